@@ -1,1 +1,1 @@
-"""The agent without an interface: sessions, turns, the context window, models, calls and records."""
+"""The agent, independent of any user interface: sessions, turns, the context window, models, calls and records."""

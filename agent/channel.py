@@ -142,7 +142,7 @@ class Channel:
         self.interrupt = Interrupt()
         self.questions = Questions(self.emit)
         self.listener: Callable[[Event], None] | None = None
-        """Receives events that occur between turns, immediately."""
+        """Immediately receives events that occur between turns."""
         self._observers: list[Callable[[Event], None]] = []
         self._undelivered: list[Event] = []
         """Events that occurred between turns without a listener, to be delivered with the next turn."""

@@ -59,8 +59,8 @@ _UNWRITABLE_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.E
 
 
 def is_unwritable(error: BaseException) -> TypeGuard[OSError]:
-    """Whether the error means that standard output cannot be written, because the disk is full or the stream is closed.
-    Such an error cannot be printed either."""
+    """Whether the error means that standard output cannot be written to, because the disk is full or the stream is
+    closed. Such an error cannot be printed either."""
     return isinstance(error, OSError) and error.errno in _UNWRITABLE_ERRNOS and error.filename is None
 
 
@@ -175,7 +175,7 @@ class ProviderError(AgentError):
         self.status = status
         """The HTTP status, if there was one."""
         self.retry_after = retry_after
-        """Seconds that the server asked to wait, if it did."""
+        """Seconds that the server asked the client to wait, if it did."""
 
 
 class AuthFailed(ProviderError):

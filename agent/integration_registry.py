@@ -17,7 +17,7 @@ STREAM_FORMATS: Mapping[str, str] = {
 REPLY_READERS: Mapping[str, str] = {
     "small_models": "small_models.reply_reader:TextReplyReader",
 }
-"""Readers of replies in which models write calls as text; see `request.reply_reader`."""
+"""Readers that find tool calls written as text in a reply; see `request.reply_reader`."""
 
 SMALL_MODEL_SUPPORT: Mapping[str, str] = {
     "small_models": "small_models.small_model_support:SMALL_MODEL_SUPPORT",
@@ -44,7 +44,7 @@ TRUST_ITEMS: Mapping[str, str] = {
     "mcp": "mcp.approvals:project_trust_items",
     "lsp": "lsp.find:project_trust_items",
 }
-"""Functions that list further items of a project that need approval, for `ebb trust`."""
+"""Functions that list more items of a project that need approval, for `ebb trust`."""
 
 SIGN_INS: Mapping[str, str] = {
     "copilot": "sign_in.token_source:shared_token_source",

@@ -28,7 +28,7 @@ Native: TypeAlias = Mapping[str, object]
 
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
-"""Ranges of a text in order, as pairs of start and (exclusive) end, in characters."""
+"""Ordered ranges of text, as pairs of start and end in characters. The end is exclusive."""
 
 M = TypeVar("M")
 M_co = TypeVar("M_co", covariant=True)
@@ -39,7 +39,7 @@ _FORMER_NAMES = {"Elision": "Gap", "ProviderItem": "Opaque"}
 
 
 def digest_name(value: object) -> str:
-    """Return the name under which a value's class enters stored digests."""
+    """Return the name of a value's class as used in stored digests."""
     name = type(value).__name__
     return _FORMER_NAMES.get(name, name)
 
@@ -154,7 +154,7 @@ class ToolOutput:
     program: ProgramState | None = None
     """State of the program that the call started or asked about; None for other calls."""
     frame: str = ""
-    """Text at the end of the output that is not part of `stored`: how a program ended, and notes of hooks."""
+    """Text at the end of the output that is not part of `stored`: how a program ended, and notes from hooks."""
     inserted: Ranges = ()
     """Ranges of `text` that Ebbtide inserted, to say what was omitted and how to see it. Everything else is the tool's
     own output."""
@@ -169,15 +169,15 @@ class ToolOutput:
 
 @dataclass(frozen=True, slots=True)
 class PendingEdit:
-    """State of a call that the user has edited, and about which the user must be asked again."""
+    """State of a call that the user has edited, so that approval must be requested again."""
 
     arguments: Mapping[str, object]
     """The arguments after the edit."""
 
 
 CallState: TypeAlias = Literal["waiting", "asked", "begun"] | PendingEdit | ToolOutput
-"""State of a call: `waiting` for its turn, `asked` while the user is being asked, `begun`, edited by the user, or ended
-with an output."""
+"""State of a call: `waiting` for its turn, `asked` while the user decides, `begun`, edited by the user, or ended with
+an output."""
 
 
 NoteKind: TypeAlias = Literal[
@@ -185,12 +185,27 @@ NoteKind: TypeAlias = Literal[
     "mode", "presence", "context", "deferred", "searched", "servers", "servers_say", "folders", "instructions",
     "undone", "jobs",
 ]  # fmt: skip
-"""Kinds of notes, in this order: general; content that the user restored to the context, pasted, piped in or attached
-(a file, folder or image); the reference of everything that came with the message; a step that is not shown; a message
-sent during a turn; the final turn; the permission mode; the user's presence; context usage; the number of deferred
-tools that the program's search or the provider's search finds; changes in servers' tools; servers' instructions;
-additional working folders; an instruction file read during the session; a requested change that was not made; finished
-background jobs."""
+"""Kinds of notes:
+
+- `told`: anything without a kind of its own.
+- `brought`: content that the user restored to the context.
+- `pasted`, `piped`: content that was pasted or piped in.
+- `file`, `folder`, `picture`: attachments.
+- `origin`: the reference of everything that came with the message.
+- `step`: a step that is not shown.
+- `meanwhile`: a message sent during a turn.
+- `final`: the final turn.
+- `mode`: the permission mode.
+- `presence`: whether the user is present.
+- `context`: context usage.
+- `deferred`, `searched`: the number of deferred tools that the program's or the provider's search finds.
+- `servers`: changes in servers' tools.
+- `servers_say`: servers' instructions.
+- `folders`: additional working folders.
+- `instructions`: an instruction file read during the session.
+- `undone`: a requested change that was not made.
+- `jobs`: finished background jobs.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +253,7 @@ class Assistant:
     model: str = ""
     """`provider/name` of the model that wrote the reply. Native items are sent back only to that provider."""
     is_paused: bool = False
-    """Whether the provider paused the reply. The request must then be sent again for the rest of it."""
+    """Whether the provider paused the reply. If so, the request must be sent again to get the rest."""
 
     @property
     def text(self) -> str:
@@ -261,7 +276,7 @@ class Usage:
     cache_read: int = 0
     cache_write: int = 0
     output: int = 0
-    """Tokens that the model produced, including reasoning."""
+    """Tokens that the model produced, including reasoning tokens."""
     reasoning: int = 0
     """Reasoning tokens, a part of `output`, if the provider reports them."""
 
@@ -284,7 +299,7 @@ class Usage:
 
 
 ShortenedForm: TypeAlias = Literal["line", "preview", "summary"]
-"""A shorter form of an output or message: one line, head and tail, or a model's summary."""
+"""A shorter form of an output or message: one line, its start and end, or a model's summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,9 +342,9 @@ class Summary:
     ledger: str = ""
     """Facts collected without a model."""
     request: User = User(())  # a frozen value
-    """The open turn's user message, unchanged, if its original position was compacted away."""
+    """The current turn's user message, unchanged, if compaction removed it from the messages."""
     facts: str = ""
-    """All facts, if `ledger` shows only some of them, as a basis for the next summary; empty if it shows all."""
+    """All facts, if `ledger` shows only some of them; empty if it shows all. The next summary is based on them."""
     pinned: tuple[CarriedPart, ...] = ()
     """Pinned content whose messages were compacted away, in session order."""
     carried: tuple[CarriedPart, ...] = ()
@@ -358,8 +373,8 @@ class Recalls:
 
 
 class SharedTuple(tuple[M_co, ...]):
-    """A tuple that shares its content with the tuples extended from it. They all use one log and are prefixes of it, so
-    comparing lengths is enough to decide which one is a prefix of another."""
+    """A tuple that shares its content with the tuples extended from it. All of them are prefixes of one log, so
+    comparing lengths shows which is a prefix of which."""
 
     log: list[object]
     """The content of the longest tuple that shares the log. Append-only."""
@@ -372,7 +387,7 @@ class SharedTuple(tuple[M_co, ...]):
 
 
 def extend_tuple(before: tuple[M, ...], *values: M) -> tuple[M, ...]:
-    """Return `before` with more values appended, without reading its content if it already has a log."""
+    """Append values to `before`. Its content is not read if it already has a log."""
     if not values:
         return before
     log = before.log if isinstance(before, SharedTuple) else list[object](before)
@@ -389,7 +404,7 @@ class Conversation:
     """What the next request shows: a summary of what was compacted away, followed by the messages since then."""
 
     messages: tuple[Message, ...] = ()
-    """The newest messages of the session; none in between is missing."""
+    """The newest messages of the session, without gaps."""
     summary: Summary = Summary()  # a frozen value
     anchor: Usage | None = field(default=None)
     """The provider's count for the request that ended with the `anchored` messages; None before the first count."""

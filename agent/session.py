@@ -300,8 +300,7 @@ class Session:
                 await self._ctx.records.recorder.end_turn(self.model, self.mode)
 
     def _with_resume_note(self, message: User) -> User:
-        """Add a note to the user's message about what changed while the session was closed. Only the first call adds
-        one."""
+        """Note in the user's message what changed while the session was closed. Only the first call adds a note."""
         resumed, self._resumed = self._resumed, None
         if resumed is None:
             return message
@@ -354,13 +353,13 @@ class Session:
 
     @property
     def file_log(self) -> FileHistory:
-        """The log of files that the session has changed, with their previous content. Raises `AgentError` if the
+        """The log of the files that the session has changed, with their previous content. Raises `AgentError` if the
         session is not stored."""
         return require_archive(self._ctx.records.archive).file_log
 
     @property
     def checkpoints(self) -> SessionCheckpoints:
-        """The checkpoints of files before the session changed them. Raises `AgentError` if there are none."""
+        """Checkpoints of files, taken before the session changed them. Raises `AgentError` if there are none."""
         if self._ctx.records.checkpoints is None:
             raise AgentError("this session has no checkpoints: see `checkpoints.enabled` in `/settings`")
         return self._ctx.records.checkpoints

@@ -133,7 +133,7 @@ async def answer_calls(
 
 
 def with_notes(message: User, conversation: Conversation, ctx: SessionContext) -> User:
-    """Return the message with the notes for the model that are due now."""
+    """Add the notes for the model that are due now."""
     window = ctx.window
     if window.instruction_updates is not None:
         message = window.instruction_updates.add_instructions(message, conversation, ctx.calls.runner, window)

@@ -2,7 +2,8 @@
 (`ebbtide.events`).
 
 `ebbtide.agent`, `ebbtide.tui`, `ebbtide.tools` and `ebbtide.store` are internal and may change in any version. Names
-are imported lazily, since `ebb` starts through this module as well."""
+are imported lazily, because `ebb` also starts through this module.
+"""
 
 TYPE_CHECKING = False  # True for type checkers; importing `typing` would take longer than the rest of this module
 

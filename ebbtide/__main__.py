@@ -4,13 +4,13 @@ import _signal  # type: ignore[import-not-found]  # no type stubs; `signal` woul
 import sys
 
 if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
-    # Until a front end installs its own handler, Ctrl-C ends the program silently; Python's default handler would print
-    # a traceback of the imports.
+    # Until a front end installs its own handler, Ctrl-C ends the program silently. Python's default handler would print
+    # a traceback from the middle of the imports.
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 
 def main() -> int:
-    """Run the command line and return its exit code."""
+    """Run the command line; return the exit code."""
     from ebbtide.tui.cli.main import main as run  # noqa: PLC0415  # deferred: after the signal setup above
 
     return run()

@@ -1,4 +1,4 @@
-"""The session events that `Agent.send` yields. `Event` is the union of all; docs/scripts.md lists them with their
+"""The session events that `Agent.send` yields. `Event` is the union of them all. docs/scripts.md lists them with their
 fields."""
 
 from ebbtide.agent.events.permissions import *  # noqa: F403  # re-exports everything defined there

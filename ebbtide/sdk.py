@@ -1,5 +1,4 @@
-"""An agent as part of a program: a session whose questions are answered by a function, and whose tools may be
-functions."""
+"""Use an agent from a program. A session's questions can be answered by a function, and its tools can be functions."""
 
 import asyncio
 import inspect
@@ -41,36 +40,36 @@ AnswerQuestion: TypeAlias = Callable[[Question], Answer | Awaitable[Answer]]
 
 @dataclass(kw_only=True, eq=False)
 class Agent:
-    """An agent that works in a folder, with the user's configuration. `async with` opens a session; `send` and `ask`
-    then run turns, one at a time. `run` does all of this for a script. Opening raises `AgentError`, in particular
-    `UsageError` for invalid arguments or configuration."""
+    """An agent that works in a folder with the user's configuration. `async with` opens a session; `send` and `ask`
+    then run turns, one at a time. `run` does all of this at once, for scripts. Opening a session raises `AgentError`;
+    if arguments or the configuration are invalid, this is a `UsageError`."""
 
     root: str | Path = "."
     """The folder to work in."""
     model: str | None = None
-    """PROVIDER/NAME; None for the configured model, or that of the resumed session."""
+    """The model as PROVIDER/NAME. None for the configured model or that of the resumed session."""
     mode: Mode | None = None
     """The permission mode; None for the configured one."""
     allow: Sequence[str] = ()
-    """Permission rules in addition to the configured ones, such as `bash(pytest)`."""
+    """Permission rules, such as `bash(pytest)`, in addition to the configured ones."""
     deny: Sequence[str] = ()
     settings: Mapping[str, object] = field(default_factory=dict)
     """Other settings by key, such as `{"agent.max_cost": 0.5}`."""
     tools: Sequence[FunctionTool] = ()
-    """Functions of the program, in addition to the built-in tools."""
+    """Functions to use as tools, in addition to the built-in ones."""
     answer: AnswerQuestion | None = None
     """Answers questions: `PermissionAsked` with a `Decision`, `PlanSubmitted` with a `PlanDecision`, `QuestionAsked`
-    with a string; a string also denies a call or rejects a plan, with that note. None denies everything that would be
-    asked. A function that is not async runs in a thread, so it may block. An exception ends the turn and is raised from
-    it."""
+    with a string. A string can also deny a call or reject a plan; it is then passed on as the reason. If this is None,
+    everything that would be asked is denied. A function that is not async runs in a thread, so it may block. An
+    exception ends the turn, which then raises it."""
     resume: str | None = None
-    """Prefix of the id of the session to resume; empty for the project's latest, None for a new session."""
+    """The start of the id of the session to resume. Empty for the project's latest session, None for a new one."""
     ephemeral: bool = False
-    """Do not store the session."""
+    """Whether to run without storing the session."""
     trust_project: bool = False
-    """Use the project's MCP servers without asking."""
+    """Whether to use the project's MCP servers without asking."""
     environment: Mapping[str, str] | None = None
-    """Environment with API keys and settings, instead of `os.environ`."""
+    """Environment variables with API keys and settings, used in place of `os.environ`."""
 
     _opened: Session | None = field(default=None, init=False, repr=False)
     _closing: AsyncExitStack = field(default_factory=AsyncExitStack, init=False, repr=False)
@@ -93,8 +92,8 @@ class Agent:
         await self._closing.aclose()
 
     async def send(self, prompt: str) -> AsyncGenerator[Event, None]:
-        """Run a turn and yield its events as they happen, from `TurnStarted` to `TurnFinished` or `TurnFailed`,
-        including questions. Leaving the loop early interrupts the turn."""
+        """Run a turn, yielding its events as they happen, from `TurnStarted` to `TurnFinished` or `TurnFailed`.
+        Questions are among them. Leaving the loop early interrupts the turn."""
         answers = _Answers(self._session, self.answer)
         try:
             async with aclosing(self._session.send(prompt)) as events:
@@ -106,8 +105,8 @@ class Agent:
         answers.raise_failure()
 
     async def ask(self, prompt: str) -> RunOutcome:
-        """Run a turn and return its outcome: `result` is the answer, `stop_reason` is `answered` on success, and
-        `error` contains the reason for a failure."""
+        """Run a turn and return its outcome. `result` is the answer. `stop_reason` is `answered` on success. After a
+        failure, `error` says why."""
         outcome = RunOutcome(session=self.session, mode=self._session.mode)
         async with aclosing(self.send(prompt)) as events:
             async for event in events:
@@ -115,8 +114,8 @@ class Agent:
         return outcome
 
     def run(self, prompt: str) -> RunOutcome:
-        """Open a session, `ask`, and close it, for programs that are not async. Raises `UsageError` in a running event
-        loop."""
+        """Open a session, `ask`, and close it. For programs that are not async. Raises `UsageError` if an event loop is
+        running."""
         if _is_in_a_loop():
             raise UsageError(
                 "an event loop is already running: use `async with Agent(…) as agent` and `await agent.ask(…)`"
@@ -129,16 +128,16 @@ class Agent:
         return asyncio.run(asked())
 
     def interrupt(self) -> None:
-        """Interrupt the turn. Every call gets an output, so the conversation can be continued."""
+        """Interrupt the turn. Every call still gets an output, so that the conversation can continue."""
         self._session.interrupt()
 
     async def change_mode(self, mode: Mode) -> None:
-        """Change the permission mode, with immediate effect, also during a turn."""
+        """Change the permission mode immediately, even during a turn."""
         await self._session.change_mode(mode)
 
     @property
     def session(self) -> str:
-        """The id of the session, for `resume`."""
+        """The session's id, which can be passed to `resume`."""
         return self._session.id
 
     @property

@@ -1,1 +1,1 @@
-"""Storage of rows in SQLite, and of bytes in blobs addressed by digest. It does not interpret the content."""
+"""Storage of rows in SQLite and of bytes in blobs named by their digest. It does not interpret the content."""

@@ -1,5 +1,5 @@
-"""Retrieves outputs and summaries that are no longer in the context, and removes stored bytes that are no longer
-needed. It does not interpret texts."""
+"""Retrieves outputs and summaries that are no longer in context, and removes stored bytes that are no longer needed. It
+does not interpret their text."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,12 +12,11 @@ from ebbtide.store.session_rows import MessageRow, OutputRow, SummaryRow
 from ebbtide.store.sessions import SessionStore
 
 MIN_ORPHAN_AGE_SECONDS = 86_400.0
-"""Minimum age in seconds at which unsettled blobs are removed. Younger blobs may belong to a step that is still
-running.
-"""
+"""Minimum age, in seconds, of temporary blobs to be removed. Younger blobs may belong to a step that is still
+running."""
 
 REMOVED_OUTPUT_FACT = "removed"
-"""Kind of the facts that record why an output's bytes were removed, by output number."""
+"""Kind of the facts that record, by output number, why an output's bytes were removed."""
 REMOVED_BY_AGE, REMOVED_BY_SIZE = "age", "size"
 
 _COLUMNS = "number, part, position, call, tool, size, lines, media_type, digest, created, accesses, accessed, removed"
@@ -34,7 +33,7 @@ class FreedSpace:
 
 
 class OutputPosition(NamedTuple):
-    """An output whose bytes are stored."""
+    """The position of an output whose bytes are stored."""
 
     session: str
     number: int
@@ -45,15 +44,15 @@ class OutputPosition(NamedTuple):
 class ExpiryResult:
     collected: FreedSpace = FreedSpace()
     stored_size: int = 0
-    """Size in bytes on disk of all remaining outputs."""
+    """Size on disk, in bytes, of all remaining outputs."""
 
 
 class ArchiveStore:
     """Finds outputs and removes stored bytes that are not needed. Raises `StoreError`; call it in the thread of the
     session store.
 
-    Bytes are settled and removed only inside a write transaction of the database. Because only one such transaction can
-    run at a time, no process can remove bytes while another one records their use.
+    Blobs are made permanent or removed only inside a write transaction of the database. Only one such transaction can
+    run at a time, so no process can remove bytes while another records that it uses them.
     """
 
     def __init__(self, store: SessionStore) -> None:
@@ -64,33 +63,33 @@ class ArchiveStore:
         return self._store.blobs
 
     def output_parts(self, session: str, number: int) -> tuple[OutputRow, ...]:
-        """Return the parts of an output, the text first; empty if the session has no such output."""
+        """Get the parts of an output, the text first; empty if the session has no such output."""
         return self._rows("where session = ? and number = ? order by part", session, number)
 
     def all_output_parts(self, session: str) -> tuple[OutputRow, ...]:
         return self._rows("where session = ? order by number, part", session)
 
     def outputs_larger_than(self, session: str, size: int) -> tuple[int, ...]:
-        """Return the numbers of outputs with more than `size` bytes, newest first, except removed ones."""
+        """Find outputs larger than `size` bytes, newest first. Removed outputs are skipped."""
         rows = self._rows(
             "where session = ? and part = 0 and size > ? and removed is null order by number desc", session, size
         )
         return tuple(row.number for row in rows)
 
     def count_before(self, session: str, position: int) -> int:
-        """Return the number of outputs in the messages before a position."""
+        """Count the outputs in the messages before a position."""
         rows = self._store.query(
             "select coalesce(max(number), 0) from outputs where session = ? and position < ?", session, position
         )
         return int(rows[0][0])
 
     def last_position(self, session: str) -> int:
-        """Return the position of the message with the latest output; -1 if there is none."""
+        """Find the position of the last message with an output; -1 if there is none."""
         rows = self._store.query("select position from outputs where session = ? order by number desc limit 1", session)
         return int(rows[0][0]) if rows else -1
 
     def answered_calls(self, session: str, positions: range) -> Mapping[int, Sequence[str]]:
-        """Return the ids of the calls with outputs in the messages at these positions, by position."""
+        """Get the ids of the calls whose outputs are in the messages at these positions, by position."""
         calls_by_position = dict[int, list[str]]()
         for row in self._rows("where session = ? and part = 0 order by number", session):
             if row.position in positions:
@@ -98,7 +97,7 @@ class ArchiveStore:
         return calls_by_position
 
     def record_access(self, session: str, number: int) -> None:
-        """Record an access to an output, unless the store is read-only."""
+        """Record that an output was accessed, unless the store is read-only."""
         if self._store.is_read_only:
             return
         with self._store.transaction() as db:
@@ -115,14 +114,14 @@ class ArchiveStore:
         return tuple(SummaryRow(*row) for row in rows)
 
     def messages_without_ref(self, session: str) -> tuple[MessageRow, ...]:
-        """Return the messages that do not have a reference yet."""
+        """Get the messages that have no reference yet."""
         rows = self._store.query(
             "select position, role, body, created from messages where session = ? and ref is null", session
         )
         return tuple(MessageRow(*row) for row in rows)
 
     def save_message_refs(self, session: str, refs: Sequence[tuple[int, str]]) -> None:
-        """Store the references of messages, by position."""
+        """Store references for messages, by position."""
         with self._store.transaction() as db:
             db.executemany(
                 "update messages set ref = ? where session = ? and position = ?",
@@ -130,7 +129,7 @@ class ArchiveStore:
             )
 
     def messages_with_ref_prefix(self, session: str, prefix: str) -> tuple[tuple[int, str], ...]:
-        """Return position and reference of the messages whose reference starts with `prefix`, oldest first."""
+        """Find messages whose reference starts with `prefix`, oldest first. Returns their positions and references."""
         rows = self._store.query(
             "select position, ref from messages where session = ? and ref >= ? and ref < ? order by position",
             session,
@@ -140,7 +139,7 @@ class ArchiveStore:
         return tuple((int(position), str(ref)) for position, ref in rows)
 
     def message_ref(self, session: str, position: int) -> str:
-        """Return the reference of the message at a position; empty if it has none."""
+        """Get the reference of the message at a position; empty if it has none."""
         rows = self._store.query("select ref from messages where session = ? and position = ?", session, position)
         return str(rows[0][0] or "") if rows else ""
 
@@ -152,10 +151,9 @@ class ArchiveStore:
         is_needed: Callable[[Sequence[OutputPosition]], bool] | None = None,
         is_open: Callable[[str], bool] = lambda session: False,
     ) -> ExpiryResult:
-        """Remove stored bytes that were last used before `older_than` (Unix seconds), then the least recently used ones
-        until at most `max_bytes` on disk remain. Bytes that are in use according to `is_needed` are not removed. The
-        rows of removed outputs remain and are marked as removed, and a fact records the reason. `is_open` is passed to
-        `collect_garbage`."""
+        """Remove stored bytes last used before `older_than` (Unix seconds), then the least recently used ones until at
+        most `max_bytes` remain on disk. Bytes that `is_needed` reports as in use are kept. The rows of removed outputs
+        stay, marked as removed, and a fact records the reason. `is_open` is passed to `collect_garbage`."""
         if self.blobs is None:
             return ExpiryResult()
         sizes = self.blobs.sizes()
@@ -185,8 +183,7 @@ class ArchiveStore:
         return ExpiryResult(self.collect_garbage(is_open), stored_bytes)
 
     def _outputs_by_digest(self) -> dict[str, tuple[float, list[OutputPosition]]]:
-        """Return the digests, least recently used first, each with the time of its last use and the outputs that refer
-        to it."""
+        """Group outputs by digest, least recently used first. Each digest comes with the time of its last use."""
         outputs_by_digest = dict[str, tuple[float, list[OutputPosition]]]()
         for digest, last_use, *position_fields in self._store.query(
             "select digest, coalesce(accessed, created), session, number, position from outputs "
@@ -198,8 +195,8 @@ class ArchiveStore:
         return dict(sorted(outputs_by_digest.items(), key=lambda entry: entry[1][0]))
 
     def collect_garbage(self, is_open: Callable[[str], bool] = lambda session: False) -> FreedSpace:
-        """Remove stored bytes that no output needs, including those that killed processes left behind. `is_open`:
-        returns whether a session is running, in which case its unsettled bytes are still needed."""
+        """Remove stored bytes that no output needs, including leftovers of killed processes. `is_open`: whether a
+        session is running; if so, its temporary blobs are still needed."""
         blobs = self.blobs
         if blobs is None:
             return FreedSpace()

@@ -1,9 +1,9 @@
-"""Reads and writes blob files. A blob is written in one pass, can be read from any position, and is verified while it
-is read.
+"""Reads and writes blob files. A blob is written in one pass, can be read from any offset, and is verified as it is
+read.
 
-The file consists of separately compressed frames, followed by an index, so that part of a large blob can be read
-without the rest. The index contains a checksum for each frame and one for itself. Files of earlier versions have no
-checksums. They are verified by their line count and, if small, by their digest.
+The file consists of separately compressed frames followed by an index, so that part of a large blob can be read without
+the rest. The index has a checksum for each frame and one for itself. Files from earlier versions have no checksums;
+they are verified by their line count and, if small, by their digest.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from typing import NamedTuple
 from ebbtide.store.errors import StoreError
 
 FRAME_BYTES = 1 << 18
-"""Size of a frame before compression, in bytes; decompressing a frame takes about a millisecond."""
+"""Uncompressed size of a frame in bytes. Decompressing one takes about a millisecond."""
 
 _COMPRESSION_THREADS = 2
 """Number of threads that compress frames. They run in parallel because zlib releases the GIL."""
@@ -38,7 +38,7 @@ _OLD_FOOTER = struct.Struct("<QQQI4s")
 _UNCOMPRESSED_FLAG = 1 << 31
 """A bit in a frame's length that marks the frame as uncompressed."""
 _SAMPLE_BYTES = 1 << 12
-"""Number of bytes of a frame that are compressed to decide whether compression is worthwhile."""
+"""Number of bytes of a frame that are compressed as a test of whether compression is worthwhile."""
 
 
 class Blob(NamedTuple):
@@ -46,11 +46,11 @@ class Blob(NamedTuple):
     size: int
     """Size in bytes."""
     lines: int
-    """Number of lines; a last line without a line ending is counted."""
+    """Number of lines. A last line without a line ending counts."""
 
 
 def write_blob(write: Callable[[memoryview], int], chunks: Iterable[bytes]) -> Blob:
-    """Write chunks as a blob, with only a few frames in memory."""
+    """Write chunks as a blob, keeping only a few frames in memory."""
     return _Writer(write).write_chunks(chunks)
 
 
@@ -126,8 +126,8 @@ def _index_checksum(index: bytes | bytearray, *numbers: int) -> int:
 
 
 class BlobReader:
-    """Reads the bytes of a blob from any position. Use it from one thread at a time and close it. Raises `StoreError`
-    ("corrupt", or "unreadable" after a system error), and `FileNotFoundError` if the file does not exist."""
+    """Reads a blob from any offset. Use it from one thread at a time and close it. Raises `StoreError` ("corrupt", or
+    "unreadable" after a system error), and `FileNotFoundError` if the file does not exist."""
 
     size: int
     lines: int
@@ -135,7 +135,7 @@ class BlobReader:
     def __init__(self, path: Path, digest: str) -> None:
         self._digest = digest
         with self._translate_errors():
-            # Non-blocking, because opening a pipe without a writer would wait forever.
+            # Non-blocking, because opening a FIFO without a writer would block forever.
             self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             with self._translate_errors():
@@ -197,7 +197,7 @@ class BlobReader:
             raise self._corrupt_error("its index is damaged")
 
     def read(self, offset: int, limit: int) -> bytes:
-        """Return `limit` bytes from an offset; fewer only at the end of the blob."""
+        """Read `limit` bytes from an offset. Returns fewer only at the end of the blob."""
         return b"".join(self.chunks(offset, offset + limit))
 
     def chunks(self, start: int = 0, end: int | None = None) -> Iterator[bytes]:
@@ -210,7 +210,8 @@ class BlobReader:
             start += len(frame)
 
     def line_start(self, line: int) -> int:
-        """Return the offset of a line, counted from 1; the size of the blob if there is no such line."""
+        """Get the offset at which a line starts, counting lines from 1. If there is no such line, returns the size of
+        the blob."""
         if line <= 1:
             return 0
         if line > self.lines:
@@ -221,7 +222,7 @@ class BlobReader:
         return frame_index * self._frame_size + len(frame) - len(remainder)
 
     def line_end(self, offset: int) -> int:
-        """Return the offset at which the line containing `offset` ends, excluding the line break."""
+        """Get the offset at which the line containing `offset` ends, excluding its line break."""
         frame_index, frame_offset = divmod(offset, self._frame_size)
         while frame_index < len(self._is_uncompressed):
             if self._newlines[frame_index + 1] > self._newlines[frame_index]:
@@ -232,7 +233,7 @@ class BlobReader:
         return self.size
 
     def close(self) -> None:
-        """Close the file; closing twice is allowed."""
+        """Close the file. May be called twice."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

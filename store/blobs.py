@@ -1,7 +1,7 @@
-"""Stores bytes on disk by their digest.
+"""Stores bytes on disk under their digest.
 
 A blob is first written under a temporary name. Settling it renames it to its digest, so a file named by a digest was
-complete when it was settled. Later damage is detected by the reader.
+complete at that time. Readers detect later damage.
 """
 
 import os
@@ -22,8 +22,8 @@ class Blobs:
         self._unsettled_folder = folder / "incoming"
 
     def put(self, chunks: Iterable[bytes], owner: str) -> Blob:
-        """Store chunks for an owner, with only a few frames in memory. The blob can be opened immediately, but is
-        permanent only once it is settled."""
+        """Store chunks for an owner, keeping only a few frames in memory. The blob can be opened immediately, but it is
+        not permanent until `settle` is called."""
         with translate_os_errors(self.folder):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._unsettled_folder.mkdir(mode=0o700, exist_ok=True)
@@ -41,7 +41,7 @@ class Blobs:
         return blob
 
     def settle(self, digest: str, owner: str) -> None:
-        """Move a blob that the owner has put to its final path, replacing any damaged file there. Call this in the
+        """Make a blob that the owner has put permanent, replacing any damaged file of that digest. Call this in the
         transaction that records the use of the blob."""
         with translate_os_errors(self.folder):
             unsettled, blob_path = self._unsettled_path(digest, owner), self._blob_path(digest)
@@ -59,14 +59,14 @@ class Blobs:
             self._unsettled_path(digest, owner).unlink(missing_ok=True)
 
     def open(self, digest: str) -> BlobReader:
-        """Open a blob. Raises `StoreError`: "missing" if it does not exist, "corrupt" if it is damaged."""
+        """Open a blob. Raises `StoreError` ("missing" or "corrupt")."""
         for path in (self._blob_path(digest), *self._unsettled_folder.glob(f"{digest}.*")):
             with suppress(FileNotFoundError):
                 return BlobReader(path, digest)
         raise StoreError("missing", f"the stored output `{digest[:12]}` no longer exists")
 
     def remove(self, digest: str) -> int:
-        """Remove a blob and return the number of bytes freed on disk."""
+        """Remove a blob and return the disk space freed, in bytes."""
         with translate_os_errors(self.folder):
             blob_path = self._blob_path(digest)
             try:
@@ -79,7 +79,7 @@ class Blobs:
             return size
 
     def sizes(self) -> dict[str, int]:
-        """Return the digests of all settled blobs, with their size on disk."""
+        """Get the size on disk of every settled blob, by digest."""
         with translate_os_errors(self.folder):
             return {
                 path.name: path.lstat().st_size
@@ -88,8 +88,8 @@ class Blobs:
             }
 
     def remove_unsettled(self, before: float, is_open: Callable[[str], bool] = lambda owner: False) -> None:
-        """Remove blobs that were put before a time (Unix seconds) and never settled, unless their owner is still open.
-        An owner that is not open was killed."""
+        """Remove blobs that were put before a time (Unix seconds) and never settled. Blobs whose owner is still open
+        are kept; an owner that is not open has been killed."""
         with translate_os_errors(self.folder):
             for path in self._unsettled_folder.glob("*"):
                 with suppress(FileNotFoundError, IsADirectoryError):

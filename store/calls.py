@@ -1,4 +1,4 @@
-"""Tool calls in all sessions of a project: replies that contain calls, and the last use of each tool. Does not
+"""Tool calls in all sessions of a project: the replies that contain calls, and the last use of each tool. It does not
 interpret the rows."""
 
 from collections.abc import Mapping
@@ -7,12 +7,12 @@ from ebbtide.store.session_rows import MessageRow
 from ebbtide.store.sessions import SessionStore
 
 MAX_EXAMINED_SESSIONS = 100
-"""Maximum number of sessions examined, the most recently updated ones, to keep the query fast."""
+"""Maximum number of sessions searched, most recently updated first, to keep the query fast."""
 
 
 def replies_with_calls(store: SessionStore, project: str, session: str, limit: int) -> tuple[MessageRow, ...]:
-    """Return the newest replies that contain calls, newest first, from the most recently updated sessions. The last
-    reply of `session` is skipped."""
+    """Find the newest replies with calls, newest first, in the most recently updated sessions. The last reply of
+    `session` is skipped."""
     rows: list[MessageRow] = []
     newest = store.query(
         "select id from sessions where project = ? order by updated desc limit ?", project, MAX_EXAMINED_SESSIONS
@@ -34,13 +34,13 @@ def replies_with_calls(store: SessionStore, project: str, session: str, limit: i
 
 
 def last_tool_uses(store: SessionStore, project: str) -> dict[str, float]:
-    """Return the last use of each tool in a project, in Unix seconds. Raises `StoreError`."""
+    """Get the time each tool was last used in a project, in Unix seconds. Raises `StoreError`."""
     rows = store.query("select tool, used from tool_uses where project = ? and typeof(used) = 'real'", project)
     return {str(tool): used for tool, used in rows}
 
 
 def save_tool_uses(store: SessionStore, project: str, uses: Mapping[str, float]) -> None:
-    """Store the times of tool uses, unless later ones are already stored. Raises `StoreError`."""
+    """Store when tools were last used. Later times that are already stored are kept. Raises `StoreError`."""
     with store.transaction() as db:
         db.executemany(
             "insert into tool_uses (project, tool, used) values (?, ?, ?) "

@@ -6,14 +6,14 @@ from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import IS_LISTED_SQL, SessionStore
 
 ORIGIN_FACT = "origin"
-"""Kind of the fact that records the origin of a session created elsewhere; the origin is the key."""
+"""Kind of the fact that says where a session came from if it was created elsewhere. The key is the origin."""
 
 TAG_FACT = "tag"
-"""Kind of the facts that store the user's tags; the tag is the key."""
+"""Kind of the facts that store the user's tags. The key is the tag."""
 
 _HAS_TAG_SQL = f"exists (select 1 from situation where session = s.id and kind = '{TAG_FACT}' and"
 _MAX_IDS_PER_QUERY = 500
-"""Maximum number of sessions in one statement."""
+"""Maximum number of session ids in one SQL statement."""
 _WILDCARD_ESCAPES = str.maketrans({sign: f"\\{sign}" for sign in "\\%_"})
 
 
@@ -25,22 +25,22 @@ class ListedRow:
     cost: float | None
     """Cost in US dollars; None if the cost of any request is unknown."""
     place: int
-    """Sort key for sessions that were updated at the same moment."""
+    """Breaks ties between sessions with the same update time."""
     origin: str = ""
-    """The origin of a session created elsewhere; empty otherwise."""
+    """Where the session came from if it was created elsewhere; otherwise empty."""
     tags: tuple[str, ...] = ()
     """The tags, sorted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Criteria for selecting sessions, all of which must be met. Sub-agents are selected with the session that started
+    """Criteria for selecting sessions. All must be met. Sub-agents are selected together with the session that started
     them."""
 
     project: str | None = None
     """The project folder; None for any."""
     before: float | None = None
-    """Select only sessions not updated since this time, in Unix seconds."""
+    """Select only sessions last updated before this time, in Unix seconds."""
     tags: tuple[str, ...] = ()
     untagged: bool = False
     unanswered: bool = False
@@ -61,9 +61,9 @@ class Catalogue:
         words: tuple[str, ...] = (),
         tags: tuple[str, ...] = (),
     ) -> tuple[ListedRow, ...]:
-        """Return sessions of one project or of all, newest first. `after`: update time and place of the last row of the
-        previous page. `words`: parts of the title, all of which must occur, ignoring case; a word such as `#par` also
-        matches tags that start with `par`. `tags`: tags, all of which the session must have."""
+        """Get one page of sessions, newest first. `project`: None for all projects. `after`: update time and `place` of
+        the last row of the previous page. `words`: strings that must all occur in the title, ignoring case; one like
+        `#par` also matches tags starting with `par`. `tags`: tags that the session must all have."""
         clause, values = f"{IS_LISTED_SQL} and s.owner is null", list[object]()
         if project is not None:
             clause += " and s.project = ?"
@@ -85,13 +85,13 @@ class Catalogue:
         return self._read_sessions(clause, values, limit)
 
     def sessions_by_id(self, ids: tuple[str, ...]) -> tuple[ListedRow, ...]:
-        """Return the existing sessions with these ids, in the given order."""
+        """Get the sessions with these ids, in the given order. Missing ones are skipped."""
         clause = f"s.id in ({', '.join('?' * len(ids))})"
         rows_by_id = {row.session.id: row for row in self._read_sessions(clause, list(ids), len(ids))}
         return tuple(rows_by_id[session_id] for session_id in ids if session_id in rows_by_id)
 
     def agent_sessions(self, ids: tuple[str, ...]) -> tuple[ListedRow, ...]:
-        """Return the sessions of the sub-agents of these sessions, newest first within each batch of ids."""
+        """Get the sub-agent sessions started by these sessions, newest first within each batch of ids."""
         return tuple(
             row
             for start in range(0, len(ids), _MAX_IDS_PER_QUERY)
@@ -121,14 +121,14 @@ class Catalogue:
         return self._read_sessions(clause, values, -1)
 
     def count_tags(self) -> tuple[tuple[str, int], ...]:
-        """Return every tag with its number of sessions, sorted."""
+        """Count the sessions with each tag, sorted by tag."""
         rows = self._store.query(
             f"select key, count(*) from situation where kind = '{TAG_FACT}' group by key order by key"
         )
         return tuple((str(tag), int(count)) for tag, count in rows)
 
     def change_tags(self, session: str, added: tuple[str, ...], removed: tuple[str, ...]) -> tuple[str, ...]:
-        """Add and remove tags of a session, and return the resulting tags."""
+        """Add and remove tags of a session. Returns the resulting tags."""
         with self._store.transaction() as db:
             db.executemany(
                 "delete from situation where session = ? and kind = ? and key = ?",
@@ -141,7 +141,7 @@ class Catalogue:
         return tuple(fact.key for fact in self._store.facts(session, TAG_FACT))
 
     def _read_sessions(self, clause: str, values: list[object], limit: int) -> tuple[ListedRow, ...]:
-        # Select the page before counting anything, because counting for every session would take long.
+        # Select the page before counting anything. Counting for every session would be slow.
         rows = self._store.query(
             "select p.id, p.project, p.title, p.model, p.mode, p.created, p.updated, "
             "(select coalesce(max(position) + 1, 0) from messages where session = p.id), "

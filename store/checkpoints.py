@@ -1,4 +1,4 @@
-"""Stores checkpoints of a project's files: contents by digest, the result of the last scan of the folder, and the undo
+"""Stores checkpoints of a project's files: file contents by digest, the result of the last folder scan, and the undo
 points. It does not interpret the rows."""
 
 import os
@@ -18,16 +18,16 @@ from ebbtide.store.open_databases import OpenDatabase, is_open_here, opening_loc
 from ebbtide.store.write_ahead import enable_wal, sync_log
 
 MIN_FREE_BYTES_FOR_SESSION = 1 << 20
-"""Disk space that must remain free for the session's own rows, in bytes."""
+"""Disk space, in bytes, that must stay free for the session's own rows."""
 _MAX_UNUSED_SHARE = 0.5
-"""If more than this share of a frame is unused, its used contents are moved to a new frame."""
+"""If the unused share of a frame exceeds this, the contents still in use are moved to a new frame."""
 _MAX_UNCHECKED_FRAME_BYTES = 4096
 """Frames of up to this size, in bytes, are never rewritten."""
 _COMPRESSION_THREADS = max(2, min(4, os.cpu_count() or 1))
-"""Number of compression threads. More threads would only wait for the thread that reads the files."""
+"""Number of compression threads. Any more would only wait for the thread that reads files."""
 SCHEMA_VERSION = 2
-"""The schema version. Since version 2, new frames are compressed with Zstandard; deflate frames of version 1 remain
-readable."""
+"""The schema version. Version 2 compresses new frames with Zstandard; deflate frames from version 1 can still be
+read."""
 
 
 class FolderRow(NamedTuple):
@@ -39,14 +39,14 @@ class PointRow(NamedTuple):
     id: int
     session: str
     position: int
-    """Number of messages at the beginning of the turn."""
+    """Number of messages at the start of the turn."""
     at: float
     """Time in Unix seconds."""
     kind: str
     state: str
     title: str
     others: tuple[int, ...]
-    """Ids of other points that this one refers to."""
+    """Ids of the points that this point undoes."""
 
 
 class PathRow(NamedTuple):
@@ -57,8 +57,8 @@ class PathRow(NamedTuple):
 
 
 class CheckpointStore:
-    """The checkpoints of one project. Any method may raise `StoreError`. Call them only from the thread that opened the
-    database. Other processes may have the database open as well."""
+    """The checkpoints of one project. Any method may raise `StoreError`. Call methods only from the thread that opened
+    the database. Other processes may also have it open."""
 
     def __init__(self, path: Path, *, busy_timeout: float = 10.0) -> None:
         self.path = path
@@ -86,7 +86,7 @@ class CheckpointStore:
         if self._version() == SCHEMA_VERSION:
             return
         with self.transaction():
-            # Read the version again, because another process may have created the tables since then.
+            # Read the version again: another process may have created the tables in the meantime.
             for statement in () if self._version() else _SCHEMA:
                 self._db.execute(statement)
             self._db.execute(f"pragma user_version = {SCHEMA_VERSION}")
@@ -116,7 +116,8 @@ class CheckpointStore:
 
     @contextmanager
     def transaction(self, *, is_durable: bool = False) -> Iterator[None]:
-        """Run a transaction; a nested one joins the outer one. With `is_durable`, the changes survive a power loss."""
+        """Run a transaction. A nested one joins the outer one. With `is_durable`, the changes survive a power
+        failure."""
         if self._db.in_transaction:
             yield
             return
@@ -144,8 +145,8 @@ class CheckpointStore:
             return {digest for (digest,) in self._db.execute("select digest from contents")}
 
     def put(self, contents: Sequence[tuple[bytes, bytes]], packed: tuple[int, bytes] | None = None) -> None:
-        """Store contents with their digests as one frame. Content that is already stored stays in its old frame. Call
-        it in a transaction. `packed`: the result of `pack` for all of the contents."""
+        """Store contents with their digests as one frame. Content that is already stored stays where it is. Call this
+        in a transaction. `packed`: the result of `pack` for all the contents."""
         storage_format, data = packed or pack(b"".join(content for _, content in contents))
         frame = self._db.execute("insert into frames (packed, data) values (?, ?)", (storage_format, data)).lastrowid
         offset, rows = 0, []
@@ -156,7 +157,7 @@ class CheckpointStore:
 
     def require_disk_space(self, size: int) -> None:
         """Raise `StoreError` ("full") if writing this many bytes would leave too little disk space for the session. The
-        bytes are written twice, to the log and to the database."""
+        bytes are written twice: to the log and to the database."""
         disk = os.statvfs(self.path.parent)
         if disk.f_blocks and disk.f_bavail * disk.f_frsize < 2 * size + MIN_FREE_BYTES_FOR_SESSION:
             raise StoreError(
@@ -166,7 +167,7 @@ class CheckpointStore:
 
     @contextmanager
     def frame_writer(self) -> Iterator[Callable[[bytes, bytes], None]]:
-        """Yield a function to which digests and contents are passed. Everything is stored on exit at the latest.
+        """Yield a function that stores a digest and its content. It may buffer them, but everything is stored on exit.
         Contents are compressed in threads, and other processes can write in between."""
         with ThreadPoolExecutor(_COMPRESSION_THREADS, thread_name_prefix="checkpoint") as threads:
             writer = FrameWriter(self, threads)
@@ -174,7 +175,7 @@ class CheckpointStore:
             writer.finish()
 
     def content(self, digest: bytes) -> bytes:
-        """Return the content for a digest. Raises `StoreError` ("missing") if it is not stored."""
+        """Get the content with this digest. Raises `StoreError` ("missing") if it is not stored."""
         with self._translate_errors():
             row = self._db.execute(
                 "select start, size, packed, data from contents join frames on frames.id = frame where digest = ?",
@@ -197,14 +198,14 @@ class CheckpointStore:
                 yield FolderRow(path, body)
 
     def put_folders(self, rows: Iterable[FolderRow], deleted_paths: Iterable[bytes]) -> None:
-        """Replace and delete folder rows. Call it in a transaction."""
+        """Replace and delete folder rows. Call this in a transaction."""
         self._db.executemany("delete from folders where path = ?", [(path,) for path in deleted_paths])
         self._db.executemany("insert or replace into folders (path, body) values (?, ?)", rows)
 
     # Points
 
     def points(self, session: str | None = None) -> tuple[PointRow, ...]:
-        """Return the points, oldest first."""
+        """Get the undo points, oldest first."""
         where, values = ("where session = ?", (session,)) if session is not None else ("", ())
         with self._translate_errors():
             rows = self._db.execute(
@@ -216,13 +217,13 @@ class CheckpointStore:
         )
 
     def newest_point(self) -> int:
-        """Return the id of the newest point; 0 if there is none."""
+        """Get the id of the newest point; 0 if there is none."""
         with self._translate_errors():
             (newest,) = self._db.execute("select coalesce(max(id), 0) from points").fetchone()
             return int(newest)
 
     def sessions_since(self, point: int, session: str) -> set[str]:
-        """Return the sessions, except `session`, that have a point newer than `point` or a running point."""
+        """Find the sessions other than `session` that have a point newer than `point` or a running point."""
         sql = "select distinct session from points where session != ? and (id > ? or state = 'running')"
         with self._translate_errors():
             return {session_id for (session_id,) in self._db.execute(sql, (session, point))}
@@ -237,7 +238,7 @@ class CheckpointStore:
         undone_points: Sequence[int] = (),
         at: float = 0.0,
     ) -> int:
-        """Add a point and return its id. Call it in a transaction."""
+        """Add a point and return its id. Call this in a transaction."""
         cursor = self._db.execute(
             "insert into points (session, position, at, kind, state, title, others) values (?, ?, ?, ?, ?, ?, ?)",
             (session, position, at or time.time(), kind, state, title, " ".join(map(str, undone_points))),
@@ -246,7 +247,7 @@ class CheckpointStore:
         return cursor.lastrowid
 
     def set_states(self, states: Mapping[int, str]) -> None:
-        """Update the states of points. Call it in a transaction."""
+        """Update the states of points. Call this in a transaction."""
         self._db.executemany(
             "update points set state = ? where id = ?", [(state, point_id) for point_id, state in states.items()]
         )
@@ -257,7 +258,7 @@ class CheckpointStore:
             return tuple(PathRow(*row) for row in rows.fetchall())
 
     def add_paths(self, point: int, rows: Iterable[PathRow], digests: Iterable[bytes]) -> None:
-        """Add paths to a point. The contents with these `digests` are kept as long as the point exists. Call it in a
+        """Add paths to a point. The contents with these `digests` are kept as long as the point exists. Call this in a
         transaction."""
         self._db.executemany(
             "insert into paths (point, path, before, after, told) values (?, ?, ?, ?, ?)",
@@ -271,7 +272,7 @@ class CheckpointStore:
 
     @property
     def size(self) -> int:
-        """Size of the database in bytes, without free pages."""
+        """Size of the database in bytes, excluding free pages."""
         with self._translate_errors():
             page_count, free_count, page_size = (
                 self._db.execute(f"pragma {name}").fetchone()[0]
@@ -280,8 +281,8 @@ class CheckpointStore:
         return int((page_count - free_count) * page_size)
 
     def collect_garbage(self, max_bytes: int, scanned_digests: Iterable[bytes]) -> int:
-        """Remove contents that neither a point nor the last scan (`scanned_digests`) needs. While the database is
-        larger than `max_bytes`, also remove the oldest points. Return the number of removed points."""
+        """Remove contents that are needed neither by a point nor by the last scan (`scanned_digests`). While the
+        database is larger than `max_bytes`, remove the oldest points too. Returns how many points were removed."""
         with self.transaction():
             self._db.execute("create temp table if not exists found (digest blob primary key) without rowid")
             self._db.execute("delete from found")
@@ -334,7 +335,7 @@ class CheckpointStore:
                 self.put(contents)
 
     def _unpacked_size(self, frame: int, storage_format: int, length: int) -> int | None:
-        """Return the unpacked size of a frame without reading all of it; None if it is not known."""
+        """Get the uncompressed size of a frame without reading all of it; None if unknown."""
         with self._db.blobopen("frames", "data", frame, readonly=True) as data:
             return unpacked_size(storage_format, data.read(MAX_HEAD_BYTES), length)
 

@@ -1,4 +1,4 @@
-"""Checks the integrity of a session database and its blobs, without changing them."""
+"""Checks the integrity of a session database and its blobs without changing them."""
 
 import hashlib
 import os
@@ -19,7 +19,7 @@ MAX_LISTED_PROBLEMS = 20
 _MESSAGES_PER_READ = 200
 """Number of messages read at a time."""
 _STEPS_PER_TICK = 50_000
-"""Number of SQLite virtual machine steps between calls to `tick`."""
+"""Number of SQLite virtual machine steps between calls to `on_tick`."""
 _INDEX_TABLES = ("words", "parts", "fts5", "vectors")
 
 
@@ -29,7 +29,7 @@ class DatabaseReport:
 
     version: int
     newest: int
-    """The newest schema version that this program knows."""
+    """Newest schema version that this program supports."""
     size: int
     """Size of the file in bytes."""
     problems: tuple[str, ...]
@@ -51,7 +51,7 @@ def check_database(path: Path, on_tick: Callable[[], None]) -> DatabaseReport:
         raise StoreError("unreadable", f"`{path}` is not a file; move it away")
     with translate_sqlite_errors(path):
         is_writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
-        # SQLite cannot check a full-text index in a read-only folder, so a copy is opened there.
+        # SQLite cannot check a full-text index in a read-only folder, so open a copy in that case.
         uri = f"{path.absolute().as_uri()}?mode=ro"
         db = sqlite3.connect(uri, uri=True, timeout=5.0) if is_writable else open_copy(path, 5.0)
         with closing(db):
@@ -74,7 +74,7 @@ def check_database(path: Path, on_tick: Callable[[], None]) -> DatabaseReport:
 
 
 class ReferenceChecks:
-    """Checks which outputs and messages are intact. Raises `StoreError`."""
+    """Checks whether outputs and messages are intact. Raises `StoreError`."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
@@ -84,17 +84,17 @@ class ReferenceChecks:
         return tuple(str(row[0]) for row in self._store.query("select id from sessions order by created, id"))
 
     def referenced_blobs(self) -> Mapping[str, int]:
-        """Return the digests of all blobs referenced by outputs, with their sizes."""
+        """Get the digests and sizes of all blobs that outputs refer to."""
         rows = self._store.query("select digest, max(size) from outputs where digest is not null group by digest")
         return {str(digest): int(size) for digest, size in rows}
 
     def file_version_digests(self) -> frozenset[str]:
-        """Return the digests of all stored file versions."""
+        """Get the digests of all stored file versions."""
         with self._store.transaction() as db:
             return frozenset(version_digests(db))
 
     def altered_messages(self, session: str) -> tuple[int, ...]:
-        """Return the positions of messages that no longer match their digest."""
+        """Find the positions of messages that no longer match their digest."""
         positions, start = list[int](), -1
         while rows := self._store.query(
             "select position, role, body, digest from messages where session = ? and position > ? "
@@ -111,7 +111,7 @@ class ReferenceChecks:
         return tuple(dict.fromkeys(positions))
 
     def orphaned_outputs(self, session: str) -> tuple[int, ...]:
-        """Return the numbers of outputs whose message is missing."""
+        """Find the numbers of outputs whose message is missing."""
         rows = self._store.query(
             "select o.number from outputs o left join messages m on m.session = o.session and m.position = o.position "
             "where o.session = ? and o.digest is null and o.removed is null and m.id is null order by o.number",
@@ -120,7 +120,7 @@ class ReferenceChecks:
         return tuple(dict.fromkeys(int(row[0]) for row in rows))
 
     def has_gaps(self, session: str) -> bool:
-        """Whether any messages between the first and the last are missing."""
+        """Whether messages are missing between the first and the last one."""
         rows = self._store.query(
             "select count(*), coalesce(max(position) + 1, 0) from messages where session = ?", session
         )
@@ -128,8 +128,7 @@ class ReferenceChecks:
 
 
 def unreadable_blobs(blobs: Blobs, sizes: Mapping[str, int]) -> Iterator[str]:
-    """Yield the digests of blobs that cannot be opened or have the wrong size. Only the start and end of each file are
-    read."""
+    """Find blobs that cannot be opened or have the wrong size. Only the start and end of each file are read."""
     for digest, size in sizes.items():
         try:
             reader = blobs.open(digest)
@@ -143,8 +142,8 @@ def unreadable_blobs(blobs: Blobs, sizes: Mapping[str, int]) -> Iterator[str]:
 
 
 def damaged_blobs(blobs: Blobs, digests: frozenset[str], on_progress: Callable[[int], None]) -> Iterator[str]:
-    """Yield the digests that do not match the content of their blobs. `on_progress` is called with the number of blobs
-    read so far."""
+    """Find blobs whose content does not match their digest. `on_progress` is called with the number of blobs read so
+    far."""
     for read_count, digest in enumerate(sorted(digests)):
         on_progress(read_count)
         if not _is_intact(blobs, digest):

@@ -1,5 +1,4 @@
-"""Opens a session database for writing, or read-only where writing is impossible, and backs it up before a
-migration."""
+"""Opens a session database for writing, or read-only if it cannot be written, and backs it up before migrations."""
 
 import errno
 import fcntl
@@ -21,13 +20,13 @@ from ebbtide.store.open_databases import OpenDatabase, is_open_here
 
 
 def message_digest(role: str, body: str) -> str:
-    """Return the digest of a message's role and body."""
+    """Compute the digest of a message's role and body."""
     return blake2b(f"{role}\0{body}".encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def matches_digest(role: object, body: object, digest: object) -> bool:
-    """Whether role and body are text and match the digest. Messages stored by earlier versions have no digest and
-    always match."""
+    """Whether role and body are text and match the digest. Messages from earlier versions have no digest and always
+    match."""
     if not isinstance(role, str) or not isinstance(body, str):
         return False
     return digest is None or message_digest(role, body) == digest
@@ -35,19 +34,19 @@ def matches_digest(role: object, body: object, digest: object) -> bool:
 
 _LOG_HEADER_BYTES = 32
 _SHARED_BYTES = (0x40000002, 510)
-"""Offset and length of the byte range on which every connection to an SQLite database has a shared lock."""
+"""Offset and length of the byte range that every connection to an SQLite database locks in shared mode."""
 _REPAIR_ADVICE = "`ebb doctor --repair` saves what can be read"
 
 _COPY_CHUNK_BYTES = 1 << 20
 """Number of bytes copied at a time."""
 _STALE_COPY_S = 300.0
-"""Age in seconds after which an unfinished copy is considered abandoned."""
+"""Age, in seconds, at which an unfinished copy is considered abandoned."""
 MAX_BACKUPS = 2
-"""Maximum number of backups made before migrations."""
+"""Maximum number of backups kept from before migrations."""
 
 
 def open_connection(path: Path | str, timeout: float, *, uri: bool = False) -> OpenDatabase:
-    """Open a connection. Invalid UTF-8 in text is replaced; message digests reveal such damage."""
+    """Open a connection. Invalid UTF-8 in text is replaced. Message digests reveal such damage."""
     db = sqlite3.connect(path, isolation_level=None, timeout=timeout, uri=uri, factory=OpenDatabase)
     if isinstance(path, Path):
         db.register(path)
@@ -57,9 +56,9 @@ def open_connection(path: Path | str, timeout: float, *, uri: bool = False) -> O
 
 
 def ensure_database_file(path: Path) -> bool:
-    """Create the database file if it does not exist, and return whether the database can be written. A database that is
-    already open in this process is not opened again. Raises `StoreError` if the file can be neither created nor read,
-    or if its log must be repaired first."""
+    """Create the database file if it does not exist, and return whether it can be written. A database that this process
+    already has open is not opened again. Raises `StoreError` if the file can be neither created nor read, or if its log
+    must be repaired first."""
     if is_open_here(path):
         return os.access(path.parent, os.W_OK)
     refuse_damaged_log(path)
@@ -75,8 +74,8 @@ def ensure_database_file(path: Path) -> bool:
 
 
 def refuse_damaged_log(path: Path) -> None:
-    """Raise `StoreError` if SQLite would discard transactions in the log, either because the log is damaged or because
-    the database is missing. A database that is open in this process was already checked."""
+    """Raise `StoreError` if SQLite would discard transactions in the log because the log is damaged or the database is
+    missing. A database that this process has open was already checked."""
     if is_open_here(path):
         return
     log = path.with_name(f"{path.name}-wal")
@@ -101,7 +100,7 @@ def refuse_damaged_log(path: Path) -> None:
 
 
 def is_open_elsewhere(path: Path) -> bool:
-    """Whether another process has the database open, and therefore uses the log."""
+    """Whether another process has the database open and therefore uses the log."""
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, _SHARED_BYTES[1], _SHARED_BYTES[0])
@@ -113,7 +112,7 @@ def is_open_elsewhere(path: Path) -> bool:
 
 
 def _readable_frame_count(path: Path) -> int:
-    """Return the number of log frames that SQLite can read. Nothing is changed."""
+    """Count the log frames that SQLite can read, without changing anything."""
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)) as db:
         db.execute("select count(*) from sqlite_master").fetchall()
         with path.with_name(f"{path.name}-shm").open("rb") as index:
@@ -121,7 +120,8 @@ def _readable_frame_count(path: Path) -> int:
 
 
 def _may_have_later_commits(log: Path, readable_frame_count: int) -> bool:
-    """Whether the log may contain transactions after the `readable_frame_count` frames that SQLite reads."""
+    """Whether the log may contain transactions after the first `readable_frame_count` frames, which are all that SQLite
+    reads."""
     if readable_frame_count == 0:
         return True  # SQLite reads no frames if the header is damaged
     with log.open("rb", buffering=0) as file:
@@ -138,7 +138,7 @@ def _may_have_later_commits(log: Path, readable_frame_count: int) -> bool:
 
 
 def written_size(path: Path) -> int:
-    """Return the size of a file, not counting a hole at its end. Raises `OSError`."""
+    """Get the size of a file, excluding a hole at its end. Raises `OSError`."""
     with path.open("rb", buffering=0) as file:
         size, end = path.stat().st_size, 0
         try:
@@ -150,7 +150,7 @@ def written_size(path: Path) -> int:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy a file without its holes, which in a log may be larger than any disk. Raises `OSError`."""
+    """Copy a file without its holes. In a log, a hole may be larger than any disk. Raises `OSError`."""
     with source.open("rb", buffering=0) as source_file, target.open("wb", buffering=0) as target_file:
         size, end = os.fstat(source_file.fileno()).st_size, 0
         while end < size:
@@ -172,8 +172,8 @@ def copy_file(source: Path, target: Path) -> None:
 
 
 def open_read_only(path: Path, timeout: float) -> sqlite3.Connection:
-    """Open a database that cannot be written. If SQLite cannot read it without writing, or if it must be migrated, open
-    a temporary copy. The copy is deleted with the connection."""
+    """Open a database that cannot be written. If SQLite would have to write in order to read it, or if it needs a
+    migration, a temporary copy is opened instead. The copy is deleted when the connection is."""
     with translate_sqlite_errors(path):
         wal = path.with_name(f"{path.name}-wal")
         has_log = wal.exists() and wal.stat().st_size > 0
@@ -186,7 +186,7 @@ def open_read_only(path: Path, timeout: float) -> sqlite3.Connection:
 
 
 def open_copy(path: Path, timeout: float) -> sqlite3.Connection:
-    """Open a temporary copy of a database and its log. It is deleted with the connection."""
+    """Open a temporary copy of a database and its log. It is deleted when the connection is."""
     folder = Path(tempfile.mkdtemp(prefix="ebb-store-"))
     try:
         for file in (path, path.with_name(f"{path.name}-wal")):
@@ -201,8 +201,8 @@ def open_copy(path: Path, timeout: float) -> sqlite3.Connection:
 
 
 def back_up(db: sqlite3.Connection, path: Path, version: int) -> str:
-    """Back up the database before a migration, and return a message for the user. The message is empty if another
-    process has already migrated the database. Raises `StoreError`."""
+    """Back up the database before a migration. Returns a message for the user, which is empty if another process has
+    already migrated the database. Raises `StoreError`."""
     backup_path, part_path = path.with_name(f"{path.name}.v{version}-backup"), None
     try:
         for abandoned in path.parent.glob(f"{path.name}.v*-backup.*.part"):

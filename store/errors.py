@@ -1,4 +1,4 @@
-"""Errors of databases and stored files, independent of SQLite's error classes."""
+"""Errors from databases and stored files, independent of SQLite's own error classes."""
 
 import errno
 import shutil
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 MIN_FREE_BYTES_FOR_SQLITE = 1 << 16
-"""Free disk space in bytes that SQLite needs next to a database to open it."""
+"""Free disk space, in bytes, that SQLite needs to open a database."""
 
 Reason: TypeAlias = Literal["locked", "newer", "corrupt", "full", "unreadable", "in use", "missing"]
 
 
 class StoreError(Exception):
-    """The store cannot do what was requested. The message contains the reason and what the user can do."""
+    """The store cannot do what was asked. The message says why and what the user can do."""
 
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
@@ -42,8 +42,8 @@ _ERRORS_BY_SQLITE_NAME: dict[str, tuple[Reason, str]] = {
 def translate_sqlite_errors(
     path: Path | str, file_kind: str = "session database", advice: str = _REPAIR_ADVICE
 ) -> Iterator[None]:
-    """Translate SQLite errors to `StoreError`. `path` and `file_kind` name the file and its kind in the message;
-    `advice`: what to do about a damaged file."""
+    """Translate SQLite errors to `StoreError`. `path` and `file_kind` identify the file in the message. `advice`: what
+    to do if the file is damaged."""
     try:
         yield
     except UnicodeDecodeError as error:  # SQLite's message contains damaged bytes that Python cannot decode
@@ -76,7 +76,7 @@ def _is_disk_nearly_full(folder: Path) -> bool:
 
 @contextmanager
 def translate_os_errors(folder: Path) -> Iterator[None]:
-    """Translate system errors about stored files to `StoreError`, whose message names the folder."""
+    """Translate system errors about stored files to `StoreError`. The message names the folder."""
     try:
         yield
     except OSError as error:

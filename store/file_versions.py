@@ -1,4 +1,4 @@
-"""Stores the content that files had before a session changed them: one row per file and turn, and the bytes. It does
+"""Stores the content that files had before a session changed them: one row per file and turn, plus the bytes. It does
 not interpret them."""
 
 import json
@@ -13,7 +13,7 @@ CHANGE_FACT = "change"
 
 class ChangeRow(NamedTuple):
     turn: int
-    """Number of messages at the beginning of the turn."""
+    """Number of messages at the start of the turn."""
     path: str
     before: str | None
     """Digest of the previous content; empty if the file did not exist, None if the content was not stored."""
@@ -24,8 +24,8 @@ class ChangeRow(NamedTuple):
 
 
 def save_change(store: SessionStore, session: str, row: ChangeRow) -> None:
-    """Add a row, or replace the row for the same turn and file. The previous content must already have been put for the
-    session; it is kept as long as the row exists."""
+    """Add a row, or replace the one for the same turn and file. The previous content must already have been put for the
+    session. It is kept as long as the row exists."""
     body = json.dumps({"before": row.before, "after": row.after, "at": row.at})
     with store.transaction() as db:
         db.execute(
@@ -37,7 +37,7 @@ def save_change(store: SessionStore, session: str, row: ChangeRow) -> None:
 
 
 def file_changes(store: SessionStore, session: str) -> tuple[ChangeRow, ...]:
-    """Return the changes in turn order; unreadable rows are skipped."""
+    """Get the changes in turn order. Unreadable rows are skipped."""
     rows = []
     for fact in store.facts(session, CHANGE_FACT):
         try:
@@ -50,8 +50,8 @@ def file_changes(store: SessionStore, session: str) -> tuple[ChangeRow, ...]:
 
 
 def change_facts_before(store: SessionStore, session: str, position: int) -> tuple[FactRow, ...]:
-    """Return the rows of turns that began before a position, for a fork. The stored bytes are shared and stay as long
-    as any session needs them."""
+    """Get the change rows of turns that began before a position, for copying to a fork. The stored bytes are shared and
+    remain as long as any session needs them."""
     return tuple(fact for fact in store.facts(session, CHANGE_FACT) if _turn_of(fact) < position)
 
 
@@ -63,7 +63,7 @@ def _turn_of(fact: FactRow) -> int:
 
 
 def version_digests(db: sqlite3.Connection) -> set[str]:
-    """Return the digests that the rows of all sessions need."""
+    """Get the digests that any session's rows need."""
     rows = db.execute(
         "select json_extract(body, '$.before') from situation where kind = ? and json_valid(body)", (CHANGE_FACT,)
     )

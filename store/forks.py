@@ -1,4 +1,4 @@
-"""Creates forks of sessions by copying their rows, without interpreting them."""
+"""Creates forks of sessions by copying their rows without interpreting them."""
 
 from collections.abc import Sequence
 
@@ -10,9 +10,9 @@ _COPIED_COLUMNS = {
     "outputs": "number, part, position, call, tool, size, lines, media_type, digest, created, accesses, accessed, "
     "removed",
 }
-"""Columns of the tables from which a fork gets all rows at positions before the fork point."""
+"""Columns copied to a fork from rows before the fork point, by table."""
 _COPIED_COLUMNS_UP_TO = {"summaries": "number, position, body, created", "views": "number, position, body, created"}
-"""Columns of the tables from which a fork gets all rows at positions up to and including the fork point."""
+"""Columns copied to a fork from rows up to and including the fork point, by table."""
 
 
 class Forks:
@@ -22,8 +22,8 @@ class Forks:
         self._store = store
 
     def fork(self, row: SessionRow, snapshot: SnapshotRow | None, facts: Sequence[FactRow]) -> None:
-        """Add a session that contains the first `row.forked` messages of `row.parent`, their outputs with the same
-        numbers, and the summaries and views up to that point. The stored bytes are shared with the parent."""
+        """Add a session that starts with the first `row.forked` messages of `row.parent`. Outputs keep their numbers,
+        and summaries and views are copied up to that point. The stored bytes are shared with the parent."""
         with self._store.transaction() as db:
             insert_session(db, row)
             for bound, tables in (("<", _COPIED_COLUMNS), ("<=", _COPIED_COLUMNS_UP_TO)):
@@ -50,8 +50,7 @@ class Forks:
         )
 
     def ancestry(self, session: str) -> dict[str, int]:
-        """Return the ids of a session and its ancestors, each with the number of messages that the session shares with
-        it."""
+        """Get the ids of a session and its ancestors, each with the number of messages it shares with the session."""
         shared_counts, ancestor_id, shared_count = {}, session, 1 << 62
         while ancestor_id and ancestor_id not in shared_counts:
             shared_counts[ancestor_id] = shared_count
@@ -62,7 +61,7 @@ class Forks:
         return shared_counts
 
     def family(self, session: str) -> tuple[str, ...]:
-        """Return the ids of a session and all sessions related to it by forks, oldest first."""
+        """Get the ids of a session and of all sessions related to it by forks, oldest first."""
         rows = self._store.query(
             "select id from sessions where id = ?1 or id = (select family from sessions where id = ?1) "
             "or family = coalesce((select family from sessions where id = ?1), ?1) order by created, rowid",
@@ -73,8 +72,8 @@ class Forks:
     def messages_containing(
         self, session: str, role: str, text: str, start: int = 0
     ) -> tuple[tuple[int, str, float], ...]:
-        """Return the position, body and time of a role's messages from `start` on whose body contains a text, in
-        order."""
+        """Find messages of a role, from position `start` on, whose body contains `text`. Returns their positions,
+        bodies and times, in order."""
         rows = self._store.query(
             "select position, body, created from messages "
             "where session = ? and role = ? and position >= ? and instr(body, ?) order by position",

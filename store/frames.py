@@ -1,5 +1,5 @@
-"""Compresses the contents of several files together in frames, which take less space than separately compressed files.
-Does not use the database itself."""
+"""Compresses the contents of several files together in frames, which takes less space than compressing each file
+separately. It does not access the database."""
 
 import sys
 import zlib
@@ -17,19 +17,19 @@ else:
 FRAME_BYTES = 1 << 18
 """Number of bytes compressed together."""
 _SAMPLE_BYTES = 1 << 12
-"""Number of bytes of a frame that are compressed to decide whether compression is worthwhile."""
+"""Number of bytes of a frame that are compressed as a test of whether compression is worthwhile."""
 _MAX_PENDING_FRAMES = 32
 """Maximum number of frames waiting to be written."""
 _MIN_BULK_LOOKUPS = 500
-"""Number of lookups after which loading all digests at once is faster than looking them up one by one."""
+"""Number of digest lookups above which it is faster to load all digests at once."""
 _RAW, _DEFLATE, _ZSTD = 0, 1, 2
 """Storage formats of a frame."""
 _ZSTD_LEVEL = 3
 MAX_HEAD_BYTES = 18
-"""Maximum size of a frame's header in bytes. The header states the uncompressed size."""
+"""Maximum size in bytes of a frame's header, which states the uncompressed size."""
 
 DECOMPRESS_ERRORS = (zlib.error, zstd.ZstdError)
-"""Errors raised for a damaged frame."""
+"""Errors raised when decompressing a damaged frame."""
 
 
 class FrameStore(Protocol):
@@ -47,7 +47,7 @@ class FrameStore(Protocol):
 
 
 class FrameWriter:
-    """Collects contents, compresses them in threads, and writes the frames in order."""
+    """Collects contents, compresses them in threads and writes the frames in order."""
 
     def __init__(self, store: FrameStore, threads: ThreadPoolExecutor) -> None:
         self._store = store
@@ -101,7 +101,7 @@ def _pack_contents(contents: Sequence[tuple[bytes, bytes]]) -> tuple[int, bytes]
 
 
 def pack(data: bytes) -> tuple[int, bytes]:
-    """Return the storage format and the bytes, which are compressed if that makes them smaller."""
+    """Compress data if that makes it smaller. Returns the storage format and the bytes."""
     sample = data[:_SAMPLE_BYTES]
     if len(zstd.compress(sample, 1)) < len(sample) * 0.95:
         packed = zstd.compress(data, _ZSTD_LEVEL)
@@ -111,14 +111,14 @@ def pack(data: bytes) -> tuple[int, bytes]:
 
 
 def unpack(storage_format: int, data: bytes) -> bytes:
-    """Return the original bytes. Raises one of `DECOMPRESS_ERRORS`."""
+    """Restore the original bytes. Raises one of `DECOMPRESS_ERRORS`."""
     if storage_format == _ZSTD:
         return zstd.decompress(data)
     return zlib.decompress(data, -15) if storage_format == _DEFLATE else data
 
 
 def unpacked_size(storage_format: int, header: bytes, size: int) -> int | None:
-    """Return the uncompressed size of a frame of `size` bytes; None if the frame does not state it or is damaged.
+    """Get the uncompressed size of a frame of `size` bytes; None if the frame does not state it or is damaged.
     `header`: the first `MAX_HEAD_BYTES` bytes of the frame."""
     if storage_format == _RAW:
         return size

@@ -1,4 +1,4 @@
-"""Locks for sessions, so that only one process has a session open. The locks are file locks, which the operating system
+"""Locks that allow only one process at a time to open a session. They are file locks, which the operating system
 releases when a process ends."""
 
 import fcntl
@@ -10,11 +10,11 @@ from ebbtide.store.errors import StoreError
 
 MAX_ATTEMPTS, RETRY_PAUSE_S = 3, 0.02
 """Number of attempts to acquire a lock, and the pause between them in seconds. One attempt is not enough, because
-`is_open` holds the lock for a moment."""
+`is_open` holds the lock briefly."""
 
 
 def is_open(folder: Path, session: str) -> bool:
-    """Whether any process has the session open; True if that cannot be determined."""
+    """Whether any process has the session open. True if this cannot be determined."""
     try:
         descriptor = os.open(folder / f"{session}.lock", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -31,7 +31,7 @@ def is_open(folder: Path, session: str) -> bool:
 
 
 class SessionLock:
-    """A lock held from `acquire` to `release`, or until the process ends."""
+    """A session lock. It is held from `acquire` until `release` or the end of the process."""
 
     def __init__(self, folder: Path, session: str) -> None:
         self._path = folder / f"{session}.lock"
@@ -58,8 +58,8 @@ class SessionLock:
             if self._is_current_file(descriptor):
                 self._descriptor = descriptor
                 return
-            # The last owner removed the file after it was opened here and before it was locked, so this lock would not
-            # exclude anyone.
+            # The previous owner removed the file after we opened it but before we locked it. This lock would exclude
+            # nobody.
             os.close(descriptor)
 
     def _is_current_file(self, descriptor: int) -> bool:
@@ -69,7 +69,7 @@ class SessionLock:
             return False
 
     def release(self) -> None:
-        """Release the lock; releasing twice is allowed."""
+        """Release the lock. May be called twice."""
         if self._descriptor is not None:
             self._path.unlink(missing_ok=True)
             os.close(self._descriptor)

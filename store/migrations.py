@@ -1,5 +1,5 @@
-"""The database schema as a list of migrations, one function per version. `PRAGMA user_version` is the number of
-migrations that have run."""
+"""The database schema as a list of migrations, one function per version. `PRAGMA user_version` counts the migrations
+that have been run."""
 
 import json
 import sqlite3
@@ -9,7 +9,7 @@ from typing import Any
 from ebbtide.store.search_tables import create_tables
 
 SQLITE_VERSION = sqlite3.sqlite_version
-"""Version of the SQLite library in use."""
+"""Version of the SQLite library."""
 
 
 def _sessions(db: sqlite3.Connection) -> None:
@@ -52,7 +52,7 @@ def _situation(db: sqlite3.Connection) -> None:
             before integer not null, after integer not null, cost real, created real not null)"""
     )
     db.execute("create index rewrites_by_session on rewrites (session)")
-    # A covering index, from which alone the usage of a session can be read.
+    # A covering index, so that a session's usage can be read from the index alone.
     db.execute("drop index usage_by_session")
     db.execute("create index usage_by_session on usage (session, input, cache_read, cache_write, output, cost)")
 
@@ -86,7 +86,7 @@ def _outputs(db: sqlite3.Connection) -> None:
 
 
 def _number_earlier_outputs(db: sqlite3.Connection) -> None:
-    """Insert a row for each output in the existing messages."""
+    """Insert a row for each output in existing messages."""
     last_session, number, tool_names = "", 0, dict[str, str]()
     rows = db.execute("select session, position, body, created from messages order by session, position")
     for session, position, body, created in rows:
@@ -119,7 +119,7 @@ def _number_earlier_outputs(db: sqlite3.Connection) -> None:
 
 
 def _part_descriptions(output: dict[str, Any]) -> Iterator[tuple[int, int, str]]:
-    """Yield the size, line count and media type of an output's text and of each image."""
+    """Yield the size, line count and media type of an output's text, then of each of its images."""
     text = str(output.get("text", ""))
     size = len(text.encode("utf-8", "surrogatepass"))
     yield size, text.count("\n") + (not text.endswith("\n") and size > 0), "text/plain"
@@ -129,8 +129,8 @@ def _part_descriptions(output: dict[str, Any]) -> Iterator[tuple[int, int, str]]
 
 
 def _parse_body(body: str) -> dict[str, Any]:
-    """Parse the JSON body of a message. If it is invalid, return an empty dictionary; loading the message reports the
-    error."""
+    """Parse a message's JSON body. Invalid JSON gives an empty dictionary; the error is reported when the message is
+    loaded."""
     try:
         parsed = json.loads(body)
     except ValueError:
@@ -155,7 +155,7 @@ def _search(db: sqlite3.Connection) -> None:
 
 
 def _references(db: sqlite3.Connection) -> None:
-    # The column is null in older rows; code that can compute references fills it in later.
+    # The column is null in older rows until code that can compute references fills it in.
     db.execute("alter table messages add column ref text")
     db.execute("create index messages_by_ref on messages (session, ref)")
 
@@ -177,7 +177,7 @@ def _branches(db: sqlite3.Connection) -> None:
 
 
 def _digests(db: sqlite3.Connection) -> None:
-    # The column stays null in older rows, because their original content is unknown.
+    # The column stays null in older rows: their original content is unknown.
     db.execute("alter table messages add column digest text")
 
 

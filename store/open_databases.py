@@ -1,8 +1,8 @@
 """Tracks which databases this process has open.
 
-If a process opens and closes a database file itself, POSIX releases all locks that SQLite holds on that file in the
-process. Another process could then believe that the database is unused and remove its log, and later writes would be
-lost. Code that reads such a file must therefore check here first.
+If a process opens and closes a database file directly, POSIX releases all locks that SQLite holds on that file in the
+same process. Another process could then conclude that nobody uses the database and remove its log, and later writes
+would be lost. Code that reads such a file directly must therefore check here first.
 """
 
 import os
@@ -13,22 +13,22 @@ from pathlib import Path
 from typing import TypeAlias
 
 _FileId: TypeAlias = tuple[int, int]
-"""Device and inode of a file, because a file may have several names."""
+"""Device and inode of a file. Paths would not do, because a file may have several."""
 
 _counts: Counter[_FileId] = Counter()
 
 opening_lock = threading.RLock()
-"""Hold this lock from checking whether a database is open in this process until the database has been opened, so that
-no other thread opens it in between."""
+"""Held from checking whether this process has a database open until the database has been opened, so that no other
+thread opens it in between."""
 
 
 class OpenDatabase(sqlite3.Connection):
-    """A connection that is tracked until it is closed, and that supports weak references."""
+    """A connection that is tracked until it is closed. It supports weak references."""
 
     _registered_file: _FileId | None = None
 
     def register(self, path: Path) -> None:
-        """Register this connection to the file at `path`."""
+        """Register this connection as open on the file at `path`."""
         with opening_lock:
             self._registered_file = _file_id(path)
             if self._registered_file is not None:

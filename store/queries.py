@@ -1,5 +1,5 @@
-"""Search queries and their translation to FTS5 syntax. All text from the user is treated as words, so it can contain
-neither operators nor syntax errors."""
+"""Search queries and their translation to FTS5 syntax. All text from the user is treated as plain words, so it cannot
+contain operators or cause syntax errors."""
 
 import re
 from collections.abc import Sequence
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 MatchMethod: TypeAlias = Literal["words", "parts", "some", "meaning", "newest"]
-"""How a match was found. `words`: it contains all words; `parts`: it contains them as parts of longer words; `some`: it
-contains some of them; `meaning`: it is similar in meaning; `newest`: the query had no words, so the newest documents
-were returned."""
+"""How a match was found. `words`: it contains all words. `parts`: it contains them as parts of longer words. `some`: it
+contains some of them. `meaning`: its meaning is similar. `newest`: the query had no words, so the newest documents were
+returned."""
 
 MAX_QUERY_PIECES = 32
 """Maximum number of words in a query."""
@@ -17,46 +17,47 @@ MAX_PIECE_CHARS = 200
 """Maximum length of a word in a query, in characters."""
 
 MAX_TERM_CHARS = 40
-"""Maximum length in characters of words that can be found by their parts. A longer word with digits is assumed to be a
-key or encoded bytes."""
+"""Maximum length, in characters, of words that can be found by their parts. Longer words with digits are assumed to be
+keys or encoded bytes."""
 MAX_NAME_CHARS = 200
-"""Maximum length in characters of such words without digits, which are assumed to be names."""
+"""Maximum length, in characters, of words without digits that can be found by their parts. Such words are assumed to be
+names."""
 
 _GLOB_CHARACTERS = set("*?[")
-"""Characters that make a path a pattern."""
+"""Characters that make a path a glob pattern."""
 
 _UNSPACED_SCRIPTS = "\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
-"""Characters of scripts that are written without spaces, or that attach suffixes to words."""
+"""Characters of scripts that are written without spaces or attach suffixes to words."""
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED_SCRIPTS}]+")
 _WORD = re.compile(rf"(?<![^\W_])(?:[^\W_]{{4,{MAX_TERM_CHARS}}}|[^\W\d_]{{4,{MAX_NAME_CHARS}}})(?![^\W_])")
 _NAME = re.compile(r"\w+(?:-\w+)*")
 _COMPOUND_BOUNDARY = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_-]+")
-"""Boundaries between the words of a compound name."""
+"""Boundaries between the words of a compound name, such as `maxRetries`."""
 _PHRASE = re.compile(r'"([^"]*)"|(\S+)')
 
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
     words: str = ""
-    """The words, separated by spaces; quotation marks enclose a phrase."""
+    """The words, separated by spaces. Quotation marks enclose a phrase."""
     kinds: tuple[str, ...] = ()
     """`user`, `assistant`, `output` or `summary`; empty for all."""
     tool: str = ""
     path: str = ""
-    """Part of a path, or a pattern for the full path."""
+    """Part of a path, or a glob pattern for the whole path."""
     since: float | None = None
-    """Only documents since this time, in Unix seconds."""
+    """Only documents created at or after this time, in Unix seconds."""
     until: float | None = None
     sessions: tuple[str, ...] = ()
     """Sessions to search; empty for all."""
     project: str | None = None
     limit: int = 10
     larger_than: int = 0
-    """Only documents with more than this number of bytes."""
+    """Only documents larger than this, in bytes."""
 
 
 def query_pieces(words: str) -> tuple[str, ...]:
-    """Return the words and phrases of a query that contain indexed characters."""
+    """Split a query into its words and phrases, dropping those without indexed characters."""
     text = re.sub(r"[\x00-\x1f\x7f]", " ", words).encode("utf-8", "replace").decode("utf-8")
     pieces = dict[str, None]()
     for phrase, word in _PHRASE.findall(text):
@@ -70,7 +71,7 @@ def query_pieces(words: str) -> tuple[str, ...]:
 def fts_expression(
     pieces: Sequence[str], match_mode: Literal["all", "some"], alternatives: Sequence[Sequence[str]] = ()
 ) -> str:
-    """Return the query as an FTS5 expression. `alternatives` contains alternative FTS5 terms for each piece."""
+    """Build the FTS5 expression for a query. `alternatives`: for each piece, FTS5 terms that may match instead."""
     groups = []
     for index, piece in enumerate(pieces):
         terms = [_piece_term(piece), *(alternatives[index] if alternatives else ())]
@@ -85,14 +86,14 @@ def _piece_term(piece: str) -> str:
 
 
 def spellings(piece: str) -> tuple[str, str]:
-    """Return two alternative spellings of a compound name: with spaces between its words, and with the words joined.
-    Both are empty for other text."""
+    """Spell a compound name in two other ways: with spaces between its words, and with the words joined. Both are empty
+    for other text."""
     words = [word for word in _COMPOUND_BOUNDARY.split(piece) if word] if _NAME.fullmatch(piece) else []
     return (" ".join(words), "".join(words)) if len(words) > 1 else ("", "")
 
 
 def prefix_term(piece: str) -> str:
-    """Return an FTS5 term that matches the piece as a phrase whose last word may continue."""
+    """Build an FTS5 term that matches the piece as a phrase whose last word may be longer."""
     return quote_fts(piece) + "*"
 
 
@@ -101,8 +102,8 @@ def quote_fts(text: str) -> str:
 
 
 def character_pairs(text: str) -> str:
-    """Return all pairs of neighbouring characters in text without spaces, as words. The last character of each run is
-    also a word, so that every character begins a word and can be found by itself."""
+    """Get all pairs of neighbouring characters in text without spaces, as words. The last character of each run is a
+    word too, so that every character starts a word and can be found on its own."""
     return " ".join(word for run in _UNSPACED_RUN.findall(text) for word in (*_pairs(run), run[-1]))
 
 
@@ -111,7 +112,7 @@ def _pairs(run: str) -> list[str]:
 
 
 def indexed_words(text: str) -> set[str]:
-    """Return the words of a text that can be found by their parts."""
+    """Get the words in text that can be found by their parts."""
     return {word for word in _WORD.findall(text.lower()) if not _UNSPACED_RUN.search(word)}
 
 
@@ -121,14 +122,14 @@ def storable_text(text: str) -> str:
 
 
 def path_terms(path: str) -> tuple[str, ...]:
-    """Return FTS5 terms that match every path containing this part. The terms are its words except the first one, which
+    """Build FTS5 terms that match every path containing this part. The first word is left out, because in the path it
     may be the end of a longer word."""
     words = [] if set(path) & _GLOB_CHARACTERS else re.findall(r"[^\W_]+", path)
     return (prefix_term(" ".join(words[1:])),) if len(words) > 1 else ()
 
 
 def sql_filters(query: SearchQuery) -> tuple[str, list[object]]:
-    """Return the SQL conditions that the full-text index does not cover, and the values for their parameters."""
+    """Build the SQL conditions that the full-text index cannot check, with the values of their parameters."""
     clause, values = "", list[object]()
     if query.since is not None:
         clause += " and d.created >= ?"
@@ -146,5 +147,5 @@ def sql_filters(query: SearchQuery) -> tuple[str, list[object]]:
 
 
 def path_pattern(path: str) -> str:
-    """Return a glob pattern for the paths that contain `path` or, if it is a pattern itself, match it."""
+    """Build a glob pattern for paths that contain `path`, or match it if it is a pattern itself."""
     return storable_text(path if set(path) & _GLOB_CHARACTERS else f"*{path}*")

@@ -1,5 +1,5 @@
-"""Copies the readable content of a damaged session database to a new one. The damaged database is moved to another
-name, never deleted."""
+"""Copies the readable content of a damaged session database to a new one. The damaged database is renamed, never
+deleted."""
 
 import fcntl
 import os
@@ -22,15 +22,15 @@ SAVED_TABLES = (
     "sessions", "messages", "usage", "rewrites", "snapshots", "situation", "outputs", "summaries", "views",
     "calibrations", "tool_uses", "accesses",
 )  # fmt: skip
-"""Tables to save, sessions first. The search index is not saved, because it can be rebuilt."""
+"""Tables to save, sessions first. The search index is left out because it can be rebuilt."""
 
 UNSALVAGED_TABLES = ("calibrations", "tool_uses", "accesses")
-"""Tables that are copied only if SQLite can read them. They are not worth salvaging, because their data is collected
+"""Tables that are copied only if SQLite can read them. They are not worth salvaging, because their data builds up
 again."""
 
 _ROWS_PER_BATCH = 500
 _TEMP_PREFIX = "repair-"
-"""Prefix of the names of temporary repair folders."""
+"""Name prefix of temporary repair folders."""
 _LOG_SUFFIX = "-wal"
 
 
@@ -39,15 +39,15 @@ class RepairResult:
     """The result of a repair."""
 
     damaged_path: Path
-    """The path to which the damaged database was moved."""
+    """Where the damaged database was moved."""
     saved: Mapping[str, int]
     """Number of rows in the new database, by table."""
     lost: tuple[str, ...]
-    """The known losses, one phrase each."""
+    """The known losses, each as a short phrase."""
 
 
 def is_damaged(path: Path, problems: Iterable[str]) -> bool:
-    """Whether the database needs repair. `problems`: the problems that SQLite has found."""
+    """Whether the database needs repair. `problems`: the problems reported by SQLite."""
     log = path.with_name(f"{path.name}-wal")
     with translate_os_errors(path.parent):
         if not log.exists() or log.stat().st_size == 0:
@@ -58,8 +58,9 @@ def is_damaged(path: Path, problems: Iterable[str]) -> bool:
 
 
 def repair_database(path: Path, tick: Callable[[], None] = lambda: None) -> RepairResult:
-    """Replace a damaged database with a new one that contains everything readable. `tick` is called repeatedly. Raises
-    `StoreError` and changes nothing if, for example, another program has the database open."""
+    """Replace a damaged database with a new one that contains everything readable. `tick` is called repeatedly. If this
+    is impossible, for example because another program has the database open, nothing is changed and `StoreError` is
+    raised."""
     with _repair_lock(path.parent):
         initial_states = _file_states(path)
         with translate_os_errors(path.parent):
@@ -86,8 +87,7 @@ def repair_database(path: Path, tick: Callable[[], None] = lambda: None) -> Repa
 
 @contextmanager
 def _repair_lock(folder: Path) -> Iterator[None]:
-    """Prevent other repairs while the context is active, and remove the temporary folders of repairs that were
-    killed."""
+    """Prevent other repairs inside the context, and remove the temporary folders of repairs that were killed."""
     with translate_os_errors(folder):
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -103,7 +103,7 @@ def _repair_lock(folder: Path) -> Iterator[None]:
 
 
 def _file_states(path: Path) -> tuple[tuple[int, int] | None, ...]:
-    """Return the size and modification time of the database and of its log. They change with every write."""
+    """Get the sizes and modification times of the database and its log, which change with every write."""
     files = [path.with_name(path.name + suffix) for suffix in ("", _LOG_SUFFIX)]
     with translate_os_errors(path.parent):
         states = [file.stat() if file.exists() else None for file in files]
@@ -111,10 +111,9 @@ def _file_states(path: Path) -> tuple[tuple[int, int] | None, ...]:
 
 
 def _replace_database(path: Path, new_path: Path) -> Path:
-    """Move the damaged database to another name and the new one to its place. Return the new path of the damaged one. A
-    hard link with the new name is created first, so that a database exists at the old path even if the process is
-    killed.
-    """
+    """Rename the damaged database and move the new one to its path. Returns the damaged database's new path. The new
+    name is first created as a hard link, so that a database exists at the original path even if the process is
+    killed."""
     damaged = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
     suffix_number = 1
     while damaged.exists():
@@ -172,14 +171,14 @@ def _salvage_rows(
 
 
 def _page_sizes(data: Bytes) -> tuple[int, ...]:
-    """Return the page size according to the header, or else the most likely page sizes."""
+    """Get the page size from the header or, if that is invalid, the most likely page sizes."""
     size = int.from_bytes(data[16:18], "big") if data[:6] == b"SQLite" else 0
     size = 65536 if size == 1 else size
     return (size,) if size in PAGE_SIZES else PAGE_SIZES[:3]
 
 
 def _copy_rows(store: SessionStore, damaged_copy: Path, tick: Callable[[], None]) -> frozenset[str]:
-    """Copy the rows that SQLite can read. Return the tables that could not be read completely."""
+    """Copy the rows that SQLite can read. Returns the tables that could not be read completely."""
     incomplete = set[str]()
     try:
         source = open_connection(damaged_copy, 1.0)
@@ -206,7 +205,8 @@ def _common_columns(source: sqlite3.Connection, store: SessionStore, table: str)
 def _copy_table(
     store: SessionStore, source: sqlite3.Connection, table: str, columns: list[str], tick: Callable[[], None]
 ) -> bool:
-    """Copy a table from its start and, after an error, also from its end. Return whether it was read completely."""
+    """Copy a table from its start and, if there is an error, also backwards from its end. Returns whether it was read
+    completely."""
     column_names, placeholders = ", ".join(columns), ", ".join("?" * len(columns))
     sql = f"insert or ignore into {table} ({column_names}) values ({placeholders})"
     for order in ("", " order by 1 desc, 2 desc"):
@@ -222,8 +222,8 @@ def _copy_table(
 def _read_batches(
     source: sqlite3.Connection, sql: str
 ) -> tuple[Iterator[list[tuple[object, ...]]], Callable[[], bool]]:
-    """Return an iterator over batches of rows up to the first error, and a function that returns whether there was no
-    error."""
+    """Return an iterator over batches of rows that stops at the first error, and a function that tells whether it read
+    everything."""
     errors = list[sqlite3.Error]()
 
     def batches() -> Iterator[list[tuple[object, ...]]]:
@@ -242,7 +242,7 @@ def _read_batches(
 
 
 def _insert(store: SessionStore, sql: str, rows: Iterable[tuple[object, ...]]) -> None:
-    """Insert rows, except those that the table rejects. Foreign keys are checked later."""
+    """Insert rows, skipping those that the table rejects. Foreign keys are checked later."""
     store.query("pragma foreign_keys = off")
     with store.transaction() as db:
         for row in rows:
@@ -264,7 +264,7 @@ def _insert_salvaged(store: SessionStore, rows: Iterator[SalvagedRow], tick: Cal
 
 
 def _restore_missing_sessions(store: SessionStore) -> None:
-    """Create sessions for messages whose session is lost, and remove rows that belong to no session."""
+    """Recreate lost sessions that still have messages, and remove rows that belong to no session."""
     with store.transaction() as db:
         lost = db.execute(
             "select session, min(created), max(created) from messages where session not in (select id from sessions) "
@@ -284,8 +284,8 @@ def _restore_missing_sessions(store: SessionStore) -> None:
 
 
 def _missing_message_notes(store: SessionStore) -> tuple[str, ...]:
-    """Return, for each session with missing messages, a phrase that says how many are missing. The number is derived
-    from the positions recorded in all saved tables."""
+    """For each session with missing messages, say how many are missing. The number is worked out from the positions in
+    all saved tables."""
     rows = store.query(
         "select s.id, (select count(*) from messages where session = s.id), "
         "max(coalesce((select max(position) + 1 from messages where session = s.id), 0), "

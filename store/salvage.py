@@ -1,5 +1,5 @@
-"""Extracts rows from the pages of a damaged database, even if its header or schema is damaged. Parses SQLite's page
-format, and identifies each row's table by the types of its values."""
+"""Extracts rows from the pages of a damaged database, even if its header or schema is damaged. It parses SQLite's page
+format and recognises each row's table by the types of its values."""
 
 import os
 import re
@@ -24,7 +24,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 class FileBytes:
-    """The first `size` bytes of a file, which are read on demand."""
+    """The first `size` bytes of a file, read on demand."""
 
     def __init__(self, path: Path, size: int) -> None:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -58,11 +58,11 @@ class _Pages:
         self._data = data
         self._size = size
         self.log_pages: dict[int, bytes] = {}
-        """Newer versions of pages, from the log, by page number starting at 0."""
+        """Newer versions of pages, taken from the log. Page numbers start at 0."""
 
     @property
     def max_row_bytes(self) -> int:
-        """Upper bound for the size of a row: the size of all pages."""
+        """Upper bound for the size of a row: the total size of all pages."""
         return len(self._data) + len(self.log_pages) * self._size
 
     def __getitem__(self, page_index: int) -> bytes:
@@ -75,15 +75,15 @@ class _Pages:
 
 
 def rows_in_pages(data: Bytes, page_size: int) -> Iterator[SalvagedRow]:
-    """Yield the intact rows in the pages of a database."""
+    """Yield the intact rows in a database's pages."""
     pages = _Pages(data, page_size)
     for page_index in range(len(data) // page_size):
         yield from _rows_on_page(pages[page_index], 100 if page_index == 0 else 0, pages)
 
 
 def rows_in_log(log: Bytes, database: Bytes) -> Iterator[SalvagedRow]:
-    """Yield the rows in the pages of a database's log, newest first. This includes pages after a damaged part, which
-    SQLite would not read."""
+    """Yield the rows in the pages of a database's log, newest first. Pages after a damaged part, which SQLite would not
+    read, are included."""
     log_format = _read_log_format(log)
     pages, frames = _Pages(database, log_format.page_size), list[bytes]()
     for frame in _frames(log, log_format):
@@ -106,7 +106,7 @@ def is_log_damaged(log: Bytes) -> bool:
 
 def has_unreadable_commits(log: Bytes, readable_frame_count: int) -> bool:
     """Whether a log contains complete transactions after a damaged part. SQLite reads only the first
-    `readable_frame_count` frames, and would overwrite those transactions with its next write. Uncommitted frames of a
+    `readable_frame_count` frames, so its next write would overwrite those transactions. Uncommitted frames left by a
     killed process do not count."""
     log_format = _read_log_format(log)
     if log_format.is_header_valid:
@@ -122,11 +122,11 @@ def has_unreadable_commits(log: Bytes, readable_frame_count: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _LogFormat:
-    """The format of a write-ahead log, as read from its header."""
+    """The format of a write-ahead log, read from its header."""
 
     page_size: int
     byte_orders: tuple[str, ...]
-    """The possible byte orders of the checksums: the one that the header states if it is valid, otherwise both."""
+    """Possible byte orders of the checksums: the one in the header if the header is valid, otherwise both."""
     is_header_valid: bool
     """Whether the header matches its checksum."""
 
@@ -145,7 +145,7 @@ class _Frame:
 
     @property
     def number(self) -> int:
-        """Number of the page in the database, from 1."""
+        """Page number in the database, from 1."""
         return int.from_bytes(self.head[:4], "big")
 
     @property
@@ -154,7 +154,7 @@ class _Frame:
 
     @property
     def salts(self) -> bytes:
-        """The salt values, which are the same in all frames of a log."""
+        """The salt values. All current frames of a log share them."""
         return self.head[8:16]
 
     @property
@@ -173,7 +173,7 @@ def _read_log_format(log: Bytes) -> _LogFormat:
 
 
 def _frames(log: Bytes, log_format: _LogFormat, start: int = 0) -> Iterator[_Frame]:
-    """Yield the frames of a log from index `start` on. Their pages are read only when needed."""
+    """Yield the frames of a log from index `start` on. A frame's page is read only when it is needed."""
     frame_size = log_format.page_size + _WAL_FRAME_HEADER_BYTES
     for offset in range(_WAL_HEADER_BYTES + start * frame_size, len(log) - frame_size + 1, frame_size):
         yield _Frame(
@@ -182,7 +182,7 @@ def _frames(log: Bytes, log_format: _LogFormat, start: int = 0) -> Iterator[_Fra
 
 
 def _first_invalid_frame(log: Bytes, log_format: _LogFormat, start: int) -> int:
-    """Return the index of the first frame, from `start` on, that does not match its checksum or the log's header."""
+    """Find the first frame, from index `start` on, that does not match its checksum or the log's header."""
     salts, previous_checksum, index = log[16:24], log[24:32], start
     if start > 0:
         previous_checksum = next((frame.checksum for frame in _frames(log, log_format, start - 1)), previous_checksum)
@@ -194,7 +194,7 @@ def _first_invalid_frame(log: Bytes, log_format: _LogFormat, start: int) -> int:
 
 
 def _valid_checksums(frame: _Frame, previous_checksum: bytes, log_format: _LogFormat) -> tuple[bytes, ...]:
-    """Return the valid checksums for a frame that follows a frame with checksum `previous_checksum`."""
+    """Compute the checksums that are valid for a frame after one with the checksum `previous_checksum`."""
     return tuple(
         _wal_checksum(frame.head[:8] + frame.page, previous_checksum, byte_order)
         for byte_order in log_format.byte_orders
@@ -366,7 +366,7 @@ _SHAPES: Mapping[str, tuple[bool, int, _Shape]] = {
     "views": (True, 5, (_is_session, _is_integer, _is_integer, _is_view, _is_time)),
 }
 """For each table: whether its rows are stored in an index (`without rowid`), the number of columns, and checks for the
-values of the first columns."""
+values of the first few columns."""
 
 
 def _matching_table(values: Sequence[SqlValue], *, is_keyed: bool) -> str | None:

@@ -1,7 +1,6 @@
-"""Full-text search over sessions. The index contains texts and rows; the caller extracts the texts from messages.
+"""Full-text search over sessions. The caller extracts the text to index from messages.
 
-The index is not needed to resume a session, and it can be rebuilt from the messages. Damage to it therefore loses no
-data.
+The index is not needed to resume a session and can be rebuilt from the messages, so damage to it loses no data.
 """
 
 import hashlib
@@ -35,11 +34,11 @@ from ebbtide.store.sessions import SessionStore
 DocumentKind: TypeAlias = Literal["user", "assistant", "output", "summary"]
 
 MAX_RANKED_MATCHES = 2000
-"""Maximum number of matches that are ranked. If there are more, only the newest are ranked, which limits the time."""
+"""Maximum number of matches that are ranked. If there are more, only the newest are ranked, to keep searches fast."""
 MAX_EXPANDED_TERMS = 100
-"""Maximum number of longer words to which the words of a query are expanded."""
+"""Maximum number of longer words that the words of a query are expanded to."""
 MIN_PREFIX_CHARS = 12
-"""Minimum length in characters of a word that is also searched as a prefix."""
+"""Minimum length, in characters, at which a word is also searched for as a prefix."""
 _COLUMN_WEIGHTS = "0.0, 3.0, 1.0, 1.0"
 
 
@@ -48,10 +47,10 @@ class SearchDocument:
     """A searchable message, output or summary."""
 
     position: int
-    """Position of the message, or of the message containing the output; for a summary, the number of messages before
+    """Position of the message, or of the message that contains the output. For a summary, the number of messages before
     it."""
     number: int
-    """Number of the output or summary in the session, from 1; 0 for a message."""
+    """Number of the output or summary in the session, from 1. 0 for a message."""
     kind: DocumentKind
     title: str
     """A one-line description."""
@@ -60,13 +59,13 @@ class SearchDocument:
     path: str = ""
     """Related files, one path per line."""
     size: int = 0
-    """Full size in bytes; `text` may be only the beginning."""
+    """Full size in bytes. `text` may contain only the beginning."""
     created: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class SearchMatch:
-    """A document that was found, and how it was found."""
+    """A document that matched, and how it matched."""
 
     session: str
     project: str
@@ -75,7 +74,7 @@ class SearchMatch:
     accesses: int
     """Number of times the document was looked up."""
     part: tuple[int, int] | None = None
-    """For a semantic match, the start and end of the matching part of the text; otherwise None."""
+    """For a semantic match, the start and end of the part of the text that matched; otherwise None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class IndexProgress:
-    """Progress of indexing a session."""
+    """How far a session has been indexed."""
 
     session: str
     position: int
@@ -135,8 +134,8 @@ class SearchIndex:
         return tuple(MessageRow(*row) for row in rows)
 
     def add_documents(self, progress: IndexProgress, documents: Iterable[SearchDocument], start: int = 0) -> None:
-        """Add documents of a session for the messages from `start` on. `progress` is the progress after that. If the
-        index has been emptied since, so that earlier messages are missing from it, nothing is added."""
+        """Add a session's documents for the messages from `start` on. `progress`: the progress once they are added. If
+        the index was emptied in the meantime, so that earlier messages are missing, nothing is added."""
         self._ensure_words_index()
         with self._store.transaction() as db:
             indexed_row = db.execute(
@@ -200,13 +199,13 @@ class SearchIndex:
                 db.execute("insert into parts (term) values (?)", (word,))
 
     def find(self, query: SearchQuery) -> tuple[SearchMatch, ...]:
-        """Search, best matches first. Documents with all words come first, then documents with the words as parts of
-        longer words. If there are none, return documents that contain some of the words. Without words, return the
-        newest documents."""
+        """Search, best matches first. Documents that contain all words come before those that contain them as parts of
+        longer words. If there are neither, documents that contain some of the words are returned. A query without words
+        returns the newest documents."""
         return self.read(self.ranked_hits(query))
 
     def ranked_hits(self, query: SearchQuery, min_limit: int = 0) -> list[SearchHit]:
-        """Search without reading the documents. `min_limit` raises the limit on the number of hits in each step."""
+        """Search without reading the documents. `min_limit` raises the maximum number of hits in each step."""
         self._ensure_words_index()
         limit, query = query.limit, replace(query, limit=max(query.limit, min_limit))
         if not query.words.strip():
@@ -233,7 +232,7 @@ class SearchIndex:
         return hits[: query.limit]
 
     def record_access(self, session: str, ref: str) -> None:
-        """Record a lookup of a document, unless the store is read-only."""
+        """Record that a document was looked up, unless the store is read-only."""
         if self._store.is_read_only:
             return
         with self._store.transaction() as db:
@@ -244,13 +243,13 @@ class SearchIndex:
             )
 
     def accesses(self, session: str) -> Mapping[str, tuple[int, float]]:
-        """Return the number of lookups and the time of the last one (Unix seconds) for each item of a session."""
+        """Get the number of lookups and the time of the last one (Unix seconds) for each item in a session."""
         rows = self._store.query("select ref, count, last from accesses where session = ?", session)
         return {str(row[0]): (int(row[1]), float(row[2])) for row in rows}
 
     def reset_word_parts(self) -> None:
-        """Delete the index of word parts, which the next search rebuilds. Call this after deleting a session, because
-        otherwise its words stay in the index."""
+        """Delete the index of word parts; the next search rebuilds it. Call this after deleting a session, whose words
+        would otherwise stay in the index."""
         with self._store.transaction() as db:
             drop_index(db, "parts")
             db.execute("delete from terms")
@@ -267,7 +266,7 @@ class SearchIndex:
             create_words_index(db)
 
     def _ensure_words_index(self) -> None:
-        """Create the index if necessary. Requires SQLite with FTS5."""
+        """Create the full-text index if necessary. Requires SQLite with FTS5."""
         if self._store.query("select 1 from sqlite_master where name = 'words'"):
             return
         with self._store.transaction() as db:
@@ -279,7 +278,7 @@ class SearchIndex:
                 raise StoreError("missing", f"this Python's SQLite cannot search texts: {error}") from error
 
     def _best_matches(self, query: SearchQuery, words: str) -> list[tuple[int, int]]:
-        """Return row id and lookup count of the best matches."""
+        """Find the row ids and lookup counts of the best matches."""
         if not words:
             return []
         marks = [marker_word(kind, value) for kind, value in (("p", query.project), ("t", query.tool)) if value]
@@ -330,7 +329,7 @@ class SearchIndex:
         )
 
     def read(self, hits: Sequence[SearchHit]) -> tuple[SearchMatch, ...]:
-        """Return the documents of the hits that still exist, in the given order."""
+        """Read the documents of hits, in the given order. Documents that no longer exist are skipped."""
         document_rows = self._store.query(
             "select d.id, d.session, s.project, d.position, d.number, d.kind, d.title, d.text, d.tool, d.path, d.size, "
             "d.created from documents d join sessions s on s.id = d.session "
@@ -345,7 +344,7 @@ class SearchIndex:
         )
 
     def _terms_for_piece(self, piece: str, limit: int) -> tuple[str, ...]:
-        """Return FTS5 terms for a piece: the longer words that contain it, shortest first, and its alternative
+        """Build FTS5 terms for a piece: the longer words that contain it, shortest first, and its alternative
         spellings."""
         separated, joined = spellings(piece)
         if not piece.isalnum():
@@ -365,8 +364,8 @@ class SearchIndex:
         return tuple(quote_fts(term) for (term,) in rows if term != piece)
 
     def _ensure_parts_index(self) -> bool:
-        """Create the index of word parts if it is missing. Return whether it exists; SQLite may lack the tokenizer for
-        it."""
+        """Create the index of word parts if it is missing. Returns whether it exists: SQLite may lack the tokenizer it
+        needs."""
         if self._store.query("select 1 from sqlite_master where name = 'parts'"):
             return True
         with self._store.transaction() as db:
@@ -395,11 +394,11 @@ def has_table(db: sqlite3.Connection, table: str) -> bool:
 _ACCESS_KEY_SQL = (
     "case d.kind when 'output' then 'r' || d.number when 'summary' then 'sum-' || d.number else 'm' || d.position end"
 )
-"""An SQL expression that returns the same value as `access_key`."""
+"""An SQL expression for the value that `access_key` computes."""
 
 
 def access_key(kind: DocumentKind, position: int, number: int) -> str:
-    """Return the key under which lookups of a document are counted."""
+    """Build the key under which a document's lookups are counted."""
     match kind:
         case "output":
             return f"r{number}"
@@ -410,5 +409,5 @@ def access_key(kind: DocumentKind, position: int, number: int) -> str:
 
 
 def marker_word(kind: str, value: str) -> str:
-    """Return a unique word that represents a session, project, kind or tool, and that occurs in no text."""
+    """Build a unique word for a session, project, kind or tool. The word never occurs in ordinary text."""
     return f"{kind}{hashlib.sha256(value.encode('utf-8', 'replace')).hexdigest()[:12]}"

@@ -1,4 +1,4 @@
-"""The tables of the search index. All can be rebuilt from the messages, except `accesses`."""
+"""The tables of the search index. All but `accesses` can be rebuilt from the messages."""
 
 import sqlite3
 
@@ -6,8 +6,8 @@ _SHADOW_TABLE_SUFFIXES = ("data", "idx", "content", "docsize", "config")
 
 
 def create_tables(db: sqlite3.Connection) -> None:
-    """Create the tables of documents. `marks` contains words that represent a document's origin and path; `pairs`
-    contains pairs of characters from text without spaces."""
+    """Create the document tables. `marks` contains words that represent a document's origin and path. `pairs` contains
+    pairs of characters from text without spaces."""
     db.execute(
         """create table documents (
             id integer primary key, session text not null references sessions (id) on delete cascade,
@@ -44,7 +44,7 @@ def create_parts_index(db: sqlite3.Connection) -> None:
 
 
 def drop_index(db: sqlite3.Connection, index: str) -> None:
-    """Drop an index, even if it is too damaged to be opened."""
+    """Drop an index, even if it is too damaged to open."""
     try:
         if index == "words":
             db.execute("drop table if exists vocabulary")

@@ -1,5 +1,5 @@
 """The rows of a session: the session itself, its messages, facts, outputs, summaries, usage, rewrites and earlier
-views. Outputs and summaries are numbered by the caller."""
+views. The caller numbers outputs and summaries."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 SESSION_ID = r"[0-9a-f]{12}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-"""A regular expression for session ids, both those created by this program and UUIDs chosen by the user."""
+"""A regular expression for session ids: those created by this program, and UUIDs chosen by the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
     id: str
     project: str
-    """Real path of the project's top folder."""
+    """Resolved path of the project's root folder."""
     title: str
     model: str
     mode: str
@@ -22,17 +22,17 @@ class SessionRow:
     """Creation time in Unix seconds."""
     updated: float
     messages: int = 0
-    """Number of messages: the last position plus one, computed when the row is read."""
+    """Number of messages. Computed when the row is read, as the last position plus one."""
     parent: str | None = None
-    """The session from which it was forked; None if it is not a fork, or if that session was deleted."""
+    """The session that this one was forked from. None if it is not a fork or that session was deleted."""
     forked: int | None = None
     """Number of messages that a fork shares with its parent."""
     family: str | None = None
-    """For a fork, the root of its fork tree."""
+    """The root of the fork tree that a fork belongs to."""
     draft: bool = False
-    """Whether it is a fork that may be deleted as long as it has no messages of its own."""
+    """Whether this is a fork that may be deleted as long as it has no messages of its own."""
     owner: str | None = None
-    """For a sub-agent, the session that started it. Deleting that session also deletes this one."""
+    """For a sub-agent, the session that started it. Deleting that session deletes this one too."""
     agent: str | None = None
     """Name of the sub-agent."""
 
@@ -50,18 +50,18 @@ SESSION_COLUMNS = (
 
 class MessageRow(NamedTuple):
     position: int
-    """Position in the session, from 0, without gaps."""
+    """Position in the session, from 0 and without gaps."""
     role: str
     body: str
     created: float = 0.0
     ref: str | None = None
-    """The reference of the message. It is written with the message, but not read with it."""
+    """The message's reference. It is written with the message but not read back with it."""
     is_changed: bool = False
-    """Whether damage has changed the message since it was written."""
+    """Whether the message has been damaged since it was written."""
 
 
 class FactRow(NamedTuple):
-    """A fact about a session that is not part of its messages. There is one body per kind and key."""
+    """A fact about a session that is not part of its messages. Each kind and key has one body."""
 
     kind: str
     key: str
@@ -70,36 +70,36 @@ class FactRow(NamedTuple):
 
 class SnapshotRow(NamedTuple):
     position: int
-    """Number of messages included in the snapshot."""
+    """Number of messages that the snapshot covers."""
     body: str
 
 
 class OutputRow(NamedTuple):
-    """A part of an output: its text or one of its images."""
+    """One part of an output: its text or an image."""
 
     number: int
     """Number in the session, from 1, in the order of calls."""
     part: int
-    """Number of the part: 0 for the text, from 1 for images."""
+    """0 for the text, 1 and up for images."""
     position: int
     """Position of the message that contains it."""
     call: str
     tool: str
     size: int
-    """Full size in bytes, which may be more than the message shows."""
+    """Full size in bytes. The message may show less."""
     lines: int
     media_type: str
     digest: str | None = None
-    """Digest of the stored bytes; None if the message contains them."""
+    """Digest of the stored bytes. None if the message contains them itself."""
     created: float = 0.0
     accesses: int = 0
     accessed: float | None = None
     removed: float | None = None
-    """When the bytes were removed because of their age or size, in Unix seconds; None if they were not removed."""
+    """When the bytes were removed, in Unix seconds, because of their age or size. None if they were not."""
 
 
 class SummaryRow(NamedTuple):
-    """A summary that replaced the messages before a position."""
+    """A summary that replaces the messages before a position."""
 
     number: int
     """Number in the session, from 1."""
@@ -129,7 +129,7 @@ class UsageTotal(NamedTuple):
 
 
 class RewriteRow(NamedTuple):
-    """A change to content that was already sent in earlier requests."""
+    """A change to content that had already been sent to the model."""
 
     position: int
     """Number of messages at that time."""
@@ -140,7 +140,7 @@ class RewriteRow(NamedTuple):
     cost: float | None
     created: float = 0.0
     requests: int = 0
-    """Number of requests at that time, including the one for a summary. It is computed when the row is written."""
+    """Number of requests at that time, including any request for a summary. Computed when the row is written."""
 
 
 MAX_STORED_VIEWS = 20
@@ -148,14 +148,14 @@ MAX_STORED_VIEWS = 20
 
 
 class ViewRow(NamedTuple):
-    """The snapshot from immediately before a rewrite."""
+    """A snapshot from just before a rewrite."""
 
     position: int
     """Number of messages at that time."""
     body: str
     created: float = 0.0
     number: int = 0
-    """Number in the session, from 1. It is assigned when the row is written."""
+    """Number in the session, from 1. Assigned when the row is written."""
 
 
 def insert_rows(
@@ -165,7 +165,7 @@ def insert_rows(
     rows: Sequence[OutputRow | SummaryRow | UsageRow | RewriteRow | ViewRow],
     now: float,
 ) -> None:
-    """Insert rows whose fields are named like the table's columns, replacing rows with the same key."""
+    """Insert rows whose fields have the names of the table's columns. Rows with the same key are replaced."""
     if rows:  # if there is nothing to insert, a damaged or missing table must not cause an error
         columns = rows[0]._fields
         db.executemany(
@@ -175,7 +175,7 @@ def insert_rows(
 
 
 def insert_rewrites(db: sqlite3.Connection, session: str, rows: Sequence[RewriteRow], now: float) -> None:
-    """Insert rewrites, each with the number of requests of the session at that time."""
+    """Insert rewrites, each with the number of requests that the session has made by then."""
     count_sql = "select count(*) from usage where session = ? and created <= ?"
     for row in rows:
         (requests,) = db.execute(count_sql, (session, row.created or now)).fetchone()
@@ -183,14 +183,14 @@ def insert_rewrites(db: sqlite3.Connection, session: str, rows: Sequence[Rewrite
 
 
 def insert_view(db: sqlite3.Connection, session: str, row: ViewRow, now: float) -> None:
-    """Insert the newest view, and delete the oldest views above the limit."""
+    """Insert a view as the newest, and delete the oldest views above the limit."""
     (number,) = db.execute("select coalesce(max(number), 0) + 1 from views where session = ?", (session,)).fetchone()
     insert_rows(db, "views", session, [row._replace(number=number)], now)
     db.execute("delete from views where session = ? and number <= ?", (session, number - MAX_STORED_VIEWS))
 
 
 def remove_views(db: sqlite3.Connection, session: str, first_number: int) -> None:
-    """Delete a view and all later ones, because the session has returned to that view."""
+    """Delete a view and all later ones, because the session has gone back to that view."""
     db.execute("delete from views where session = ? and number >= ?", (session, first_number))
 
 

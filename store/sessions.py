@@ -1,4 +1,4 @@
-"""Stores sessions in a database, as rows and texts. It does not interpret their content."""
+"""Stores sessions in a database, as rows and text. It does not interpret their content."""
 
 import sqlite3
 import time
@@ -41,7 +41,7 @@ from ebbtide.store.write_ahead import enable_wal, sync_log
 IS_LISTED_SQL = """exists (
     select 1 from messages where session = s.id and position >= case when s.draft then coalesce(s.forked, 0) else 0 end
 )"""
-"""The SQL condition for listing a session `s`: it has messages and is not an unused draft."""
+"""SQL condition for a session `s` to be listed: it has messages and is not an unused draft."""
 
 
 def _message_rows(rows: Iterable[tuple[Any, ...]]) -> tuple[MessageRow, ...]:
@@ -52,7 +52,7 @@ def _message_rows(rows: Iterable[tuple[Any, ...]]) -> tuple[MessageRow, ...]:
 
 
 def _reparent_forks(db: sqlite3.Connection, session: str) -> None:
-    """Before a session is deleted, attach its forks to its parent."""
+    """Attach a session's forks to its parent before the session is deleted."""
     (parent, forked) = db.execute("select parent, forked from sessions where id = ?", (session,)).fetchone() or (0, 0)
     if parent:
         db.execute(
@@ -62,23 +62,24 @@ def _reparent_forks(db: sqlite3.Connection, session: str) -> None:
 
 
 class SessionStore:
-    """The session database. Any method may raise `StoreError`. Call them only from the thread that opened the database.
+    """The session database. Any method may raise `StoreError`. Call methods only from the thread that opened the
+    database.
 
-    Commits during a turn survive if the process is killed. After `end_turn`, they also survive a power loss.
+    Commits made during a turn survive if the process is killed. After `end_turn`, they also survive a power failure.
     """
 
     def __init__(self, path: Path | str, *, blobs: Blobs | None = None, busy_timeout: float = 5.0) -> None:
-        """Open the database, creating it if necessary. `:memory:` creates it in memory. `blobs` stores large content.
-        `busy_timeout`: how long to wait for transactions of other processes, in seconds."""
+        """Open the database, creating it if necessary; `:memory:` creates it in memory. `blobs`: where large content is
+        stored. `busy_timeout`: how long to wait for other processes' transactions, in seconds."""
         self.path = path
         self.blobs = blobs
         self.is_read_only = False
-        """Whether neither the database nor files next to it can be written."""
+        """Whether the database cannot be written, nor files next to it."""
         self.read_only_reason = "it is read-only"
         self._is_copied = False
         self._busy_timeout_ms = round(busy_timeout * 1000)
         self.notice: str = ""
-        """A message for the user about what happened when the database was opened."""
+        """A message for the user about what happened while opening the database."""
         self._db = self._open_connection(busy_timeout)
         try:
             with translate_sqlite_errors(path):
@@ -125,9 +126,9 @@ class SessionStore:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run a write transaction. Only one process can have one at a time."""
-        # BEGIN IMMEDIATE, because a deferred transaction that starts to write fails without waiting if another process
-        # is writing.
+        """Run a write transaction. Only one process at a time can have one."""
+        # BEGIN IMMEDIATE, because a deferred transaction fails without waiting if another process is writing when it
+        # first writes.
         begin_sql = "begin" if self.is_read_only else "begin immediate"
         with translate_sqlite_errors(self.path):
             self._db.execute(begin_sql)
@@ -157,9 +158,9 @@ class SessionStore:
         previous_view: ViewRow | None = None,
         restored_view: int = 0,
     ) -> None:
-        """Write everything in one transaction. `deleted_facts`: kind and key of the facts to delete. `previous_view`:
+        """Write everything in one transaction. `deleted_facts`: kinds and keys of the facts to delete. `previous_view`:
         the view that the snapshot replaces. `restored_view`: the number of the view that the snapshot restores. Blobs
-        that were put for the session and are used by outputs are settled."""
+        that were put for the session and that outputs use become permanent."""
         now = time.time()
         with self.transaction():
             self._db.executemany(
@@ -173,7 +174,7 @@ class SessionStore:
                     "insert or replace into snapshots (session, position, body, created) values (?, ?, ?, ?)",
                     (session, snapshot.position, snapshot.body, now),
                 )
-            # Empty lists are skipped, so that a damaged or missing table causes no error if it is not needed.
+            # Skip empty lists, so that a damaged or missing table causes no error unless it is needed.
             if deleted_facts:
                 self._db.executemany(
                     "delete from situation where session = ? and kind = ? and key = ?",
@@ -207,21 +208,21 @@ class SessionStore:
             self._db.execute("update sessions set title = ? where id = ?", (title, session))
 
     def end_turn(self, session: str) -> None:
-        """Make everything written so far survive a power loss. Other processes can write while this method waits for
-        the disk."""
+        """Make everything written so far survive a power failure. Other processes can write while this waits for the
+        disk."""
         with self.transaction():
             self._db.execute("update sessions set updated = ? where id = ?", (time.time(), session))
         if isinstance(self.path, Path):
             sync_log(self.path)
         with suppress(StoreError), self.without_waiting(), translate_sqlite_errors(self.path):
-            # The passive checkpoint copies as much of the log to the database as readers allow. The second checkpoint
-            # blocks writers, but has little left to copy.
+            # The passive checkpoint copies as much of the log to the database as readers allow. The second one blocks
+            # writers, but has little left to copy.
             self._db.execute("pragma wal_checkpoint(passive)").fetchall()
             self._db.execute("pragma wal_checkpoint(truncate)").fetchall()
 
     @contextmanager
     def without_waiting(self) -> Iterator[None]:
-        """Inside this context, do not wait for transactions of other processes."""
+        """Inside this context, fail at once instead of waiting for other processes' transactions."""
         self._db.execute("pragma busy_timeout = 0")
         try:
             yield
@@ -233,7 +234,7 @@ class SessionStore:
         return rows[0] if rows else None
 
     def sessions_with_prefix(self, prefix: str, project: str | None = None) -> tuple[SessionRow, ...]:
-        """Return the sessions whose id starts with `prefix`, newest first, of one project or of all."""
+        """Find sessions whose id starts with `prefix`, newest first. `project`: None for all projects."""
         clause, values = "where substr(s.id, 1, ?) = ?", [len(prefix), prefix]
         if project is not None:
             clause += " and s.project = ?"
@@ -241,8 +242,8 @@ class SessionStore:
         return self._sessions(clause, *values)
 
     def recent_sessions(self, project: str | None = None, limit: int = 100) -> tuple[SessionRow, ...]:
-        """Return sessions with at least one message, newest first, of one project or of all. Sessions of sub-agents are
-        excluded."""
+        """Get sessions with at least one message, newest first, without sub-agents. `project`: None for all
+        projects."""
         has_messages = f"where {IS_LISTED_SQL} and s.owner is null"
         if project is None:
             return self._sessions(has_messages, limit=limit)
@@ -261,7 +262,7 @@ class SessionStore:
         return tuple(SessionRow(*row) for row in rows)
 
     def messages(self, session: str, start: int = 0, limit: int = -1) -> tuple[MessageRow, ...]:
-        """Return the messages from a position on, in order; at most `limit` of them unless it is negative."""
+        """Get messages in order, starting at a position. A negative `limit` means all."""
         return _message_rows(
             self.query(
                 "select position, role, body, created, digest from messages where session = ? and position >= ? "
@@ -273,12 +274,12 @@ class SessionStore:
         )
 
     def message_count(self, session: str, start: int = 0) -> int:
-        """Return the number of messages from a position on."""
+        """Count the messages from a position on."""
         ((count,),) = self.query("select count(*) from messages where session = ? and position >= ?", session, start)
         return int(count)
 
     def messages_before(self, session: str, position: int, limit: int) -> tuple[MessageRow, ...]:
-        """Return the last `limit` messages before a position, in order."""
+        """Get the last `limit` messages before a position, in order."""
         rows = self.query(
             "select position, role, body, created, digest from messages where session = ? and position < ? "
             "order by position desc limit ?",
@@ -308,8 +309,8 @@ class SessionStore:
         return tuple(UsageRow(*row) for row in rows)
 
     def recent_prompts(self, provider: str, count: int) -> tuple[tuple[str, float, int], ...]:
-        """Return session, time and prompt tokens of the newest `count` requests that answered the user, of all
-        models of a provider."""
+        """Get the newest `count` requests to any of a provider's models that answered the user. Returns session, time
+        and prompt tokens of each."""
         sql = (
             "select session, created, input + cache_read + cache_write from usage "
             "where purpose = 'step' and model >= ?1 || '/' and model < ?1 || '0' order by id desc limit ?2"
@@ -317,12 +318,12 @@ class SessionStore:
         return tuple((str(session), float(at), int(tokens)) for session, at, tokens in self.query(sql, provider, count))
 
     def reply_times(self, session: str) -> tuple[tuple[int, float], ...]:
-        """Return position and time of each reply."""
+        """Get the position and time of each reply."""
         sql = "select position, created from messages where session = ? and role = 'assistant' order by position"
         return tuple((int(position), float(created)) for position, created in self.query(sql, session))
 
     def usage_total(self, session: str) -> UsageTotal:
-        """Return the total usage of all requests, including those of sub-agents."""
+        """Sum the usage of all requests, including those of sub-agents."""
         with translate_sqlite_errors(self.path):
             row = self._db.execute(
                 "select coalesce(sum(input), 0), coalesce(sum(cache_read), 0), coalesce(sum(cache_write), 0), "
@@ -351,7 +352,7 @@ class SessionStore:
         return tuple(FactRow(*row) for row in self.query(sql, session, kind))
 
     def calibration(self, model: str) -> str | None:
-        """Return the stored calibration of a model, shared by all sessions."""
+        """Get the stored calibration of a model. All sessions share it."""
         rows = self.query("select body from calibrations where model = ?", model)
         return str(rows[0][0]) if rows else None
 
@@ -363,13 +364,13 @@ class SessionStore:
             )
 
     def delete(self, session: str) -> None:
-        """Delete a session. Its forks become children of its parent."""
+        """Delete a session. Its forks are attached to its parent."""
         with self.transaction():
             _reparent_forks(self._db, session)
             self._db.execute("delete from sessions where id = ?", (session,))
 
     def agent_sessions(self, session: str) -> tuple[str, ...]:
-        """Return the ids of the sessions of a session's sub-agents, oldest first."""
+        """Get the session ids of a session's sub-agents, oldest first."""
         rows = self.query("select id from sessions where owner = ? order by created, rowid", session)
         return tuple(str(session_id) for (session_id,) in rows)
 
@@ -378,7 +379,7 @@ class SessionStore:
             return self._db.execute(sql, values).fetchall()
 
     def switch_to_copy(self) -> None:
-        """If the database is read-only, switch to a temporary copy, so that search indexes can be built. The copy is
+        """If the database is read-only, switch to a temporary copy so that search indexes can be built. The copy is
         deleted when the store is closed."""
         if self.is_read_only and isinstance(self.path, Path) and not self._is_copied:
             self._db.close()

@@ -1,5 +1,5 @@
-"""Exports all rows of a session from one database and imports them into another. Checks the types of columns, but does
-not interpret the rows."""
+"""Exports all rows of a session from one database and imports them into another. It checks column types but does not
+interpret the rows."""
 
 import secrets
 import sqlite3
@@ -14,7 +14,7 @@ from ebbtide.store.sessions import SessionStore
 
 Cell: TypeAlias = str | int | float | None
 TransferRow: TypeAlias = Mapping[str, Cell]
-"""A row as values by column name, without the session id."""
+"""A row without its session id: values by column name."""
 
 ColumnKind: TypeAlias = Literal["text", "integer", "real", "text or null", "real or null"]
 
@@ -62,7 +62,7 @@ COLUMNS: Mapping[str, Mapping[str, ColumnKind]] = {
     "accesses": {"ref": "text", "count": "integer", "last": "real"},
     "views": {"number": "integer", "position": "integer", "body": "text", "created": "real"},
 }
-"""The exported columns of each table. The search index is not exported, as it can be rebuilt."""
+"""The columns of each table that are exported. The search index is left out because it can be rebuilt."""
 
 KEY_COLUMNS: Mapping[str, tuple[str, ...]] = {
     MESSAGES_TABLE: ("position",),
@@ -73,22 +73,22 @@ KEY_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "accesses": ("ref",),
     "views": ("number",),
 }
-"""The columns that identify a row within a session, if any."""
+"""The columns that identify a row within a session, by table."""
 
 MESSAGES_PER_PAGE = 200
-"""Number of messages in memory at a time."""
+"""Maximum number of messages in memory at a time."""
 _INTEGER_LIMIT = 1 << 63
 _MAX_REAL = 250e9
-"""Upper limit for times in Unix seconds, and for other numbers such as prices."""
+"""Maximum for times in Unix seconds, and for other real numbers such as prices."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionRows:
-    """All rows of a session at one moment."""
+    """All rows of a session, read at one moment."""
 
     session: SessionRow
     tables: Mapping[str, Sequence[TransferRow]]
-    """Rows by table, except messages, which may be too large for memory."""
+    """Rows by table. Messages are not included, because they may be too large for memory."""
 
 
 def is_valid_row(row: object, table: str) -> TypeGuard[TransferRow]:
@@ -114,7 +114,7 @@ def _is_valid_cell(kind: ColumnKind, value: object) -> bool:
 
 
 def is_valid_time(value: object) -> bool:
-    """Whether a value is a valid time in Unix seconds. Also used for other real numbers, such as prices."""
+    """Whether a value is a valid time in Unix seconds. Also used for other real numbers such as prices."""
     return isinstance(value, int | float) and 0 <= value <= _MAX_REAL
 
 
@@ -127,13 +127,13 @@ def _is_encodable(text: str) -> bool:
 
 
 class TransferStore:
-    """Reads and writes complete sessions. Raises `StoreError`; call it in the thread of the store."""
+    """Reads and writes whole sessions. Raises `StoreError`; call it in the thread of the store."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
 
     def read_session(self, session: str) -> SessionRows | None:
-        """Read a session; return None if it does not exist."""
+        """Read a session; None if it does not exist."""
         with self._store.transaction() as db:  # a transaction gives a consistent view of all tables
             row = self._store.session(session)
             if row is None:
@@ -143,7 +143,7 @@ class TransferStore:
             )
 
     def messages(self, session: str, count: int) -> Iterator[TransferRow]:
-        """Yield the first `count` messages of a session, read page by page."""
+        """Yield the first `count` messages of a session, reading them page by page."""
         column_names = ", ".join(COLUMNS[MESSAGES_TABLE])
         for start in range(0, count, MESSAGES_PER_PAGE):
             rows = self._store.query(
@@ -157,13 +157,13 @@ class TransferStore:
                 yield dict(zip(COLUMNS[MESSAGES_TABLE], row, strict=True))
 
     def unused_id(self) -> str:
-        """Return an id that no session has yet."""
+        """Create a session id that is not in use."""
         while self._store.session(session_id := secrets.token_hex(6)) is not None:
             pass
         return session_id
 
     def sessions_with_fact(self, kind: str, key: str) -> tuple[str, ...]:
-        """Return the ids of the sessions that have a fact of this kind and key."""
+        """Find the ids of sessions that have a fact of this kind and key."""
         return tuple(
             str(session_id)
             for (session_id,) in self._store.query(
@@ -172,7 +172,7 @@ class TransferStore:
         )
 
     def facts_of_kind(self, kind: str) -> tuple[tuple[str, str, str], ...]:
-        """Return the facts of a kind in all sessions, as session id, key and body."""
+        """Get all sessions' facts of one kind, each as session id, key and body."""
         rows = self._store.query("select session, key, body from situation where kind = ?", kind)
         return tuple((str(session), str(key), str(body)) for session, key, body in rows)
 
@@ -184,10 +184,10 @@ class TransferStore:
         *,
         should_replace: bool = False,
     ) -> None:
-        """Add a new session in one transaction. With `should_replace`, replace the session with the same id. Blobs that
-        were put for the session and are used by outputs are settled. Rows are written while they are read from the
-        iterables: first the messages, then the tables in their order. If an iterable raises an exception, nothing is
-        written and the exception propagates."""
+        """Add a new session in one transaction, replacing a session with the same id if `should_replace`. Blobs that
+        were put for the session and that outputs use become permanent. The iterables are consumed as rows are written:
+        messages first, then the tables in order. If one raises an exception, nothing is written and the exception
+        propagates."""
         with self._store.transaction() as db:
             if should_replace:
                 db.execute("delete from sessions where id = ?", (session.id,))

@@ -1,4 +1,4 @@
-"""Token usage: the usage of each request of a session, and totals over all sessions."""
+"""Token usage: each request of a session, and totals over all sessions."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from ebbtide.store.session_rows import UsageRow
 from ebbtide.store.sessions import SessionStore
 
 REQUESTS_PER_PAGE = 500
-"""Number of requests in memory at a time."""
+"""Maximum number of requests in memory at a time."""
 
 UsageKey: TypeAlias = Literal["day", "month", "model", "project", "all"]
 
@@ -18,17 +18,17 @@ class UsageSum(NamedTuple):
     """Totals of a group of requests."""
 
     key: str
-    """The local day (`2026-01-31`), the month (`2026-01`), the model or the project folder; empty for all."""
+    """The local day (`2026-01-31`), month (`2026-01`), model or project folder; empty if not grouped."""
     requests: int
     sessions: int
-    """Number of sessions, with sub-agents counted as part of their owners."""
+    """Number of sessions. Sub-agents count as part of the session that started them."""
     input: int
-    """Tokens that were neither read from nor written to a cache."""
+    """Input tokens that were neither read from nor written to a cache."""
     cache_read: int
     cache_write: int
     output: int
     cost: float | None
-    """Cost in US dollars of the requests with known prices; None if there are no such requests."""
+    """Cost in US dollars of the requests whose price is known; None if there are none."""
     unpriced: int
     """Number of requests whose price is unknown."""
 
@@ -70,8 +70,8 @@ class UsageStore:
             yield from starmap(UsageRow, rows)
 
     def sums(self, group_by: UsageKey, since: float | None = None, project: str | None = None) -> tuple[UsageSum, ...]:
-        """Return the totals of the requests since a time (Unix seconds), of one project or of all, grouped and sorted
-        by key; empty if there are none."""
+        """Get the totals of requests since a time (Unix seconds), grouped and sorted by key. `project`: None for all
+        projects."""
         clause, values = "1", list[object]()
         if since is not None:
             clause += " and u.created >= ?"

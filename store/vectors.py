@@ -1,7 +1,6 @@
-"""Stores embedding vectors of documents next to the full-text index. It does not compute or compare vectors.
+"""Stores the embedding vectors of documents next to the full-text index. It does not compute or compare vectors.
 
-The vectors can be rebuilt, like the full-text index. They are deleted with their documents, which are deleted with
-their sessions.
+Like the full-text index, vectors can be rebuilt. They are deleted with their documents, and those with their sessions.
 """
 
 import json
@@ -30,13 +29,13 @@ class Vector:
     start: int
     end: int
     sketch: bytes
-    """A quantized form of the vector, used for a first comparison."""
+    """A quantized form of the vector, for a fast first comparison."""
     body: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizedVector:
-    """The quantized form of a vector, with facts about its document."""
+    """A quantized vector with facts about its document."""
 
     id: int
     document: int
@@ -50,17 +49,17 @@ class QuantizedVector:
 
 
 class VectorStore:
-    """Vectors computed by one model. Vectors of other models are deleted when the store is first used. Raises
-    `StoreError`; call it in the thread of the session store, after the full-text index was created."""
+    """The vectors computed by one model. Vectors of other models are deleted on first use. Raises `StoreError`; call it
+    in the thread of the session store, after the full-text index has been created."""
 
     def __init__(self, store: SessionStore, model: str) -> None:
-        """`model` identifies how vectors are computed."""
+        """`model`: an identifier of how the vectors are computed."""
         self._store = store
         self._model = model
         self._is_prepared = False
 
     def prepare(self) -> None:
-        """Create the table if it is missing, and delete the vectors of other models. Later calls do nothing."""
+        """Create the table if it is missing, and delete other models' vectors. Only the first call does anything."""
         if self._is_prepared and self._store.query("select 1 from sqlite_master where name = 'vectors'"):
             return
         with self._store.transaction() as db:
@@ -70,12 +69,12 @@ class VectorStore:
         self._is_prepared = True
 
     def unembedded_count(self) -> int:
-        """Return the number of documents without vectors, which are always the newest ones."""
+        """Count the documents without vectors. These are always the newest ones."""
         rows = self._store.query("select count(*) from documents where id > ?", self._last_embedded_document())
         return int(rows[0][0])
 
     def unembedded_documents(self, limit: int) -> tuple[UnembeddedDocument, ...]:
-        """Return the oldest documents without vectors."""
+        """Get the oldest documents that have no vectors."""
         rows = self._store.query(
             "select id, title, text from documents where id > ? order by id limit ?",
             self._last_embedded_document(),
@@ -84,8 +83,8 @@ class VectorStore:
         return tuple(UnembeddedDocument(*row) for row in rows)
 
     def add(self, vectors: Sequence[Vector]) -> None:
-        """Add vectors of documents, at least one for each document. Documents that have been deleted or already have
-        vectors are skipped."""
+        """Add vectors, at least one for each document. Documents that have been deleted or already have vectors are
+        skipped."""
         with self._store.transaction() as db:
             last_document = self._last_embedded_document()
             db.executemany(
@@ -99,8 +98,8 @@ class VectorStore:
             )
 
     def state(self) -> tuple[int, int]:
-        """Return a version that changes when vectors are removed, and the number of vectors. If only the number has
-        changed, vectors were added."""
+        """Return a version number and the number of vectors. The version changes whenever vectors are removed, so if it
+        is unchanged, vectors were only added."""
         (version,), (count,) = (
             self._store.query("pragma schema_version")[0],
             self._store.query("select count(*) from vectors")[0],
@@ -108,7 +107,7 @@ class VectorStore:
         return int(version), int(count)
 
     def quantized_vectors(self, after: int, limit: int) -> Iterator[QuantizedVector]:
-        """Yield the newest vectors after id `after`, at most `limit`, in the order of their ids."""
+        """Yield up to `limit` of the newest vectors with ids above `after`, in order of id."""
         rows = self._store.query(
             "select v.id, v.document, d.session, s.project, d.kind, d.tool, d.path, d.created, v.sketch "
             "from (select id, document, sketch from vectors where id > ? and model = ? order by id desc limit ?) v "
@@ -120,7 +119,7 @@ class VectorStore:
         return (QuantizedVector(*row) for row in rows)
 
     def vectors_by_id(self, ids: Sequence[int]) -> list[tuple[int, int, int, bytes]]:
-        """Return the document, start, end and body of each of these vectors that still exists."""
+        """Get vectors by id, as document, start, end and body. Vectors that no longer exist are skipped."""
         return self._store.query(
             f"select document, start, end, body from vectors where id in ({', '.join('?' * len(ids))}) and model = ? "
             "order by id",
@@ -129,13 +128,13 @@ class VectorStore:
         )
 
     def paths_like(self, paths: Sequence[str], pattern: str) -> frozenset[str]:
-        """Return the paths that match a glob pattern by SQLite's rules."""
+        """Filter paths by a glob pattern, using SQLite's rules."""
         rows = self._store.query("select value from json_each(?) where value glob ?", json.dumps(paths), pattern)
         return frozenset(path for (path,) in rows)
 
     def _last_embedded_document(self) -> int:
-        """Return the id of the newest document with vectors; 0 if there is none. Vectors are added in the order of
-        documents, so all earlier documents also have vectors."""
+        """Get the id of the newest document with vectors; 0 if there is none. Vectors are added in document order, so
+        all earlier documents have vectors too."""
         rows = self._store.query(
             "select document from vectors where model = ? order by document desc limit 1", self._model
         )
@@ -143,7 +142,7 @@ class VectorStore:
 
 
 def create_vectors_table(db: sqlite3.Connection) -> None:
-    """Create the table of vectors. This is done when the first vector is stored."""
+    """Create the table of vectors. Called when the first vector is stored."""
     db.execute(
         """create table vectors (
             id integer primary key autoincrement, document integer not null references documents (id) on delete cascade,

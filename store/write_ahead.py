@@ -1,5 +1,5 @@
 """Write-ahead log (WAL) mode. The log is synced separately from commits, because a durable commit by SQLite would block
-other processes until the disk has finished."""
+other processes until the disk is done."""
 
 import os
 import sqlite3
@@ -10,8 +10,8 @@ from ebbtide.store.errors import translate_os_errors
 
 
 def enable_wal(db: sqlite3.Connection, timeout_s: float) -> None:
-    """Enable WAL mode. In this mode, other processes can read during a write, commits survive if the process is killed,
-    and `sync_log` makes them survive a power loss. Network file systems do not support WAL. On these, the database
+    """Enable WAL mode, in which other processes can read during a write and commits survive if the process is killed.
+    `sync_log` makes them survive a power failure too. Network file systems do not support WAL; there, the database
     stays in rollback journal mode and syncs every commit, which prevents corruption. `timeout_s`: how long to keep
     trying, in seconds."""
     deadline = time.monotonic() + timeout_s
@@ -20,7 +20,7 @@ def enable_wal(db: sqlite3.Connection, timeout_s: float) -> None:
             ((mode,),) = db.execute("pragma journal_mode = wal").fetchall()
             break
         except sqlite3.OperationalError as error:
-            # If another process is enabling WAL for a new database, SQLite fails immediately, without its busy timeout.
+            # If another process is enabling WAL on a new database, SQLite fails immediately, ignoring its busy timeout.
             if error.sqlite_errorname != "SQLITE_BUSY" or time.monotonic() > deadline:
                 raise
             time.sleep(0.005)
@@ -28,8 +28,8 @@ def enable_wal(db: sqlite3.Connection, timeout_s: float) -> None:
 
 
 def sync_log(path: Path) -> None:
-    """Sync committed data to disk. If the log no longer exists, SQLite has already synced its content to the database.
-    Raises `StoreError`."""
+    """Sync committed data to disk. If the log no longer exists, SQLite has already synced its content to the database
+    file. Raises `StoreError`."""
     with translate_os_errors(path.parent):
         try:
             descriptor = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)

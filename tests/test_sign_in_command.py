@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
+from threading import Thread
 from typing import TypeAlias
 
 import pytest
@@ -102,14 +103,13 @@ def test_copilot_from_sign_in_to_removal(server: SignInServer, home: Path, run_k
 def test_chatgpt_in_a_browser_on_this_machine(
     server: SignInServer, home: Path, run_key: RunKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wait = sign_in_command.Terminal.wait_for_browser
+    show_page = sign_in_command.Terminal.show_page
 
-    def browse(terminal: sign_in_command.Terminal, attempt: BrowserSignIn, seconds: float) -> None:
-        if not server.challenge:
-            attempt.accept_address(server.end_of(attempt.page))
-        wait(terminal, attempt, 0)
+    def browse(terminal: sign_in_command.Terminal, attempt: BrowserSignIn) -> None:
+        show_page(terminal, attempt)
+        Thread(target=server.allow, args=(attempt.page,), daemon=True).start()
 
-    monkeypatch.setattr(sign_in_command.Terminal, "wait_for_browser", browse)
+    monkeypatch.setattr(sign_in_command.Terminal, "show_page", browse)
     out, err = run_key("sign-in", "chatgpt", "--json")
     assert json.loads(out) == {
         "provider": "chatgpt",

@@ -23,8 +23,8 @@ if TYPE_CHECKING:  # for type checking only: tools that run commands import thes
     from ebbtide.tools.sandbox.sandbox import Sandbox
 
 Effect: TypeAlias = Literal["none", "read", "write", "run", "serve", "fetch"]
-"""The most a tool can do: nothing outside the session, read files, change files, run programs, call the MCP server that
-provides the tool, or fetch from the web."""
+"""The most that a tool can do: affect only the session (`none`), read files, change files, run programs, call its MCP
+server, or fetch from the web."""
 
 Arguments: TypeAlias = Mapping[str, object]
 
@@ -50,14 +50,14 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class PrintedLog:
-    """A program's output in a log file."""
+    """A program's output, stored in a log file."""
 
     path: Path
     start: int
     end: int
     """Offset after the last byte."""
     is_finished: bool
-    """Whether nothing else needs the file, so that its reader should delete it."""
+    """Whether nothing else needs the file. If so, the reader should delete it."""
     is_complete: bool = True
     """Whether the file contains everything printed up to `end`."""
 
@@ -82,7 +82,7 @@ class Result:
     log: PrintedLog | None = None
     """The program's output, if it is long or not plain text. `text` then only says how the program ended."""
     full_text: str | None = None
-    """The text with complete lines; None if `text` has no truncated lines."""
+    """The text with all lines complete; None if no line of `text` was truncated."""
     images: tuple[ImageData, ...] = ()
     files: tuple[Attachment, ...] = ()
     """Other files in the output. Readable documents are shown as text."""
@@ -97,12 +97,12 @@ class Result:
     blocked_by_sandbox: str = ""
     """What the sandbox blocked, if the command failed because of it."""
     denied_access: str = ""
-    """What the sandbox denied to a call that ran without approval and could only look. If set, the call needs approval
-    to run normally."""
+    """What the sandbox denied to an unapproved call that was only allowed to read. If set, the call needs approval to
+    run normally."""
     program: ProgramState | None = None
-    """State of the program that the call ran or queried."""
+    """State of the program that the call started or queried."""
     problems: NewProblems | None = None
-    """New problems that the file changes caused, as reported by language servers. They are also in `text`."""
+    """New problems caused by the file changes, as reported by language servers. `text` mentions them too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,18 +155,18 @@ class Workspace:
     environment_variables: dict[str, str] = field(default_factory=dict)
     """Extra environment variables for commands."""
     network_policy: "NetworkPolicy | None" = None
-    """Network access of the running call from inside the sandbox; None if not set."""
+    """What the running call may access on the network from inside the sandbox; None if not set."""
     max_output_bytes: int = MAX_OUTPUT_BYTES
     """Maximum number of bytes stored of one command's output."""
     read_limits: ReadLimits = ReadLimits()
     get_stored_content: Callable[[str], Awaitable[StoredContent]] = no_archive
-    """Returns the content for a reference to an output or message that is no longer in context. Raises `ToolError`."""
+    """Looks up a reference and returns the output or message that has left the context. Raises `ToolError`."""
     fetch_stored: FetchStored = no_fetch
     """Like `get_stored_content`, limited to a scope."""
     search_history: SearchHistory = no_memory
     """Searches the whole history. Raises `ToolError`."""
     estimate_tokens: Callable[[str], int] = estimate_tokens_by_bytes
-    """Estimates the number of tokens in a text."""
+    """Estimates the number of tokens in text."""
     on_progress: Callable[[str], None] = no_progress
     """Receives new output of the running call, for display."""
     call_id: str = ""
@@ -176,8 +176,7 @@ class Workspace:
     is_read_only: bool = False
     """Whether the running call was approved as read-only."""
     is_contained: bool = False
-    """Whether the running call, not being proved read-only, runs in a sandbox in which it can only look.
-    """
+    """Whether the running call is treated as unsafe and runs in a sandbox that lets it only read."""
     ask: Callable[[str, tuple[str, ...]], Awaitable[str]] = no_user
     """Asks the user a question and returns the answer. Raises `ToolError` if no user is present."""
     ask_multiple: Callable[[str, tuple[str, ...]], Awaitable[str]] = no_user
@@ -185,7 +184,7 @@ class Workspace:
     search_web: Callable[[str], Awaitable[str]] = no_web_search
     """Has the model's provider search the web for a query, and returns what was found. Raises `ToolError`."""
     get_deferred_tools: Callable[[], "Sequence[Tool]"] = tuple
-    """The tools that the model may call although their definitions are not sent."""
+    """Returns the tools that the model may call although their definitions are not sent."""
 
 
 class Tool(Protocol):
@@ -232,13 +231,13 @@ class ReadOnlyAccess:
     secret_path: str = ""
     """The first path whose name suggests passwords or keys; empty if none does."""
     is_contained: bool = False
-    """Whether the call, not being proved read-only, runs in a sandbox in which it can only look."""
+    """Whether the call is treated as unsafe and must run in a sandbox that lets it only read."""
 
 
 @runtime_checkable
 class SupportsReadOnly(Protocol):
-    """A tool that can run some of its calls as read-only. For calls with `Workspace.is_read_only`, the tool itself
-    enforces this."""
+    """A tool that can run some of its calls as read-only. If `Workspace.is_read_only` is set, the tool must enforce
+    this itself."""
 
     def read_only_access(self, arguments: Arguments, workspace: Workspace) -> ReadOnlyAccess | None:
         """Return what the call reads, or None if it may not run as read-only. Raises `ToolError`."""
@@ -246,7 +245,7 @@ class SupportsReadOnly(Protocol):
 
 @runtime_checkable
 class HasCallEffect(Protocol):
-    """A tool some of whose calls have a lesser effect than `effect`."""
+    """A tool whose actual effect depends on its arguments."""
 
     def effect_of(self, arguments: Arguments) -> Effect:
         """Return the most that this call can do. Raises `ToolError`."""
@@ -254,11 +253,11 @@ class HasCallEffect(Protocol):
 
 @runtime_checkable
 class Deferrable(Protocol):
-    """A tool whose definition may be deferred, if there are many tools or to make requests smaller."""
+    """A tool whose definition may be deferred, because there are many tools or to keep requests small."""
 
     @property
     def kind(self) -> Literal["skill", "mcp", "rare"]:
-        """Where the tool comes from: a skill, an MCP server, or a rarely used built-in."""
+        """Where the tool comes from: a skill, an MCP server, or the rarely used built-in tools."""
 
 
 class BuiltinTool(Protocol):
@@ -272,7 +271,7 @@ class BuiltinTool(Protocol):
 
 
 class OfferedTool(BuiltinTool, Protocol):
-    """The class of a built-in tool that needs no arguments."""
+    """The class of a built-in tool that is created without arguments."""
 
     def __call__(self) -> Tool: ...
 

@@ -32,7 +32,7 @@ from ebbtide.tools.tool_traits import ShortForm, ToolTraits, command_argument, f
 
 DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S = 120, 600
 _MAX_COMMAND_BYTES = 128 * 1024
-"""Size in bytes from which a command cannot be started, because Linux limits the size of an argument."""
+"""Commands of this many bytes or more cannot be started, because Linux limits the size of an argument."""
 
 
 def _shows_files(arguments: Arguments) -> bool:
@@ -121,8 +121,8 @@ class Bash:
     )
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        """Return the command line. With `workdir`, it starts with `cd`. For input to a job, it is the job's command
-        with the input appended after `<<<`."""
+        """Return the command line. With `workdir`, it starts with `cd`. For input to a job, return the job's command,
+        followed by `<<<` and the input."""
         if get_text(arguments, "job", ""):
             job = command_runs.jobs.require_job(arguments, workspace)
             return (f"{job.command} <<< {shlex.quote(get_text(arguments, 'command'))}",)
@@ -130,9 +130,8 @@ class Bash:
         return (f"cd {shlex.quote(folder)} && {command}" if folder else command,)
 
     def read_only_access(self, arguments: Arguments, workspace: Workspace) -> ReadOnlyAccess | None:
-        """Return what a command shows; None if it may not run as read-only. Only foreground commands in the working
-        folder or below it may. With a sandbox, a command that is not proved read-only may be tried in it.
-        """
+        """Return what a command reads; None if it may not run as read-only. Only foreground commands in or below the
+        working folder may. If there is a sandbox, a command that is not known to be read-only may be tried in it."""
         if get_text(arguments, "job", "") or get_flag(arguments, "background") or get_flag(arguments, "terminal"):
             return None
         folder = _working_folder(get_text(arguments, "workdir", ""), workspace)

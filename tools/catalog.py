@@ -64,10 +64,10 @@ TRAITS_BY_NAME: Mapping[str, ToolTraits] = {
 
 
 def create_builtin_tools() -> tuple[Tool, ...]:
-    """Return the tools that every session may offer, in the order models see them."""
+    """Create the tools that every session may offer, in the order in which models see them."""
     return tuple(tool() for tool in _STANDARD_TOOLS)
 
 
 def create_rare_tools(support: ToolSupport) -> tuple[Tool, ...]:
-    """Return the rarely needed tools, which are deferred if that makes requests smaller."""
+    """Create the rarely needed tools. They are deferred if that makes requests smaller."""
     return tuple(tool.for_session(support) for tool in _RARE_TOOLS)

@@ -91,13 +91,13 @@ def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) 
 
 
 def _canonical_edit(edit: dict[str, object]) -> dict[str, object]:
-    """Return an edit with this tool's argument names and without unknown fields."""
+    """Convert an edit to this tool's argument names, and drop unknown fields."""
     names = {**index_by_alias(_ALIASES), **{normalise_name(name): name for name in ("old", "new", "replace_all")}}
     return {names[normalise_name(name)]: value for name, value in edit.items() if normalise_name(name) in names}
 
 
 def _parse_search_blocks(text: str) -> list[tuple[str, str]]:
-    """Return the old and new text of each search-and-replace block; empty if the text contains anything else."""
+    """Parse search-and-replace blocks into pairs of old and new text. Empty if the text contains anything else."""
     starts = [match.start() for match in _BLOCK_START.finditer(text)]
     if not starts or text[: starts[0]].strip():
         return []
@@ -211,8 +211,8 @@ def _require_difference(substitution: RequestedEdit, number: int, count: int) ->
 
 
 def _edit_error(error: ToolError, number: int, count: int) -> ToolError:
-    """Return the error for a failed change. If there are several changes, it says which of them failed and that none
-    was made."""
+    """Build the error for a failed change. If there are several changes, it says which one failed and that none was
+    made."""
     return ToolError(f"no change was made: change {number} of {count}: {error}") if count > 1 else error
 
 
@@ -223,8 +223,7 @@ def _unix_newlines(text_: str) -> str:
 def _apply_edits(
     file: TextFile, substitutions: Sequence[RequestedEdit], target: EditTarget
 ) -> tuple[TextFile, Sequence[TextEdit]]:
-    """Return the file after all changes, each of which is applied to the result of the previous ones. Raises
-    `ToolError` if one of them fails."""
+    """Apply the changes in order, each to the result of the previous one. Raises `ToolError` if one fails."""
     edits = list[TextEdit]()
     for number, substitution in enumerate(substitutions, 1):
         try:
@@ -246,7 +245,7 @@ def _plan_edit(target: EditTarget, substitution: RequestedEdit) -> TextEdit:
 
 
 def _edit_report(name: str, old_text: str, new_text: str, edits: Sequence[TextEdit]) -> str:
-    """Return a report of the changes: the changed lines, and how each `old` differed from the file."""
+    """Report the changes: the changed lines, and how each `old` differed from the file."""
     place_count = sum(len(edit.changes) for edit in edits)
     remarks = [
         f"change {number}: {edit.remark}" if len(edits) > 1 else edit.remark

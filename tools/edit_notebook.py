@@ -121,7 +121,7 @@ def _apply_action(notebook: "Notebook", arguments: Arguments) -> "tuple[Notebook
 
 
 def _requested_cell(notebook: "Notebook", arguments: Arguments) -> int:
-    """Return the number of the requested cell, which is specified by number or by its id in the file."""
+    """Find the requested cell, given by number or by its id in the file, and return its number."""
     cell = arguments["cell"]
     if not isinstance(cell, str):
         return get_number(arguments, "cell", 0)

@@ -91,7 +91,7 @@ class Glob:
 
     @staticmethod
     async def _ignored_files_result(root: Path, workspace: Workspace, pattern: globs.GlobPattern) -> Result:
-        """Return the result if no file matches, with the number of matching files that git ignores."""
+        """Build the result for a search without matches. It says how many matching files git ignores."""
         paths: list[str] = []
 
         def add_file(path: str) -> bool:
@@ -117,7 +117,7 @@ def _parse_pattern(arguments: Arguments) -> globs.GlobPattern:
 
 
 def _search_root(arguments: Arguments, workspace: Workspace, pattern: globs.GlobPattern) -> Path:
-    """Return the folder in which the search starts: `path`, joined with the pattern's fixed prefix."""
+    """Return the folder to search: `path`, joined with the pattern's fixed prefix."""
     base = locate_path(get_text(arguments, "path", "."), workspace)
     return resolve_path(str(base / pattern.folder), workspace)
 

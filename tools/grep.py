@@ -41,9 +41,9 @@ _ESCAPE_REPLACEMENTS = {r"\<": "<", r"\>": ">"}
 """Escapes that mean a literal character in some tools and a word boundary in others."""
 _BASIC_ESCAPES = {r"\|": "|", r"\<": r"\b", r"\>": r"\b"}
 _BASIC_GROUPS = {r"\(": "(", r"\)": ")", r"\{": "{", r"\}": "}", r"\+": "+", r"\?": "?"}
-"""Escapes in POSIX basic regular expressions, with the equivalents in extended ones."""
+"""Maps escapes of POSIX basic regular expressions to the equivalents in extended ones."""
 MAX_COUNTED_MATCHES = 10_000
-"""Maximum number of matches counted beyond the limit."""
+"""Maximum number of matches that are counted but not shown."""
 
 
 def _subject(arguments: Arguments) -> str:
@@ -99,7 +99,7 @@ def _to_claude(arguments: dict[str, object]) -> None:
 
 
 def _suggested_pattern(arguments: Arguments) -> str:
-    """Return a pattern argument made of the words of a question that may occur in code."""
+    """Suggest a pattern argument, made of those words in a question that may occur in code."""
     texts = [value[:500] for value in arguments.values() if isinstance(value, str)]
     words = re.findall(r"[A-Za-z_]\w{2,}", max(texts, key=len, default=""))
     search_words = list(dict.fromkeys(word for word in words if not _STOP_WORDS.match(word)))
@@ -209,8 +209,8 @@ class Grep:
 
 
 def _pattern_interpretations(pattern: str) -> tuple[str, str | None]:
-    """Return the pattern to search for, and its equivalent if it may be meant as a basic regular expression, otherwise
-    None."""
+    """Return the pattern to search for. If it may be meant as a basic regular expression, also return the
+    equivalent."""
     basic_pattern = convert_basic_regex(pattern)
     try:
         return normalise_pattern(pattern), basic_pattern
@@ -221,7 +221,7 @@ def _pattern_interpretations(pattern: str) -> tuple[str, str | None]:
 
 
 def convert_basic_regex(pattern: str) -> str | None:
-    r"""Return the equivalent of a pattern with `\|`, `\<` or `\>`, read as a POSIX basic regular expression; None for
+    r"""Convert a pattern with `\|`, `\<` or `\>`, read as a POSIX basic regular expression, to its equivalent. None for
     any other pattern."""
     if not {r"\|", r"\<", r"\>"} & set(_TOKEN.findall(pattern)):
         return None
@@ -276,7 +276,7 @@ def _path_filter(arguments: Arguments) -> globs.GlobPattern | None:
 
 @dataclass(slots=True)
 class _Page:
-    """The lines or files to show, filled file by file up to the limit."""
+    """The lines or files to show. It is filled file by file until the limit is reached."""
 
     root: Path
     workspace_root: Path
@@ -290,12 +290,11 @@ class _Page:
     """Number of matching lines or files found."""
     size: int = 0
     path: str = ""
-    """The file of the most recent lines."""
+    """The file that the last added lines came from."""
     file_matches: int = 0
     """Number of matching lines found in that file so far."""
     secret_files: dict[str, None] = field(default_factory=dict)
-    """Files whose matches are withheld, because permission to search a folder does not cover files with passwords or
-    keys."""
+    """Files whose matches are withheld. Permission to search a folder does not include files with passwords or keys."""
     is_folder: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -315,7 +314,7 @@ class _Page:
         return end.ending == "complete" and not self.total and not self.secret_files and not end.skipped_lines
 
     def add_lines(self, lines: "Sequence[FoundLine]") -> "SearchContinuation":
-        """Add a file's matching lines. Return what the search should look for next."""
+        """Add a file's matching lines, and return what to search for next."""
         path = lines[0].path
         if self.is_folder and may_contain_secrets(path):
             self.secret_files[path] = None
@@ -344,7 +343,7 @@ class _Page:
         return "count" if self.is_full else "more"
 
     def timeout_note(self, end: "SearchOutcome") -> str:
-        """Return a note on where the search timed out and how to continue."""
+        """Build a note that says where the search timed out and how to continue."""
         if not end.line:
             return ", so lines may be missing: narrow `path` or `glob`"
         position = f" at line {end.line:,} of `{self._display_name(end.path)}`, so lines may be missing from there on"
@@ -353,7 +352,7 @@ class _Page:
         return f"{position}: narrow `path` or `glob`"
 
     def secret_files_note(self) -> str:
-        """Return a note on the files whose matches are withheld, and on how to see them."""
+        """Build a note about the files whose matches are withheld, and how to see them."""
         first_name, *other_names = map(self._display_name, self.secret_files)
         more = f" and {pluralize(len(other_names), 'other file')}" if other_names else ""
         return (
@@ -362,7 +361,7 @@ class _Page:
         )
 
     def skipped_lines_note(self, end: "SearchOutcome") -> str:
-        """Return a note on the lines for which the pattern took too long, and what to do."""
+        """Build a note about lines that took the pattern too long, and what to do about them."""
         path, line = end.skipped_lines[0]
         other_count = len(end.skipped_lines) - 1
         more = f" and {pluralize(other_count, 'other line')}" if other_count else ""

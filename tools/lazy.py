@@ -1,9 +1,9 @@
-"""Dataclasses, regular expressions and modules that are built or loaded on first use, for modules that every run
+"""Dataclasses, regular expressions and modules that are built or loaded on first use. Meant for modules that every run
 imports.
 
-Python takes 0.07 ms to generate one method of a dataclass, and some 300 classes have up to eight each. Compiling a
-regular expression takes 0.1 ms. Before its first request, a run creates instances of half of the classes, and compares
-few.
+Python takes 0.07 ms to generate one method of a dataclass, and about 300 classes have up to eight each. Compiling a
+regular expression takes 0.1 ms. Before its first request, a run creates instances of only half of the classes, and
+compares instances of few.
 """
 
 import dataclasses
@@ -22,8 +22,8 @@ _generation_lock = RLock()
 
 
 def _dataclass(*, slots: bool, frozen: bool = False, weakref_slot: bool = False) -> Callable[[type], type]:
-    """Like `dataclasses.dataclass`, for classes that define none of the generated methods, have no dataclass base and
-    no keyword-only fields. Errors in the fields are raised on first use."""
+    """Like `dataclasses.dataclass`, for classes that define none of the generated methods themselves and have no
+    dataclass base and no keyword-only fields. Errors in the fields are raised on first use."""
     read_fields = dataclasses.dataclass(init=False, repr=False, eq=False)
     comparing = dataclasses.dataclass(frozen=frozen, slots=slots, init=False)
 
@@ -41,7 +41,7 @@ def _dataclass(*, slots: bool, frozen: bool = False, weakref_slot: bool = False)
 
 
 def _make_init(made: type, *, frozen: bool) -> Callable[..., None]:
-    """Return an `__init__` that sets the fields. `dataclasses` would generate one only together with the methods of
+    """Create an `__init__` that sets the fields. `dataclasses` could only generate it together with the methods of
     frozen classes, which takes three times as long."""
     known: dict[str, Any] = {"_set_value": object.__setattr__, "_UNSET": object()}
     parameters, lines = ["self"], []
@@ -71,7 +71,7 @@ def _make_init(made: type, *, frozen: bool) -> Callable[..., None]:
 
 
 class _Frozen:
-    """The methods that a frozen class with slots has, the same for all of them."""
+    """The methods of a frozen class with slots. They are the same for all such classes."""
 
     __dataclass_fields__: ClassVar[dict[str, "dataclasses.Field[Any]"]]
 
@@ -118,7 +118,7 @@ class _LazyAttribute:
 
 
 def _copy_of_class(original: type, slots: tuple[str, ...] | None = None) -> type:
-    """Return a copy of the class, with slots for its fields. Slots cannot be added to an existing class."""
+    """Copy the class, with slots for its fields. Slots cannot be added to an existing class."""
     excluded_names = ("__dict__", "__weakref__", *(slots or ()))
     namespace = {name: value for name, value in vars(original).items() if name not in excluded_names}
     namespace["__doc__"] = original.__doc__ or original.__name__  # else `dataclasses` generates one in 0.3 ms
@@ -130,7 +130,7 @@ def _copy_of_class(original: type, slots: tuple[str, ...] | None = None) -> type
 
 
 class _Pattern:
-    """A regular expression that is compiled on first use. An invalid pattern therefore raises its error only then."""
+    """A regular expression that is compiled on first use. Only then does an invalid pattern raise an error."""
 
     def __init__(self, expression: AnyStr, flags: int = 0) -> None:
         self._compile = partial(re.compile, expression, flags)

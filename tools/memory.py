@@ -1,5 +1,5 @@
-"""The `memory` tool: notes for later sessions of this project, one per Markdown file. They are stored in the user's
-folder, not in the repository, and every later session receives all of them."""
+"""The `memory` tool: notes for later sessions in this project, one per Markdown file. They are stored in the user's
+folder, not in the repository, and every later session receives them all."""
 
 import asyncio
 import fcntl
@@ -26,13 +26,14 @@ MAX_ENTRY_CHARS = 2_000
 MAX_ENTRIES = 50
 """Maximum number of entries."""
 MAX_TOTAL_BYTES = 16_384
-"""Maximum size of all entries together, in bytes. It is low because every later request includes all entries."""
+"""Maximum total size of all entries, in bytes. It is low because every later request includes all entries."""
 USER_ENTRY_NAME = "notes"
 """Name of the entry that the user writes, which the tool must not change."""
 _ACTIONS = ("save", "change", "forget", "list")
 _ENTRY_NAME = regex(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _MAX_LOCK_TRIES, _LOCK_RETRY_SECONDS = 40, 0.05
-"""Maximum number of attempts to lock the folder while another session writes to it, and seconds between them."""
+"""Maximum number of attempts to lock the folder while another session is writing to it, and seconds between
+attempts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +71,14 @@ class Memory:
         self._folder = folder
 
     def effect_of(self, arguments: Arguments) -> Effect:
-        """Return "none" for listing, otherwise "write"."""
+        """Return "none" for listing, "write" otherwise."""
         return "none" if get_text(arguments, "action") == "list" else "write"
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         return () if get_text(arguments, "action") == "list" else (os.path.realpath(self._entry_path(arguments)),)
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
-        """Return a diff of the entry, or an empty string if the action is `list`."""
+        """Return a diff of the entry. Empty if the action is `list`."""
         action = get_text(arguments, "action")
         if action == "list":
             return ""

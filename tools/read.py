@@ -150,7 +150,7 @@ class FilePage:
 
 
 def _file_result(path: Path, offset: int, limit: int, workspace: Workspace, encoding: str) -> Result | None:
-    """Return the content of a file; None for a PDF, which is read in another process."""
+    """Read a file and return its content. None for a PDF, which is read in another process."""
     name = display_path(path, workspace.root)
     if not os.path.lexists(path):
         raise ToolError(f"`{name}` does not exist{_location_hint(path, workspace.root)}")
@@ -185,7 +185,7 @@ def _file_result(path: Path, offset: int, limit: int, workspace: Workspace, enco
 
 
 def _large_file_part(file: IO[bytes], size: int, offset: int, limit: int, name: str, limits: ReadLimits) -> Result:
-    """Return lines of a large file without loading the whole file."""
+    """Read lines of a large file without loading the whole file."""
     sample = file.read(8192)
     kind = "an image" if image_type(sample) else binary_kind(sample)
     if kind is not None or sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)):
@@ -227,7 +227,7 @@ def _lines_result(content: str, offset: int, limit: int, name: str, limits: Read
 
 
 def number_page(lines: list[str], offset: int, limit: int, limits: ReadLimits) -> FilePage:
-    """Return numbered lines starting at `offset`, as many as fit but at least one."""
+    """Number lines from `offset` on: as many as fit, but at least one."""
     page: list[str] = []
     page_bytes = 0
     for line in lines[offset - 1 : offset - 1 + limit]:
@@ -240,7 +240,7 @@ def number_page(lines: list[str], offset: int, limit: int, limits: ReadLimits) -
 
 
 def _location_hint(path: Path, root: Path) -> str:
-    """Return which path may be meant or where to look, worded as the end of a sentence."""
+    """Suggest which path may be meant or where to look, worded as the end of a sentence."""
     if suggestion := search.similar_paths.path_suggestion(path, root):
         return suggestion
     folder = path.parent

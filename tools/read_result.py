@@ -33,8 +33,8 @@ class ContinuationHint:
     pattern: str = "pattern"
     """Name of the tool's argument for a search pattern."""
     parts_in_reference: Literal["nothing", "bytes", "all"] = "nothing"
-    """Which parts are specified in the reference because the tool has no arguments for them: none, byte ranges, or also
-    line ranges."""
+    """What must be given in the reference because the tool has no arguments for it: nothing, byte ranges, or line
+    ranges too."""
 
     def at_offset(self, stored: StoredContent, offset: int) -> str:
         """Return the arguments that continue at a byte offset."""
@@ -59,24 +59,24 @@ def _base_reference(stored: StoredContent) -> str:
 
 
 _PART_SUFFIX = regex(r":(?:L\d+-\d*|B\d+-\d*|match-\d+)$")
-"""Suffix of a reference to a part."""
+"""Matches the suffix of a reference to a part."""
 READ_RESULT_HINT = ContinuationHint()
 """How to continue with `read_result`."""
 _DEFAULT_CAP = Cap()
 _MIN_LINE_BYTES = 16
-"""Minimum number of bytes to which a line is truncated."""
+"""Lines are never truncated to fewer bytes than this."""
 DEFAULT_LIMIT_BYTES = 4096
 MAX_CONTEXT_LINES = 50
 """Maximum number of context lines."""
 MAX_LISTED_IMAGES = 5
 """Maximum number of images listed."""
 MAX_SEARCHED_BYTES = 1 << 20
-"""Size in bytes of the pieces in which a long line is searched. Only the first match in each piece is shown."""
+"""A long line is searched in pieces of this size, in bytes. Only the first match in each piece is shown."""
 MAX_HEX_BYTES = 1024
-"""Maximum number of bytes shown of data that is not text."""
+"""Maximum number of bytes shown if data is not text."""
 HEXADECIMAL_NOTE = "(not text; shown in hexadecimal)"
 ESCAPED_NOTE = "(not entirely text: `\\xff` stands for a byte, `\\\\` for a backslash)"
-"""First line of an answer whose content is not, or not entirely, text."""
+"""First line of an answer whose content is not entirely text."""
 
 
 def _subject(arguments: Arguments) -> str:
@@ -152,7 +152,7 @@ async def _requested_part(stored: StoredContent, arguments: Arguments, line_rang
 
 
 def with_attachments_listed(result: Result, stored: StoredContent) -> Result:
-    """Add the note that belongs to the output but is not part of its text, and references to its images."""
+    """Add the output's note, which is not part of its text, and references to its images."""
     if stored.trailing_note:
         result = replace(result, text=f"{result.text}\n{stored.trailing_note}")
     if not stored.image_refs:
@@ -162,8 +162,8 @@ def with_attachments_listed(result: Result, stored: StoredContent) -> Result:
 
 
 async def run_shielded(work: Callable[[], T]) -> T:
-    """Run `work` in a thread. If the caller is cancelled, wait until `work` has finished before raising, so that
-    nothing that it uses is closed early."""
+    """Run `work` in a thread. If the caller is cancelled, wait for `work` to finish before raising, so that nothing it
+    uses is closed too early."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)
@@ -173,8 +173,8 @@ async def run_shielded(work: Callable[[], T]) -> T:
 
 
 def parse_line_range(range_text: str) -> tuple[int, int] | None:
-    """Return the first and last line, counted from 1; None for an empty string. The last line may be omitted in
-    `range_text`. Raises `ToolError`."""
+    """Parse a range of lines, counted from 1. The last line may be omitted. None for an empty string. Raises
+    `ToolError`."""
     if not range_text:
         return None
     match = re.fullmatch(r"\s*L?(\d{1,18})\s*(?:(-)\s*L?(\d{1,18})?)?\s*", range_text)
@@ -196,8 +196,8 @@ def context_line_counts(arguments: Arguments) -> tuple[int, int]:
 def numbered_lines_result(
     stored: StoredContent, first: int, last: int, cap: Cap = _DEFAULT_CAP, hint: ContinuationHint = READ_RESULT_HINT
 ) -> Result:
-    """Return numbered lines, as many as fit but at least one. If the lines are already numbered, their numbers are used
-    to select and show them."""
+    """Number the lines: as many as fit, but at least one. If the lines are already numbered, those numbers are used to
+    select and show them."""
     content, preceding_count = stored.content, (stored.first_line or 1) - 1
     first, last = _clamp_lines(stored, first, last)
     starts, used_bytes, numbered_texts = [content.line_start(first - preceding_count)], 0, list[str]()
@@ -227,8 +227,8 @@ def numbered_lines_result(
 
 
 def referenced_range(stored: StoredContent) -> tuple[int, int]:
-    """Return the start and end offset of the lines or bytes that a reference specifies, or of the full content if it
-    specifies none. Raises `ToolError` if they are out of range."""
+    """Return the start and end offset of the lines or bytes that a reference specifies. If it specifies none, this is
+    the full content. Raises `ToolError` if they are out of range."""
     content = stored.content
     if stored.byte_range is not None:
         start, end = stored.byte_range
@@ -242,7 +242,7 @@ def referenced_range(stored: StoredContent) -> tuple[int, int]:
 
 
 def _clamp_lines(stored: StoredContent, first: int, last: int) -> tuple[int, int]:
-    """Limit the requested lines to those that exist. If the lines are already numbered, the request refers to their
+    """Limit the requested lines to those that exist. If lines are already numbered, the request refers to those
     numbers. Raises `ToolError` if none of them exists."""
     preceding_count = (stored.first_line or 1) - 1
     line_count = stored.last_line - preceding_count
@@ -285,7 +285,7 @@ def _visible_line(stored: StoredContent, start: int, end: int, width: int, hint:
 def byte_range_result(
     stored: StoredContent, offset: int, limit: int, cap: Cap = _DEFAULT_CAP, hint: ContinuationHint = READ_RESULT_HINT
 ) -> Result:
-    """Return up to `limit` bytes starting at `offset`, as many as fit but at least a few."""
+    """Return up to `limit` bytes from `offset` on: as many as fit, but at least a few."""
     content = stored.content
     _check_offset(stored, offset)
     data = content.read(offset, min(limit, MAX_ANSWER_BYTES - RESERVED_NOTE_BYTES))
@@ -304,10 +304,10 @@ def byte_range_result(
 
 
 def unambiguous_text(data: bytes, *, is_at_end: bool) -> tuple[str, int]:
-    r"""Return the bytes as unambiguous text, and the number of bytes shown.
+    r"""Show bytes as unambiguous text. Also return the number of bytes shown.
 
     Text is unchanged, except that an incomplete character at its end is omitted. Other bytes are shown in hexadecimal,
-    or as `\xff` if there are only a few in otherwise readable text; the first line then says so.
+    or as `\xff` if there are only a few in otherwise readable text. The first line then says so.
     """
     for omitted_bytes in range(1 if is_at_end else min(4, len(data))):
         try:
@@ -339,10 +339,9 @@ async def matching_lines_result(
     start: int | None = None,
     hint: ContinuationHint = READ_RESULT_HINT,
 ) -> Result:
-    """Return the matching lines with their context, as many as fit.
+    """Return as many matching lines as fit, with their context.
 
-    `start`: the byte offset at which the search begins, if this is not the beginning of the range that the reference
-    specifies.
+    `start`: the byte offset at which the search begins, unless that is the beginning of the range in the reference.
     """
     content, preceding_count = stored.content, (stored.first_line or 1) - 1
     first, last = line_range or stored.line_range or (1, 10**18)
@@ -395,14 +394,14 @@ async def matching_lines_result(
 
 
 def _line_number_at(content: Content, offset: int) -> int:
-    """Return the number of the line that contains a byte, counted from 1."""
+    """Return the number, counted from 1, of the line that contains a byte."""
     return max(bisect_right(range(1, content.lines + 1), offset, key=content.line_start), 1)
 
 
 def _continuation_note(
     stored: StoredContent, last_line: "FilteredLine", next_number: int, preceding_count: int, hint: ContinuationHint
 ) -> str:
-    """Return a note on how to continue: in the same line, if the line is too long to be searched as one piece."""
+    """Build a note on how to continue. If the line is too long to be searched in one piece, continue within it."""
     content = stored.content
     next_offset = (
         content.line_start(last_line.line_number)
@@ -426,8 +425,8 @@ def _interrupted_note(
     reason: str,
     hint: ContinuationHint,
 ) -> str:
-    """Return a note on how far a search got before it was stopped, and how to continue. `reason`: why it was stopped,
-    as the beginning of the note."""
+    """Build a note on how far a stopped search got and how to continue. `reason`: why it was stopped, worded as the
+    beginning of the note."""
     content = stored.content
     searched_end = min(search_start + filtered.searched_bytes, content.size)
     progress_text = (
@@ -465,7 +464,7 @@ def image_result(stored: StoredContent) -> Result:
 
 
 def binary_summary(stored: StoredContent, hint: ContinuationHint = READ_RESULT_HINT) -> Result:
-    """Return a description of binary data: its type and size, how the user can save it, and its first bytes."""
+    """Describe binary data: its type and size, how the user can save it, and its first bytes."""
     description = f"{stored.media_type}, {pluralize(stored.content.size, 'byte')}, no text"
     save_advice = f"the user can save it with `ebb sessions show ID {stored.ref} > FILE`"
     start = stored.byte_range[0] if stored.byte_range else 0

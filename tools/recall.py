@@ -36,10 +36,10 @@ MAX_RESULTS = 20
 MAX_PATHS, MAX_PATH_CHARS = 2, 60
 """Maximum number of paths shown, and maximum number of characters in each."""
 MIN_PROGRESS_MESSAGES = 2000
-"""Minimum number of messages for which indexing progress is shown."""
+"""Minimum number of messages for indexing progress to be shown."""
 
 _CUT_NOTE = regex(r"… \[cut: [\d,]+ bytes; continue at ref_id=\"[^\"]+\"\]$", re.MULTILINE)
-"""The end of a truncated line."""
+"""Matches the end of a truncated line."""
 _RECALL_HINT = ContinuationHint("search", "bytes")
 _RELATIVE_TIME = regex(r"(\d{1,6})\s*(s|m|min|h|d|w)[a-z]*(?:\s+ago)?", re.IGNORECASE)
 _BRACKET_REPLACEMENTS = str.maketrans("[]", "()")
@@ -130,7 +130,7 @@ async def _requested_part(
 
 
 def _facts_line(stored: StoredContent, result: Result, estimate_tokens: Callable[[str], int]) -> str:
-    """Return a summary of the result: its kind, paths, completeness, token count and earlier lookups."""
+    """Summarise the result in a line: its kind, paths, completeness, token count and earlier lookups."""
     facts = [_without_brackets(stored.kind or stored.media_type)]
     if stored.paths:
         facts.append(
@@ -147,12 +147,12 @@ def _facts_line(stored: StoredContent, result: Result, estimate_tokens: Callable
 
 
 def _without_brackets(name: str) -> str:
-    """Return an untrusted name with its square brackets replaced, for use inside square brackets."""
+    """Replace square brackets in an untrusted name, so that it can stand inside square brackets."""
     return printable_name(name).translate(_BRACKET_REPLACEMENTS)
 
 
 def _progress_reporter(on_progress: Callable[[str], None]) -> Callable[[int, int], None]:
-    """Return a callback that occasionally reports the progress of indexing."""
+    """Create a callback that occasionally reports indexing progress."""
     last_reported = 0
 
     def report(indexed_count: int, total_count: int) -> None:
@@ -168,7 +168,7 @@ def _progress_reporter(on_progress: Callable[[str], None]) -> Callable[[int, int
 
 
 def render_results(results: RecallResult, cap: Cap) -> str:
-    """Return as many search results as fit, but at least part of the best one."""
+    """Format as many search results as fit, but at least part of the best one."""
     entries = [_result_text(item) for item in results.items]
     fitting_count = max(cap.fitting_count(entries), min(len(entries), 1))
     best_entries = [
@@ -183,7 +183,7 @@ def render_results(results: RecallResult, cap: Cap) -> str:
 
 
 def _result_text(item: RecalledItem) -> str:
-    """Return a search result as text: reference, kind, time, origin, title and excerpt."""
+    """Format a search result: reference, kind, time, origin, title and excerpt."""
     description = f"{item.kind} of {_without_brackets(item.tool)}" if item.tool else item.kind
     time_text = datetime.fromtimestamp(item.at).strftime("%Y-%m-%d %H:%M")
     origin_text = f", {_without_brackets(item.where)}" if item.where else ""
@@ -218,8 +218,8 @@ def _scope(arguments: Arguments) -> RecallScope | None:
 
 
 def parse_time(written: str, now: float) -> float | None:
-    """Return the Unix time for "90m", "2 days ago", or a date with an optional time; None for an empty string. Raises
-    `ToolError`."""
+    """Parse a time such as "90m" or "2 days ago", or a date with an optional time, into Unix time. None for an empty
+    string. Raises `ToolError`."""
     written = written.strip()
     if not written:
         return None
@@ -233,7 +233,7 @@ def parse_time(written: str, now: float) -> float | None:
 
 
 def _search_pattern(search: str) -> str:
-    """Return the regular expression, escaped if it is invalid."""
+    """Return the regular expression, or its escaped form if it is invalid."""
     try:
         re.compile(search)
     except (re.error, OverflowError, RecursionError):

@@ -1,4 +1,4 @@
-"""The `submit_plan` tool: submits the model's plan in plan mode. The user decides on the plan; without a user, the plan
+"""The `submit_plan` tool: in plan mode, submits the model's plan for the user's approval. If there is no user, the plan
 is the final answer."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, no_user, read_description
@@ -7,7 +7,7 @@ from ebbtide.tools.tool_traits import ToolTraits, first_line, text_argument
 
 PLAN_ACCEPTED = "the user accepted the plan: carry it out now"
 MAX_PLAN_CHARS = 20_000
-"""Maximum number of characters in a plan, so that the user can reasonably read it."""
+"""Maximum length of a plan in characters, so that a user can reasonably read it."""
 
 
 class SubmitPlan:
@@ -36,7 +36,7 @@ class SubmitPlan:
 
 
 def require_plan(arguments: Arguments) -> str:
-    """Return the submitted plan. Raises `ToolError` if it is empty or too long."""
+    """Get the submitted plan from the arguments. Raises `ToolError` if it is empty or too long."""
     plan = get_text(arguments, "plan", "")
     if not any(character.isprintable() and not character.isspace() for character in plan):
         raise ToolError("the plan is empty: write what you would change, where, and how you would check it")

@@ -16,9 +16,9 @@ async def no_delegate(agent: str, prompt: str, workspace: Workspace) -> Result:
 
 
 BUILT_IN_AGENTS: Mapping[str, str] = {"explore": "read-only search", "review": "read-only judge of code or a diff"}
-"""Names and descriptions of the built-in sub-agents."""
+"""The built-in sub-agents, by name, with their descriptions."""
 MAX_LISTED_AGENTS = 20
-"""Maximum number of sub-agents listed with their description."""
+"""Maximum number of sub-agents listed with their descriptions."""
 
 
 def _subject(arguments: Arguments) -> str:
@@ -42,7 +42,7 @@ class Task:
     )
 
     def __init__(self, agents: Mapping[str, str] | None = None, delegate: RunAgent = no_delegate) -> None:
-        """`agents`: descriptions of the sub-agents, by name."""
+        """`agents`: descriptions of sub-agents, by name."""
         self._agents = dict(agents or {})
         self._delegate = delegate
 

@@ -1,4 +1,4 @@
-"""The `todo` tool: the model's to-do list and notes. The session reads both from the arguments of the call."""
+"""The `todo` tool: the model's to-do list and notes. The session reads both from the call's arguments."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from ebbtide.tools.tool_traits import ToolTraits
 
 _STATUSES = ("pending", "doing", "done")
 MAX_NOTES_CHARS = 4_000
-"""Maximum number of characters in the notes, which are repeated after each compaction."""
+"""Maximum length of the notes in characters. They are repeated after each compaction."""
 
 
 _FOREIGN_STATUSES = {
@@ -49,7 +49,7 @@ def _todo_item(item: object) -> object:
 
 
 def _checklist_items(text: str) -> Iterator[dict[str, object]]:
-    """Yield the items of a Markdown checklist, such as `- [x] done`."""
+    """Parse the items of a Markdown checklist, such as `- [x] done`."""
     for line in text.splitlines():
         if (match := _LIST_ITEM.fullmatch(line)) is not None:
             yield {"text": match["text"].strip(), "status": _CHECKBOX_STATUSES.get(match["mark"], "pending")}

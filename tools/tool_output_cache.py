@@ -1,5 +1,5 @@
-"""Two tools that some models know from other agents. They are not offered, but calls to them are accepted. They work
-like `read_result` with different arguments: `offset` counts lines from 0."""
+"""Two tools that some models know from other agents. They are not offered to models, but calls to them are accepted.
+They work like `read_result`, except that `offset` counts lines from 0."""
 
 from contextlib import closing
 
@@ -91,5 +91,5 @@ class ToolOutputCacheGrep:
 
 
 def unlisted_tools() -> tuple[Tool, ...]:
-    """Return the tools that models may call although they are not offered."""
+    """Tools that are not offered to models but may be called."""
     return (ToolOutputCache(), ToolOutputCacheGrep())

@@ -12,11 +12,11 @@ from ebbtide.tools.tool_traits import ToolTraits
 MAX_RESULTS = 5
 """Maximum number of tools in a result."""
 MAX_DESCRIPTION_CHARS, MAX_SCHEMA_CHARS, MAX_ANSWER_CHARS = 2000, 5000, 16_000
-"""Maximum number of characters in a description, in a schema and in the full result."""
+"""Maximum length in characters of a description, a schema and the whole result."""
 MAX_LISTED_NAMES = 40
-"""Maximum number of tool names listed if nothing was found."""
+"""Maximum number of tool names listed when nothing was found."""
 _MAX_SCHEMA_DEPTH = 4
-"""Maximum depth at which a schema is searched for parameter names."""
+"""Maximum depth to which a schema is searched for parameter names."""
 
 
 class ToolSearch:
@@ -43,8 +43,8 @@ class ToolSearch:
 
 
 def search_tools(query: str, tools: Sequence[Tool], max_results: int = MAX_RESULTS) -> tuple[Tool, ...]:
-    """Return the tools that match a query, best first. An exact name comes first; otherwise names, descriptions,
-    parameters and enum values are compared."""
+    """Find tools that match a query, best first. An exact name match comes first. Other tools are ranked by their
+    names, descriptions, parameters and enum values."""
     exact_matches = [tool for tool in tools if tool.name == query.strip()]
     ranked_indices = best_matches(query, [_weighted_words(tool) for tool in tools], max_results)
     ranked_tools = [tools[index] for index in ranked_indices if tools[index] not in exact_matches]
@@ -52,8 +52,8 @@ def search_tools(query: str, tools: Sequence[Tool], max_results: int = MAX_RESUL
 
 
 def _weighted_words(tool: Tool) -> Mapping[str, float]:
-    """Return the words by which a tool can be found, with their weights: highest for the name, lower for the
-    description, lowest for parameters."""
+    """Collect a tool's searchable words with their weights: highest in the name, lower in the description, lowest in
+    parameters."""
     weights: dict[str, float] = {}
     parameters = " ".join(_parameter_words(tool.schema))
     for source_text, weight in ((tool.name, 3.0), (tool.description[:MAX_DESCRIPTION_CHARS], 1.0), (parameters, 0.5)):
@@ -90,12 +90,12 @@ def _definitions_text(tools: Sequence[Tool]) -> str:
 
 
 def definition_text(tool: Tool) -> str:
-    """Return the tool's name, description and schema as text."""
+    """Format a tool's name, description and schema as text."""
     return f"## {tool.name}\n{ellipsize(tool.description.strip(), MAX_DESCRIPTION_CHARS)}\n{schema_text(tool)}"
 
 
 def schema_text(tool: Tool) -> str:
-    """Return the tool's schema as text, or only its parameter names if the schema is very long."""
+    """Format a tool's schema as text. If it is very long, only the parameter names are included."""
     schema = json.dumps(tool.schema, ensure_ascii=False, default=str)
     if len(schema) <= MAX_SCHEMA_CHARS:
         return schema

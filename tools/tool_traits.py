@@ -1,7 +1,7 @@
-"""What the rest of the program knows about a tool: how its outputs are treated and how its calls are shown.
+"""What the rest of the program knows about a tool: how its output is handled and how its calls are displayed.
 
-Each tool defines its traits in its own file, and `traits_of` returns them by the tool's name. Tools of MCP servers and
-extensions have the defaults.
+Each tool defines its traits in its own file, and `traits_of` looks them up by tool name. Tools from MCP servers and
+extensions have the default traits.
 """
 
 import shlex
@@ -19,35 +19,35 @@ Role: TypeAlias = Literal[
     "stop_job", "recall_output", "fetch_page", "ask_question", "list_todos", "start_agent", "propose_plan",
     "give_report", "request_compaction", "remember", "find_deferred_tools", "call_deferred_tool", "other",
 ]  # fmt: skip
-"""The role of a call in a session, for code that treats such calls specially."""
+"""What a call does in a session, for code that treats certain calls specially."""
 
 OutputContent: TypeAlias = Literal["file", "view", "search", "report", "change", "program", "other"]
 """What an output contains: a file read by a tool (`file`), files shown by a command (`view`), search results
-(`search`), another agent's report (`report`), a confirmed change (`change`), a program's output (`program`), or
-anything else (`other`). Used to judge how likely the output is to be needed again."""
+(`search`), another agent's report (`report`), confirmation of a change (`change`), a program's output (`program`), or
+anything else (`other`). Used to estimate whether the output will be needed again."""
 
 OutputLimit: TypeAlias = Literal["program", "file", "whole"]
-"""Which limit applies to an output: that for programs and servers (`program`), that for files (`file`), or none
+"""Which limit applies to an output: the one for programs and servers (`program`), the one for files (`file`), or none
 (`whole`)."""
 
 StubResult: TypeAlias = Literal["summary", "viewed", "matches", "exit", "nothing"]
-"""What a stub says about the result: size and beginning of the output (`summary`), which part of a file it shows
-(`viewed`), the number of matches (`matches`), how the command ended (`exit`), or only that the call failed
+"""What a stub says about the result: size and beginning of the output (`summary`), which part of a file was shown
+(`viewed`), the number of matches (`matches`), how the command ended (`exit`), or only whether the call failed
 (`nothing`)."""
 
 EditorKind: TypeAlias = Literal["read", "search", "edit", "execute", "fetch", "think", "other"]
-"""The kind of a call in the Agent Client Protocol."""
+"""The kind of call in terms of the Agent Client Protocol."""
 
 
 SmallWindowPolicy: TypeAlias = Literal["always", "usually", "optional", "capable_models"]
-"""In which small context windows a tool is offered: in all (`always`); in all except tiny ones (`usually`); in none
-(`optional`); or in none, nor in medium ones, because models with such windows get its format wrong
-(`capable_models`)."""
+"""In which small context windows a tool is offered: all (`always`), all but tiny ones (`usually`), or none
+(`optional`). `capable_models` also excludes medium windows, because models with such windows get the tool's format
+wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShortForm:
-    """How a tool is described in a small window. Parameters that are omitted here are still accepted."""
+    """A shorter description of a tool, for small windows. Parameters omitted here are still accepted."""
 
     description: str
     parameters: tuple[str, ...]
@@ -55,12 +55,12 @@ class ShortForm:
 
 @dataclass(frozen=True, slots=True)
 class ProjectFacts:
-    """Facts about a project that determine whether a session has certain tools."""
+    """Facts about a project that decide whether a session gets certain tools."""
 
     file_suffix_counts: Callable[[], Counter[str]]
-    """Returns the number of the project's files by suffix."""
+    """Counts the project's files by suffix."""
     has_language_server: Callable[[], bool]
-    """Returns whether there is a language server for the project's files."""
+    """Whether a language server exists for the project's files."""
     can_search_web: bool
 
 
@@ -79,66 +79,65 @@ class ToolTraits:
     output_limit: OutputLimit = "program"
     output_content: OutputContent = "other"
     shows_files: Callable[[Mapping[str, object]], bool] = matches_no_call
-    """Whether a call only shows files. Its output is then treated as file content, even if the tool can also do other
+    """Whether a call only shows files. If so, its output is treated as file content even if the tool can also do other
     things."""
     stub_template: str = ""
-    """What a call did, for the line that replaces its output, such as `Searched '{pattern}' in {folder}`. Placeholders
-    are arguments, `{folder}` (`path`, or else the working folder) and `{files}` (the files in a patch). If empty:
+    """Describes a call in the line that replaces its output, such as `Searched '{pattern}' in {folder}`. Placeholders
+    are argument names, `{folder}` (`path`, or else the working folder) and `{files}` (the files in a patch). If empty:
     `Called NAME`."""
     stub_result: StubResult = "summary"
 
     get_subject: Callable[[Mapping[str, object]], str] | None = None
     """Returns the subject of a call for its title, such as `a.py:10-40`. If None, the title shows all arguments."""
     lookup_words: tuple[str, str] | None = None
-    """Verb and noun for the line that replaces consecutive lookups, such as `searched` and `pattern`. None if the tool
-    is not a lookup."""
+    """Verb and noun for the line that replaces consecutive lookups, such as `searched` and `pattern`. None if calls to
+    the tool are not lookups."""
     rule_noun: str = ""
-    """What a permission rule for the tool allows, as a plural noun such as `patches`. If empty: "calls to" and the
+    """What a permission rule for the tool allows, as a plural noun such as `patches`. If empty, "calls to" plus the
     tool's name."""
     editable_argument: str = ""
     """The argument that the user may edit before approving a call."""
     editor_kind: EditorKind = "other"
 
     is_useful: Callable[[ProjectFacts], bool] | None = None
-    """Returns whether a session has the tool, unless the user chooses the tools. None if it always does."""
+    """Whether sessions get the tool. Ignored if the user chooses the tools. If None, all sessions get it."""
     small_windows: SmallWindowPolicy = "usually"
     short_form: ShortForm | None = None
     small_model_form: ShortForm | None = None
-    """The form of the tool for small models, regardless of their window size. If None, small models are not offered the
-    tool, because every additional tool makes them more likely to confuse tools."""
+    """How small models see the tool, whatever their window size. If None, they are not offered the tool: the more tools
+    they have, the more often they confuse them."""
     is_for_read_only_agents: bool = False
-    """Whether read-only sub-agents also get the tool. Their mode restricts it to reading."""
+    """Whether read-only sub-agents get the tool too. Their mode restricts it to reading."""
 
     free_text_argument: str = ""
-    """The argument that receives the text of a call, for models that call the tool with plain text rather than JSON."""
+    """The argument that receives the text if a model calls the tool with plain text instead of JSON."""
 
     aliases: str = ""
-    """Names that other agents use for such a tool, separated by spaces. Case and separators are ignored."""
+    """Names of similar tools in other agents, separated by spaces. Case and separators are ignored."""
     accepts_foreign_call: Callable[[str, Mapping[str, object]], bool] = accepts_no_foreign_call
-    """Returns whether a call with another agent's tool name (normalised by `normalise_name`) means this tool. Used for
-    names that mean different tools depending on the arguments. Raises `ToolError` if no tool here is equivalent."""
+    """Whether a call with another agent's tool name (normalised by `normalise_name`) means this tool. Used for names
+    whose meaning depends on the arguments. Raises `ToolError` if no tool here is equivalent."""
     argument_aliases: Mapping[str, str] = field(default_factory=dict)
-    """Names that other agents use for each argument, separated by spaces."""
+    """For each argument, the names that other agents use for it, separated by spaces."""
     adapt_arguments: Callable[[dict[str, object], str, str], None] | None = None
-    """Converts in place the arguments that have a different meaning in other agents. Receives the arguments, the called
-    name (normalised by `normalise_name`) and the working folder. Raises `ToolError` if this tool has no equivalent.
-    """
+    """Converts, in place, arguments that mean something else in other agents. Takes the arguments, the tool name in the
+    call (normalised by `normalise_name`) and the working folder. Raises `ToolError` if this tool has no equivalent."""
     clamped_arguments: tuple[str, ...] = ()
-    """Arguments that limit how much is shown or how long a call waits. Their values are clamped to the allowed range.
-    Other numbers are not clamped, because they may be identifiers."""
+    """Arguments that limit how much is shown or how long a call waits; their values are clamped to the allowed range.
+    Other numbers are never clamped, because they may be identifiers."""
     claude_names: tuple[str, ...] = ()
-    """Names of the tool in Claude Code, the current one first. Hooks for Claude Code use these names."""
+    """The tool's names in Claude Code, the current one first. Hooks written for Claude Code use these names."""
     claude_arguments: Mapping[str, str] = field(default_factory=dict)
     """Claude Code's names for the tool's arguments."""
     convert_to_claude: Callable[[dict[str, object]], None] | None = None
-    """Converts the renamed arguments in place to the form that Claude Code uses."""
+    """Converts arguments in place to Claude Code's format, after they have been renamed."""
 
 
 DEFAULT_TRAITS = ToolTraits()
 
 
 def text_argument(arguments: Mapping[str, object], name: str) -> str:
-    """Return a text argument; empty if it is missing or not text."""
+    """Get a string argument; empty if it is missing or not a string."""
     value = arguments.get(name)
     return value if isinstance(value, str) else ""
 
@@ -153,7 +152,8 @@ def path_argument(arguments: Mapping[str, object]) -> str:
 
 
 def command_argument(arguments: Mapping[str, object]) -> str:
-    """Return the command line, with `cd` for another folder; empty if the call does not run a command."""
+    """Get the command line of a call, including a `cd` if it runs in another folder; empty if the call does not run a
+    command."""
     command, folder = text_argument(arguments, "command"), text_argument(arguments, "workdir")
     if job := text_argument(arguments, "job"):
         return f"{job} <<< {command}" if command else ""
@@ -170,7 +170,7 @@ def first_line(text: str) -> str:
 
 
 def traits_of(tool: str) -> ToolTraits:
-    """Return a tool's traits, or the defaults if it is not a built-in tool."""
+    """Get a tool's traits, or the defaults if it is not a built-in tool."""
     return builtin_traits().get(tool, DEFAULT_TRAITS)
 
 
@@ -180,5 +180,5 @@ def role_of(tool: str) -> Role:
 
 @cache
 def builtin_traits() -> Mapping[str, ToolTraits]:
-    """Return the traits of all built-in tools by name, in the order in which models see the tools."""
+    """The traits of all built-in tools by name, in the order in which models see them."""
     return tools.catalog.TRAITS_BY_NAME

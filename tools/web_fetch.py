@@ -17,13 +17,13 @@ if TYPE_CHECKING:  # for type checking only: imported in `WebFetch.run` when nee
     from ebbtide.tools.web.fetch import Page
 
 CONVERT_TIMEOUT_S = 10.0
-"""Maximum time for converting a page to Markdown, in seconds."""
+"""Time limit for converting a page to Markdown, in seconds."""
 MAX_TAGS = 60_000
-"""Maximum number of tags converted per page. The conversion time depends mostly on the number of tags: this many take
-about 1.5 s, and even large articles have fewer."""
+"""Maximum number of tags converted per page. Conversion time depends mostly on the number of tags. This many take about
+1.5 s, and even long articles have fewer."""
 
 INVISIBLE = regex("[\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e0fff]")
-"""Characters that are invisible or change the reading order, and can therefore hide instructions to a model."""
+"""Characters that are invisible or change the reading order. They can hide instructions to a model."""
 _HTML_TYPES = ("text/html", "application/xhtml+xml")
 _TEXT_SUBTYPES = ("json", "xml", "javascript", "yaml", "toml", "x-sh", "sql", "x-ndjson", "graphql")
 
@@ -56,7 +56,7 @@ class WebFetch:
     schema = object_schema({"url": {"type": "string"}}, required=("url",))
 
     def __init__(self, allowed_private_hosts: Sequence[str] = ()) -> None:
-        """`allowed_private_hosts`: hosts on private networks that the user allows, with or without ports."""
+        """`allowed_private_hosts`: hosts on private networks that the user permits, with or without a port."""
         self._allowed_private_hosts = tuple(allowed_private_hosts)
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ class WebFetch:
 
 
 async def _page_text(page: "Page") -> tuple[str, str]:
-    """Return the title, if any, and the text of the page. Raises `ToolError`."""
+    """Extract the page's title, if any, and its text. Raises `ToolError`."""
     if not page.content.strip():
         return "", "(the page is empty)"
     is_text_type = (
@@ -120,7 +120,7 @@ async def _convert_html(text: str, page: "Page") -> tuple[str, str]:
 
 
 def _convertible_length(text: str) -> int:
-    """Return the length of the prefix to convert, which has at most `MAX_TAGS` tags."""
+    """Get the length of the longest prefix with at most `MAX_TAGS` tags."""
     offset = -1
     for _ in range(MAX_TAGS if text.count("<") > MAX_TAGS else 0):
         offset = text.index("<", offset + 1)

@@ -55,7 +55,7 @@ class WebSearch:
 
 
 async def _search_output(command: Sequence[str], folder: Path) -> str:
-    """Run the program without a shell and return its output. Raises `ToolError`."""
+    """Run the program without a shell and return what it prints. Raises `ToolError`."""
     program_label = f"the program of `web.search`, `{command[0]}`,"
     try:
         result = await process.child.run_with_input(

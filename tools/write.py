@@ -1,4 +1,4 @@
-"""The `write` tool: replaces a whole file. An existing file keeps its mode, encoding, BOM and line endings."""
+"""The `write` tool: replaces a whole file, keeping an existing file's mode, encoding, BOM and line endings."""
 
 import json
 
@@ -21,9 +21,9 @@ from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, path_argument
 
 UNCHANGED_NOTE = "already has exactly this content"
-"""Result if the file already has the requested content."""
+"""The result if the file already has the requested content."""
 FINAL_NEWLINE_NOTE = "; only its final newline differs"
-"""Note if only the final newline of the file changes."""
+"""Added to the result if only the final newline of the file changes."""
 
 
 def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
@@ -103,6 +103,6 @@ class Write(ChangePlanner):
 
 
 def _differ_only_in_final_newlines(old_bytes: bytes | None, new_bytes: bytes) -> bool:
-    """Whether only newlines at the end of the file differ."""
+    """Whether the contents differ only in newlines at the end."""
     newline_bytes = b"\r\n\0"  # the zero byte is for UTF-16
     return bool(old_bytes) and (old_bytes or b"").rstrip(newline_bytes) == new_bytes.rstrip(newline_bytes)

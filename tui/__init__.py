@@ -1,4 +1,4 @@
-"""The front ends: full-screen interface, line mode, command line, browser and editor."""
+"""The front ends: full-screen interface, line mode, command line, browser and editors."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The full-screen app: connects the widgets to one session. The classes imported here do the work."""
+"""The full-screen app: connects the widgets to one session. Most of the work is done by the classes imported here."""
 
 import os
 from collections.abc import Callable
@@ -43,16 +43,18 @@ if TYPE_CHECKING:  # session and command modules load only after the first paint
 
 
 class EbbApp(CaretApp, App[str]):
-    """The full-screen app. `run` returns the id of the session, if it has any messages.
+    """The full-screen app. `run` returns the session's id, if the session has any messages.
 
-    After its first paint it calls `sessions`, if that is a function, and opens a session: the one named by `resume`,
-    one chosen from a list (`chooses_from_list`), or a new one, with `model` if given. `first_message` is sent once it
-    is open; with `resume_may_be_word`, `resume` is the first word of the message if it matches no session id. If the
-    first session cannot be opened, the app exits with the error in `jobs.opening_error`. Prompt history is stored in
-    `history_file` under `project`. The app closes every session that it shows; the caller closes `sessions`. `guard_s`:
-    minimum seconds without a key before a key counts as an answer. `theme` and `key_set` apply from the first paint.
-    Queued messages are saved in `drafts` on exit. `notify`: how to notify the user when the terminal is not focused.
-    `status_parts`: parts of the status line. `settings` returns the settings of this run, if the user may change them.
+    After its first paint the app calls `sessions`, if that is a function, and opens a session: the one named by
+    `resume`, one chosen from a list (`chooses_from_list`), or a new one, using `model` if given. It then sends
+    `first_message`. With `resume_may_be_word`, `resume` becomes the first word of that message if it matches no session
+    id. If the first session cannot be opened, the app exits with the error in `jobs.opening_error`.
+
+    Prompt history is stored in `history_file` under `project`, and messages still queued on exit are saved in `drafts`.
+    The app closes every session that it shows; the caller closes `sessions`. `guard_s`: how many seconds must pass
+    without a key before a key counts as an answer. `theme` and `key_set` apply from the first paint. `notify`: how to
+    notify the user when the terminal is not focused. `status_parts`: parts of the status line. `settings` returns the
+    settings of this run, if the user may change them.
     """
 
     CSS_PATH = "app.tcss"
@@ -98,7 +100,7 @@ class EbbApp(CaretApp, App[str]):
 
     @cached_property
     def context(self) -> "ScreenContext":
-        """The command context. It is created on first use, because its imports would delay the first paint."""
+        """The command context. Created on first use, because its imports would delay the first paint."""
         self.stylesheet.read(Path(__file__).with_name("dialogs.tcss"))  # deferred until a dialog may open
         controller = session.controller.SessionController(
             load_sessions(self._sessions), lambda: presenter.schedule_drawing(), self._drafts, self._pastes
@@ -140,7 +142,7 @@ class EbbApp(CaretApp, App[str]):
 
     @property
     def main_screen(self) -> MainScreen:
-        """The main screen, at the bottom of the stack."""
+        """The main screen, which is at the bottom of the stack."""
         screen = self.screen_stack[0]
         assert isinstance(screen, MainScreen)
         return screen
@@ -158,8 +160,8 @@ class EbbApp(CaretApp, App[str]):
             self.context.presenter.recolor()
 
     async def on_event(self, event: events.Event) -> None:
-        """Handle an event, but drop keys typed before a question appeared, and mouse events outside the screen, which
-        can occur while it shrinks and would clear the focus."""
+        """Handle an event. Drops keys typed before a question appeared. Also drops mouse events outside the screen,
+        which can occur while it shrinks and would clear the focus."""
         event = with_text_key(event)
         self.attention.handle_event(event)
         if self._type_ahead.should_drop(event):
@@ -192,7 +194,7 @@ class EbbApp(CaretApp, App[str]):
         self.jobs.handle_input(message.text)
 
     def action_command(self, name: str, argument: str = "") -> None:
-        """Run the command with this name. Used by key bindings."""
+        """Run a command by name. Used by key bindings."""
         self.jobs.invoke(Invocation(command_by_name(name), argument))
 
     @on(PromptInput.HintRequested)
@@ -225,7 +227,7 @@ class EbbApp(CaretApp, App[str]):
         self.context.presenter.show_hint("Ctrl-C to copy")
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy text by every method that this terminal supports, and report the result."""
+        """Copy text in every way that this terminal supports, and report the result."""
         self._clipboard = text
         self.attention.copy(text, self.context.presenter.show_hint)
 
@@ -237,7 +239,7 @@ class EbbApp(CaretApp, App[str]):
             return
         has_open_question = self._is_session_busy and bool(self.controller.view.open_questions)
         is_over_main = self.screen is not self.main_screen and not has_open_question
-        # A question gets Ctrl-C unless the prompt has focus.
+        # Ctrl-C goes to the open question unless the prompt has focus.
         is_for_prompt = self.main_screen.prompt.has_focus or not has_open_question
         clears_prompt = not is_over_main and is_for_prompt and bool(self.main_screen.prompt.text)
         leave_action = self._leave_keys.ctrl_c(

@@ -6,7 +6,8 @@ from ebbtide.tui.keys import KEYS
 
 
 def bindings(owner: str) -> list[BindingType]:
-    """Return the bindings whose action belongs to `owner`: `app`, or the prefix before the dot in the action's name."""
+    """Get the bindings whose action belongs to `owner`, which is `app` or the part of the action's name before the
+    dot."""
     return [
         Binding(key.keys, action, key.help, show=False, priority=key.has_priority)
         for key in KEYS

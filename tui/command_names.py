@@ -40,7 +40,7 @@ ALIASES: Mapping[str, str] = {
     "run": "shell",
     "find": "why",
 }
-"""Command names of other programs, mapped to their equivalents in Ebbtide."""
+"""Command names from other programs, mapped to their equivalents here."""
 
 MISSING_COMMAND_ADVICE: Mapping[str, str] = {
     "logout": "remove a key with `ebb key remove PROVIDER`; there is no other login",
@@ -60,7 +60,7 @@ MISSING_COMMAND_ADVICE: Mapping[str, str] = {
     "approvals": "set the mode with Shift-Tab or `/mode NAME`, and rules in `/settings permissions`",
     "security-review": "use `/review security`",
 }
-"""Advice for slash commands that do not exist, one sentence each."""
+"""Advice for slash commands that do not exist here, one sentence each."""
 
 _SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "quit": ("leave", "bye", "stop", "end", "close", "logoff"),
@@ -108,11 +108,11 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
 """Synonyms of each command."""
 
 COMMAND_BY_SYNONYM: Mapping[str, str] = {word: name for name, words in _SYNONYMS.items() for word in words}
-"""The command for each synonym."""
+"""The command that each synonym stands for."""
 
 
 def commands_for_word(word: str) -> tuple[str, ...]:
-    """Return up to two commands with a synonym or alias that matches the word or a part of it."""
+    """Find up to two commands with a synonym or alias that matches the word or part of it."""
     if word in COMMAND_BY_SYNONYM:
         return (COMMAND_BY_SYNONYM[word],)
     word_parts = [word_part for word_part in re.split(r"[-_]", word) if word_part]

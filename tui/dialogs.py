@@ -15,7 +15,7 @@ from ebbtide.tui.view.questions import build_question_spec
 
 
 class QuestionDialogs:
-    """Shows one open question at a time, and closes questions that were answered elsewhere or no longer apply."""
+    """Shows one open question at a time. Closes questions that were answered elsewhere or no longer apply."""
 
     def __init__(
         self,
@@ -23,7 +23,7 @@ class QuestionDialogs:
         send_answer: Callable[[str, Decision | PlanDecision | str], None],
         interrupt_turn: Callable[[], None],
     ) -> None:
-        """`interrupt_turn` interrupts the turn and its open questions."""
+        """`interrupt_turn` interrupts the turn and withdraws its open questions."""
         self._app = app
         self._send_answer = send_answer
         self._interrupt_turn = interrupt_turn
@@ -31,9 +31,9 @@ class QuestionDialogs:
         self._display: QuestionDisplay | None = None
         self._open_questions: tuple[OpenQuestion, ...] = ()
         self._answered_count = 0
-        """Number of questions answered since none was open."""
+        """Number of questions answered since there was last no open question."""
         self._unconfirmed_ids: set[str] = set()
-        """Ids of questions whose answer was sent but is not yet confirmed by the session."""
+        """Ids of questions whose answer has been sent but not yet confirmed by the session."""
 
     def update(self, view: SessionView) -> None:
         self._update(view.open_questions)

@@ -1,5 +1,5 @@
-"""What each integration, a folder in `ebbtide.tui.integrations`, adds to the command line and the slash commands. A
-folder can be deleted together with its rows without affecting the others."""
+"""The subcommands and slash commands that each integration adds. An integration is a folder in
+`ebbtide.tui.integrations`; it can be deleted, together with its rows here, without affecting the others."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -11,26 +11,26 @@ class SubcommandRow(NamedTuple):
 
     description: str
     target: str
-    """Its function, as `MODULE:NAME` within `ebbtide.tui.integrations`."""
+    """The function to run, as `MODULE:NAME` within `ebbtide.tui.integrations`."""
     handles_signals: bool = False
-    """Whether the subcommand handles Ctrl-C itself. If not, Ctrl-C raises an exception in it."""
+    """Whether the subcommand handles Ctrl-C itself. Otherwise Ctrl-C raises an exception in it."""
 
     def load(self) -> Callable[[Sequence[str]], int]:
-        """Import and return the function. It takes the command-line arguments without the subcommand's own name, and
-        returns the exit code."""
+        """Import the function. It takes the command-line arguments without the subcommand's name, and returns the exit
+        code."""
         return cast(Callable[[Sequence[str]], int], load_integration(self.target))
 
 
 class SlashCommandRow(NamedTuple):
-    """A slash command, which may run during a turn."""
+    """A slash command. It may run during a turn."""
 
     follows: str
-    """The command after which it is listed."""
+    """The command below which it is listed."""
     argument_hint: str
-    """The arguments, as shown in help and completion."""
+    """The arguments as shown in help and completion."""
     description: str
     target: str
-    """Its function, as `MODULE:NAME`. It takes the command context and the argument."""
+    """The function to run, as `MODULE:NAME`. It takes the command context and the argument."""
     needs_session: bool = True
     """Whether the command acts on a session."""
 
@@ -84,6 +84,6 @@ SLASH_COMMANDS: Mapping[str, SlashCommandRow] = {
 
 
 def load_integration(target: str) -> object:
-    """Import and return the object at `MODULE:NAME` within the integrations. Raises `ImportError`."""
+    """Import the object at `MODULE:NAME` within the integrations. Raises `ImportError`."""
     module_name, _, name = target.partition(":")
     return getattr(import_module(f"ebbtide.tui.integrations.{module_name}"), name)

@@ -20,13 +20,12 @@ if TYPE_CHECKING:  # session and command modules load only after the first paint
     from ebbtide.tui.session.controller import SessionController
 
 _GC_THRESHOLDS = (5_000, 5, 1_000)
-"""Garbage collection thresholds once all modules are loaded. Rare collections delay keys and drawing less often; each
-takes longer the more objects there are."""
+"""Garbage collection thresholds used once all modules are loaded. With rare collections, keys and drawing are delayed
+less often, although each collection takes longer."""
 
 
 class AppJobs(JobQueue):
-    """The job queue of the app. Messages and commands entered before the session is open are handled as soon as it
-    is."""
+    """The job queue of the app. Messages and commands entered before the session is open are handled once it is."""
 
     def __init__(
         self,
@@ -35,22 +34,23 @@ class AppJobs(JobQueue):
         load_modules: Callable[[], object],
         get_context: "Callable[[], ScreenContext]",
     ) -> None:
-        """`load_modules` imports the session modules and runs in a thread. `get_context` is called only afterwards."""
+        """`load_modules` imports the session modules and is run in a thread. `get_context` is not called before it has
+        finished."""
         super().__init__()
         self._app = app
         self._load = load_modules
         self._get_context = get_context
         self.first_session = first_session
-        """Which session to open first, and on the next attempt if that fails."""
+        """Which session to open first. It is tried again if opening fails."""
         self.opening_error: AgentError | None = None
         """Why the first session could not be opened."""
         self.is_busy = True
         self.is_loaded = self.is_open = False
-        """Whether the session modules are loaded, and whether a first session was opened."""
+        """Whether the session modules are loaded, and whether a session has been opened."""
         self._early_texts: list[str] = []
         """Texts entered before loading finished."""
         self._early_commands: list[Invocation] = []
-        """Commands entered before a session was open."""
+        """Commands entered before the session was open."""
 
     @property
     def _context(self) -> "ScreenContext":
@@ -123,7 +123,7 @@ class AppJobs(JobQueue):
         self._app.query_one(TranscriptView).go_to_end()
 
     def return_queue_to_prompt(self) -> None:
-        """Move the queued messages into the prompt, before its text."""
+        """Move the queued messages to the prompt, before its text."""
         context = self._context
         if context.controller.queue:
             context.prompt.prepend(context.controller.queue.take_all())
@@ -135,13 +135,13 @@ class AppJobs(JobQueue):
     # Exit
 
     def interrupt(self) -> None:
-        """Interrupt the running job. Commands that wait for the first session are dropped."""
+        """Interrupt the running job. Commands waiting for the first session are dropped."""
         self._early_commands.clear()
         self.stop_work()
 
     async def exit(self) -> None:
-        """Stop the running job, close the session and exit the app, which returns the session's id if it has
-        messages."""
+        """Stop the running job, close the session and exit the app. The app then returns the session's id, if the
+        session has messages."""
         context = self._context
         session_id = await self.close_session(context.prompt.text)
         context.presenter.stop_drawing()

@@ -1,4 +1,4 @@
-"""The key table of the main screen: the keys, their action, and their line in `/help`."""
+"""The key table of the main screen: each key with its action and its line in `/help`."""
 
 from ebbtide.tools.lazy import dataclass
 
@@ -6,13 +6,13 @@ from ebbtide.tools.lazy import dataclass
 @dataclass(frozen=True, slots=True)
 class KeyBinding:
     keys: str
-    """Key names of Textual, separated by commas; empty if the prompt itself handles the key."""
+    """Textual's key names, separated by commas. Empty if the prompt itself handles the key."""
     label: str
     action: str
-    """A Textual action of the app or, with the prefix `main.`, of the main screen."""
+    """A Textual action of the app, or of the main screen if it starts with `main.`."""
     help: str
     has_priority: bool = False
-    """Whether this binding takes precedence over the prompt's own binding of the key."""
+    """Whether this binding overrides the prompt's own."""
 
 
 KEYS: tuple[KeyBinding, ...] = (

@@ -30,18 +30,18 @@ from ebbtide.tui.widgets.transcript import TranscriptView
 from ebbtide.tui.widgets.transcript_pane import TranscriptPane
 
 FLUSH_INTERVAL_S = 1 / 12
-"""Seconds between two updates of streamed text."""
+"""Minimum seconds between updates of streamed text."""
 
 ANIMATION_INTERVAL_S = 0.7
-"""Seconds between two frames of the activity mark. The rate is low, so that little is written to the terminal."""
+"""Seconds between frames of the activity mark. The rate is low so that little is written to the terminal."""
 
 HINT_DURATION_S = 2.0
-"""Seconds for which a hint is shown."""
+"""How long a hint is shown, in seconds."""
 
 
 def next_drawing_time(start_time: float, end_time: float) -> float:
-    """Return the time of the next drawing, after one from `start_time` to `end_time`. At least half of the time remains
-    for keys and for idle work such as a resize."""
+    """Calculate when to draw next, after drawing from `start_time` to `end_time`. At least half of the time is left for
+    keys and for idle work such as a resize."""
     return max(start_time + FLUSH_INTERVAL_S, end_time + (end_time - start_time))
 
 
@@ -51,21 +51,21 @@ class Presenter:
     def __init__(
         self, app: App[Any], controller: SessionController, view_callbacks: Sequence[Callable[[SessionView], None]]
     ) -> None:
-        """`view_callbacks` are called with each view after it is drawn."""
+        """`view_callbacks` are called with each view after it has been drawn."""
         self._app = app
         self._controller = controller
         self._view_callbacks = view_callbacks
         self._earliest_drawing_time = 0.0
-        """Earliest time of the next drawing of streamed text."""
+        """Earliest time at which streamed text may be drawn again."""
         self._drawing_timer: asyncio.TimerHandle | None = None
-        """Timer of the next drawing."""
+        """Timer for the next drawing."""
         self._tick_timer: Timer | None = None
         self._frame = 0
-        """Number of ticks since work began."""
+        """Number of clock ticks since work began."""
         self.is_animated = False
-        """Whether the activity mark moves."""
+        """Whether the activity mark is animated."""
         self._panel: SidePanel | None = None
-        """The side panel, once there is something to show."""
+        """The side panel, if it is shown."""
         self._elapsed = ElapsedTimer()
         self._hint = ""
         self._hint_timer: Timer | None = None
@@ -88,14 +88,14 @@ class Presenter:
 
     @property
     def is_drawing_due(self) -> bool:
-        """Whether a drawing is scheduled, i.e. the screen is out of date."""
+        """Whether a drawing is scheduled because the screen is out of date."""
         return self._drawing_timer is not None
 
     def schedule_drawing(self) -> None:
-        """Schedule a drawing. Streamed text is drawn only a few times per second, even if it arrives faster."""
+        """Schedule a drawing. Streamed text is drawn only a few times per second, however fast it arrives."""
         if self._drawing_timer is None and self._app.is_running and not self._has_ended:
             wait = max(0.0, self._earliest_drawing_time - monotonic())
-            # A Textual timer is unreliable here: on a busy machine short timers are lost, and later drawings with them.
+            # Do not use a Textual timer: on a busy machine, short timers are lost, and with them all later drawings.
             self._drawing_timer = asyncio.get_running_loop().call_later(wait, self._app.call_next, self.draw_view)
 
     def stop_drawing(self) -> None:
@@ -120,7 +120,7 @@ class Presenter:
         self._earliest_drawing_time = next_drawing_time(start_time, monotonic())
 
     def show_session(self) -> None:
-        """Draw the session that was just opened, with its greeting and draft."""
+        """Draw the session that has just been opened, with its greeting and draft."""
         if self._has_ended or not self._app.is_running:  # the session may be opened just as the app exits
             return
         session = self._controller.session
@@ -135,7 +135,7 @@ class Presenter:
         if draft:
             self._app.query_one(PromptInput).prepend(draft)
         if session is not None:
-            # After the paint, because importing an SDK takes long and the prompt must not wait for it.
+            # Do this after the paint. Importing an SDK takes long, and the prompt must not wait for it.
             self._app.call_after_refresh(self._app.run_worker, session.prepare, group="aside")
             self._app.call_after_refresh(self._app.run_worker, self._controller.measure_context, group="aside")
             self._app.call_after_refresh(self._app.run_worker, self._collect_greeting, group="aside")
@@ -151,7 +151,7 @@ class Presenter:
         self._app.query_one(TranscriptPane).search_again()
 
     def recolor(self) -> None:
-        """Redraw the parts that do not follow a theme change by themselves."""
+        """Redraw the parts that a theme change does not update automatically."""
         self._draw_greeting()
         self.draw_queue()
 
@@ -199,7 +199,7 @@ class Presenter:
             self._update_side_panel()
 
     async def _count_files(self) -> None:
-        """Recount the files changed in the session, because some changes may have been reverted."""
+        """Count the files changed in the session again, because some changes may have been reverted."""
         session, turn_blocks = self._controller.session, self._controller.view.turn_blocks
         if session is None or self._panel is None:
             return
@@ -233,7 +233,7 @@ class Presenter:
         self._draw_status()
         if self._hint_timer is not None:
             self._hint_timer.stop()
-        # Use a timer of the status bar, which ends with the bar. A timer of the app could search for the bar during
+        # Use a timer of the status bar, because it ends with the bar. A timer of the app could look for the bar during
         # shutdown.
         self._hint_timer = self._app.query_one(StatusBar).set_timer(HINT_DURATION_S, self._clear_hint)
 
@@ -242,12 +242,12 @@ class Presenter:
         self._draw_status()
 
     def read_branch(self) -> None:
-        """Read the checked-out branch. Called on focus, and each second while the session is busy."""
+        """Read the checked-out branch. Called on focus, and every second while the session is busy."""
         session = self._controller.session
         self._branch = branch_or_commit(session.working_folder) if session is not None else ""
 
     async def _read_sandbox_state(self) -> None:
-        """Determine the sandbox in use. The first call takes about 10 ms."""
+        """Determine which sandbox is in use. The first call takes about 10 ms."""
         if (session := self._controller.session) is not None:
             self._sandbox = await asyncio.to_thread(lambda: session.boundary.sandbox_state)
             if self._app.is_running and not self._has_ended:
@@ -274,7 +274,7 @@ class Presenter:
         self._draw_status()
 
     def _run_clock(self, is_busy: bool) -> None:
-        """Start the clock when work begins, and stop it when work ends."""
+        """Start the clock when work begins; stop it when work ends."""
         if is_busy and self._tick_timer is None:
             wait = ANIMATION_INTERVAL_S if self.is_animated else 1.0
             self._tick_timer = self._app.query_one(StatusBar).set_interval(wait, self._tick)

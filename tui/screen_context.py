@@ -28,7 +28,7 @@ from ebbtide.tui.widgets.transcript import TranscriptView
 
 @dataclass(frozen=True, slots=True)
 class ScreenContext:
-    """A `CommandContext` for the full-screen app."""
+    """The `CommandContext` of the full-screen app."""
 
     app: App[Any]
     controller: SessionController
@@ -57,7 +57,7 @@ class ScreenContext:
         await self.app.run_action(name, self.app.screen_stack[0] if owner == "main" else self.app)
 
     async def show(self, panel: Panel) -> RowChosen | None:
-        """Show a panel, unless a panel with the same name is already on the screen."""
+        """Show a panel. Does nothing if a panel with the same name is already shown."""
         screen = self.app.screen
         is_open = isinstance(screen, screens.panel.PanelScreen) and screen.panel.name == panel.name
         if is_open or (panel.waits_for_main_screen and len(self.app.screen_stack) > 1):
@@ -159,7 +159,7 @@ class ScreenContext:
                 self.app.query_one(TranscriptView).set_detail(thoughts=config.tui_thoughts)
 
     async def play_demo(self) -> None:
-        """Suspend the app, play the demo and return."""
+        """Suspend the app while the demo plays."""
         try:
             with released_terminal(self.app), terminal.edit_text.ignore_interrupt_keys():
                 await asyncio.to_thread(session.demo.show_demo, None)

@@ -1,4 +1,4 @@
-"""The table of slash commands, and their parser. The modules in `tui/commands` implement the commands."""
+"""The table and parser of slash commands. The commands themselves are in `tui/commands`."""
 
 import difflib
 import re
@@ -10,7 +10,7 @@ from ebbtide.tui.command_names import ALIASES, MISSING_COMMAND_ADVICE, commands_
 from ebbtide.tui.integration_registry import SLASH_COMMANDS
 
 SHELL_PREFIX, NOTE_PREFIX = "!", "# "
-"""Prefixes of shell commands and of notes."""
+"""Prefixes of shell commands and notes."""
 
 PromptMode: TypeAlias = Literal["message", "shell", "memory"]
 
@@ -19,12 +19,12 @@ PromptMode: TypeAlias = Literal["message", "shell", "memory"]
 class SlashCommand:
     name: str
     argument_hint: str
-    """The arguments, as shown in help and completion."""
+    """The arguments as shown in help and completion."""
     help: str
     when_busy: bool = False
-    """Whether the command can run during a turn."""
+    """Whether the command may run during a turn."""
     needs_session: bool = False
-    """Whether the command acts on a session. If another session is being opened, the command waits until it is open."""
+    """Whether the command acts on a session. If a session is being opened, the command waits for it."""
 
     @property
     def usage(self) -> str:
@@ -143,7 +143,7 @@ class Invocation:
 
     @property
     def source_text(self) -> str:
-        """Return the text that the user would type for this command."""
+        """Get what the user would type to run this command."""
         match self.command.name:
             case "shell":
                 return f"{SHELL_PREFIX}{self.argument}"
@@ -159,7 +159,7 @@ class UnknownCommand:
     suggestions: tuple[str, ...]
 
     alternative: str = ""
-    """What to use instead; empty if unknown."""
+    """What to use instead; empty if nothing is known."""
 
     @property
     def message(self) -> str:
@@ -181,8 +181,8 @@ _COMMAND_LINE = regex(r"/([a-zA-Z][\w-]*)(?:\s+(.*))?", re.DOTALL)
 
 
 def detect_prompt_mode(text: str) -> PromptMode:
-    """Return the kind of message, judged by its first characters. A markdown heading with text below it is an ordinary
-    message."""
+    """Tell from its first characters what kind of message a text is. A Markdown heading with text below it is an
+    ordinary message."""
     if text.startswith(SHELL_PREFIX):
         return "shell"
     if text.startswith(NOTE_PREFIX) and "\n" not in text.strip():
@@ -191,12 +191,11 @@ def detect_prompt_mode(text: str) -> PromptMode:
 
 
 _PLAIN_WORDS = {"exit": "quit", "quit": "quit", ":q": "quit", ":q!": "quit", ":wq": "quit", "?": "help"}
-"""Words that quit or show help in other programs. A message that consists of one of them runs that command."""
+"""Words that exit or show help in other programs. A message that is just one of them runs the command."""
 
 
 def parse_command(text: str) -> Invocation | UnknownCommand | None:
-    """Return the command in a message; None if the message is for the model. Paths and MCP prompts are for the
-    model."""
+    """Parse the command in a message; None if the message is for the model. Paths and MCP prompts are for the model."""
     mode = detect_prompt_mode(text)
     if mode == "shell":
         return Invocation(command_by_name("shell"), text[len(SHELL_PREFIX) :].strip())
@@ -218,34 +217,35 @@ def parse_command(text: str) -> Invocation | UnknownCommand | None:
 
 
 def custom_command_name(text: str) -> str:
-    """Return the command name at the start of a message; empty if it is built in or there is none."""
+    """Get the custom command that a message starts with; empty if it starts with a built-in one or none."""
     match = _CUSTOM_COMMAND.fullmatch(text.strip())
     return match[1] if match is not None and match[1].lower() not in _COMMANDS_BY_NAME else ""
 
 
 def command_by_name(name: str) -> SlashCommand:
-    """Return the command with this name. Raises `KeyError`."""
+    """Look up a command by name. Raises `KeyError`."""
     return _COMMANDS_BY_NAME[name]
 
 
 def closest_names(
     name: str, names: Sequence[str] = tuple(_COMMANDS_BY_NAME), min_similarity: float = 0.5
 ) -> tuple[str, ...]:
-    """Return the names that start with `name` or, if there are none, the two most similar ones. `min_similarity` is
-    between 0 and 1."""
+    """Find the names that start with `name` or, if there are none, the two most similar ones. `min_similarity`: from 0
+    to 1."""
     prefix_matches = [candidate for candidate in names if candidate.startswith(name)]
     return tuple(prefix_matches or difflib.get_close_matches(name, names, n=2, cutoff=min_similarity))
 
 
 def command_completions(text: str) -> tuple[SlashCommand, ...]:
-    """Return the commands that complete the text of the prompt; none once an argument follows."""
+    """Find the commands that complete the prompt's text. There are none once an argument follows."""
     if not re.fullmatch(r"/[\w-]*", text):
         return ()
     return tuple(command for command in COMMANDS if command.name.startswith(text[1:].lower()))
 
 
 def alias_completions(text: str) -> tuple[tuple[str, SlashCommand], ...]:
-    """Return the aliases that complete the text of the prompt, with their commands; none before its second letter."""
+    """Find the aliases that complete the prompt's text, with their commands. There are none until the second letter is
+    typed."""
     if not re.fullmatch(r"/[\w-]{2,}", text):
         return ()
     return tuple(
@@ -256,7 +256,7 @@ def alias_completions(text: str) -> tuple[tuple[str, SlashCommand], ...]:
 
 
 def command_awaiting_argument(text: str) -> SlashCommand | None:
-    """Return the command whose argument is being typed, or None."""
+    """Find the command whose argument is being typed; None if there is none."""
     name, space, _ = text.partition(" ")
     command = _COMMANDS_BY_NAME.get(name[1:].lower()) if space and name.startswith("/") else None
     return command if command is not None and command.argument_hint else None

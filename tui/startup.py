@@ -18,14 +18,14 @@ class FirstSession:
     """Which session to open first."""
 
     resume: str | None = None
-    """The beginning of a session id; empty for the most recent session, None for a new one."""
+    """The beginning of a session id. Empty for the most recent session, None for a new one."""
     resume_may_be_word: bool = False
-    """Whether `resume` may be the first word of the message, which is the case if it matches no session id."""
+    """Whether `resume` may be the first word of the message. It is, if no session id starts with it."""
     chooses_from_list: bool = False
     """Whether the user chooses the session from a list."""
     model: str | None = None
     message: str = ""
-    """The message to send once the session is open."""
+    """The message to send when the session is open."""
 
 
 class LazySessions:
@@ -44,13 +44,14 @@ class LazySessions:
 
 
 def load_sessions(sessions: "Sessions | Callable[[], Sessions]") -> "Sessions":
-    """Import all modules that a session needs, and return the sessions. The first call is slow and may run in a
-    thread."""
+    """Import all modules that a session needs, and return the sessions. This is slow the first time and may be done in
+    a thread."""
     return sessions() if callable(sessions) else sessions
 
 
 async def resolve_first_session(context: "ScreenContext", first_session: FirstSession) -> FirstSession:
-    """Decide whether `resume` is an id or the first word of the message, and queue the message. Raises `AgentError`."""
+    """Decide whether `resume` is a session id or the first word of the message, and queue the message. Raises
+    `AgentError`."""
     if (
         first_session.resume_may_be_word
         and first_session.resume
@@ -68,9 +69,9 @@ async def resolve_first_session(context: "ScreenContext", first_session: FirstSe
 
 
 async def open_first_session(context: "ScreenContext", first_session: FirstSession) -> FirstSession:
-    """Open the first session and return `first_session` with the user's choices, for a later attempt. If the user picks
-    a session from a list, errors are shown; otherwise `AgentError` is raised. If the user cancels the list, the message
-    stays unsent in the prompt."""
+    """Open the first session. Returns `first_session` updated with the user's choices, in case it must be tried again.
+    Errors are shown if the user picks the session from a list; otherwise `AgentError` is raised. If the user cancels
+    the list, the message stays unsent in the prompt."""
     if first_session.resume is None and first_session.model is None and not first_session.chooses_from_list:
         first_session = replace(first_session, model=await commands.first_run.choose_first_model(context))
     if first_session.chooses_from_list:

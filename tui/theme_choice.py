@@ -1,4 +1,4 @@
-"""The theme in use, from the user's choice and the terminal's background."""
+"""Chooses the theme from the user's setting and the terminal's background."""
 
 import os
 import sys
@@ -18,17 +18,17 @@ from ebbtide.tui.text.themes import ANSI, BackgroundTone, theme_for
 
 
 def driver_class() -> type[Driver] | None:
-    """Return the driver class that reads the terminal's replies, or None for the default driver."""
+    """Get the driver class that reads the terminal's replies, or None for the default driver."""
     if constants.DRIVER is not None or sys.platform == "win32":
         return None
     return terminal.terminal_driver.AnsweringDriver
 
 
 class ThemeChoice:
-    """The theme of an app, from the user's choice and the terminal's background."""
+    """An app's theme, chosen from the user's setting and the terminal's background."""
 
     def __init__(self, app: App[Any], chosen_theme: ThemeName, is_colorless: bool) -> None:
-        """`is_colorless`: whether to use no colours, only bold, underline and reverse."""
+        """`is_colorless`: whether to use bold, underline and reverse instead of colours."""
         self._app = app
         self.chosen_theme = chosen_theme
         self.is_colorless = is_colorless
@@ -38,12 +38,12 @@ class ThemeChoice:
         self._set_initial_theme(self._current_theme)
 
     def query_background(self, write: Callable[[str], object]) -> None:
-        """Query the terminal's background colour, unless colours are off. The reply arrives later."""
+        """Ask the terminal for its background colour, unless colours are off. The reply comes later."""
         if not self.is_colorless and sys.platform != "win32" and constants.DRIVER is None:
             write(terminal.terminal_driver.BACKGROUND_QUERY)
 
     def set_background(self, background: BackgroundTone) -> None:
-        """Apply the user's choice to this background."""
+        """Apply the user's choice for this background."""
         self._background = background
         self.apply_theme(self.chosen_theme)
 

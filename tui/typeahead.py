@@ -1,4 +1,4 @@
-"""Prevents keys that were typed before a question appeared from answering it."""
+"""Keeps keys that were typed before a question appeared from answering it."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
@@ -17,34 +17,34 @@ _NON_ANSWER_KEYS = ("ctrl+c", "ctrl+z")
 
 @runtime_checkable
 class JoiningDriver(Protocol):
-    """A driver that can treat simultaneous input as one read."""
+    """A driver that can treat input arriving together as one read."""
 
     joins_reads: Callable[[], bool]
-    """Whether to do so now."""
+    """Whether the driver should do so now."""
 
 
 class TypeAhead:
-    """Passes keys typed for a question to that question, and other keys to the prompt."""
+    """Passes keys meant for a question to the question, and other keys to the prompt."""
 
     def __init__(self, app: App[Any], get_prompt: Callable[[], PromptInput], guard_s: float) -> None:
-        """`guard_s`: minimum seconds without a key before a key counts as an answer."""
+        """`guard_s`: how many seconds must pass without a key before a key counts as an answer."""
         self._app = app
         self._get_prompt = get_prompt
         self._arrivals = KeyArrivals(guard_s)
         self._drops_release = False
-        """Whether to drop the next release of a mouse button, because the button was pressed too soon to be a click on
-        the question."""
+        """Whether to drop the next mouse button release, because the button was pressed too early to be a click on the
+        question."""
         self._prompt_read: int | None = None
-        """The terminal read whose text was last put into the prompt."""
+        """Number of the read whose text was last put into the prompt."""
 
     def watch_driver(self, driver: Driver) -> None:
-        """Let the driver treat simultaneous input as one read while a question is open."""
+        """Let the driver treat input arriving together as one read while a question is open."""
         if isinstance(driver, JoiningDriver):
             driver.joins_reads = lambda: self._arrivals.guard > 0 and self._question_screen() is not None
 
     def should_drop(self, event: events.Event) -> bool:
         """Whether to drop an event. This is decided before earlier events have been processed, because the user has not
-        seen their effect yet."""
+        seen their effects yet."""
         match event:
             case events.Key() if not event.is_forwarded:
                 return self._drops_key(event)
@@ -56,7 +56,7 @@ class TypeAhead:
                 return False
 
     def _question_screen(self) -> TypeaheadGuard[Any] | None:
-        """Return the screen with the open question, if any."""
+        """Find the screen with the open question, if any."""
         try:
             screen = self._app.screen
         except ScreenStackError:  # before the first screen or after the last one
@@ -67,7 +67,7 @@ class TypeAhead:
         question, arrival = self._question_screen(), arrival_of(key, key.time)
         if question is None or not question.could_answer(key):
             self._arrivals.record_key(arrival)
-            # Do not submit a line that arrived in one read if its start was moved from a question to the prompt.
+            # Do not submit a line that arrived in one read if its beginning was moved from a question to the prompt.
             return key.key == "enter" and arrival.read_number is not None and arrival.read_number == self._prompt_read
         purpose = self._arrivals.record_answer_key(arrival, question.painted_at)
         if key.key in _NON_ANSWER_KEYS:

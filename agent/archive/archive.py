@@ -68,7 +68,7 @@ from ebbtide.tools.tool_traits import role_of
 T = TypeVar("T")
 
 FORMER_ID_FACT = "former"
-"""The kind of facts that record the id and project that an imported session had before its export."""
+"""The kind of the fact that records which id and project an imported session had before it was exported."""
 
 REPEATED_MESSAGE_SEPARATOR = "\n\n[The same message was sent earlier, with this attached:]\n"
 """Separates messages with the same name but different attachments. Attached files and pastes do not affect a message's
@@ -126,7 +126,7 @@ class Archive:
                 return await self._resolve_summary(full_reference, session, number)
 
     async def open(self, resolved: ResolvedReference) -> StoredContent:
-        """Return the content of a reference, to be read in parts by one thread at a time. The caller must close it.
+        """Open the content of a reference for reading in parts, by one thread at a time. The caller must close it.
         Counts as an access."""
         content = await self._open_content(resolved)
         if resolved.output is not None:
@@ -203,7 +203,7 @@ class Archive:
         return rows[0].id, rows[0].project
 
     async def _had_former_name(self, reference: Reference) -> bool:
-        """Whether the reference uses the id and project that this session had before its export."""
+        """Whether the reference uses the id and project that this session had before it was exported."""
         facts = await self._thread.run(self._store.facts, self._session, FORMER_ID_FACT)
         return any(
             fact.key.startswith(reference.session)
@@ -276,8 +276,8 @@ class Archive:
         return ResolvedReference(full_reference, session, position, content.size, content.lines, media_type)
 
     async def _last_matching_position(self, session: str, positions: Sequence[int], reference: Reference) -> int:
-        """Return the position of the last of several identical messages. If the reference names an attachment, return
-        the last position whose message has that attachment."""
+        """Return the position of the last of several identical messages. If the reference names an attachment, only
+        messages with that attachment count."""
         if isinstance(reference.location, ToolPart) and len(positions) > 1:
             for position in reversed(positions):
                 if count_numbered_items(await self._message_at(session, position)) >= reference.location.number:
@@ -350,7 +350,7 @@ class Archive:
         return outputs[index]
 
     async def _call_paths(self, located: ResolvedReference) -> tuple[str, ...]:
-        """Return the files named in the call of an output; empty if the call cannot be read."""
+        """Return the files named in the call that produced an output; empty if the call cannot be read."""
         row = located.output
         if row is None or row.position == 0:
             return ()
@@ -361,7 +361,7 @@ class Archive:
         return ()
 
     async def _frame(self, located: ResolvedReference) -> str:
-        """Return the frame of an output, which is not part of its stored bytes; empty if its message is damaged."""
+        """Return an output's frame, which is not stored with its bytes; empty if its message is damaged."""
         row = located.output
         if row is None or row.part or row.digest is None:
             return ""
@@ -402,8 +402,8 @@ class Archive:
         return decode_message(rows[0])
 
     def _short_reference(self, located: ResolvedReference) -> str:
-        """Return the reference without its location, unless the location is a part of an output. Within this session,
-        use the short form."""
+        """Remove the location from a reference, unless it names a part of an output. References to this session use the
+        short form."""
         location = located.reference.location
         base = replace(located.reference, location=location if isinstance(location, ToolPart) else None)
         if located.session == self._session:

@@ -1,4 +1,4 @@
-"""Selects stored sessions, and deletes those that are not open, with everything they stored."""
+"""Selects stored sessions, and deletes them with everything they stored. Open sessions are skipped."""
 
 import shutil
 from collections.abc import Callable, Iterable, Sequence
@@ -42,8 +42,8 @@ def select_sessions(
     is_untagged: bool = False,
     is_unanswered: bool = False,
 ) -> tuple[tuple[SessionInfo, ...], tuple[SkippedSession, ...]]:
-    """Return the sessions of a project, or of all projects, that meet all criteria, newest first. Also return the
-    sessions that are skipped because they or their sub-agents are open. `before`: select sessions that have not changed
+    """Find the sessions that meet all criteria, newest first, in one project or in all of them. Sessions that are open,
+    or that have open sub-agents, are skipped and returned separately. `before`: select sessions that have not changed
     since this time, in Unix seconds. `is_unanswered`: select sessions without any reply from a model. Raises
     `AgentError`."""
     selection = Selection(project, before, tags, is_untagged, is_unanswered)
@@ -59,8 +59,8 @@ def select_sessions(
 
 
 def sessions_by_prefix(config: Config, prefixes: Iterable[str]) -> tuple[SessionInfo, ...]:
-    """Return the sessions whose ids start with these prefixes, without duplicates. Raises `AgentError`, also if a
-    prefix matches no session or several."""
+    """Find the sessions whose ids start with these prefixes, without duplicates. Raises `AgentError`, for example if a
+    prefix matches no session, or more than one."""
     with open_store_briefly(config.folders) as store:
         catalogue, project = Catalogue(store), project_name(config)
         ids = tuple(dict.fromkeys(find_session(store, prefix, project).id for prefix in prefixes))
@@ -99,7 +99,7 @@ def _delete_session(config: Config, store: SessionStore, info: SessionInfo) -> S
                 return SkippedSession(info, "it is already deleted")
             if current.updated != info.updated_at:
                 return SkippedSession(info, "it has been used since it was listed")
-            # The session is locked first, because a locked session cannot start another sub-agent.
+            # Lock the session first: a locked session cannot start another sub-agent.
             agents = agents_of_sessions(Catalogue(store), (info.id,))
             for agent in agents:
                 exit_stack.callback(lock_session(config, agent.id).release)

@@ -1,4 +1,4 @@
-"""Extracts the part of a text that shows why it matched a search."""
+"""Extracts the part of a document that shows why it matched a search."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -11,12 +11,12 @@ MAX_EXCERPT_CHARS = 400
 CHARS_BEFORE_MATCH = 120
 """Characters before the match."""
 MAX_COMPARED_HITS = 1000
-"""Maximum number of occurrences of the rarest word that are compared."""
+"""Maximum number of occurrences of the rarest word to compare."""
 
 
 def make_excerpt(text: str, words: Sequence[str], max_chars: int = MAX_EXCERPT_CHARS) -> str:
-    """Return an excerpt around the occurrence of the rarest search word that has the most other words nearby. If no
-    word occurs, return the beginning of the text. The excerpt starts at the beginning of a line if one is near;
+    """Return an excerpt from the place in the text where the rarest search word has the most other search words nearby.
+    If no word occurs, return the beginning of the text. The excerpt starts at the beginning of a line if one is near;
     omissions are marked."""
     hits = _word_positions(text, words)
     start = max(_best_position(hits, max_chars) - CHARS_BEFORE_MATCH, 0) if hits else 0
@@ -49,7 +49,8 @@ def _word_pattern(word: str) -> str:
 
 
 def _best_position(hits: Mapping[str, list[int]], size: int) -> int:
-    """Return the occurrence of the rarest word that has the most other words around it; on a tie, the first."""
+    """Among the occurrences of the rarest word, find the one with the most other words around it; on a tie, the
+    first."""
     rarest = min(hits.values(), key=len)
 
     def count_nearby_words(position: int) -> int:

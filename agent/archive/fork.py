@@ -91,7 +91,7 @@ def _messages(store: SessionStore, session: str, start: int, end: int) -> tuple[
 
 
 def _truncate_view(view: Conversation, messages: tuple[Message, ...], start: int) -> Conversation:
-    """Return the view limited to these messages, without anything that later messages added."""
+    """Limit the view to these messages, without anything that later messages added."""
     visible_calls = {output.call_id for message in messages if isinstance(message, User) for output in message.outputs}
     truncated = replace(view, messages=messages, masked=view.masked & visible_calls, min_rewrite_size=0)
     if view.anchored > len(messages):
@@ -113,9 +113,9 @@ def _is_before(key: str, bounds: Mapping[str, int]) -> bool:
 
 
 def _facts_at(store: SessionStore, parent: SessionRow, message_count: int) -> tuple[FactRow, ...]:
-    """Return the session state when the parent had `message_count` messages, and the file changes recorded by then. The
-    files themselves stay unchanged. Background jobs stay with the parent. The set of seen files is the current one,
-    because its history is not stored."""
+    """Return the session state as it was when the parent had `message_count` messages, and the file changes recorded by
+    then. The files themselves stay unchanged. Background jobs stay with the parent. The set of seen files is the
+    current one, because its history is not stored."""
     facts = tuple(fact for fact in store.all_facts(parent.id) if fact.kind != "job")
     if message_count >= parent.messages:
         return facts

@@ -37,9 +37,9 @@ from ebbtide.tools.outputs.recall_results import OnProgress, no_progress
 from ebbtide.tools.tool_traits import role_of
 
 MAX_INDEXED_OUTPUT_BYTES = 1 << 18
-"""Maximum number of bytes of an output that are indexed. Search results say if an output is longer."""
+"""Maximum number of bytes indexed per output. Search results say if an output is longer."""
 MAX_INDEXED_MESSAGE_CHARS = 1 << 22
-"""Maximum number of characters of a user message that are indexed, including pasted and piped text."""
+"""Maximum number of characters indexed per user message, including pasted and piped text."""
 MESSAGES_PER_BATCH = 200
 """Messages indexed in one batch. Between batches, other tasks can use the database."""
 MAX_BATCH_CHARS = 1 << 21
@@ -190,9 +190,9 @@ class Indexer:
 def message_documents(
     message: Message, row: MessageRow, calls: PendingCalls, read_full_text: Callable[[ToolOutput], tuple[str, int]]
 ) -> Iterator[SearchDocument]:
-    """Yield the documents of a message: one for its text, and one for each output. The program's notes are skipped. So
-    are lookup calls and their outputs, because they repeat text that is indexed where it first occurred. `calls`: the
-    calls before the message."""
+    """Yield the documents of a message: one for its text, and one for each output. Notes from the program are skipped.
+    So are lookup calls and their outputs, because they only repeat text that is already indexed. `calls`: the calls
+    before the message."""
     if isinstance(message, Assistant):
         searchable = replace(message, parts=tuple(part for part in message.parts if not _is_lookup_call(part)))
         text, paths = message_text(searchable), _named_paths(searchable.calls)
@@ -228,8 +228,8 @@ def _is_user_text(part: UserPart) -> bool:
 
 
 def _is_lookup_call(part: AssistantPart) -> bool:
-    """Whether the part is a lookup call. These are not indexed, because they contain the words that they searched
-    for."""
+    """Whether the part is a lookup call. Lookup calls are not indexed, because they contain the words that they
+    searched for."""
     return isinstance(part, ToolCall) and is_recall_tool(part.name) and role_of(part.name) != "ask_question"
 
 

@@ -29,7 +29,7 @@ from ebbtide.tools.outputs.recall_results import OnProgress, no_progress
 SESSIONS_PER_PAGE = 200
 """Sessions on one page."""
 MAX_SEARCH_HITS, MAX_EXCERPT_CHARS = 400, 160
-"""Maximum number of search hits that are examined, and characters shown of each."""
+"""Maximum number of search hits examined, and of characters shown per hit."""
 MAX_TITLE_CHARS = 200
 
 
@@ -52,8 +52,8 @@ class Library:
         lock_session: Callable[[str], AbstractContextManager[object]],
         on_rename: Callable[[str, str], None],
     ) -> None:
-        """`lock_session` locks a session by id; when it is released, the files of a deleted session are removed.
-        `on_rename` is called with the id and the new title."""
+        """`lock_session`: locks a session by id. If the session has been deleted, releasing the lock removes its files.
+        `on_rename`: called with the id and the new title."""
         self._thread = thread
         self._store = store
         self._project = project
@@ -71,9 +71,9 @@ class Library:
         limit: int = SESSIONS_PER_PAGE,
         tags: tuple[str, ...] = (),
     ) -> tuple[SessionInfo, ...]:
-        """Return a page of the sessions of this project, or of all projects, newest first, starting after session
-        `after`. `query`: parts of the title, or prefixes of tags with `#`, all of which must match. `tags`: tags, all
-        of which the session must have. Sub-agents are listed under the session that started them."""
+        """Return a page of sessions, newest first, starting after session `after`. `query`: parts of the title, or
+        prefixes of tags with `#`, all of which must match. `tags`: tags that a session must have, all of them.
+        Sub-agents are listed under the session that started them."""
         project = None if in_all_projects else self._project
         cursor = None if after is None else (after.updated_at, after.place)
         rows = await self._thread.run(self._catalogue.page, project, limit, cursor, tuple(query.split()), tags)
@@ -86,8 +86,8 @@ class Library:
     async def search(
         self, query: str, *, everywhere: bool = False, on_progress: OnProgress = no_progress
     ) -> tuple[SessionMatch, ...]:
-        """Return the sessions that contain these words, best first. If indexing exceeds its time limit, only the
-        indexed part is searched. The last progress is then below the total, and the next search continues indexing."""
+        """Find the sessions that contain these words, best first. If indexing runs out of time, only the indexed part
+        is searched, and the last reported progress is below the total. The next search continues indexing."""
         if not query.strip():
             return ()
         await self._indexer.catch_up(on_progress, seconds=INDEX_TIMEOUT_S)
@@ -138,7 +138,7 @@ class Library:
         return await self._thread.run(change_tags)
 
     async def tags(self) -> tuple[tuple[str, int], ...]:
-        """Return every tag with the number of sessions that have it, in all projects."""
+        """Return every tag and the number of sessions that have it, across all projects."""
         return await self._thread.run(self._catalogue.count_tags)
 
     async def fork(self, id_prefix: str, message_count: int | None = None, *, is_draft: bool = False) -> SessionInfo:
@@ -159,12 +159,11 @@ class Library:
         return fork_session(self._store, parent, new)
 
     async def tree(self, session_id: str) -> Tree:
-        """Return the user's messages in a session and in all sessions related to it by forks."""
+        """Return the tree of the user's messages in a session and in all sessions related to it by forks."""
         return await self._thread.run(session_tree, self._store, session_id)
 
     async def lineage(self, session_id: str) -> dict[str, int]:
-        """Return the ids of a session and its ancestors, each with the number of messages that it shares with the
-        session."""
+        """Map the id of a session and of each ancestor to the number of messages that it shares with the session."""
         return await self._thread.run(lambda: Forks(self._store).ancestry(session_id))
 
     async def delete(self, id_prefix: str) -> SessionInfo:

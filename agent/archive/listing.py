@@ -33,7 +33,7 @@ MAX_LISTED_OUTPUTS = 5_000
 MAX_LINE_BYTES = 1_000
 """Longest line on a page, in bytes."""
 MAX_SEARCHED_BYTES = 1 << 18
-"""Number of bytes that `find_line` searches, which equals the indexed part."""
+"""Number of bytes that `find_line` searches: as many as are indexed."""
 _MAX_PREVIEW_CHARS = 400
 
 
@@ -48,7 +48,7 @@ class ArchiveItem:
     created_at: float
     """Unix seconds."""
     call: ToolCall | None = None
-    """The call that an output answers."""
+    """The call that produced the output."""
     preview: str = ""
     """The beginning of a message."""
     role: str = ""
@@ -61,7 +61,7 @@ class ArchiveItem:
 
 @dataclass(frozen=True, slots=True)
 class ContentPage:
-    """Some lines of an item's content."""
+    """A range of lines from an item's content."""
 
     lines: tuple[str, ...]
     first_line: int
@@ -100,8 +100,8 @@ class ArchiveListing:
         return tuple(reversed([*_archived_items(messages, start, parts_by_output, view, access_counts)]))
 
     async def page(self, ref: str, first: int, count: int) -> ContentPage:
-        """Return lines of a reference's content. If fewer than `count` lines follow `first`, start earlier to fill the
-        page."""
+        """Return `count` lines of a reference's content, beginning at line `first`. If too few lines follow, begin
+        earlier to fill the page."""
         located = await self._archive.resolve(ref)
         if not located.media_type.startswith("text/"):
             description = f"{located.media_type}, {pluralize(located.size, 'byte')}"

@@ -1,5 +1,5 @@
-"""Finds where a text occurs in a session, and whether the model sees it there. `ebbtide.agent.view.provenance`
-determines the state of each occurrence."""
+"""Finds where text occurs in a session, and whether the model sees it there. `ebbtide.agent.view.provenance` determines
+the state of each occurrence."""
 
 import asyncio
 import re
@@ -44,7 +44,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 class Locator:
-    """Locates texts in one session. Raises `StoreFailed`."""
+    """Locates text in one session. Raises `StoreFailed`."""
 
     def __init__(self, thread: StoreThread, store: SessionStore, session: str) -> None:
         self._thread = thread
@@ -83,9 +83,9 @@ class Locator:
         return Trace(occurrences, (*([UNINDEXED_NOTE.format(unindexed)] if unindexed else []), *notes))
 
     async def find_text(self, text: str, view: Conversation) -> tuple[Occurrence, ...]:
-        """Return every place where the session contains the text, oldest first, ignoring case. In messages that left
-        the view, texts of one or two letters are found only as whole words. `view`: the conversation as the model sees
-        it, with all messages so far."""
+        """Find every place where the session contains the text, oldest first, ignoring case. In messages that left the
+        view, text of one or two letters is found only as a whole word. `view`: the conversation as the model sees it,
+        with all messages so far."""
         if not text.strip():
             return ()
         await self._indexer.catch_up_session(self._session)
@@ -163,9 +163,9 @@ def _documents_with(needle: str, documents: Sequence[SearchDocument]) -> dict[tu
 
 
 def search_queries(text: str) -> tuple[str, ...]:
-    """Return search queries, at least one of which finds any document that contains the text. The text may begin and
-    end inside a word. Therefore one query is all its words as a phrase, and the other is the inner words as a phrase,
-    because only those are certainly complete. For one or two words, the second query finds them as parts of longer
+    """Build search queries that together find every document containing the text. The text may begin and end inside a
+    word, and only its inner words are certainly complete. So one query is the phrase of all words, and the other is the
+    phrase of the inner words. If the text has only one or two words, the second query finds them as parts of longer
     words."""
     words = _WORD.findall(text)
     queries = [f'"{" ".join(words)}"']

@@ -1,4 +1,4 @@
-"""Interface to search by meaning, which an optional integration implements."""
+"""Interface for searching by meaning. An optional integration implements it."""
 
 from typing import TYPE_CHECKING, Protocol, cast
 

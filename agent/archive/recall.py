@@ -141,7 +141,7 @@ def create_user_recall(
     in_all_projects: bool,
     embedding_model: str | None = None,
 ) -> SessionRecall:
-    """Return the user's access to stored content, starting from a session. The session need not be open."""
+    """Create a `SessionRecall` for the user, starting from a session, which need not be open."""
     scope: RecallScope = "all" if in_all_projects else "project"
     archive = Archive(thread, store, session, project)
     return SessionRecall(thread, store, archive, session, project, scope, embedding_model=embedding_model)

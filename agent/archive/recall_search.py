@@ -30,7 +30,7 @@ UNREADABLE_MESSAGE_NAME = "0" * 8
 """Used in place of the name of an unreadable message."""
 
 MAX_BEGINNING_CHARS = 120
-"""Maximum characters shown of each result if a search has no words. It is low, so that more results fit into one
+"""Maximum characters shown per result when a search has no words. It is low, so that more results fit into one
 answer."""
 
 MAX_SCAN_SECONDS = 10.0
@@ -101,7 +101,7 @@ class RecallSearch:
         return RecallResult(items, (*notes, *scan_notes))
 
     async def _agent_sessions(self) -> tuple[str, ...]:
-        """Return the ids of the sessions of this session's sub-agents, which are searched with it."""
+        """Return the session ids of this session's sub-agents, which are searched too."""
         return await self._thread.run(self._store.agent_sessions, self._session)
 
     async def _scan_long_outputs(
@@ -158,8 +158,8 @@ class RecallSearch:
     async def _find_matches(
         self, query: SearchQuery, on_progress: OnProgress
     ) -> tuple[tuple[SearchMatch, ...], list[str]]:
-        """Return the matches, and notes. If search by meaning was requested but is unavailable, a note says so for the
-        first search."""
+        """Return the matches, and notes. If search by meaning was requested but is unavailable, the first search adds a
+        note about it."""
         if self._embedding_model is None or not query.words.strip() or '"' in query.words:
             return await self._indexer.find(query, on_progress), []
         embedding_index = self._embedding_index

@@ -86,7 +86,7 @@ def part_media_type(message: Message, number: int) -> str:
 
 
 def count_numbered_items(message: Message) -> int:
-    """Return the number of items in a message that can be referred to by number: images, outputs or calls."""
+    """Count the items in a message that can be referred to by number: images, outputs or calls."""
     items = message.outputs if isinstance(message, User) else message.calls
     return len(_attached_images(message)) or len(items)
 
@@ -140,7 +140,7 @@ def is_text(content: Content) -> bool:
 
 
 def count_unnumbered_lines(content: Content) -> int:
-    """Return how many lines at the end of numbered output have no line number, such as notes from the tool."""
+    """Count the lines without a line number at the end of numbered output, such as notes from the tool."""
     for count in range(min(_MAX_UNNUMBERED_LINES, content.lines)):
         line = content.read(content.line_start(content.lines - count), 24)
         if _LINE_NUMBER.match(line):
@@ -155,7 +155,7 @@ def first_line_number(content: Content) -> int | None:
 
 
 def find_match_line(content: Content, number: int) -> int | None:
-    """Return the line of search output that contains match `number`, both counted from 1; None if there are fewer
+    """Find the line of search output that contains match `number`. Both are counted from 1. None if there are fewer
     matches."""
     lines = b"".join(content.chunks()).split(b"\n")
     line_numbers = (line_number for line_number, line in enumerate(lines, 1) if _MATCH_LINE.match(line))

@@ -1,4 +1,4 @@
-"""Access to what one session has stored apart from its messages, for lookup, listing and tools."""
+"""Access to what one session has stored besides its messages, for lookup, listing and tools."""
 
 from dataclasses import replace
 from typing import Self
@@ -66,7 +66,7 @@ class SessionArchive:
         )
 
     def with_lookup(self, workspace: Workspace) -> Workspace:
-        """Return the workspace with functions that let its tools look up stored content."""
+        """Add functions to the workspace with which its tools can look up stored content."""
         fetch = fetch_for_tools(self.recall)
         return replace(
             workspace,

@@ -14,8 +14,8 @@ from ebbtide.store.catalogue import Catalogue, ListedRow
 def newest_sessions(
     config: Config, limit: int, *, in_all_projects: bool = False, tags: tuple[str, ...] = ()
 ) -> tuple[tuple[SessionInfo, ...], str]:
-    """Return the newest sessions of the project, or of all projects, that have all of the tags, and any notice from
-    opening the store. Remove garbage from the store if that is due. Raises `AgentError`."""
+    """Return the newest sessions that have all of the tags, in the project or in all projects, and any notice from
+    opening the store. Also removes garbage from the store if that is due. Raises `AgentError`."""
     with open_store_briefly(config.folders) as store:
         catalogue = Catalogue(store)
         rows = catalogue.page(None if in_all_projects else project_name(config), limit, tags=tags)

@@ -1,4 +1,4 @@
-"""The user's messages of a session and its forks as a tree, and the files that were changed after each message.
+"""A tree of the user's messages in a session and its forks, and the files that were changed after each message.
 Read-only; call these functions in the store's thread."""
 
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,12 @@ from ebbtide.tools.files.paths import display_path
 _TEXT_PART_MARKER = '{"type":"text"'
 """A string that occurs in the stored body of every message with text."""
 _CHANGE_CALL_MARKERS = ('"name":"write"', '"name":"edit"', '"name":"apply_patch"', '"name":"edit_notebook"')
-"""Strings, one of which occurs in the stored body of every message that changes files."""
+"""Every stored message that changes files contains at least one of these strings in its body."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessagePreview:
-    """A message of the user."""
+    """A message from the user."""
 
     session: str
     """The session that owns the message. For messages that a fork shares with its parent, this is the parent."""
@@ -85,8 +85,8 @@ def _read_branch(store: SessionStore, forks: Forks, row: SessionRow) -> Branch:
 
 
 def _changed_files(store: SessionStore, forks: Forks, row: SessionRow, start: int) -> tuple[tuple[float, str], ...]:
-    """Return the recorded file changes. For earlier turns without such records, return the changes that their calls
-    name."""
+    """Return the file changes of a session. For earlier turns without recorded changes, use the changes that their
+    calls name."""
     recorded = [change for change in file_changes(store, row.id) if change.turn >= start]
     first_recorded = min((change.turn for change in recorded), default=1 << 62)
     call_times = {
@@ -134,8 +134,7 @@ def tree_rows(tree: Tree, current: str) -> tuple[TreeRow, ...]:
 
 
 def _shared_positions(by_id: Mapping[str, Branch], current: str) -> dict[str, int]:
-    """Return the sessions that contain messages of the current one, each with the position up to which they are
-    shared."""
+    """Map each session that shares messages with the current one to the position up to which they are shared."""
     shared_until: dict[str, int] = {}
     until = 1 << 62
     while current in by_id and current not in shared_until:

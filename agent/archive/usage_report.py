@@ -26,7 +26,7 @@ class UsageReport:
 
 
 def usage_report(config: Config, by: UsageGroup, since: float | None, project: str | None) -> UsageReport:
-    """Return the usage of the requests since a time (Unix seconds), of one project or of all. Deleted sessions are not
+    """Sum the usage of requests since a time (Unix seconds), in one project or in all of them. Deleted sessions are not
     included. Raises `AgentError`."""
     with open_store_briefly(config.folders) as store:
         usage = UsageStore(store)

@@ -1,7 +1,7 @@
-"""Chooses by price how long a provider keeps its cache of a session. No I/O.
+"""Chooses the cheapest cache lifetime for a session. Does no I/O.
 
-A longer lifetime makes writing to the cache more expensive, and saves writing everything again after a pause. Which of
-the two costs less depends on the pauses between the user's requests.
+A longer lifetime makes cache writes more expensive, but saves writing everything again after a pause. Which costs less
+depends on how long the user pauses between requests.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ DEFAULT_LIFETIME = ANTHROPIC_LIFETIMES[0]
 READ_PRICE = 0.1
 """Price of a token read from Anthropic's cache, as a multiple of the price of a fresh input token."""
 MIN_REQUESTS = 200
-"""Minimum number of earlier requests from which a lifetime is chosen."""
+"""Minimum number of earlier requests needed to choose a lifetime."""
 MAX_REQUESTS = 4000
 """Maximum number of earlier requests that are considered."""
 STATIC_TOKENS = 8_000
@@ -51,13 +51,13 @@ def offers_lifetimes(provider: str) -> bool:
 
 
 def lifetime_of(name: str) -> CacheLifetime:
-    """Return the lifetime with this name; the default one for an empty name."""
+    """Find a lifetime by name. An empty name means the default."""
     return next((lifetime for lifetime in ANTHROPIC_LIFETIMES if lifetime.name == name), DEFAULT_LIFETIME)
 
 
 def input_cost(requests: Iterable[PastRequest], lifetime: CacheLifetime) -> float:
-    """Return what the prompts of the requests would have cost, in fresh input tokens. `requests`: sorted by session and
-    time."""
+    """Compute what the prompts of the requests would have cost, measured in fresh input tokens. `requests`: sorted by
+    session and time."""
     requests = tuple(requests)
     total = lifetime.write_price * requests[0].tokens if requests else 0.0
     for last, request in pairwise(requests):
@@ -73,8 +73,8 @@ def input_cost(requests: Iterable[PastRequest], lifetime: CacheLifetime) -> floa
 
 
 def choose_lifetime(requests: Sequence[PastRequest]) -> CacheLifetime:
-    """Return the lifetime with which the user's earlier requests would have cost least. With too few of them, return
-    the hour, which costs less in recorded sessions of other users."""
+    """Choose the lifetime with which the user's earlier requests would have cost least. If there are too few of them,
+    choose one hour, which was cheaper in recorded sessions of other users."""
     if len(requests) < MIN_REQUESTS:
         return ANTHROPIC_LIFETIMES[-1]
     in_order = sorted(requests)
@@ -82,8 +82,8 @@ def choose_lifetime(requests: Sequence[PastRequest]) -> CacheLifetime:
 
 
 def lifetime_saving(requests: Sequence[PastRequest], lifetime: CacheLifetime) -> float:
-    """Return the share of the input cost that a lifetime saves for these requests, compared with the default one;
-    negative if it costs more."""
+    """Return the share of these requests' input cost that a lifetime saves compared with the default one; negative if
+    it costs more."""
     in_order = sorted(requests)
     default_cost = input_cost(in_order, DEFAULT_LIFETIME)
     return 1 - input_cost(in_order, lifetime) / default_cost if default_cost else 0.0

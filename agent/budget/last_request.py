@@ -46,8 +46,8 @@ class RequestMark:
     believed: int | None = None
     """Window size that was assumed before the server revealed a smaller one; None if it has not revealed one."""
     record: CountRecord | None = None
-    """History of the server's counts. It is saved so that a truncating server is detected as early after a resume as
-    before."""
+    """History of the server's token counts. It is saved so that a server that truncates is detected just as early after
+    a resume."""
     scale: float = 1.0
     """Ratio of actual to estimated tokens of messages, before the last rewrite."""
     misses: int | None = 0
@@ -106,7 +106,7 @@ class RequestChain:
 
 
 def changes_since(mark: RequestMark, request: RequestFingerprint, sections: Sequence[Section]) -> tuple[str, ...]:
-    """Return the differences between the last request and the first one of the resumed session, as short phrases."""
+    """Describe, in short phrases, how the first request of the resumed session differs from the last request."""
     changes: list[str] = []
     if mark.model != request.model:
         changes.append("model")

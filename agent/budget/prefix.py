@@ -67,13 +67,13 @@ def plan_breakpoints(
     settled_part_count: int = 0,
     part_counts: "PartCounts | None" = None,
 ) -> Breakpoints:
-    """Plan at most `MAX_BREAKPOINTS` breakpoints, none before the request has reached `min_tokens` tokens. They are
-    placed at the end of the system prompt; after the newest part; after the newest part of the previous request, which
-    had `previous_part_count` parts; and after the first `settled_part_count` parts, which the next masking will not
-    change. If the newest part is far from the others, extra breakpoints are placed before it. If one is still
-    available, it is placed after the first `shared_system_chars` characters of the system prompt, which other sessions
-    share. `static_tokens`: the size of system prompt and tools. `part_counts`: the part counts of the messages, if
-    already computed."""
+    """Plan at most `MAX_BREAKPOINTS` breakpoints, none within the first `min_tokens` tokens. They are placed at the end
+    of the system prompt; after the newest part; after the newest part of the previous request, which had
+    `previous_part_count` parts; and after the first `settled_part_count` parts, which the next masking will not change.
+    If the newest part is far from the others, extra breakpoints are placed before it. If one is still available, it is
+    placed after the first `shared_system_chars` characters of the system prompt, which other sessions share.
+    `static_tokens`: the size of system prompt and tools. `part_counts`: the part counts of the messages, if already
+    computed."""
     counts = part_counts or PartCounter(min_tokens - static_tokens).counts_for(tuple(messages))
     part_count, min_position = counts.part_count, max(counts.first_allowed_position, 1)
     system_ends: tuple[int, ...] = (len(system),) if system and static_tokens >= min_tokens else ()
@@ -98,7 +98,7 @@ def plan_breakpoints(
 
 @dataclass(slots=True)
 class PartCounts:
-    """Counts of the parts of messages: all of them, and those before the first output that masking would change."""
+    """Number of message parts: in total, and before the first output that masking would change."""
 
     part_count: int = 0
     settled_part_count: int | None = None
@@ -184,11 +184,12 @@ def part_digests(message: Message) -> tuple[str, ...]:
 
 
 _UNSENT_FIELDS = ("whole", "stored", "pictures", "files", "digest", "tools", "note")
-"""Fields that are never sent, because they concern storage or other fields."""
+"""Fields that are never sent. They concern storage, or describe other fields."""
 
 
 def serialise_canonically(value: PromptPart | ToolSpec) -> bytes:
-    """Serialise the fields of a value that can reach a provider. Equal results mean that the same bytes are sent."""
+    """Serialise those fields of a value that may be sent to a provider. Equal results mean that the same bytes are
+    sent."""
     sent_fields = {name: content for name, content in _sent_values(value).items() if content not in (None, "")}
     return json.dumps([digest_name(value), sent_fields], default=_json_default, separators=(",", ":")).encode()
 
@@ -264,7 +265,7 @@ def first_difference(previous: RequestFingerprint, current: RequestFingerprint) 
 def difference_after_rewrite(
     previous: RequestFingerprint, current: RequestFingerprint, unchanged_count: int
 ) -> str | None:
-    """Return where the first request after a rewrite has changed although no rewrite may change it: in `system`,
+    """Return where the first request after a rewrite differs in a part that a rewrite must not change: `system`,
     `tools`, or one of the first `unchanged_count` messages. Model and settings may differ."""
     expected = replace(
         previous, model=current.model, settings=current.settings, messages=previous.messages[:unchanged_count]

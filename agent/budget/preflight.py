@@ -1,8 +1,8 @@
-"""Whether a request or a tool's output will fit, projected from counters before anything is sent.
+"""Predicts whether a request or a tool's output will fit. Works from counters, before anything is sent.
 
     projected = current + pending + new + extra        limit = window - buffer - output
 
-Counters only grow until the turn ends. Tool definitions are counted separately; from the second request on the
+Counters only grow until the turn ends. Tool definitions are counted separately; from the second request on, the
 provider's count includes them.
 """
 
@@ -28,7 +28,7 @@ class Counters:
     """Tokens of the tool definitions. They are included in `current` once the provider has counted them."""
     is_schema_counted: bool = False
     reasoning: int = 0
-    """Reasoning tokens, for display only: they belong to the output reserve, not to the projection."""
+    """Reasoning tokens, for display only. They count towards the output reserve, not the projection."""
 
     def projected_tokens(self, extra: int = 0) -> int:
         return self.current + self.pending + self.new + max(extra, 0)
@@ -42,8 +42,8 @@ class Counters:
         return replace(self, new=self.new + max(tokens, 0))
 
     def with_measurement(self, budget: ContextBudget, *, is_counted: bool = False) -> "Counters":
-        """Return the counters after a measurement of the next request. Tokens beyond the known ones count as new.
-        `is_counted`: the provider has counted most of the request, including the tool definitions, so its count
+        """Return the counters, updated with a measurement of the next request. Tokens beyond the known ones count as
+        new. `is_counted`: the provider has counted most of the request, including the tool definitions, so its count
         replaces estimates."""
         if is_counted and not self.is_schema_counted:
             new = max(budget.used - self.current - self.pending, 0)
@@ -137,8 +137,8 @@ class Preflight:
 def choose_target(
     counters: Counters, targets: Sequence[ModelTarget], extra: int = 0, *, allow_large_tools: bool = True
 ) -> Preflight:
-    """Choose the first target that the request fits. If there is none, choose the first one whose limit it exceeds only
-    because of the tool definitions, if the buffer has room for them and `allow_large_tools` is set."""
+    """Choose the first target that the request fits. If it fits none, `allow_large_tools` is set and the buffer has
+    room for the tool definitions, choose the first target whose limit is exceeded only because of them."""
     projected = counters.projected_tokens(extra)
     tokens_without_tools = projected - counters.schema if counters.is_schema_counted else projected
     request_tokens = tokens_without_tools + counters.schema
@@ -199,7 +199,7 @@ class OutputPreview:
 
 
 def create_tool_budget(counters: Counters, window: Window, extra: int = 0) -> ToolBudget:
-    """Return the space for outputs, according to the projection of the next request."""
+    """Compute the space for outputs from the projected size of the next request."""
     projected = counters.projected_tokens(extra) + (0 if counters.is_schema_counted else counters.schema)
     return ToolBudget(window.effective, projected, is_exceeded=projected > window.effective)
 

@@ -65,7 +65,7 @@ FREE_MODEL_PRICES = UnitPrices(0.0, 1.0, 1.0)
 
 
 def dollars_per_token(prices: Prices | None) -> float | None:
-    """Return the US dollars per fresh input token; None if the price is unknown or zero."""
+    """Return the price of a fresh input token, in US dollars. None if it is unknown or zero."""
     return prices.input / 1e6 if prices is not None and prices.input > 0 else None
 
 

@@ -19,11 +19,11 @@ PRECISE_BUFFER_TOKENS = 4096
 """Reserve for estimation errors once the estimator has proved precise."""
 
 REPORTED_BY_SERVER = "shown by the server"
-"""Source of a window that a server revealed to be smaller than stated."""
+"""Source of a window size that a server revealed to be smaller than stated."""
 
 INFERRED_FROM_COUNTS = f"{REPORTED_BY_SERVER}'s counts"
-"""Source of a window inferred from token counts alone. The server reported no limit, but its counts suggest that it
-drops the beginning of requests."""
+"""Source of a window size inferred from token counts alone. The server reported no limit, but its counts suggest that
+it drops the beginning of requests."""
 
 BudgetSection: TypeAlias = Literal["system", "instructions", "memories", "skills", "tools", "retain", "summary"]
 """Parts of a request that precede its history."""
@@ -66,8 +66,8 @@ class Window:
 def window_after_overflow(
     window: Window, sent_tokens: int, stated_limit: int | None = None, source: str = REPORTED_BY_SERVER
 ) -> Window:
-    """Return the window that an overflow revealed: the limit that the provider stated, or nine tenths of the tokens
-    sent if it stated none or a larger one. The result is never larger than `window`. Reserves that the user did not set
+    """Shrink the window after an overflow, to the limit that the provider stated, or to nine tenths of the tokens sent
+    if it stated none or a larger one. The result is never larger than `window`. Reserves that the user did not set
     shrink to the defaults for the new size."""
     limit = stated_limit if stated_limit is not None and 0 < stated_limit < sent_tokens else sent_tokens * 9 // 10
     size = max(min(window.size, limit), 1)
@@ -83,14 +83,13 @@ def window_after_overflow(
 
 
 def default_output_reserve(size: int) -> int:
-    """Return the default output reserve for a window of `size` tokens: a quarter of it. In a small window, where system
-    prompt and tools leave little space, it is as low as a sixth."""
+    """Compute the default output reserve for a window of `size` tokens: a quarter of it, but as little as a sixth of a
+    small window, where system prompt and tools leave little space."""
     return min(size // 4, max(size // 6, size // 3 - 1_365))
 
 
 def fit_reserves(limit: int, output: int, buffer: int) -> tuple[int, int]:
-    """Return both reserves, scaled down proportionally if they would leave less than a quarter of `limit` for the
-    request."""
+    """Scale both reserves down proportionally if they would leave less than a quarter of `limit` for the request."""
     max_reserves = limit - limit // 4
     if output + buffer <= max_reserves:
         return output, buffer
@@ -116,7 +115,7 @@ class ContextBudget:
     pending: int = 0
     """Messages added since then, as an estimate."""
     is_crowded: bool = False
-    """Whether an output of the last step did not fit. If one did not, space must be freed before the next step."""
+    """Whether an output of the last step did not fit, so that space must be freed before the next step."""
 
     @property
     def components(self) -> dict[str, int]:
@@ -215,7 +214,7 @@ def build_budget(
 
 
 def _scale_down(sizes: dict[BudgetSection, int], counted_tokens: int) -> dict[BudgetSection, int]:
-    """Return the sizes, scaled down proportionally if their sum exceeds `counted_tokens`."""
+    """Scale the sizes down proportionally if their sum exceeds `counted_tokens`."""
     total = sum(sizes.values())
     if total <= counted_tokens:
         return sizes

@@ -1,10 +1,10 @@
 """Detects from token counts whether a server silently truncated a request.
 
 A server whose window is smaller than stated may silently drop the beginning of requests. Its counts then stay the same
-or fall while requests grow. So the growth of its counts is compared with a lower bound for the new text, half of its
-words, which is valid for any tokenizer. A server whose counts are off by a constant factor, or that does not count
-tools, never falls below that bound. A server that counts only uncached text is recognised because its counts grow and
-shrink with the new text.
+or fall while requests grow. So the growth of its counts is compared with a lower bound that holds for any tokenizer:
+half the words of the new text. A server never falls below that bound merely because its counts are off by a constant
+factor, or because it does not count tools. A server that counts only uncached text is recognised because its counts
+grow and shrink with the new text.
 """
 
 from collections.abc import Iterable
@@ -24,10 +24,10 @@ MIN_WINDOW_TOKENS = 1000
 MAX_DOUBTS = 2
 """Number of impossibly low counts after which the server is assumed to truncate."""
 _MIN_CHARS_PER_WORD = 5
-"""A text counts as at most one word per this many characters, so that the lower bound also holds for servers that
+"""Text counts as at most one word per this many characters, so that the lower bound also holds for servers that
 estimate tokens from characters."""
 _MIN_OPENING_SHARE = 0.1
-"""Minimum size of the content before the messages, as a share of its estimate. It is valid even if a server does not
+"""Minimum size of the content before the messages, as a share of its estimate. It holds even for servers that do not
 count tools."""
 _TOLERANCE_TOKENS, _TOLERANCE_SHARE = 100, 0.02
 """Tolerance for low counts: a number of tokens, plus a share of the count."""
@@ -88,20 +88,19 @@ class CountRecord:
 
     @property
     def window(self) -> int:
-        """The window of a truncating server: its largest recent count. If the server drops whole messages, that count
-        may be too low, so the result is at least half of the smallest request that was truncated."""
+        """The window of a server that truncates: its largest recent count. If the server drops whole messages, that
+        count may be too low, so the result is at least half of the smallest request that was truncated."""
         min_sent = min(expected for _, expected in self.short)
         max_short_count = max(counted for counted, _ in self.short)
         max_count = max((counted for counted in self.counts if counted <= min_sent), default=max_short_count)
         return max(max_count, min_sent // 2) if max_count > 1.1 * max_short_count else max_count
 
     def after_rewrite(self) -> "CountRecord":
-        """Return the record without the values that new counts are compared with, since requests are shorter after a
-        rewrite."""
+        """Drop the values that new counts are compared with, since requests are shorter after a rewrite."""
         return replace(self, height=0.0, most=0, standing=(0, 0, 0), low_height=None)
 
     def with_earlier_count(self, min_tokens: int, counted: int) -> "CountRecord":
-        """Return the record with a request that was counted in an earlier run of the program."""
+        """Add a request that was counted in an earlier run of the program."""
         return replace(self, height=max(counted - min_tokens / 2, 0.0), most=counted, standing=(counted, counted, 1))
 
 
@@ -246,7 +245,7 @@ def _min_message_tokens(message: Message) -> int:
 
 
 def truncation_notice(counted: int, expected: int) -> str:
-    """Return the notice about a truncating server, with advice."""
+    """Format the notice that a server truncates requests, with advice."""
     return (
         f"the server read only {counted:,} of about {expected:,} tokens: it drops the beginning of "
         "requests. From now on requests are kept within what it reads. Set `agent.context_window` to the window that "
@@ -255,7 +254,7 @@ def truncation_notice(counted: int, expected: int) -> str:
 
 
 def window_restored_notice(counted: int, window_tokens: int) -> str:
-    """Return the notice that withdraws an earlier truncation notice."""
+    """Format the notice that withdraws an earlier truncation notice."""
     return (
         f"the server has now read {counted:,} tokens, more than its counts suggested: its window is "
         f"assumed to be {window_tokens:,} tokens again. Its counts of the same text vary"

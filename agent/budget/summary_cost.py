@@ -1,4 +1,4 @@
-"""The cost of a summary, and whether another model writes it for less than the session's model, which has the
+"""Estimates the cost of a summary, and whether another model would be cheaper than the session's model, which has the
 conversation in its cache."""
 
 from collections.abc import Sequence
@@ -9,13 +9,13 @@ SUMMARY_REQUEST_TOKENS, SUMMARY_REPLY_TOKENS = 400, 1800
 """Estimated tokens of a summary request and of the summary."""
 
 MAX_COST_RATIO = 0.7
-"""Maximum cost of another model as a share of the cost of the session's model. Token counts differ between models by up
-to a third, and one summary in ten may be rejected after it was paid for: 0.75 · 0.9 is about this."""
+"""Another model must cost at most this share of what the session's model costs. Token counts differ between models by
+up to a third, and one summary in ten may be rejected after it was paid for: 0.75 · 0.9 is about this."""
 
 
 @dataclass(frozen=True, slots=True)
 class DollarsPerToken:
-    """US dollars for one token."""
+    """Prices of one token, in US dollars."""
 
     input: float
     output: float
@@ -48,7 +48,7 @@ class SummaryCandidate:
 
 
 def cost_with_cache(prices: DollarsPerToken, context_tokens: int) -> float:
-    """Return the cost, in US dollars, of asking for a summary in a request that continues the last one."""
+    """Compute the cost, in US dollars, of asking for a summary in a request that continues the last one."""
     return (
         prices.cache_read * context_tokens
         + prices.cache_write * SUMMARY_REQUEST_TOKENS
@@ -57,16 +57,15 @@ def cost_with_cache(prices: DollarsPerToken, context_tokens: int) -> float:
 
 
 def cost_of_transcript(prices: DollarsPerToken, transcript_tokens: int) -> float:
-    """Return the cost, in US dollars, of a summary by a model that reads the transcript."""
+    """Compute the cost, in US dollars, of a summary by a model that reads the transcript."""
     return prices.input * (transcript_tokens + SUMMARY_REQUEST_TOKENS) + prices.output * SUMMARY_REPLY_TOKENS
 
 
 def cheapest_summary_model(
     own_prices: DollarsPerToken | None, job: SummaryJob, candidates: Sequence[SummaryCandidate]
 ) -> str | None:
-    """Return the cheapest model for the summary if it is clearly cheaper than the session's model, otherwise None.
-    Models with unknown prices are never chosen, nor are models whose window is so small that the transcript must be
-    split."""
+    """Choose the cheapest model for the summary. None if it is not clearly cheaper than the session's model. Models
+    with unknown prices are never chosen, nor are models with a window so small that the transcript must be split."""
     if own_prices is None:
         return None
     own_cost = (

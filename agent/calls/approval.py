@@ -119,8 +119,8 @@ class Approver:
         return self.policy.mode == "plan" and self.ask_about_plan is None
 
     def detects_missing_sandbox(self, request: PermissionRequest) -> bool:
-        """Check the sandbox at the first command in auto mode. Return whether there is none although there should be;
-        the policy then requires approval for commands."""
+        """Check whether the sandbox is missing, at the first command in auto mode. If it is, the policy requires
+        approval for commands."""
         if request.effect != "run" or self.policy.mode != "auto" or self.policy.sandbox_problem:
             return False
         self.policy = replace(self.policy, sandbox_problem=self.get_sandbox_problem())
@@ -148,8 +148,8 @@ class Approver:
     async def wait_for_decision(
         self, question: PermissionAsked, request: PermissionRequest | None, emit: Callable[[Event], None]
     ) -> Decision:
-        """Ask the user and return the answer; an approval if, in the meantime, a new rule or mode allows the call.
-        `request`: None if only the user can answer the question."""
+        """Ask the user and return the answer. If a new rule or mode allows the call in the meantime, the answer is an
+        approval. `request`: None if only the user can answer the question."""
         assert self.ask_user is not None
         is_covered = asyncio.Event()
         if request is not None:
@@ -180,7 +180,7 @@ class ReviewedCall:
 
     @property
     def effective_request(self) -> PermissionRequest:
-        """The request as it applies to the run: without read-only access, unless the ruling requires that."""
+        """The request as the call will run: not restricted to read-only access, unless the ruling requires that."""
         return self.request if self.ruling.requires_read_only else replace(self.request, read_only_access=None)
 
 
@@ -215,7 +215,7 @@ class ApprovalContext:
     interrupt: Interrupt
     emit: Callable[[Event], None]
     secrets: SecretTokens = field(default_factory=SecretTokens)
-    """Replaces secrets in calls and their previews by tokens, and back."""
+    """Replaces secrets in calls and their previews with tokens, and back."""
     hook_decision: "HookDecision | None" = None
     """The hooks' decision about the call, which does not cover later edits by the user."""
     ask_hooks: "Callable[[ToolCall], Awaitable[HookDecision | None]] | None" = None
@@ -395,8 +395,8 @@ def _command_dangers(call: ToolCall, tool: Tool, root: str) -> tuple[Danger, ...
 async def _offers_with_trials(
     reviewed: ReviewedCall, context: ApprovalContext
 ) -> tuple[tuple[str, ...], tuple[RuleTrial, ...], bool]:
-    """Return the rules offered with the question, which past calls each of them would have allowed, and whether the
-    first one matches exactly this call."""
+    """Return the rules to offer with the question, the past calls that each would have allowed, and whether the first
+    rule matches exactly this call."""
     request, policy = reviewed.request, context.approver.policy
     offers = agent_calls.rule_suggestions.suggest_rules(request, policy)
     is_exact = agent_calls.rule_suggestions.exact_rule(request, policy.root) in offers

@@ -47,7 +47,7 @@ class SessionBoundary:
         return self.approver.policy.added_folders
 
     def add_folder(self, typed_path: str) -> Path:
-        """Add a folder, given as typed by the user, for the rest of this run. Raises `ConfigError`."""
+        """Add a folder for the rest of this run. `typed_path`: the path as the user typed it. Raises `ConfigError`."""
         folder = self._resolve_folder(typed_path)
         sandbox = self.workspace.sandbox
         if not folder.is_dir():

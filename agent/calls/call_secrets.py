@@ -17,7 +17,7 @@ from ebbtide.tools.base import Effect, Tool, ToolError
 from ebbtide.tools.tool_traits import role_of
 
 _EFFECTS_WITH_SECRETS: tuple[Effect, ...] = ("read", "write")
-"""Effects of tools that receive the secrets in place of the tokens. The secrets then stay in local files that the user
+"""Effects of tools that receive the secrets instead of the tokens. The secrets then stay in local files that the user
 approved."""
 _EFFECTS_WITH_TOKENS: tuple[Effect, ...] = ("none",)
 """Effects of tools that receive the tokens unchanged, because they work on the model's own text."""

@@ -24,8 +24,8 @@ _MAX_NOTE_CHARS = 20_000
 
 
 def build_edit_note(call: ToolCall, edited_call: ToolCall, changed_by: str = "The user") -> str:
-    """Return the note that precedes the output: each changed argument with its new value or a diff. A changed plan is
-    shown in full."""
+    """Build the note that precedes the output. It lists each changed argument with its new value or a diff. A changed
+    plan is shown in full."""
     if call.name == PLAN_TOOL:
         return f"[{changed_by} changed the plan. It is now:\n{edited_call.arguments['plan']}]"
     names = dict.fromkeys((*call.arguments, *edited_call.arguments))

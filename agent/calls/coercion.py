@@ -19,9 +19,9 @@ _BOOLEAN_TEXTS = {"true": True, "false": False}
 
 
 def coerce_arguments(arguments: Arguments, schema: Schema) -> Arguments:
-    """Return the arguments with type mistakes corrected according to the schema: a number, flag, list or object written
-    as a string, `2.0` for 2, null for an omitted argument, or a choice in the wrong case. Everything else is unchanged;
-    the schema check reports what could not be corrected."""
+    """Correct type mistakes in the arguments according to the schema: a number, flag, list or object written as a
+    string, `2.0` for 2, null for an omitted argument, or a choice in the wrong case. Everything else is unchanged; the
+    schema check reports what could not be corrected."""
     if not schema_violations(arguments, schema) and not has_float(arguments):
         return arguments
     coerced = _coerce_value(dict(arguments), schema, schema)
@@ -29,7 +29,7 @@ def coerce_arguments(arguments: Arguments, schema: Schema) -> Arguments:
 
 
 def clamp_to_bounds(tool: str, arguments: Arguments, schema: Schema) -> tuple[Arguments, str]:
-    """Return the arguments with numbers clamped to their schema's bounds, and a note about the clamping."""
+    """Clamp numbers to their schema's bounds. Return the arguments and a note about what was clamped."""
     properties = schema.get("properties")
     clamped, notes = dict(arguments), list[str]()
     for name in traits_of(tool).clamped_arguments:
@@ -83,8 +83,8 @@ def _coerce_properties(value: Mapping[str, object], schema: Schema, root: Schema
 
 
 def _coerce_to_choice(value: object, choices: Sequence[Schema], root: Schema) -> object:
-    """Return the value converted to the first schema that accepts it unchanged, or else to the first that accepts it
-    after conversion. If none does, return it unchanged."""
+    """Convert a value to the first schema that accepts it as it is, or else to the first that accepts it after
+    conversion. If none does, return it unchanged."""
     accepting_choices = [choice for choice in choices if not _is_mismatch(value, choice, root)]
     if accepting_choices:
         return _coerce_value(value, accepting_choices[0], root)  # only converts `2.0` to 2
@@ -100,7 +100,7 @@ def _coerce_to_choice(value: object, choices: Sequence[Schema], root: Schema) ->
 
 
 def _is_mismatch(value: object, schema: Schema, root: Schema) -> bool:
-    """Whether the value violates a part of the schema `root`, using its definitions."""
+    """Whether the value violates `schema`, a part of `root`, whose definitions it may use."""
     definitions = {name: root[name] for name in ("$defs", "definitions") if name in root}
     return bool(schema_violations(value, {**schema, **definitions}))
 
@@ -154,7 +154,7 @@ def _has_type(value: object, type_name: object) -> bool:
 
 
 def _converted_to_type(value: object, type_name: object) -> object:
-    """Return the value converted to a type; None if that is not possible."""
+    """Convert a value to a type; None if that is not possible."""
     match type_name, value:
         case "integer", str() if _INTEGER_TEXT.fullmatch(value.strip()):
             return int(value.strip().partition(".")[0])

@@ -1,5 +1,8 @@
-"""Applies rules to command lines. An allow rule covers a command that begins with the rule's words, but no other
-command of the line; a deny rule is matched against everything the line may mean. No file is accessed."""
+"""Applies rules to command lines. No file is accessed.
+
+An allow rule covers only those commands of a line that begin with the rule's words. A deny rule is matched against
+everything the line may mean.
+"""
 
 import posixpath
 from collections.abc import Collection, Sequence
@@ -61,11 +64,11 @@ def find_coverage(
     trusted_launches: Collection[tuple[str, ...]] = frozenset(),
     root: str = "",
 ) -> tuple[Coverage, ...]:
-    """Return each command of a line with the first rule that covers it; empty unless the line consists of literal
-    commands and operators that join them. A covered `cd` does not cover the commands after it, and a `cd` needs no rule
-    itself if the other commands mean the same in any folder, or if it leads to the working folder `root`. Read-only
-    commands need no rule either, unless their output is read by another program. Text that the line feeds to a program
-    needs no approval, since a file in the working folder could contain it as well."""
+    """Return each command of a line with the first rule that covers it; empty unless the line consists only of literal
+    commands and the operators between them. A rule that covers `cd` does not cover the commands after it. A `cd` needs
+    no rule if the other commands mean the same in any folder, or if it leads to the working folder `root`. Read-only
+    commands need no rule, unless another program reads their output. Text that the line feeds to a program needs no
+    approval, since it could just as well come from a file in the working folder."""
     parsed_line = parse_command_line(inline_here_documents(line))
     if parsed_line.problem:
         return ()
@@ -93,8 +96,8 @@ def find_coverage(
 
 
 def _without_own_folder_option(command: SimpleCommand, root: str) -> SimpleCommand:
-    """Return a git command without a `-C` that leads to the working folder. If the command without `-C` were read-only,
-    it is returned unchanged, because such commands are handled differently."""
+    """Remove a `-C` that leads to the working folder from a git command. If the command would then be read-only, it is
+    left unchanged, because such commands are handled differently."""
     texts = command.texts
     if texts[:2] != ("git", "-C") or len(texts) < 4 or texts[2] not in (".", "./", root, f"{root}/"):
         return command
@@ -103,9 +106,9 @@ def _without_own_folder_option(command: SimpleCommand, root: str) -> SimpleComma
 
 
 def _harmless_commands(commands: Sequence[SimpleCommand]) -> set[int]:
-    """Return the indexes of the commands that need no rule on a line whose other commands have one: they are read-only,
-    and their output goes to the user or to another such command. Git is excluded, since a repository's settings can
-    make it run programs here."""
+    """Find the commands that need no rule if all other commands of the line have one: they are read-only, and their
+    output goes to the user or to another such command. Git is excluded, since a repository's settings can make it run
+    programs. Return their indexes."""
     harmless_indexes = set[int]()
     for index, command in reversed(list(enumerate(commands))):
         is_by_name = command.words[0].is_bare and "/" not in command.texts[0]
@@ -134,8 +137,8 @@ def _harmless_commands(commands: Sequence[SimpleCommand]) -> set[int]:
 def prefix_covers(
     prefix: Sequence[str], words: Sequence[Word], trusted: Collection[tuple[str, ...]] = frozenset()
 ) -> bool:
-    """Whether a rule covers a command: the command, or the tool that it launches indirectly, begins with the rule's
-    words, and the other words cannot make it do something else. `trusted`: as `PermissionRequest.trusted_launches`."""
+    """Whether a rule covers a command. The command, or the tool that it launches indirectly, must begin with the rule's
+    words, and no other word may make it do something else. `trusted`: as `PermissionRequest.trusted_launches`."""
     if _has_prefix(prefix, words):
         return True
     if (git_words := find_wrapped_git_call(words)) is not None:
@@ -185,8 +188,8 @@ def is_partial_cover(prefix: Sequence[str], command: SimpleCommand, trusted: Col
 
 
 def stays_in_workspace(line: str, root: str) -> bool:
-    """Whether the commands stay in the working folder, judging by their text. Git may not run in a subfolder, which may
-    be a foreign repository whose settings make git run programs."""
+    """Whether the commands stay in the working folder, judging by their text. Git must not run in a subfolder: it could
+    be someone else's repository, whose settings make git run programs."""
     folder = root
     for command in parse_command_line(inline_here_documents(line)).commands:
         words = command.words[program_index(command.texts) :]
@@ -211,7 +214,7 @@ def is_fully_visible(line: str, root: str) -> bool:
 
 
 def doubt_about_files(coverages: Sequence[Coverage], root: str, readable_folders: Sequence[str]) -> str:
-    """Return why a reading tool would need approval for a file that the line's programs read; empty if it would not.
+    """Return why a file that the line's programs read would need approval from a reading tool; empty if it would not.
     Files named by a rule are exempt."""
     folder = root
     for coverage in coverages:
@@ -231,15 +234,15 @@ def doubt_about_files(coverages: Sequence[Coverage], root: str, readable_folders
 
 
 def doubt_about_search(covered: Sequence[Coverage]) -> str:
-    """Return why a line needs approval because of a search; empty if it does not. If a program searches folders
-    together with other commands, files with secrets cannot be excluded."""
+    """Return why a search makes the line need approval; empty if it does not. When a program that searches folders is
+    combined with other commands, files with secrets cannot be excluded."""
     program = next(filter(None, (_recursive_search_program(coverage.command.words) for coverage in covered)), "")
     reason = "together with other commands may show files with secrets; on its own it skips them"
     return program and f"`{program}` {reason}"
 
 
 def _recursive_search_program(words: Sequence[Word]) -> str:
-    """Return the program that searches folders, possibly run by a wrapper; empty if there is none."""
+    """Return the program that searches folders, even if a wrapper runs it; empty if there is none."""
     wrapped_index = wrapped_program_index([word.text for word in words])
     if wrapped_index is not None:
         return _recursive_search_program(words[wrapped_index:]) if wrapped_index < len(words) else ""
@@ -249,9 +252,9 @@ def _recursive_search_program(words: Sequence[Word]) -> str:
 def reason_to_always_ask(
     read_paths: Sequence[str], named_paths: CommandPaths, root: str, allowed_paths: Collection[str] = frozenset()
 ) -> str:
-    """Return why a call needs approval in every mode, or an empty string: it reads a file that may contain secrets, or
-    its command names such a file or changes a file that makes other programs run commands. `allowed_paths`: paths named
-    by a rule."""
+    """Return why a call needs approval in every mode; empty if it does not. It does if it reads a file that may contain
+    secrets, or if its command names such a file or changes a file that makes other programs run commands.
+    `allowed_paths`: paths named by a rule."""
     secret_paths = (
         path
         for path in (*read_paths, *named_paths.secret_files)
@@ -270,7 +273,7 @@ def reason_to_always_ask(
 
 
 def rule_paths(covered: Sequence[Coverage], root: str) -> set[str]:
-    """Return the absolute paths that the rules' words name, and `/dev/null`."""
+    """Return the absolute paths among the rules' words, and `/dev/null`."""
     return {
         posixpath.normpath(posixpath.join(root, text))
         for coverage in covered
@@ -312,7 +315,7 @@ class ShellInterpretation:
 
     def __init__(self, text: str, words: Sequence[str] | None = None) -> None:
         self.text = text
-        """All words that may name a program, as one text."""
+        """All words that may name a program, as one string."""
         self._words = words
         self.is_command = words is not None
         """Whether the words are those of one command, not of a whole line."""

@@ -42,7 +42,7 @@ class CallPosition:
     """The position of a call in the session."""
 
     output_number: int = 1
-    """The number of the call's output, counted over the whole session."""
+    """The number of the call's output, counted across the whole session."""
     purpose: str = ""
     """The user's message, and the text that the model wrote with the call."""
 
@@ -115,10 +115,10 @@ class CallRunner:
     loop_guard: LoopGuard | None = None
     """Counts repeated calls; None if repetition is not limited."""
     secrets: SecretTokens = field(default_factory=SecretTokens)
-    """Replaces secrets in calls and outputs by tokens, and back."""
+    """Replaces secrets in calls and outputs with tokens, and back."""
     checkpoint_guard: CheckpointGuard = no_checkpoint
     private_hosts: Sequence[str] = ()
-    """Hosts on private networks that rules may open to commands."""
+    """Hosts on private networks that rules may allow commands to connect to."""
     diagnose_changes: DiagnoseChanges = no_diagnostics
     """Returns the new problems in files that a call changed."""
     emits_diffs: bool = False
@@ -169,7 +169,7 @@ async def run_calls(
 
 
 async def run_unrecorded_call(call: ToolCall, call_runner: CallRunner) -> Result | str:
-    """Run a call that belongs to no reply. Return its result, or the reason why it did not run. The call is approved
+    """Run a call that is not part of a reply. Return its result, or the reason why it did not run. The call is approved
     and sandboxed like any other, but not recorded."""
     context = ApprovalContext(
         call_runner.tools,
@@ -193,7 +193,7 @@ async def run_unrecorded_call(call: ToolCall, call_runner: CallRunner) -> Result
 
 
 def _ignore_event(event: Event) -> None:
-    """Discard an event of a call that no interface shows."""
+    """Discard an event, because no interface shows this call."""
 
 
 async def _refuse(call: ToolCall, position: CallPosition, call_runner: CallRunner, reason: str) -> ToolOutput:
@@ -204,8 +204,7 @@ async def _refuse(call: ToolCall, position: CallPosition, call_runner: CallRunne
 async def _run_concurrently(
     group: Sequence[ToolCall], positions: Sequence[CallPosition], call_runner: CallRunner
 ) -> list[ToolOutput]:
-    """Run calls concurrently. If one of them raises an exception, which is a bug, cancel the others before it
-    propagates."""
+    """Run calls concurrently. An exception in one of them is a bug: cancel the others before it propagates."""
     tasks = [
         asyncio.create_task(_run_call(call, position, call_runner))
         for call, position in zip(group, positions, strict=True)

@@ -1,4 +1,4 @@
-"""Converts calls to other agents' file tools, or of file tools that small models invent, into equivalent commands."""
+"""Converts calls to other agents' file tools, or to file tools that small models made up, into equivalent commands."""
 
 import posixpath
 import shlex
@@ -46,7 +46,7 @@ _IGNORED_ARGUMENTS = (
     "explanation",
 )
 MAX_LINES_PER_FILE = 2_000
-"""Maximum number of lines shown of each file."""
+"""Maximum number of lines shown per file."""
 PROGRAMS_BY_KIND = {"rm": "rm", "mv": "mv", "cp": "cp", "mkdir": "mkdir -p", "touch": "touch", "python": "python3 -c"}
 
 
@@ -58,8 +58,8 @@ def command_kind(name: str) -> str:
 
 
 def equivalent_command(name: str, arguments: Arguments) -> str | None:
-    """Return a command equivalent to a call to another agent's tool; None if the tool is unknown or its arguments are
-    not as expected."""
+    """Return the command that does the same as a call to another agent's tool; None if the tool is unknown or its
+    arguments are not as expected."""
     match command_kind(name):
         case "rm" | "mkdir" | "touch" as kind:
             path = _sole_text(arguments, _PATH_ARGUMENTS)
@@ -130,7 +130,7 @@ def _sole_text(arguments: Arguments, names: str) -> str | None:
 
 
 def _first_text(arguments: Arguments, names: str) -> tuple[str, str] | None:
-    """Return the name and value of the first text argument with one of the names, in their order in `names`."""
+    """Find the first text argument with one of these names, tried in order. Return its name and value."""
     names_by_plain_name = {normalise_name(name): name for name in arguments}
     for plain_name in map(normalise_name, names.split()):
         if (
@@ -154,5 +154,5 @@ def _is_flag_set(arguments: Arguments, name: str) -> bool:
 
 
 def _shell_word(path: str) -> str:
-    """Return a path as a shell word that no program mistakes for an option."""
+    """Quote a path as a shell word that no program can mistake for an option."""
     return shlex.quote(f"./{path}" if path.startswith("-") else path)

@@ -1,5 +1,5 @@
-"""Decides whether a running command may connect to a network place: a host and port. The rules decide, or else the
-user, who is asked once per place."""
+"""Decides whether a running command may connect to a network destination, that is, a host and port. If no rule decides,
+the user is asked, once per destination."""
 
 import asyncio
 import time
@@ -18,14 +18,14 @@ from ebbtide.tools.network.destinations import NetworkDestination
 from ebbtide.tools.web_fetch import WebFetch
 
 MAX_QUESTIONS_PER_COMMAND = 20
-"""Maximum number of places that the user is asked about for one command."""
+"""Maximum number of destinations that the user is asked about for one command."""
 _MAX_REFUSAL_EVENTS = 100
 ANSWER_TIMEOUT_S = 300.0
 """Seconds that a command waits for an answer."""
 
 
 def place_ruling(place: NetworkDestination, policy: Policy, private_hosts: Sequence[str] = ()) -> Ruling:
-    """Return the ruling on a place. `private_hosts`: the private hosts that the user has named in the settings."""
+    """Decide about a destination. `private_hosts`: the private hosts that the user has named in the settings."""
     ruling = decide(_fetch_request(place), policy)
     if ruling.verdict != "deny" and place.is_private and not is_permitted_private(place, private_hosts):
         reason = f"`{place}` is not on the public network; the user can name it in the setting `web.private`"
@@ -38,7 +38,7 @@ def _fetch_request(place: NetworkDestination) -> PermissionRequest:
 
 
 class CallNetworkAccess:
-    """Decides which network places the command of one call may connect to."""
+    """Decides which network destinations the command of one call may connect to."""
 
     def __init__(
         self,
@@ -54,17 +54,17 @@ class CallNetworkAccess:
         self._private_hosts = private_hosts
         self._answer_timeout = answer_timeout
         self._answers = dict[str, asyncio.Task[str]]()
-        """The task that asks the user about each place, by the place's name in rules. The answer is valid for this
-        command."""
+        """The task that asks the user about each destination, by the destination's name in rules. The answer is valid
+        for this command."""
         self._reported = set[str]()
-        """Places whose refusal was reported. Further attempts to connect are not reported."""
+        """Destinations whose refusal was reported. Further attempts to connect are not reported."""
         self._questions_open_since: float | None = None
         self._open_question_count = 0
         self._finished_wait_seconds = 0.0
 
     @property
     def is_open(self) -> bool:
-        """Whether the rules allow all places."""
+        """Whether the rules allow all destinations."""
         policy, everywhere = self._approver.policy, PermissionRequest(NETWORK_TOOL, "fetch", ("*",))
         is_narrowed = any(rule.tool in (NETWORK_TOOL, WebFetch.name) and rule.prefix for rule in policy.deny)
         return decide(everywhere, policy).verdict == "allow" and not is_narrowed
@@ -75,7 +75,7 @@ class CallNetworkAccess:
         return self._finished_wait_seconds + current_wait
 
     async def refusal(self, place: NetworkDestination) -> str:
-        """Return why the command may not connect to the place; empty if it may."""
+        """Return why the command may not connect to the destination; empty if it may."""
         ruling = place_ruling(place, self._approver.policy, self._private_hosts)
         if ruling.verdict == "allow":
             return ""
@@ -108,7 +108,7 @@ class CallNetworkAccess:
         return reason
 
     async def _ask_user(self, place: NetworkDestination, ruling: Ruling) -> str:
-        """Ask the user. Return why the place is refused; empty if the user allows it."""
+        """Ask the user. Return why the destination is refused; empty if the user allows it."""
         approver, call, request = self._approver, self._call, _fetch_request(place)
         offers = suggest_rules(request, approver.policy)
         question = PermissionAsked(

@@ -1,7 +1,8 @@
-"""Rules about network places, for commands and `web_fetch`. Host names are not resolved to addresses.
+"""Rules about network destinations, for commands and `web_fetch`. Host names are not resolved to addresses.
 
-A place is a host, with its port unless that is 80 or 443, in the format of `ebbtide.tools.web.addresses`. A rule names
-one place, `example.org`, `example.org:8080`, `ssh://example.org`, or all subdomains of a host, `*.example.org`.
+A destination is a host, with its port unless that is 80 or 443, in the format of `ebbtide.tools.web.addresses`. A rule
+names one destination, `example.org`, `example.org:8080`, `ssh://example.org`, or all subdomains of a host,
+`*.example.org`.
 """
 
 from collections.abc import Iterable
@@ -10,7 +11,7 @@ from ebbtide.agent.errors import ConfigError
 from ebbtide.tools.lazy import regex
 
 NETWORK_TOOL = "network"
-"""The tool name in rules about the places that commands and `web_fetch` may connect to."""
+"""The tool name in rules about the destinations that commands and `web_fetch` may connect to."""
 
 _PORT = regex(r":[0-9]{1,5}\Z")
 _DEFAULT_PORT = regex(r":(?:80|443)\Z")
@@ -20,8 +21,8 @@ _IP_WILDCARD = regex(r"\*\.[0-9.]+(?::[0-9]{1,5})?")
 
 
 def normalised_place(pattern: str) -> str:
-    """Return the normalised place that a rule names; empty if the rule means all places. An invalid place is returned
-    as it is and matches nothing."""
+    """Normalise the destination that a rule names; empty if the rule means all destinations. An invalid destination is
+    returned as it is and matches nothing."""
     text = pattern.strip().casefold()
     if text.startswith("ssh://"):
         text = text.removeprefix("ssh://").rpartition("@")[2]
@@ -38,7 +39,7 @@ def normalised_place(pattern: str) -> str:
 
 
 def check_place(pattern: str) -> None:
-    """Check the place that a network rule names. Raises `ConfigError` if it is invalid."""
+    """Check the destination that a network rule names. Raises `ConfigError` if it is invalid."""
     place = normalised_place(pattern)
     if place and (not _PLACE.fullmatch(place) or _IP_WILDCARD.fullmatch(place)):
         raise ConfigError(
@@ -49,8 +50,8 @@ def check_place(pattern: str) -> None:
 
 
 def matches_place(pattern: str, places: Iterable[str], *, matches_any_port: bool = False) -> bool:
-    """Whether a rule matches one of the places. With `matches_any_port`, a rule without a port matches every port;
-    otherwise only the default ports."""
+    """Whether a rule matches one of the destinations. With `matches_any_port`, a rule without a port matches every
+    port; otherwise only the default ports."""
     rule_place, candidates = normalised_place(pattern), set(places)
     if matches_any_port:
         candidates |= {_PORT.sub("", place) for place in candidates}

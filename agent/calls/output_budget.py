@@ -20,8 +20,8 @@ SHORT_OUTPUT_TOKENS = 100
 """Outputs of at most this many tokens are always shown: a note about their removal would be as long."""
 
 MIN_PREVIEW_TOKENS = 200
-"""Minimum number of tokens shown of each output if room is freed before the next request. What is cut now cannot be
-shown again once there is room."""
+"""If room is freed before the next request, at least this many tokens are shown of each output. What is cut now cannot
+be shown later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,9 @@ class OutputBudget:
         refusal: str = WINDOW_FULL_NOTE,
         count_freeable_tokens: Callable[[], int] | None = None,
     ) -> None:
-        """`count_tokens`: returns the size of an output in tokens. `count_freeable_tokens`: returns the number of
-        tokens by which outputs may exceed the room, because that much is freed before the next request. With
-        `count_freeable_tokens`, every call runs. Without it, no call runs after an output that does not fit; `refusal`
-        is then its output."""
+        """`count_tokens`: returns the size of an output in tokens. `count_freeable_tokens`: returns how many tokens
+        will be freed before the next request. Outputs may exceed the room by that much, and every call runs. If it is
+        None, an output that does not fit prevents further calls, and `refusal` becomes their output."""
         self._budget = budget
         self._count_tokens = count_tokens
         self._freeable_tokens = count_freeable_tokens
@@ -76,9 +75,9 @@ class OutputBudget:
     async def fit_outputs(
         self, outputs: Sequence[ToolOutput], store_functions: Sequence[StoreOutput]
     ) -> tuple[ToolOutput, ...]:
-        """Return the outputs as shown: unchanged if they fit together. Otherwise, each output that exceeds its share is
-        stored in full with its function in `store_functions` and then cut. The shares divide half of the remaining
-        room, or `freeable_tokens` if that is more."""
+        """Fit the outputs into the remaining room. If they all fit, they stay unchanged. Otherwise, each output that
+        exceeds its share is stored in full with its function in `store_functions` and then cut. The outputs share half
+        of the remaining room, or the tokens that can be freed if that is more."""
         token_counts = [self._count_tokens(output) for output in outputs]
         available = replace(self._budget, reserved=0).remaining
         if sum(token_counts) <= available:

@@ -42,8 +42,8 @@ MIN_FREE_BYTES_FOR_LOG = 1 << 18
 """Bytes that must remain free on the disk for a log file to be kept."""
 
 AskReaderModel: TypeAlias = Callable[[ToolCall, str, Iterator[bytes], int], Awaitable[str | None]]
-"""Has a model read a long output, given the call, its purpose, the content and its size; returns what the model found,
-or None if no model could be asked."""
+"""Asks a model to read a long output, given the call, its purpose, the content and its size. Returns what the model
+found, or None if no model could be asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class OutputIntake:
     limits: OffloadLimits = OffloadLimits()
     emit: Callable[[Event], None] = lambda event: None
     ask_reader_model: AskReaderModel | None = None
-    """Has a model read long outputs; None if the user has not enabled that."""
+    """Asks a model to read long outputs; None if the user has not enabled that."""
     debug: DebugLog = field(default_factory=DebugLog)
     hooks: "ToolHooks | None" = None
     """Hooks that receive outputs; None if there are none."""
@@ -119,14 +119,14 @@ class OutputIntake:
         return ArchivedOutput(archived, f'read_result with ref_id="r{position.output_number}" shows all of it')
 
     async def _store_image(self, picture: ImageData) -> Image:
-        """Return the image. It is stored in the archive if possible; otherwise only in its message."""
+        """Store an image in the archive if possible, otherwise only in its message."""
         image = Image(picture.media_type, base64.b64encode(picture.data).decode("ascii"))
         with suppress(StoreFailed):
             return replace(image, digest=(await self._store_chunks(iter([picture.data]), StreamedPreview())).digest)
         return image
 
     async def _store_hidden_image(self, image: Image) -> StoredBlob:
-        """Return the stored blob of an image that will not be shown."""
+        """Store an image that will not be shown."""
         digest = (
             image.digest or (await self._store_chunks(iter([base64.b64decode(image.data)]), StreamedPreview())).digest
         )
@@ -154,8 +154,8 @@ class OutputIntake:
     async def _build_visible_output(
         self, call: ToolCall, position: CallPosition, result: Result, extra_lines: str, output: ToolOutput
     ) -> ToolOutput:
-        """Return the output as shown, after storing it if it is too long to be shown in full. `extra_lines` are stored
-        after its text; if the text is a program's log, they are not stored but become part of `ToolOutput.frame`."""
+        """Build the output as shown, after storing it if it is too long to be shown in full. `extra_lines` are stored
+        after its text. If the text is a program's log, they are not stored but become part of `ToolOutput.frame`."""
         ref = f"r{position.output_number}"
         if result.log is not None:
             return await self._build_visible_log(call, position, result.log, extra_lines, output)
@@ -181,8 +181,8 @@ class OutputIntake:
     async def _build_visible_log(
         self, call: ToolCall, position: CallPosition, log: PrintedLog, extra_lines: str, output: ToolOutput
     ) -> ToolOutput:
-        """Return a program's output in the form the model sees. If it is not shown in full, it is copied in chunks from
-        its log file to the archive."""
+        """Build a program's output in the form that the model sees. If it is not shown in full, it is copied in chunks
+        from its log file to the archive."""
         should_show_all = should_show_in_full(call, log.end - log.start, self.limits)
         stored = None
         text = lossless_text(b"".join(_log_chunks(log))) if should_show_all else None
@@ -240,8 +240,8 @@ class OutputIntake:
     def _build_without_archive(
         self, call: ToolCall, position: CallPosition, result: Result, extra_lines: str, output: ToolOutput
     ) -> ToolOutput:
-        """Return an output that could not be stored, cut if it is too long to be shown in full. If a program's log file
-        is complete, it is kept, and the output names it."""
+        """Build an output that could not be stored, and cut it if it is too long to be shown in full. If a program's
+        log file is complete, it is kept, and the output names it."""
         preview = StreamedPreview()
         with suppress(FileNotFoundError):  # the log file may have been removed
             for chunk in _log_chunks(result.log) if result.log else _split_chunks(_encode_text(result.text)):
@@ -294,8 +294,8 @@ def _split_chunks(data: bytes) -> Iterator[bytes]:
 
 
 def _keep_or_delete_log(log: PrintedLog) -> bool:
-    """Return whether a log file whose content could not be stored is complete and kept. A finished log is deleted if it
-    is incomplete, or if the session itself needs the remaining disk space."""
+    """Keep or delete a log file whose content could not be stored. A finished log is deleted if it is incomplete, or if
+    the session itself needs the remaining disk space. Return whether the log is complete and was kept."""
     with suppress(OSError):
         if log.is_finished and (
             not log.is_complete or shutil.disk_usage(log.path.parent).free < MIN_FREE_BYTES_FOR_LOG

@@ -1,4 +1,4 @@
-"""Has a model read a long output in pieces and extract what is relevant to the purpose of the call."""
+"""Asks a model to read a long output in pieces, and to extract what is relevant to the purpose of the call."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -23,11 +23,11 @@ READER_QUESTION = (
     "paths and errors, with line numbers where you can tell them. At most 300 words. Say so when there is nothing."
 )
 MAX_PIECES = 8
-"""Maximum number of pieces of one output that are read; the rest can be read with `read_result`."""
+"""Maximum number of pieces to read of one output. The model can read the rest with `read_result`."""
 MAX_ANSWER_TOKENS = 1024
 """Maximum length of an answer, in tokens."""
 RESERVED_TOKENS = 3000
-"""Tokens reserved in a request for everything except the piece of output, including the answer."""
+"""Tokens reserved in a request for everything but the piece of output, that is, for the prompt and the answer."""
 BYTES_PER_TOKEN = 2
 MAX_PURPOSE_CHARS = 2000
 """Maximum length of the purpose, and of the call, in the prompt, in characters."""

@@ -29,21 +29,22 @@ class PermissionRequest:
     subjects: tuple[str, ...]
     """What the call affects: a command line, or absolute resolved paths."""
     read_only_access: ReadOnlyAccess | None = None
-    """The files that a command reads, if it is proved to be read-only or runs where it can only read; None for any
-    other call."""
+    """The files that a command reads, if it is known to be read-only or runs where it can only read. None for any other
+    call."""
     hard_linked_paths: tuple[str, ...] = ()
-    """Files to be changed that have other hard links. These change as well, and may be in any folder."""
+    """Files that the call would change and that have other hard links. The other links change as well, and may be in
+    any folder."""
     named_paths: CommandPaths = CommandPaths()
-    """Files named by a command that always need approval."""
+    """Files that the command names and that always need approval."""
     trusted_launches: frozenset[tuple[str, ...]] = frozenset()
     """The words of commands that are known to launch a tool of the project."""
     git_settings_programs: str = ""
-    """Names the programs that git would run because of the settings of this repository, or of one that is pushed to;
-    empty if there are none."""
+    """The programs that git would run because of settings in this repository, or in one that is pushed to; empty if
+    there are none."""
 
     @property
     def proved_access(self) -> ReadOnlyAccess | None:
-        """The files that a command reads, if it is proved to be read-only; None if only the sandbox enforces that."""
+        """The files that a command reads, if it is known to be read-only; None if only the sandbox enforces that."""
         return None if self.is_contained else self.read_only_access
 
     @property
@@ -93,14 +94,15 @@ def _git_settings_programs(line: str, workspace: Workspace) -> str:
 
 
 def _is_repository(root: Path, word: str) -> bool:
-    """Whether git may read a word as the path of a local repository."""
+    """Whether git may take a word for the path of a local repository."""
     path = os.path.join(root, os.path.expanduser(word.removeprefix("--repo=").removeprefix("file://")))
     return word[:2] not in ("", "-") and any(os.path.lexists(os.path.join(path, name)) for name in ("HEAD", ".git"))
 
 
 @lru_cache(maxsize=256)
 def _implements(tool_type: type, protocol: type) -> bool:
-    """Whether a tool's class implements a protocol. Cached, since the check takes a tenth of the time of a ruling."""
+    """Whether a tool's class implements a protocol. Cached, since the check would take a tenth of the time of a
+    ruling."""
     return issubclass(tool_type, protocol)
 
 

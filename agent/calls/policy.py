@@ -1,11 +1,11 @@
 """The permission policy: decides whether a call may run, without accessing files or asking the user.
 
-A rule is `TOOL` or `TOOL(PREFIX)`. TOOL may contain `*`. For a tool that works on files, PREFIX is a file or folder,
-relative to the working folder. For the shell, it is the beginning of a command, in whole words: `bash(git status)`; or,
-after `=`, one exact line: `bash(=make test)`. For web requests, PREFIX is a host, `example.org`, or all subdomains,
+A rule is `TOOL` or `TOOL(PREFIX)`. TOOL may contain `*`. For tools that work on files, PREFIX is a file or folder,
+relative to the working folder. For the shell, it is the first words of a command, as in `bash(git status)`, or one
+exact line after `=`, as in `bash(=make test)`. For web requests, it is a host, `example.org`, or all subdomains,
 `*.example.org`; `network(HOST)` also covers hosts that commands connect to. `mcp__SERVER` means all tools of a server;
-what their calls do is unknown, so such rules have no PREFIX. `outside(PREFIX)` does not allow commands, but makes
-matching ones run outside the sandbox.
+such rules have no PREFIX, because what the calls do is unknown. `outside(PREFIX)` does not grant permission; it only
+makes matching commands run outside the sandbox.
 
 Rules apply in this order: deny rules, calls that always need approval, allow rules, the mode. An allow rule covers only
 what is visible in the call; a deny rule covers everything that the call may mean.
@@ -120,7 +120,7 @@ class SkillBounds:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The rules, mode, folders and limits by which calls are decided."""
+    """The rules, mode, folders and limits that determine whether calls may run."""
 
     root: str
     """The working folder, absolute and resolved."""
@@ -149,13 +149,13 @@ class Ruling:
     decided_by: str
     """The rule or mode that decided, as text."""
     requires_read_only: bool = False
-    """Whether the ruling requires that the call is restricted to reading when it runs."""
+    """Whether the call must be restricted to reading when it runs."""
     reason: str = ""
     """The full reason, for the model; empty if `decided_by` says everything."""
 
 
 def decide(request: PermissionRequest, policy: Policy) -> Ruling:
-    """Return the ruling on a call: whether it may run, and which rule or mode decided."""
+    """Decide whether a call may run, and by which rule or mode."""
     for rule in policy.deny:
         if _denies(rule, request, policy.root):
             return Ruling("deny", f"deny rule {rule}")
@@ -177,8 +177,8 @@ def decide(request: PermissionRequest, policy: Policy) -> Ruling:
 
 
 def apply_hook_decision(request: PermissionRequest, policy: Policy, decision: "HookDecision | None") -> Ruling:
-    """Return the ruling on a call, given the hooks' decision. An approval by hooks counts like an allow rule for the
-    tool. It does not allow a call that is denied, doubtful or always needs approval. Project hooks cannot allow
+    """Decide about a call, given the hooks' decision. An approval by hooks counts like an allow rule for the tool. It
+    does not allow a call that is denied, doubtful or always in need of approval. Project hooks cannot allow
     anything."""
     ruling = decide(request, policy)
     if ruling.verdict == "deny" or decision is None:
@@ -247,7 +247,7 @@ def _ruling_by_mode(request: PermissionRequest, policy: Policy) -> Ruling:
 
 
 def _ruling_on_command(request: PermissionRequest, policy: Policy) -> Ruling:
-    """Return the ruling on a command that no rule covers. One that can only read is treated like the reading tools;
+    """Decide about a command that no rule covers. A command that can only read is treated like the reading tools;
     others need approval."""
     if policy.mode != "auto" and policy.allows_sandboxed and not runs_unsandboxed(request, policy):
         return Ruling("allow", "it runs in the sandbox")
@@ -299,8 +299,8 @@ def runs_unsandboxed(request: PermissionRequest, policy: Policy) -> bool:
 
 
 def unsandboxed_variant(request: PermissionRequest, policy: Policy) -> tuple[PermissionRequest, Policy]:
-    """Return a variant of the request and policy in which `outside` rules count as allow rules: if it allows the
-    request, the command runs outside the sandbox."""
+    """Return a variant of the request and policy in which `outside` rules count as allow rules. If that policy allows
+    the request, the command runs outside the sandbox."""
     allow, deny = (
         tuple(rule for rule in rules if rule.tool == OUTSIDE_SANDBOX_TOOL) for rules in (policy.allow, policy.deny)
     )

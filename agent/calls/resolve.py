@@ -29,9 +29,9 @@ MAX_QUOTED_NAME_CHARS = 80
 
 
 def resolve_calls(reply: Assistant, tools: Mapping[str, Tool], offered_names: Collection[str], root: str) -> Assistant:
-    """Return the reply with its calls resolved. This is the form in which they run and are recorded and shown. Each
-    call keeps the model's original text, which is sent back to the model. `tools`: all tools that may be called;
-    `offered_names`: the names of the tools that the model was given."""
+    """Resolve the calls of a reply. They are run, recorded and shown in their resolved form, but keep the model's
+    original text, which is sent back to the model. `tools`: all tools that may be called; `offered_names`: the names of
+    the tools that the model was given."""
     parts = [
         _without_lone_surrogates(_resolve_call(_without_lone_surrogates(part), tools, offered_names, root))
         if isinstance(part, ToolCall)
@@ -90,8 +90,8 @@ def _is_fully_encodable(value: object) -> bool:
 
 
 def _without_lone_surrogates(call: ToolCall) -> ToolCall:
-    """Return the call in a form that can be stored. Calls written as text, and JSON in strings, may contain lone
-    surrogates."""
+    """Clear the arguments of a call that contains lone surrogates, so that it can be stored. Lone surrogates occur in
+    calls written as text, and in JSON strings."""
     if _is_fully_encodable(call.name) and _is_fully_encodable(call.arguments) and _is_fully_encodable(call.source):
         return call
     name = call.name.encode("utf-8", "replace").decode()
@@ -143,7 +143,7 @@ def _equivalent_command(name: str, arguments: Arguments) -> str | None:
 
 
 def _as_bash_call(call: ToolCall, command: str) -> ToolCall:
-    """Return a call to `bash` with `command`, which replaces the call to a tool that does not exist here."""
+    """Convert a call to a tool that does not exist here into a call to `bash` with `command`."""
     note = (
         f"[There is no tool `{ellipsize(call.name, MAX_QUOTED_NAME_CHARS)}`: `bash` ran this "
         f"command instead: {command}]"
@@ -154,8 +154,8 @@ def _as_bash_call(call: ToolCall, command: str) -> ToolCall:
 
 
 def _as_patch_call(arguments: Arguments, note: str) -> tuple[str, Arguments, str]:
-    """Return the tool, arguments and note with which to run a shell command: `bash` and the given ones, unless the
-    command only passes a patch to `apply_patch`, which is not a program. It then becomes a call to that tool."""
+    """Convert a shell command that only passes a patch to `apply_patch`, which is not a program, into a call to the
+    tool of that name. Any other command stays a call to `bash`. Return the tool, arguments and note."""
     if "*** Begin Patch" not in str(arguments.get("command")):
         return Bash.name, arguments, note
     patch = calls.shell_patch.patch_in_command(arguments)
@@ -176,8 +176,8 @@ def _resolve_name(call: ToolCall, tools: Mapping[str, Tool], offered_names: Coll
 def _resolve_wrapped_call(
     call: ToolCall, inner_call: ToolCall, tools: Mapping[str, Tool], offered_names: Collection[str], root: str
 ) -> ToolCall:
-    """Resolve the inner call of a `call_tool`. Return the outer call with it, or only the inner call if its tool is
-    built in."""
+    """Resolve the inner call of a `call_tool`. Return it alone if its tool is built in, otherwise inside the outer
+    call."""
     resolved = _resolve_call(inner_call, tools, offered_names, root)
     if resolved.problem:
         return replace(call, problem=resolved.problem)
@@ -192,7 +192,7 @@ def _resolve_wrapped_call(
 
 
 def _adapt_arguments(tool: Tool, call: ToolCall, root: str) -> tuple[Arguments, str]:
-    """Return the arguments in the tool's form, and a note for the model about arguments that were dropped or
+    """Convert the arguments to the tool's form. Also return a note for the model about arguments that were dropped or
     clamped."""
     is_json_list = tool.name == Bash.name and str(call.arguments.get("command")).startswith(
         '["'
@@ -221,8 +221,8 @@ def _adapt_arguments(tool: Tool, call: ToolCall, root: str) -> tuple[Arguments, 
 
 
 def unwrap_deferred_call(call: ToolCall, tools: Mapping[str, Tool]) -> ToolCall:
-    """Return the call to a server's tool that is inside a `call_tool`; other calls unchanged. Code that examines calls
-    then finds the tool by its own name."""
+    """Unwrap a call to a server's tool that is inside a `call_tool`, so that code that examines calls finds the tool by
+    its own name. Other calls are unchanged."""
     inner_call = unwrapped_call(call)
     is_builtin = inner_call.name in tools and not isinstance(tools[inner_call.name], Deferrable)
     return call if is_builtin else inner_call
@@ -245,8 +245,8 @@ def require_tool(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:
 
 
 def _unknown_tool_error(call: ToolCall, tools: Mapping[str, Tool], offered_names: Collection[str]) -> str:
-    """Return the error for an unknown tool. It suggests similar names that were offered or are deferred and
-    accept these arguments, or else tools that accept the arguments."""
+    """Build the error message for an unknown tool. It suggests offered or deferred tools with similar names that accept
+    these arguments, or else other tools that accept them."""
     callable_names = [
         tool_name for tool_name, tool in tools.items() if tool_name in offered_names or isinstance(tool, Deferrable)
     ]
@@ -315,7 +315,7 @@ def _argument_fit(arguments: Arguments, tool: Tool) -> _ArgumentFit | None:
 
 
 def find_similar_names(name: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names most similar to a wrong one in spelling, or else those that share words with it."""
+    """Find the names spelt most like a wrong one, or else those that share words with it."""
     import difflib  # noqa: PLC0415  # deferred: only needed for a wrong name
 
     names_by_lower_name = {candidate.lower(): candidate for candidate in names}

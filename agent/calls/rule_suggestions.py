@@ -1,5 +1,4 @@
-"""Suggests rules for a permission question, with the past calls that each would have allowed: applies `policy` to
-present and past calls. No I/O."""
+"""Suggests rules for a permission question, and finds the past calls that each would have allowed. Does no I/O."""
 
 import posixpath
 from collections import Counter
@@ -29,8 +28,8 @@ _PROGRAMS_BEYOND_SANDBOX = split_words(
     "docker docker-compose podman podman-compose nerdctl buildah skopeo kubectl helm minikube kind gh glab aws gcloud "
     "az ssh scp systemctl journalctl adb flatpak"
 )
-"""Programs that need more than the sandbox allows: services, keys or devices of the machine. A rule to run one outside
-the sandbox is offered; running it still needs approval."""
+"""Programs that need services, keys or devices of the machine, which the sandbox does not allow. The user is offered a
+rule that runs them outside the sandbox; running them still needs approval."""
 MAX_OFFERED_RULES = 3
 """Maximum number of rules that a question offers."""
 MAX_EXAMPLES = 3
@@ -87,7 +86,7 @@ def exact_rule(request: PermissionRequest, root: str) -> str:
 def try_rules(
     offers: Sequence[str], request: PermissionRequest, past_requests: Sequence[PermissionRequest], policy: Policy
 ) -> tuple[RuleTrial, ...]:
-    """Return which past calls each rule alone would have allowed."""
+    """For each rule, find the past calls that it alone would have allowed."""
     similar_counts = Counter(
         past_request for past_request in past_requests if is_same_tool_or_server(past_request.tool, request.tool)
     )
@@ -148,8 +147,8 @@ def _wider_rules(request: PermissionRequest, policy: Policy) -> Iterator[str]:
 
 
 def _prefix_rules(request: PermissionRequest, policy: Policy) -> Iterator[str]:
-    """Yield rules for all commands that begin with the same words; nothing if commands without a rule begin
-    differently."""
+    """Yield rules for all commands that begin with the same words. Yield nothing if the commands that need a rule begin
+    with different words."""
     uncovered_commands = [coverage.command for coverage in command_coverage(request, policy) if coverage.prefix is None]
     prefixes = list(dict.fromkeys(rule_prefix(_launched_words(command, request)) for command in uncovered_commands))
     if len(prefixes) != 1 or not all(

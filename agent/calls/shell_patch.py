@@ -1,5 +1,5 @@
-"""Converts shell commands that pass a patch to `apply_patch`, as if it were a program (`apply_patch <<'EOF' …`), to
-calls to the tool `apply_patch`, so that they are approved and shown as file changes."""
+"""Converts shell commands that run `apply_patch` as if it were a program (`apply_patch <<'EOF' …`) into calls to the
+tool `apply_patch`, so that they are approved and shown as file changes."""
 
 import posixpath
 import re
@@ -86,7 +86,7 @@ def _lines_before_tag(text: str, tag: str) -> str | None:
 
 
 def _patch_from_folder(folder: str, patch: str) -> str:
-    """Return the patch with paths made relative to the folder in which the command would have run."""
+    """Prefix the paths in a patch with the folder in which the command would have run."""
     if not folder:
         return patch
     indent = re.match(r"[ \t]*", patch.lstrip("\n"))

@@ -15,9 +15,8 @@ from ebbtide.tools.base import Result
 async def retry_unsandboxed(
     permit: ApprovalResult, result: Result, context: ApprovalContext, rerun: Callable[[], Awaitable[Result | None]]
 ) -> Result | None:
-    """If the user allows it, run the command again outside the sandbox and return that result; otherwise return the
-    first result. Return None if the user interrupts the second run. Nothing is asked without a user or in `auto` mode.
-    """
+    """Ask the user whether to run the command again outside the sandbox. Return the new result, or the first one if the
+    command is not run again. None if the user interrupts the second run. The user is not asked in `auto` mode."""
     approver, call = context.approver, permit.call
     ask = approver.ask_user
     if not result.blocked_by_sandbox or approver.policy.mode == "plan":

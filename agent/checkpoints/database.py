@@ -15,7 +15,7 @@ _DAMAGE_MARKER = "damaged"
 
 
 def open_database(path: Path) -> tuple[CheckpointStore, str]:
-    """Open the database. Also return a notice for the user: that the database was damaged and replaced, or an empty
+    """Open the database. Also return a notice for the user if the database was damaged and replaced, otherwise an empty
     string. Raises `StoreError` if the database is damaged and another process has it open."""
     marker = path.parent / _DAMAGE_MARKER
     try:

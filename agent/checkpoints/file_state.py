@@ -97,14 +97,14 @@ class RestorePlan:
         return tuple(path for path in self.paths if path.outcome in outcomes)
 
     def paths_to_restore(self, *, forced: bool) -> tuple[PlannedPath, ...]:
-        """Return the paths to restore. With `forced`, they include those that something else has changed."""
+        """Return the paths to restore. With `forced`, paths that something else has changed are included."""
         return self.paths_with_outcome("restore", "ask") if forced else self.paths_with_outcome("restore")
 
 
 CHANGED_IN_BETWEEN = "something else changed it in between"
 CHANGED_SINCE = "something else has changed it since"
 UNREADABLE_INDEX_SUFFIX = "\0\0"
-"""Suffix of a path which means that an index changed, but its entries cannot be read."""
+"""Path suffix that marks an index which changed, but whose entries cannot be read."""
 UNSUPPORTED_INDEX = "split and sparse indexes are not supported"
 HEAD_MOVED = "commits or the branch changed; these are not undone"
 CHANGED_BY_OTHER_SESSION = "another session worked in this folder at the same time"

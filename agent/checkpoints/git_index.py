@@ -112,7 +112,7 @@ def parse_staged(staged: bytes) -> list[tuple[int, bytes]]:
 
 
 def replace_staged(data: bytes, replacements: Mapping[bytes, bytes], written_at: int) -> bytes:
-    """Return the bytes of the index `data` with the staged entries of these paths replaced; empty bytes remove an
+    """Replace the staged entries of these paths in the index `data`, and return its new bytes. Empty bytes remove an
     entry. `written_at`: when `data` was written, in Unix seconds. Files modified at or after that time are marked so
     that git compares them again. Raises `ValueError` if the index cannot be read."""
     hash_name = _hash_algorithm(data) if data else "sha1"

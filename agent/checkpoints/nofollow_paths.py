@@ -17,7 +17,7 @@ _OPEN_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def split_path(root: str, path: str) -> tuple[str, list[str], str]:
-    """Return the folder to start from, the names of the folders down to the path, and the path's last component."""
+    """Split a path into the folder to start from, the names of the folders down to the path, and its last component."""
     *folders, name = path.strip("/").split("/")
     return ("/" if path.startswith("/") else root), folders, name
 
@@ -25,7 +25,7 @@ def split_path(root: str, path: str) -> tuple[str, list[str], str]:
 @contextmanager
 def open_parent(root: str, path: str) -> Iterator[tuple[int, str]]:
     """Yield a descriptor of the folder that contains the path, and the path's name in that folder. Raises `OSError`,
-    also if a component is a symbolic link."""
+    for example if a component is a symbolic link."""
     start, folders, name = split_path(root, path)
     fd = os.open(start, _OPEN_FOLDER_FLAGS)
     try:

@@ -56,7 +56,7 @@ class PointLog:
     def finish_interrupted(
         self, session: str, changes: Mapping[str, StateChange], is_at_work: Callable[[str], bool]
     ) -> None:
-        """Add the changes made by a command of a killed program to the point of its turn, marked as doubtful, and end
+        """Add the changes that a killed program's command made to the point of its turn, mark them as doubtful, and end
         the point."""
         for point in self.interrupted_points(session, is_at_work):
             if changes:
@@ -91,8 +91,8 @@ class PointLog:
         return point
 
     def end_restore(self, point: int, undone_points: Sequence[int], *, failed: bool = False) -> None:
-        """Mark the points that a restore undid as undone. If one of them was itself an undo, mark the points that it
-        had undone as done again."""
+        """After a restore, mark the points that it undid as undone. If one of them was itself an undo, the points that
+        it had undone are marked as done again."""
         states = {point: "failed" if failed else "done"}
         rows = {row.id: row for row in self._store.points()}
         for undone_id in () if failed else undone_points:

@@ -170,8 +170,7 @@ class ProjectCheckpoints:
             return ""
 
     def end_command(self, turn: TurnKey) -> str:
-        """Record what has changed since `begin_command`. Return why that is impossible, or an empty string on
-        success."""
+        """Record what has changed since `begin_command`. Return why that failed, or an empty string on success."""
         with self._translate_errors():
             problem = self._scan(lambda: False)
             if problem:
@@ -207,8 +206,8 @@ class ProjectCheckpoints:
             return self._other_sessions.sessions_in_turn()
 
     def capture_states(self, paths: Iterable[str]) -> dict[str, FileState]:
-        """Return the current states of absolute paths and of missing folders above them, and store the files'
-        content."""
+        """Return the current states of absolute paths, and of the missing folders above them. The files' content is
+        stored."""
         with self._translate_errors():
             return self._capture_states(
                 name for path in paths for name in self._with_missing_parents(self._relative_path(path))

@@ -1,4 +1,4 @@
-"""Executes planned restores, one program at a time, and finishes those that a killed program left incomplete."""
+"""Executes planned restores, in one process at a time, and finishes those that a killed process left incomplete."""
 
 import fcntl
 import hashlib

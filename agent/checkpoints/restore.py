@@ -1,4 +1,4 @@
-"""Restores files, all or none. Every file is first written near its target and then moved into place."""
+"""Restores all files or none. Every file is first written near its target and then moved into place."""
 
 import errno
 import os
@@ -24,9 +24,9 @@ from ebbtide.tools.outputs.extent import join_limited
 TEMPORARY_PREFIX = ".ebb-undo-"
 """Prefix of the temporary files."""
 _OWNER_ACCESS = 0o700
-"""The permission bits with which a folder's owner can change its content."""
+"""The permission bits that let a folder's owner change its content."""
 _MAX_FILES_SYNCED_SINGLY = 100
-"""Maximum number of files that are synced one by one; for more, all file systems are synced once."""
+"""Maximum number of files that are synced one by one. If there are more, all file systems are synced once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class Move:
 
 
 ReadContent = Callable[[str], bytes]
-"""Returns the content with a digest, which is given in hexadecimal."""
+"""Returns the content that has a digest, which is given in hexadecimal."""
 
 
 def plan_moves(root: str, paths: Iterable[PlannedPath]) -> tuple[Move, ...]:
-    """Return the moves for these paths. A folder that contains other files is not removed. Raises `RestoreFailed` if
-    such a folder is in the place of a file to restore."""
+    """Plan the moves for these paths. A folder that contains other files is not removed. Raises `RestoreFailed` if such
+    a folder stands where a file must be restored."""
     planned_paths = list(paths)
     planned_paths += _missing_parents(root, planned_paths)
     removed_paths = {
@@ -108,7 +108,7 @@ class Restore:
         self._opened_folders: list[Move] = []
         """Folders that were made writable for the restore."""
         self._unlinked_inodes: set[int] = set()
-        """Inodes of which a hard link was removed in this restore. This changed the ctime of their other hard links."""
+        """Inodes that lost a hard link in this restore. This changed the ctime of their other hard links."""
         self._done_moves: list[Move] = []
 
     def run(self, moves: Sequence[Move]) -> None:

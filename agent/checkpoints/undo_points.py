@@ -97,9 +97,9 @@ def selected_point(points: Sequence[UndoPoint], point_id: int | None, *, is_redo
 def turns_since(
     points: Sequence[UndoPoint], sessions: Collection[str], at: float, own_session: str, position: int
 ) -> tuple[UndoPoint, ...]:
-    """Return the turns of these sessions since a message in `own_session`, except undone ones. `at`: the message's time
-    in Unix seconds; `position`: its position. Because the clock may have been set back, turns of `own_session` are
-    compared by position, and other turns by their ids relative to those turns, where possible."""
+    """Return the turns of these sessions since a message in `own_session`, except undone ones. Compares turns by
+    position within `own_session`, and elsewhere by id where possible: the clock may have gone backwards. `at`: the
+    message's time in Unix seconds; `position`: its position."""
     own_turns = [point for point in points if point.kind == "turn" and point.session == own_session]
     last_id_before = max((point.id for point in own_turns if point.position < position), default=-1)
     first_id_since = min((point.id for point in own_turns if point.position >= position), default=None)

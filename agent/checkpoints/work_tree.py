@@ -22,7 +22,8 @@ from ebbtide.agent.checkpoints.folder_record import CHANGED_FIELD, FIELDS_PER_FI
 from ebbtide.tools.search.walk import FolderRules, WalkScope, is_ignored, rules_in_folder, walk_scope
 
 TICK_NS, COARSE_TICK_NS = 20_000_000, 2_100_000_000
-"""Nanoseconds within which two changes may get the same time, on file systems with nanosecond times and on others."""
+"""Two changes within this many nanoseconds may get the same time: the first value is for file systems with nanosecond
+times, the second for all others."""
 
 _FILE_CLOCK = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
 """The clock that file times are compared with. On Linux it is the coarse clock, which lags behind the exact time. Since

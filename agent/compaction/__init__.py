@@ -1,4 +1,4 @@
-"""Compaction and the edits of a view: rewrites, plan, summary, receipt, undo."""
+"""Compaction and edits of the view: rewrites, plan, summary, receipt, undo."""
 
 from typing import TYPE_CHECKING
 

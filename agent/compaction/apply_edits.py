@@ -52,13 +52,13 @@ def edit_pricing(conversation: Conversation, budget: ContextBudget, window: Wind
 
 
 def token_scale(actual_tokens: int, conversation: Conversation, count_tokens: Callable[[Message], int]) -> float:
-    """Return the number of actual tokens per estimated token of a conversation."""
+    """Compute the ratio of actual to estimated tokens of a conversation."""
     estimated = conversation_tokens(conversation, count_tokens)
     return min(max(actual_tokens / estimated, 0.25), 3.0) if estimated else 1.0
 
 
 MAX_ITEM_BYTES = 1 << 20
-"""Maximum number of bytes of one item that a model summarises."""
+"""A model summarises at most this many bytes of one item."""
 ITEM_SUMMARY_PURPOSE = (
     "Extract what the ongoing work still needs from this text; quote verbatim where exact wording matters."
 )
@@ -71,7 +71,7 @@ class EditQuote:
     conversation: Conversation
     plan: ViewEditPlan | Refusal
     dollars: float | None
-    """US dollars per fresh input token; None if the model's prices are unknown."""
+    """Price of a fresh input token, in US dollars; None if the model's prices are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ async def apply_edit(
 
 
 async def plan_edit(request: EditRequest, conversation: Conversation, window: WindowContext) -> ViewEditPlan | Refusal:
-    """Return the effect of an edit if it were applied now, or the reason why it is refused."""
+    """Return the effect that an edit would have now, or the reason why it is refused."""
     if not conversation.messages:
         return Refusal("this session has no messages yet, so there is nothing to edit")
     return await asyncio.to_thread(_plan_edit, request, conversation, measure_budget(conversation, window), window)
@@ -213,8 +213,8 @@ async def _apply_view(
 async def _summarise_item(
     plan: ViewEditPlan, conversation: Conversation, window: WindowContext, turn: TurnContext
 ) -> EditOutcome:
-    """Replace an item with a summary. It is written by a model that the user set for summaries, or by the session's
-    own."""
+    """Replace an item with a summary. It is written by a model that the user set for summaries, or by the session's own
+    model."""
     model = window.model
     costs: list[float | None] = []
 
@@ -253,7 +253,7 @@ async def _fetch_item(ref: str, archive: SessionArchive | None) -> bytes | None:
 
 
 def _summary_input(key: str, conversation: Conversation) -> tuple[ToolCall, str]:
-    """Return the call that the item answers, and the text to summarise."""
+    """Return the call that produced the item, and the text to summarise."""
     for numbered in numbered_outputs(conversation):
         if numbered.ref == key:
             return numbered.call, numbered.output.text

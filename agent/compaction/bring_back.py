@@ -85,8 +85,8 @@ def _brought_back_event(
 
 
 def cost_of_new_tokens(new_tokens: int, request_tokens: int, prices: Prices | None) -> float | None:
-    """Return the US dollars for `new_tokens` new tokens in a request of `request_tokens` tokens; None if prices are
-    unknown."""
+    """Compute the cost, in US dollars, of `new_tokens` new tokens in a request of `request_tokens` tokens. None if
+    prices are unknown."""
     if prices is None:
         return None
     price = prices.per_token(request_tokens)

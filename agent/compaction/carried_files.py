@@ -20,16 +20,16 @@ from ebbtide.agent.view.stubs import one_line
 from ebbtide.agent.view.visible import numbered_outputs, outcome_with_ref
 
 MAX_NAMES_SHARE, MIN_NAMES_BYTES, MAX_NAMES_BYTES = 0.12, 40, 900
-"""Maximum share of an output's size that its names may take, and the minimum and maximum in bytes. If less than the
-minimum is available, no names are listed."""
+"""Limits for the names listed for an output: the maximum share of the output's size, and the minimum and maximum in
+bytes. If there is less room than the minimum, no names are listed."""
 
 
 def dropped_outputs(
     conversation: Conversation, cut: int, max_tokens: int, retained_refs: frozenset[str], visible_text: str
 ) -> str:
-    """Return one line for each output in the first `cut` messages, with names found in it, those most likely needed
-    first, within `max_tokens` tokens. `retained_refs`: references of outputs that remain in view; `visible_text`: text
-    that remains in view, whose names are not repeated."""
+    """List the outputs in the first `cut` messages, one per line, with the names found in each, within `max_tokens`
+    tokens. The outputs most likely to be needed get room first. `retained_refs`: references of outputs that remain in
+    view; `visible_text`: text that remains in view, whose names are not repeated."""
     lines, remaining_tokens = list[str](), max_tokens
     for line in _output_lines(conversation, cut, retained_refs, visible_text):
         remaining_tokens -= estimate_text(line) + 1
@@ -77,8 +77,8 @@ _RECALL_COST_TOKENS, _MAX_FETCHED_TOKENS = 2_440, 2_500
 
 
 def with_carried_files(conversation: Conversation, plan: CompactionPlan, caps: CompactionCaps) -> CompactionPlan:
-    """Return the plan with the files that stay in view and the names in other outputs. Return it unchanged if the
-    compaction would otherwise save too little."""
+    """Add to the plan the files that stay in view, and the names found in other outputs. The plan stays unchanged if
+    the compaction would otherwise save too little."""
     cut = len(plan.covered_messages)
     files = carried_files(conversation, cut, caps.carried)
     retained_refs = frozenset(file.ref for file in (*files, *plan.tail_view.summary.pinned))
@@ -91,8 +91,8 @@ def with_carried_files(conversation: Conversation, plan: CompactionPlan, caps: C
 
 
 def carried_files(conversation: Conversation, cut: int, max_tokens: int) -> tuple[CarriedPart, ...]:
-    """Return the files read in the first `cut` messages that stay in view, in reading order: the newest complete reads
-    of files that no call has touched since, within `max_tokens` tokens in total."""
+    """Choose the files from the first `cut` messages that will stay in view, in the order they were read: the newest
+    complete reads of files that no call has touched since, within `max_tokens` tokens in total."""
     return tuple(reversed(tuple(_newest_reads(conversation, cut, max_tokens))))
 
 

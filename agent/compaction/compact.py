@@ -89,8 +89,7 @@ async def compact(
     forced_strategy: ForcedStrategy | None = None,
 ) -> CompactedConversation:
     """Compact the conversation. The result is smaller or unchanged. If no model returns a usable summary, the ledger
-    replaces the removed messages, unless a single strategy was `forced_strategy`. An interrupted compaction changes
-    nothing."""
+    replaces the removed messages, unless `forced_strategy` is set. An interrupted compaction changes nothing."""
     if cause == "asked":
         context.learned_limits.summary_failures, context.learned_limits.silent_summarisers = 0, frozenset()
     # The price of a chosen strategy assumes that the tools stay in the cache.
@@ -168,7 +167,7 @@ def _judge_outcome(
     *,
     is_only_strategy: bool,
 ) -> tuple[bool, bool]:
-    """Return whether a strategy's outcome leaves enough room, and whether it is accepted. `is_only_strategy`: no other
+    """Check whether a strategy's outcome leaves enough room, and whether it is accepted. `is_only_strategy`: no other
     strategy will be tried."""
     has_room = room.used_share(after) <= 1.0 if is_only_strategy else is_enough(strategy, after, room)
     return has_room, _is_accepted(strategy, before, after, has_room, size)
@@ -238,7 +237,7 @@ def _apply_mask(
 
 
 def _worthwhile_plan(conversation: Conversation, floor: CompactionFloor, cut: int | None) -> CompactionPlan | None:
-    """Return the plan of a summary; None if no summary would save enough."""
+    """Plan a summary; None if no summary would save enough."""
     if cut is None:
         plan = plan_compaction(conversation, floor.caps.tail, min_steps=floor.min_steps, max_turns=floor.caps.turns)
     else:

@@ -93,7 +93,7 @@ def price_edit(
 
 
 def invalidated_cache_tokens(before: Conversation, after: Conversation, pricing: EditPricing) -> int:
-    """Return the tokens that must be written to the cache again after the view changed from `before` to `after`: those
+    """Count the tokens that must be written to the cache again after the view changed from `before` to `after`: those
     after the first change, except those that an earlier change has already invalidated."""
     unchanged, first_changed = first_change(before, after)
     if first_changed is None:
@@ -169,7 +169,8 @@ def min_size_after_undo(used: int, effective: int) -> int:
 
 
 def tokens_after_prefix(budget: ContextBudget) -> int:
-    """Return the tokens that follow the system prompt and tools, which are all that a rewrite leaves in the cache."""
+    """Count the tokens after the system prompt and tools. A rewrite leaves only the system prompt and tools in the
+    cache."""
     prefix_tokens = budget.system + budget.instructions + budget.memories + budget.skills + budget.tools
     return max(budget.used - prefix_tokens, 0)
 

@@ -85,7 +85,7 @@ class CompactionPreview:
         )
 
     def missing_facts(self, draft: Draft) -> tuple[str, ...]:
-        """Return, as lines to add, the required facts that a summary omits."""
+        """Return the required facts that a summary omits, as lines to add to it."""
         return missing_from_summary(self.plan, draft, caps_for_draft(self.floor.caps, draft))
 
 
@@ -100,7 +100,7 @@ class SummaryDraft:
     model: str = ""
     """The model that wrote it."""
     cost: float | None = 0.0
-    """US dollars of all requests for it; None if a price is unknown."""
+    """Cost of all requests for it, in US dollars; None if a price is unknown."""
     is_interrupted: bool = False
 
 
@@ -154,8 +154,8 @@ async def draft_summary(
     preview: CompactionPreview,
     on_event: Callable[[Event], None],
 ) -> SummaryDraft:
-    """Let a model write the summary. `on_event` receives the events, because no turn is running that would show them.
-    Raises `HookRefused`."""
+    """Let a model write the summary. `on_event` receives the events, because no turn is running to show them. Raises
+    `HookRefused`."""
     _require_unchanged(conversation, preview)
     await run_compaction_hooks(turn, "asked", preview.focus)
 

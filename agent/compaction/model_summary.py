@@ -55,7 +55,7 @@ class CompactionContext:
     """Returns the request that would continue a conversation with the session's system prompt and tools."""
     room: Room
     count_tokens: Callable[[Conversation], int]
-    """Returns the tokens of a request with this conversation, measured as for display."""
+    """Returns the tokens of a request with this conversation, counted as in the displayed size."""
     settings: CompactionSettings
     interrupt: Interrupt
     emit: Callable[[Event], None]
@@ -139,8 +139,8 @@ def _summary_request(
 
 
 def _seen_messages(conversation: Conversation) -> Conversation:
-    """Return the conversation without the messages that the model has not seen yet. They are in no cache, and they stay
-    in view after a summary."""
+    """Remove the messages that the model has not seen yet. They are in no cache, and they stay in view after a
+    summary."""
     seen = conversation.messages[: first_unseen_index(conversation.messages) + 1]
     return replace(conversation, messages=without_unanswered_calls(seen))
 

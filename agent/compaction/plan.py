@@ -1,10 +1,10 @@
-"""What is removed from the view when it gets too large, and the resulting conversation. No I/O.
+"""Plans what is removed from the view when it gets too large, and builds the resulting conversation. No I/O.
 
 The strategies, from the cheapest to the last resort: old outputs become one line each; unseen outputs are cut to a fair
 share; a model writes a summary; the ledger's facts replace the history; attachments of the open request are shortened;
 unseen outputs are cut to the remaining room; the older half of the turns is dropped; only the user's last message and
 the newest step remain; that message loses its images; the newest outputs become references; the step itself is dropped
-and its outputs are listed. If no model accepts even that, long user text is reduced to head and tail.
+and its outputs are listed. If no model accepts even that, long user text is reduced to its start and end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,7 +54,7 @@ _HEADING_TOKENS = 40
 """Maximum tokens of the headings in a summary."""
 
 MESSAGE_COMPONENT, STEP_COMPONENT = "your message", "the newest step"
-"""Names of two components that remain after a compaction, used if one of them is too large."""
+"""Names of two components that remain after a compaction, for reporting which one is too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,13 +207,13 @@ def _halve_cap(cap: int) -> int:
 
 
 def _room_for_request(sizes: Mapping[str, int], room: Room) -> int:
-    """Return the tokens that remain for the open request beside the other components."""
+    """Compute how many tokens the other components leave for the open request."""
     other_tokens = sum(size for name, size in sizes.items() if name != MESSAGE_COMPONENT)
     return max(int((FLOOR_SHARE * room.window_tokens - room.fixed_tokens) / room.scale) - other_tokens, MIN_CAP_TOKENS)
 
 
 def _floor_sizes(conversation: Conversation, caps: CompactionCaps, min_steps: int) -> dict[str, int]:
-    """Return the estimated tokens of the components that remain after a compaction, by name, without system prompt and
+    """Estimate the tokens of each component that remains after a compaction, by name, without system prompt and
     tools."""
     messages, cut = visible_messages(conversation), _tail_start(conversation, caps.tail, min_steps, caps.turns)
     tail, request = messages[cut:], covered_request(conversation, cut)
@@ -249,8 +249,8 @@ def apply_compaction(plan: CompactionPlan, draft: Draft | None, caps: Compaction
 
 
 def missing_from_summary(plan: CompactionPlan, draft: Draft, caps: CompactionCaps) -> tuple[str, ...]:
-    """Return, as lines, the required facts that are neither in the summary nor in the half of the ledger shown with
-    it."""
+    """Return the required facts that are neither in the summary nor in the half of the ledger shown with it. They are
+    returned as lines."""
     retain, summary_text = truncate_lines(draft.retain, caps.retain), truncate_lines(draft.summary, caps.summary)
     return missing_facts(plan.facts, "\n".join((retain, summary_text, render_ledger(plan.facts, caps.ledger // 2))))
 
@@ -289,8 +289,8 @@ def shorten_request(
     shorten_text: bool = False,
 ) -> Conversation | None:
     """Shorten the attachments of the open request until it takes at most `max_tokens` tokens, or as far as possible.
-    `keep_images`: keep its images; `shorten_text`: long user text may be shortened as well. For this, the request
-    moves next to the summary, and the ledger replaces everything before it. None if nothing gets smaller."""
+    The request moves next to the summary, and the ledger replaces everything before it. None if nothing gets smaller.
+    `keep_images`: keep its images; `shorten_text`: long user text may be shortened as well."""
     first_unseen = first_unseen_index(conversation.messages)
     large_indices = [
         index

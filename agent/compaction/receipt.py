@@ -166,7 +166,7 @@ _CAUSE_TEXTS: Mapping[Cause, str] = {
 
 
 def describe_compaction(event: ContextCompacted) -> str:
-    """Return a line that says what was rewritten and why, with the sizes before and after."""
+    """Describe in one line what was rewritten and why, with the sizes before and after."""
     changes = [_STRATEGY_TEXTS[name] for name in dict.fromkeys(event.strategies)]
     sizes = f"about {event.before_tokens:,} tokens became {event.after_tokens:,}"
     return f"context rewritten because {_CAUSE_TEXTS[event.cause]}: {sizes}; {', '.join(changes)}. Nothing is lost"

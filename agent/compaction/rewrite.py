@@ -85,8 +85,7 @@ async def compact_to_fit(
     conversation: Conversation, budget: ContextBudget, window: WindowContext, turn: TurnContext
 ) -> tuple[Conversation, ContextBudget, str]:
     """Compact a conversation that is too large. Return it with its budget, and a message about a component that is
-    still too large (empty if there is none). If there is still no room, a summary is tried although one was written
-    recently."""
+    still too large (empty if there is none). As a last resort, a summary is tried even if one was written recently."""
     compacted, budget = await compact_and_measure(conversation, budget, window, turn, "full")
     limits = window.model.learned_limits
     if budget.is_blocked and limits.is_in_cooldown(budget.effective_window) and not turn.interrupt.is_requested():
@@ -122,8 +121,8 @@ async def compact_between_turns(conversation: Conversation, window: WindowContex
 
 
 def background_compaction_due(conversation: Conversation, window: WindowContext) -> Literal["room", "summary"] | None:
-    """Return which compaction is due between turns: `room` (free space by any strategy) if the window is nearly full,
-    `summary` if there are many messages, None if neither is the case or it would not pay off."""
+    """Decide which compaction is due between turns: `room` (free space by any strategy) if the window is nearly full,
+    `summary` if there are many messages. None if neither is the case or it would not pay off."""
     settings = window.compaction_settings
     if not settings.is_automatic or settings.on_full != "compact":
         return None
@@ -170,7 +169,7 @@ async def compact_if_requested(conversation: Conversation, window: WindowContext
 
 
 def compaction_note(result: "CompactResult") -> str:
-    """Return the note that tells the model the result of a compaction that it asked for."""
+    """Format the note that tells the model the result of a compaction that it asked for."""
     if result.is_interrupted:
         return "[compact_context: the user interrupted it; nothing was compacted.]"
     if not result.strategies:
@@ -189,8 +188,7 @@ async def compact_manually(
     focus: str | None,
     on_event: Callable[[Event], None],
 ) -> "CompactedConversation":
-    """Compact at the user's request. `on_event` receives the events, because no turn is running that would show
-    them."""
+    """Compact at the user's request. `on_event` receives the events, because no turn is running to show them."""
 
     def emit(event: Event) -> None:
         turn.emit(event)
@@ -206,8 +204,8 @@ def ignore_event(event: Event) -> None:
 def force_strategy(
     strategy: "Strategy", price: Price | None = None, keys: frozenset[str] = frozenset()
 ) -> "ForcedStrategy":
-    """Return the choice of a single strategy, with the price for which it was chosen and, for a mask, the keys of the
-    items to mask."""
+    """Force a single strategy. `price`: the price for which it was chosen; `keys`: the items to mask, if the strategy
+    is a mask."""
     return compaction.compact.ForcedStrategy(strategy, price, item_keys=keys)
 
 
@@ -356,8 +354,8 @@ async def record_rewrite(
 
 
 def unchanged_message_count(before: Conversation, after: Conversation, strategies: Sequence[str]) -> int:
-    """Return the number of messages that a rewrite left unchanged: those before the first changed output, or 0 if
-    anything other than outputs was changed."""
+    """Count the messages that a rewrite left unchanged: those before the first changed output, or 0 if anything other
+    than outputs was changed."""
     if not set(strategies) <= {"mask", "mask_all", "references", *compaction.strategies.CUT_STRATEGIES}:
         return 0
     new_messages, old_messages = (build_prompt(view, Instructions("")).messages for view in (after, before))

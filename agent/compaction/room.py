@@ -27,15 +27,15 @@ DEFER_TOOLS = "tools"
 """Name of the step that precedes the strategies: if the tool definitions leave too little room, as many tools as
 possible are deferred."""
 OUTPUT_SHARE = 0.5
-"""Maximum share of the room for messages that the outputs of one step get if they do not all fit."""
+"""If the outputs of a step do not all fit, they get at most this share of the room for messages."""
 MAX_SHARE_AFTER_MASK = 0.5
 """Masking is enough if the seen messages then take at most this share of the room for messages. If it freed less, it
 would soon be needed again."""
 MIN_PART_TOKENS = 100
 """Minimum size of an excerpt, in tokens. A smaller one is worth no more than the stub."""
 _MIN_FRAMED_BYTES = 256
-"""Minimum size of an excerpt that is followed by a sentence on how to read the rest, in bytes. A smaller excerpt would
-be shorter than that sentence, so it follows a single line instead."""
+"""Minimum size, in bytes, of an excerpt that comes with a sentence on how to read the rest. A smaller excerpt would be
+shorter than that sentence, so it comes with a single line instead."""
 _MIN_PREVIEW_BYTES = 32
 _STEP_OMITTED = "[The latest step did not fit in the context window, so it is not shown. Its calls returned:"
 _MAX_NAMED_OUTPUTS = 24
@@ -44,7 +44,7 @@ _MAX_NAMED_OUTPUTS = 24
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The window as a compaction sees it."""
+    """The window as seen by a compaction: its size, and what is already taken."""
 
     window_tokens: int
     system_tokens: int
@@ -94,9 +94,9 @@ def conversation_tokens(conversation: Conversation, count_tokens: Callable[[Mess
 def measure_room(
     budget: ContextBudget, conversation: Conversation, counted_tokens: int | None, deferrable_share: float = 0.0
 ) -> Room:
-    """Return the room for a compaction. Sizes after it can only be estimated, so estimates are scaled by the ratio of
-    the provider's count to the present estimate. `deferrable_share`: share of the tool definitions that could still be
-    deferred."""
+    """Compute the room for a compaction. Sizes after the compaction can only be estimated, so estimates are scaled by
+    the ratio of the provider's count to the current estimate. `deferrable_share`: share of the tool definitions that
+    could still be deferred."""
     system = budget.system + budget.instructions + budget.memories + budget.skills
     fixed_tokens, estimated_tokens, window = (
         system + budget.tools,
@@ -124,8 +124,8 @@ def reduce_caps(caps: CompactionCaps, room: Room) -> CompactionCaps:
 
 
 def is_enough(strategy: str, conversation: Conversation, room: Room) -> bool:
-    """Whether no further strategy is needed. Masking must free so much room that it is not needed again soon, when the
-    outputs that are unseen now could be masked as well."""
+    """Whether no further strategy is needed. Masking must free enough room that it will not soon be needed again, even
+    though the outputs that are unseen now could be masked by then."""
     if room.used_share(conversation) > room.trigger_share:
         return False
     seen_tokens = conversation_tokens(conversation) - unseen_tokens(conversation)
@@ -139,15 +139,15 @@ def output_share_tokens(conversation: Conversation, budget: ContextBudget) -> in
 
 
 def max_output_tokens(conversation: Conversation, room: Room) -> int:
-    """Return the estimated tokens that the outputs of one step may take if they do not all fit: a share of the room for
-    messages, without the open request."""
+    """Return the maximum estimated tokens for the outputs of one step if they do not all fit: a share of the room for
+    messages, less the open request."""
     request_tokens = estimate_message(covered_request(conversation, len(conversation.messages)))
     return int(OUTPUT_SHARE * max(room.max_message_tokens - request_tokens, 0))
 
 
 def covered_request(conversation: Conversation, cut: int) -> User:
-    """Return the open request, if the messages from index `cut` on do not contain it: the user's last message, the ones
-    directly before it, and those sent while the model worked on it. Empty if it has been answered."""
+    """Return the open request: the user's last message, the ones directly before it, and those sent while the model
+    worked on it. Empty if it has been answered, or if the messages from index `cut` on contain it."""
     messages = conversation.messages
     if messages and is_answer(messages[-1]):
         return User(())
@@ -162,7 +162,7 @@ def covered_request(conversation: Conversation, cut: int) -> User:
 
 
 def limit_unseen_outputs(conversation: Conversation, room: Room) -> Conversation:
-    """Return the conversation with unseen outputs cut to their share; unchanged if they are small enough."""
+    """Cut unseen outputs to their share. Return the conversation unchanged if they are small enough."""
     return cut_to_fit(conversation, max_output_tokens(conversation, room))
 
 
@@ -191,7 +191,8 @@ def _sizes_of_unseen(conversation: Conversation) -> list[tuple[NumberedOutput, i
 
 def cut_to_fit(conversation: Conversation, room: int) -> Conversation:
     """Cut the unseen outputs to `room` tokens in total, as far as possible. Small ones stay whole; large ones are
-    reduced to head, tail and the images that fit. Return the conversation unchanged if nothing gets smaller."""
+    reduced to their start, their end and the images that fit. Return the conversation unchanged if nothing gets
+    smaller."""
     unseen, replacements = _sizes_of_unseen(conversation), {part.key: part for part in conversation.retold}
     sizes = [size for _, size in unseen]
     if sum(sizes) <= room:
@@ -249,14 +250,14 @@ def mask_unseen_outputs(conversation: Conversation) -> Conversation:
 
 
 def with_dropped_step_note(request: User, outputs: Sequence[NumberedOutput]) -> User:
-    """Return the open request with a note that lists the outputs of a step that was too large for the window."""
+    """Add to the open request a note that lists the outputs of a step that was too large for the window."""
     parts = without_dropped_step_note(request).parts
     omission_note = Note("\n".join((_STEP_OMITTED, *_output_lines(outputs))) + "]", kind="step")
     return User((*parts, omission_note)) if outputs else request
 
 
 def without_dropped_step_note(request: User) -> User:
-    """Return the request without the note about a dropped step."""
+    """Remove the note about a dropped step from the request."""
     return replace(
         request, parts=tuple(part for part in request.parts if not (isinstance(part, Note) and part.kind == "step"))
     )
@@ -270,8 +271,8 @@ def _output_lines(outputs: Sequence[NumberedOutput]) -> Iterator[str]:
 
 
 def _shrink_output(numbered: NumberedOutput, max_tokens: int) -> ShortenedPart:
-    """Return an output reduced to at most `max_tokens` tokens, if possible: as many images as fit, then head and tail
-    of the text."""
+    """Reduce an output to at most `max_tokens` tokens, if possible: as many images as fit, then the start and end of
+    the text."""
     output = numbered.output
     image_count = _fitting_image_count(output.images, max_tokens - MIN_PART_TOKENS)
     image_notes = "".join(f"\n{note}" for note in _image_notes(output.images, numbered.ref, image_count))
@@ -311,7 +312,7 @@ def _shrink_output(numbered: NumberedOutput, max_tokens: int) -> ShortenedPart:
 
 
 def _head_and_tail(text: str, retained_bytes: int) -> str:
-    """Return head and tail of a text. Unlike in a preview, long lines are split."""
+    """Return the start and end of text. Unlike in a preview, long lines are split."""
     visible_chars = min(retained_bytes, len(text)) * 3 // 4
     return f"{text[: visible_chars * 2 // 3]}\n[…]\n{text[len(text) - visible_chars // 3 :]}"
 
@@ -321,7 +322,7 @@ def _shortened_output(numbered: NumberedOutput, shortened: ShortenedPart) -> Too
 
 
 def _fitting_image_count(images: Sequence[Image], max_tokens: int) -> int:
-    """Return how many of the first images fit into `max_tokens` tokens."""
+    """Count how many images fit into `max_tokens` tokens, starting with the first."""
     for index, image in enumerate(images):
         max_tokens -= estimate_message(User((image,)))
         if max_tokens < 0:

@@ -35,8 +35,8 @@ Strategy: TypeAlias = Literal[
     "mask", "share", "summary", "chunks", "ledger", "mask_all", "attachments", "cut", "drop", "last", "pictures",
     "least", "references", "step", "words",
 ]  # fmt: skip
-"""One strategy, in this order: mask old outputs; cut unseen outputs to a fair share; summary by the model that has the
-conversation cached (or one that the user set); summary in chunks; facts only; mask all seen outputs; shorten
+"""The strategies, in this order: mask old outputs; cut unseen outputs to a fair share; summary by the model that has
+the conversation cached (or one that the user set); summary in chunks; facts only; mask all seen outputs; shorten
 attachments of the open request; cut unseen outputs to the remaining room, if that leaves enough to read; drop the older
 half of the turns; keep only the last message and the unseen step; remove the images of both; cut unseen outputs as far
 as possible; reduce each of them to a line; drop the step and list its outputs; shorten long user text."""
@@ -69,8 +69,8 @@ MASK_TARGET_SHARE = 0.45
 
 
 def cut_outputs(strategy: Strategy, conversation: Conversation, room: Room) -> Conversation | None:
-    """Cut unseen outputs to their share of the window ("share") or to the room that remains beside everything else
-    ("cut", "least"). "cut" does not apply if too little room would remain. None if nothing gets smaller."""
+    """Cut unseen outputs to their share of the window ("share") or to the room that everything else leaves ("cut",
+    "least"). "cut" does not apply if too little room would remain. None if nothing gets smaller."""
     if strategy == "share":
         shortened = limit_unseen_outputs(conversation, room)
     else:

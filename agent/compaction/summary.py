@@ -1,4 +1,4 @@
-"""Summaries of removed messages: prompting for one, parsing it, and adding facts that it omits. No I/O."""
+"""Summaries of removed messages: building the prompt, parsing the reply, and adding facts that it omits. No I/O."""
 
 import re
 from collections.abc import Sequence
@@ -46,8 +46,8 @@ def build_summary_prompt(
     summary_tokens: int = 1800,
     output_lines: Sequence[str] = (),
 ) -> str:
-    """Return the prompt for a summary of everything above it. `output_lines`: lines with the references of outputs
-    above, because the outputs themselves do not show them."""
+    """Build the prompt for a summary of everything above it. `output_lines`: lines with the references of the outputs
+    above, which do not show them themselves."""
     retain = "\n".join(
         [
             preferences.retain_prompt or DEFAULT_RETAIN_PROMPT,
@@ -77,8 +77,8 @@ words, and nothing else:
 
 
 def without_unanswered_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return the messages so that a question can follow: if the last one is a reply with unanswered calls, it is
-    reduced to its text, or dropped if it has none."""
+    """Prepare messages so that a question can follow. If the last one is a reply with unanswered calls, it is reduced
+    to its text, or dropped if it has none."""
     last = messages[-1] if messages else User(())
     if not isinstance(last, Assistant) or not last.calls:
         return tuple(messages)
@@ -103,7 +103,7 @@ class UnusableSummary:
 
 SummaryReading: TypeAlias = Draft | UnusableSummary
 
-# A string, so that the pattern is compiled only when a summary is read, which most runs never do.
+# Kept as a string, so that the pattern is compiled only when a summary is read. Most runs never read one.
 _EMPTY_SUMMARY = (
     r"(?is)^\W*(?:\(?\s*)?(?:n/?a|none|nothing|empty|null|todo|tbd|\.{3}|…"
     r"|(?:there (?:is|was) )?no (?:\w+ ){0,3}"
@@ -116,7 +116,7 @@ _EMPTY_SUMMARY = (
 
 
 def parse_summary(text: str, calls: Sequence[ToolCall], stop_reason: StopReason) -> SummaryReading:
-    """Return the summary in a reply, or the reason why there is none."""
+    """Parse the summary in a reply. If there is none, return the reason."""
     if calls:
         return UnusableSummary("it calls a tool instead")
     if stop_reason in ("max_tokens", "overflow", "refusal", "interrupted", "repetition"):
@@ -146,15 +146,14 @@ def _element(name: str, text: str) -> str | None:
 
 
 def without_tags(text: str) -> str:
-    """Return the text without `<retain>` and `<summary>` tags, which must not get into a view."""
+    """Remove `<retain>` and `<summary>` tags from text, because they must not get into a view."""
     while (cleaned := _TAGS.sub("", text)) != text:
         text = cleaned
     return text
 
 
 def with_facts(text: str, facts: Sequence[str], max_tokens: int | None = None) -> str:
-    """Return the text with the facts appended: all of them if `max_tokens` is None, or as many as fit into
-    `max_tokens`."""
+    """Append facts to the text: all of them if `max_tokens` is None, otherwise as many as fit."""
     if not facts:
         return text
     facts_text = "\n".join(facts) if max_tokens is None else truncate_lines("\n".join(facts), max_tokens)
@@ -186,12 +185,12 @@ def truncate_lines(text: str, tokens: int) -> str:
 
 
 def draft_text(draft: Draft) -> str:
-    """Return both parts of a summary as one text that the user can edit."""
+    """Join both parts of a summary into one text that the user can edit."""
     return "\n".join((RETAIN_HEADING, draft.retain, "", SUMMARY_HEADING, draft.summary))
 
 
 def parse_edited_summary(text: str) -> Draft | None:
-    """Parse an edited summary. Without a summary heading, all of it is the summary, and nothing is to be kept word for
+    """Parse an edited summary. If it has no summary heading, all of it is the summary, and nothing is kept word for
     word. None if it is empty."""
     lines = without_tags(text).splitlines()
     heading_index = next((index for index, line in enumerate(lines) if line.strip() == SUMMARY_HEADING), None)

@@ -10,7 +10,7 @@ from ebbtide.agent.view.visible import is_replaceable, numbered_outputs
 
 
 def render_transcript(plan: CompactionPlan, max_output_tokens: int = 400) -> tuple[str, ...]:
-    """Return the text to be summarised, in one or more pieces per message, with long outputs clipped."""
+    """Render the text to be summarised, in one or more pieces per message, with long outputs clipped."""
     texts = [f"[earlier summary]\n{plan.earlier_summary.text}"] if plan.earlier_summary.text else []
     output_count = plan.outputs_before
     for message in plan.covered_messages:
@@ -20,8 +20,8 @@ def render_transcript(plan: CompactionPlan, max_output_tokens: int = 400) -> tup
 
 
 def output_reference_lines(plan: CompactionPlan, max_tokens: int = 300) -> tuple[str, ...]:
-    """Return a line with the reference of each long output that the summary covers, the newest as far as they fit into
-    `max_tokens`, oldest first."""
+    """List the long outputs that the summary covers, oldest first, one line with the reference for each. If they do not
+    all fit into `max_tokens`, only the newest are listed."""
     covered = Conversation(plan.covered_messages, outputs_before=plan.outputs_before)
     lines = list[str]()
     for numbered in reversed(numbered_outputs(covered)):
@@ -36,7 +36,7 @@ def output_reference_lines(plan: CompactionPlan, max_tokens: int = 300) -> tuple
 
 
 def _message_texts(message: Message, output_tokens: int, output_count: int) -> Iterator[str]:
-    """Yield the texts of a message. `output_count`: number of outputs in the session before the message."""
+    """Yield the pieces of text for a message. `output_count`: number of outputs in the session before the message."""
     if isinstance(message, Assistant):
         calls = [
             f"[called {call.name}] {one_line(call.source or str(dict(call.arguments)), 600)}" for call in message.calls
@@ -55,7 +55,7 @@ def _message_texts(message: Message, output_tokens: int, output_count: int) -> I
 
 
 def _clip(text: str, tokens: int) -> str:
-    """Return the text, or only its head and tail if it exceeds `tokens`."""
+    """Shorten text to its start and end if it exceeds `tokens`."""
     if estimate_text(text) <= tokens:
         return text
     chars_per_end = max(tokens, 2)

@@ -34,7 +34,7 @@ class UndoOffer:
     """The effect of undoing the last rewrite; nothing has changed yet."""
 
     conversation: Conversation
-    """The present conversation, unchanged."""
+    """The current conversation, unchanged."""
     view_number: int
     """Number of the previous view in the session's log."""
     event: RewriteUndone
@@ -48,7 +48,7 @@ class UndoneRewrite:
 
 
 async def offer_undo(conversation: Conversation, window: WindowContext, turn: TurnContext) -> UndoOffer:
-    """Return the effect and cost of an undo. Raises `AgentError` if there is nothing to undo or the previous view does
+    """Compute the effect and cost of an undo. Raises `AgentError` if there is nothing to undo or the previous view does
     not fit."""
     view_number, _, event, _ = await _restore_view(conversation, window, turn)
     return UndoOffer(conversation, view_number, event)
@@ -135,8 +135,8 @@ def _cache_write_tokens(
     restored_budget: ContextBudget,
     window: WindowContext,
 ) -> int:
-    """Return the tokens that must be written to the cache again; 0 if no request has been sent since the rewrite.
-    Without a cache, return the tokens by which the next request grows."""
+    """Count the tokens that must be written to the cache again; 0 if no request has been sent since the rewrite.
+    Without a cache, count the tokens by which the next request grows."""
     if window.prefix_watch.is_uncached:
         return max(restored_budget.used - current_budget.used, 0)
     if conversation.excluded_tools != restored.excluded_tools:

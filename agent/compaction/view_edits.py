@@ -59,7 +59,7 @@ class Refusal:
 
 
 def plan_view_edit(request: EditRequest, conversation: Conversation, pricing: EditPricing) -> ViewEditPlan | Refusal:
-    """Return the effect and price of an edit, or the reason why it is refused."""
+    """Plan an edit. Return its effect and price, or the reason why it is refused."""
     key = item_key(request.key, conversation)
     part = next((part for part in view_parts(conversation) if part.key == key), None)
     if part is None:
@@ -82,8 +82,8 @@ def plan_view_edit(request: EditRequest, conversation: Conversation, pricing: Ed
 
 
 def item_key(name: str, conversation: Conversation) -> str | None:
-    """Return the key of the item that a name refers to: the key itself or a reference. If several items match, return
-    the key of the newest. None if a message reference matches nothing."""
+    """Return the key of the item that a name refers to. The name may be the key itself or a reference. If several items
+    match, return the key of the newest. None if a message reference matches nothing."""
     try:
         target = parse_reference(name).target
     except BadReference:
@@ -115,8 +115,8 @@ def _plan_pin(part: ViewPart, conversation: Conversation, pricing: EditPricing) 
 
 
 def max_pin_tokens(pricing: EditPricing) -> int:
-    """Return the number of tokens that all pins together may take. With more, a compaction could not leave enough room
-    for work."""
+    """Return how many tokens all pins together may take. With more, a compaction could not leave enough room for
+    work."""
     return int(FLOOR_SHARE * pricing.effective_tokens) - pricing.fixed_tokens - 2 * MIN_CAP_TOKENS
 
 
@@ -187,8 +187,7 @@ def _plan_shorter_message(
 
 
 def _shortenable_text(part: ViewPart, conversation: Conversation) -> str | Refusal:
-    """Return the visible text of a message that a shorter form may replace, or the reason why it may not be
-    replaced."""
+    """Return the visible text of a message if a shorter form may replace it, otherwise the reason why not."""
     if isinstance(part, PinnedPart):
         return Refusal(f"`{part.ref}` is stored with the summary: unpin it, and the next compaction removes it")
     if not isinstance(part, MessagePart) or not isinstance(part.original, User):
@@ -250,7 +249,7 @@ def _plan_item_summary(part: ViewPart, conversation: Conversation, pricing: Edit
 
 
 def with_item_summary(plan: ViewEditPlan, summary_text: str) -> Conversation:
-    """Return the conversation with an item replaced by a model's summary of it."""
+    """Replace an item with a model's summary of it."""
     text = f"{summary_text}\n[A summary of {plan.name} by a model; `recall` shows all of it: [recall:{plan.name}]]"
     return replace(replace_item(plan.edited_conversation, plan.key, "summary", text), anchor=None, anchored=0)
 
@@ -295,8 +294,8 @@ def _plan_summary_before(part: ViewPart, conversation: Conversation, pricing: Ed
 
 
 def cut_after(conversation: Conversation, index: int) -> int | None:
-    """Return the index of the first step after the message at `index`, where the tail begins if everything before is
-    summarised. None if there is no such step."""
+    """Return the index of the first step after the message at `index`. If everything before it is summarised, the tail
+    begins there. None if there is no such step."""
     messages = conversation.messages
     step_starts = (step_index for step_index in range(index + 1, len(messages)) if starts_step(messages[step_index]))
     return next(step_starts, None)
@@ -331,7 +330,7 @@ def _is_much_shorter(text: str, output: ToolOutput, pricing: EditPricing) -> boo
 
 
 def replace_item(conversation: Conversation, key: str, form: ShortenedForm, text: str) -> Conversation:
-    """Return the conversation with an item replaced by `text`."""
+    """Replace an item with `text`."""
     return replace(conversation, retold=(*without_key(conversation.retold, key), ShortenedPart(key, form, text)))
 
 

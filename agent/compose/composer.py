@@ -45,8 +45,8 @@ class Composer:
         self.setup = setup
 
     async def connect_model(self, model: str, *, has_pauses: bool = False) -> ConnectedModel:
-        """Connect a model and create its token meter. `has_pauses`: a user writes the messages, so that the cache may
-        expire between them. Raises `UsageError` and `ProviderError`."""
+        """Connect a model and create its token meter. `has_pauses`: a user writes the messages, so the cache may expire
+        between them. Raises `UsageError` and `ProviderError`."""
         setup, config = self.setup, self.setup.config
         estimator = decode_estimator(stored_calibration := await setup.store_thread.run(setup.store.calibration, model))
         is_precise = estimator.is_precise
@@ -63,7 +63,7 @@ class Composer:
         return ConnectedModel(provider, meter, server_digest_from_encoded(stored_calibration))
 
     async def _cache_lifetime(self, model: str) -> CacheLifetime | None:
-        """Return the lifetime that the provider's cache should have; None if it offers no choice."""
+        """Choose how long the provider should keep its cache; None if it offers no choice."""
         setup, provider = self.setup, model.partition("/")[0]
         if not offers_lifetimes(provider):
             return None

@@ -46,7 +46,7 @@ OpenLanguageService: TypeAlias = Callable[
 
 
 def open_event_sinks(config: Config, environment: Mapping[str, str]) -> tuple[EventSink, ...]:
-    """Return the sinks that follow the events of all sessions of this process. Raises `ConfigError`."""
+    """Open the sinks that follow the events of all sessions of this process. Raises `ConfigError`."""
     object_paths = [object_path for setting, object_path in EVENT_SINKS.items() if getattr(config, setting) is not None]
     return tuple(cast(OpenSink, load_integration(object_path))(config, environment) for object_path in object_paths)
 
@@ -58,17 +58,17 @@ def create_language_service(
     environment: Mapping[str, str] = os.environ,
     log_folder: Path | None = None,
 ) -> LanguageService | None:
-    """Return the language servers of a working folder. `sandbox`: the sandbox for commands, also used for servers.
-    `environment`: variables such as `PATH`, for finding programs. `log_folder`: the folder for server output; None for
-    the default folder."""
+    """Create the service that runs the language servers of a working folder. `sandbox`: the sandbox for commands, also
+    used for servers. `environment`: variables such as `PATH`, for finding programs. `log_folder`: the folder for server
+    output; None for the default folder."""
     for object_path in LANGUAGE_SERVICES.values():
         return cast(OpenLanguageService, load_integration(object_path))(config, root, sandbox, environment, log_folder)
     return None
 
 
 async def project_trust(config: Config, channel: Channel, languages: LanguageService | None) -> "SessionTrust | None":
-    """Return the trust state of the project; None if nothing in it needs trust. A headless run silently ignores
-    language servers that need trust."""
+    """Load the trust state of the project; None if nothing in it needs trust. A headless run silently ignores language
+    servers that need trust."""
     untrusted_languages = (
         languages if channel.is_interactive and languages is not None and languages.may_need_trust else None
     )
@@ -85,7 +85,7 @@ async def project_trust(config: Config, channel: Channel, languages: LanguageSer
 
 
 async def load_extensions(config: Config, trust: "SessionTrust | None") -> "SessionExtensions | None":
-    """Return the commands, skills and agents of a session; None if there are none."""
+    """Load the commands, skills and agents of a session; None if there are none."""
     if trust is None or not config.may_have_extensions:
         return None
     extensions = await asyncio.to_thread(agent_extensions.session_extensions.SessionExtensions, config, trust)
@@ -136,12 +136,12 @@ class AgentsOnDemand:
         return await self._loaded.delegate(name, prompt, workspace)
 
     def with_task_tool(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-        """Return the tools with a `task` tool that starts these agents."""
+        """Add a `task` tool that starts these agents."""
         return tuple(Task(self.descriptions, self._delegate) if isinstance(tool, Task) else tool for tool in tools)
 
 
 def unknown_tools_notice(extensions: "SessionExtensions | None", known_tools: Collection[str]) -> str:
-    """Return a line that lists the unknown tools that agent definitions name; empty if there are none."""
+    """Format a line that lists the unknown tools named in agent definitions; empty if there are none."""
     if extensions is None or not extensions.agents:
         return ""
     return subagents.file_definitions.unknown_tools_notice(extensions.usable_agents(), known_tools)
@@ -159,7 +159,7 @@ def apply_skill_limits(
 def enable_hook_judges(
     hooks: "SessionHooks | None", ctx: SessionContext, connect: ConnectModel, compose: "ComposeAgentSession"
 ) -> None:
-    """If any hooks ask models, agents or servers, give the hooks access to them."""
+    """If any hooks ask models, agents or servers, give them access."""
     if hooks is None or not hooks.needs_judges:
         return
     hooks.set_judges(subagents.hook_judges.HookJudges(ctx, connect, compose))
@@ -185,7 +185,7 @@ def create_servers(
     exit_stack: AsyncExitStack,
     trust: "SessionTrust | None",
 ) -> Servers | None:
-    """Return the MCP servers of a session; None if none is configured."""
+    """Set up the MCP servers of a session; None if none is configured."""
     if trust is None or not config.may_have_servers:
         return None
     for object_path in MCP_CLIENTS.values():
@@ -209,7 +209,7 @@ def hooks_for_session(
     checkpoint_guard: CheckpointGuard,
     start_source: "StartSource | None",
 ) -> "SessionHooks | None":
-    """Return the hooks of a session; None if none is configured."""
+    """Create the hooks of a session; None if none is configured."""
     if trust is None or not config.may_have_hooks:
         return None
 
@@ -234,7 +234,7 @@ def hooks_for_session(
 
 
 def checkpoint_before_hooks(guard: CheckpointGuard) -> "SaveCheckpoint":
-    """Return a function that makes a checkpoint before hooks run, because they may change files like a command."""
+    """Return a function that makes a checkpoint before hooks run. Like commands, hooks may change files."""
     return partial(guard, "run", (), show=lambda _: None)
 
 
@@ -248,7 +248,7 @@ def create_tool_hooks(
     checkpoint_guard: CheckpointGuard,
     agent_input: Mapping[str, object],
 ) -> "ToolHooks | None":
-    """Return the object that runs hooks around a session's calls; None if there are no hooks. `agent_input`: fields
+    """Create the object that runs hooks around a session's calls; None if there are no hooks. `agent_input`: fields
     about the calling agent, for the input of hooks."""
     if hooks is None and not after_tool:
         return None

@@ -202,7 +202,7 @@ async def create_session_parts(
 
 
 def _create_outputs_folder(setup: ProjectSetup, session_id: str, exit_stack: AsyncExitStack) -> Path:
-    """Return the folder for command output that is not stored yet."""
+    """Create the folder for command output that is not stored yet."""
     if not setup.is_ephemeral:
         folder = outputs_folder(setup.config, session_id).resolve()
         exit_stack.callback(_remove_if_empty, folder)

@@ -222,7 +222,7 @@ class Sessions:
         return await thread.run(find_session, store, prefix, self._project)
 
     async def recent_sessions(self, *, in_all_projects: bool = False, limit: int = 100) -> tuple[SessionInfo, ...]:
-        """Return the sessions of this project, or of all, newest first."""
+        """Return the sessions of this project, or of all projects, newest first."""
         thread, store = await self._open_store()
         rows = await thread.run(store.recent_sessions, None if in_all_projects else self._project, limit)
         return tuple(session_info(row) for row in rows)
@@ -257,8 +257,8 @@ class Sessions:
         return replace(conversation, messages=self._secrets.hide_in_messages(conversation.messages))
 
     async def messages_before(self, prefix: str, position: int, limit: int, /) -> ReadableMessages:
-        """Return at most `limit` messages of a session, those that directly precede `position`, in order and one per
-        position, and the problems found in them."""
+        """Load up to `limit` messages that directly precede `position`, in order and one per position. Also reports the
+        problems found in them."""
         thread, store = await self._open_store()
         row = await self._find_row(prefix)
         rows = await thread.run(store.messages_before, row.id, position, limit)
@@ -278,7 +278,7 @@ class Sessions:
 
         thread, store = await self._open_store()
         ctx = self._contexts.get(id_prefix)
-        # An open session without messages may not be stored.
+        # An open session without messages may not have been stored.
         row = await thread.run(store.session, id_prefix) if ctx is not None else await self._find_row(id_prefix)
         recorder = Recorder(thread, store, row or self._new_row(""))
         conversation = current or (await recorder.read_conversation() if row else Conversation())

@@ -24,7 +24,7 @@ NO_SANDBOX_ERROR = "`agent.sandbox` is `require`, and there is no sandbox"
 
 
 def choose_model(config: Config, stored_model: str, environment: Mapping[str, str]) -> str:
-    """Return the model of a session: the one given on the command line, else the session's own, else the configured or
+    """Choose a session's model: the one given on the command line, else the session's own, else the configured or
     default one."""
     if config.sources["agent.model"] == "command line" and config.model:
         return config.model
@@ -135,7 +135,7 @@ def build_compaction_settings(config: Config, window_tokens: int) -> CompactionS
 
 
 def rewrite_patience(config: Config) -> RewritePatience:
-    """Return the factors by which carrying cost must exceed the cost of a rewrite."""
+    """Return the factors by which the carrying cost must exceed the cost of a rewrite."""
     defaults = RewritePatience(config.rewrite_kappa_mask, config.rewrite_kappa_compact)
     return defaults.careful if config.rewrite_patience == "careful" else defaults
 

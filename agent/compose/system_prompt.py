@@ -73,9 +73,10 @@ def build_resumed_system_text(
     is_cached: bool = True,
     is_small_model: bool = False,
 ) -> SystemText:
-    """Return the system prompt of a resumed session. If possible, it is identical to the one in the last request,
-    because a different text would invalidate the provider's cache. It may therefore state an earlier permission mode
-    and, if that request `is_cached`, an earlier presence of the user. Notes inform the model of the current values."""
+    """Build the system prompt of a resumed session. If possible, it is identical to the one in the last request,
+    because a different text would invalidate the provider's cache. It may therefore state an earlier permission mode.
+    If that request `is_cached`, it may also be wrong about whether the user is present. Notes inform the model of the
+    current values."""
     current = build_system_text(
         config, root, model, mode, windows, is_interactive=is_interactive, is_small_model=is_small_model
     )

@@ -41,8 +41,8 @@ OFF_SWITCHES = {
     "compaction.enabled": False,
     "compaction.auto": False,
 }
-"""Keys that, with this value, turn off compaction before the window is full. With the other value, they have no effect.
-"""
+"""Keys that turn off compaction before the window is full, if they have this value. With the opposite value, they have
+no effect."""
 
 IGNORED_KEYS = {
     "condense_after_n": "what is condensed is decided by price and age, not by a number of messages",
@@ -77,7 +77,7 @@ def snake_case(key: str) -> str:
 
 
 def translate_settings(pairs: Iterable[tuple[str, object]]) -> tuple[AliasedSetting, ...]:
-    """Translate keys and values to settings. If both a key and an alias of it are present, the key takes precedence."""
+    """Translate keys and values to settings. If a key and its alias are both present, the key takes precedence."""
     settings: list[AliasedSetting] = []
     provider_setting: AliasedSetting | None = None
     for written_name, value in pairs:

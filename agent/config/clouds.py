@@ -22,30 +22,39 @@ class Cloud(NamedTuple):
     """Whether the packages are required even with a key."""
     sign_in: str
     """How a user signs in without a key."""
+    gateway_variable: str = ""
+    """Claude Code's variable that says that a gateway at the configured address signs in to the cloud."""
 
 
 CLOUDS: Mapping[str, Cloud] = {
     "azure": Cloud("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY", "azure", ("azure.identity",), False, "az login"),
     "bedrock": Cloud(
         "ANTHROPIC_BEDROCK_BASE_URL", "AWS_BEARER_TOKEN_BEDROCK", "bedrock", ("boto3", "botocore"), True,
-        "aws configure",
+        "aws configure", "CLAUDE_CODE_SKIP_BEDROCK_AUTH",
     ),
     "foundry": Cloud(
-        "ANTHROPIC_FOUNDRY_BASE_URL", "ANTHROPIC_FOUNDRY_API_KEY", "azure", ("azure.identity",), False, "az login"
+        "ANTHROPIC_FOUNDRY_BASE_URL", "ANTHROPIC_FOUNDRY_API_KEY", "azure", ("azure.identity",), False, "az login",
+        "CLAUDE_CODE_SKIP_FOUNDRY_AUTH",
     ),
     "vertex": Cloud(
         "ANTHROPIC_VERTEX_BASE_URL", "", "vertex", ("google.auth", "requests"), True,
-        "gcloud auth application-default login",
+        "gcloud auth application-default login", "CLAUDE_CODE_SKIP_VERTEX_AUTH",
     ),
 }  # fmt: skip
 """The variables are those that the SDKs of Anthropic and OpenAI read. `vertex` has no keys."""
+
+GATEWAY_KEY_VARIABLE = "ANTHROPIC_AUTH_TOKEN"
+"""The variable with the token for a gateway, as in Claude Code (code.claude.com/docs/en/llm-gateway)."""
+AZURE_DOMAINS = ("azure.com", "azure.us", "azure.cn")
+"""Domains of Azure: the public cloud, that of the US government, and that of 21Vianet in China."""
 
 _VERTEX_HOSTS = {"global": "aiplatform", "us": "aiplatform.us.rep", "eu": "aiplatform.eu.rep"}
 """Hosts of Vertex AI for locations that are not a single region, without `.googleapis.com`."""
 _PROJECT = regex(r"/projects/[^/]+/locations/[^/]+$")
 _DEPLOYMENT = regex(r"/openai(?:/deployments/[^/?]+)?$")
 _REQUEST_PATH = regex(r"/(?:chat/completions|completions|responses|v1/messages)$")
-"""The end of an address that requests are sent to."""
+"""The request path at the end of an address."""
+_AZURE_SUFFIXES = tuple(f".{domain}" for domain in AZURE_DOMAINS)
 _DATED = regex(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -64,9 +73,25 @@ def cloud_address(name: str, address: str, environment: Mapping[str, str]) -> st
             return _vertex_address(address, environment)
 
 
+def uses_gateway(name: str, environment: Mapping[str, str], *, has_address: bool) -> bool:
+    """Whether a gateway signs in to the cloud. `has_address`: an address is configured. Raises `ConfigError` if it is
+    not: a request without signature to the cloud itself would be of no use."""
+    variable = CLOUDS[name].gateway_variable
+    if environment.get(variable, "").strip().lower() not in ("1", "true", "yes", "on"):
+        return False
+    if not has_address:
+        raise ConfigError(f"{variable} is set, but no gateway: set `{CLOUDS[name].address_variable}` to its address")
+    return True
+
+
+def azure_domain(host: str) -> str:
+    """Return the domain of Azure that a host belongs to; that of the public cloud for other hosts."""
+    return next((domain for domain in AZURE_DOMAINS if host.endswith(f".{domain}")), AZURE_DOMAINS[0])
+
+
 def _azure_address(address: str, environment: Mapping[str, str]) -> str:
-    """Return the address of the newer API, or of the older one if `OPENAI_API_VERSION` is a date. The address of a
-    request, which Azure's portal shows, is also accepted."""
+    """Return the address of the newer API, or of the older one if `OPENAI_API_VERSION` is a date. The full address of a
+    request, as shown in Azure's portal, is also accepted."""
     if not address:
         raise ConfigError("no address for azure: set `AZURE_OPENAI_ENDPOINT`, such as `https://NAME.openai.azure.com`")
     split_url = urlsplit(address)
@@ -88,12 +113,12 @@ def _foundry_address(address: str, environment: Mapping[str, str]) -> str:
         raise ConfigError("no resource for foundry: set `ANTHROPIC_FOUNDRY_RESOURCE` to its name")
     root = _REQUEST_PATH.sub("", address) or f"https://{resource}.services.ai.azure.com"
     split_url = urlsplit(root)
-    lacks_path = not split_url.path.strip("/") and (split_url.hostname or "").endswith(".azure.com")
+    lacks_path = not split_url.path.strip("/") and (split_url.hostname or "").endswith(_AZURE_SUFFIXES)
     return f"{root}/anthropic" if lacks_path else root
 
 
 def deployment_address(address: str, model: str) -> str:
-    """Return the address with a model's deployment added to its path, as Azure's older API requires."""
+    """Add a model's deployment to the path of an address, as Azure's older API requires."""
     root, question, query = address.partition("?")
     if not question or "/deployments/" in root:
         return address

@@ -84,7 +84,7 @@ class McpToolAction:
     server: str
     tool: str
     input: str = "{}"
-    """The arguments as JSON. `${tool_input.file_path}` is replaced by that field of the event."""
+    """The arguments as JSON. `${tool_input.file_path}` is replaced with that field of the event."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,19 +26,19 @@ OTHER_VARIABLES = ("EBB_HOME", "EBB_PASS_ENV")
 """EBB_* environment variables that are not settings."""
 
 _SERVER_TABLE_KEYS = {"mcp": SERVER_KEYS, "lsp": LANGUAGE_SERVER_KEYS}
-"""Tables that contain one table per server, and the keys allowed in each of those."""
+"""Tables that contain one table per server, and the keys allowed for each server."""
 _TIGHTEN_ONLY = ": a project may only tighten permissions"
 
 MAX_CONFIG_BYTES = 1_000_000
 """Maximum size of a configuration file. Files of projects are untrusted."""
 _MAX_CHEAP_DOTS, _MAX_PARSE_WORK = 200, 10_000_000
-"""A TOML line with more dots than the first number may be one long key. The second number limits the sum of the squared
-dot counts of these lines in a file. The time to parse a key is quadratic in its parts, and this limit keeps it below
-150 ms."""
+"""A TOML line with more dots than the first number may be one long key. For these lines of a file, the second number
+limits the sum of their squared dot counts. The time to parse a key grows with the square of its parts; this limit keeps
+it below 150 ms."""
 
 
 def find_folders(environment: Mapping[str, str]) -> Folders:
-    """Return the program's folders: below EBB_HOME if set, otherwise in the platform's standard places."""
+    """Return the program's folders: below EBB_HOME if set, otherwise in the platform's standard locations."""
     ebb_home, home = environment.get("EBB_HOME"), environment.get("HOME", "")
     user_home = Path(home) if os.path.isabs(home) else None
     if ebb_home:
@@ -175,7 +175,7 @@ def parse_setting(text: str) -> dict[str, object]:
 
 
 def nested_tables(key: str, value: object) -> dict[str, object]:
-    """Return a value inside the nested tables of its key, as a parsed file would contain it. Raises `ConfigError`."""
+    """Wrap a value in the nested tables of its key, as a parsed file would contain it. Raises `ConfigError`."""
     import tomllib  # noqa: PLC0415  # deferred: as above
 
     try:
@@ -185,8 +185,8 @@ def nested_tables(key: str, value: object) -> dict[str, object]:
 
 
 def _setting_variables(environment: Mapping[str, str], notices: list[str]) -> dict[str, str]:
-    """Return the environment variables that set a key by its name or an alias, each with that key. Variables dedicated
-    to a key are not included. Adds a notice for each variable that has no effect."""
+    """Map each environment variable that sets a key by its name or an alias to that key. Variables dedicated to a key
+    are not included. Adds a notice for each variable that has no effect."""
     keys_by_variable: dict[str, str] = {}
     name_by_key = {
         single_option.key: single_option.environment_variable
@@ -214,7 +214,7 @@ def _setting_variables(environment: Mapping[str, str], notices: list[str]) -> di
 
 
 def _redacted_setting(text: str) -> str:
-    """Return KEY=VALUE with secrets hidden: server settings, values of secret keys, and passwords in URLs."""
+    """Hide the secrets in KEY=VALUE: server settings, values of secret keys, and passwords in URLs."""
     key, _, value = text.partition("=")
     name = key.strip().rpartition(".")[2]
     is_secret = key.strip().startswith(("mcp.servers.", "lsp.servers.")) or (
@@ -284,7 +284,7 @@ def _merge(
 
 
 def _flat_keys(tables: Mapping[str, object]) -> list[tuple[str, object]]:
-    """Return the keys of all tables, each prefixed with its table, and their values."""
+    """Flatten tables. Return each key, prefixed with its table, and its value."""
     flat: list[tuple[str, object]] = []
     for section, table in tables.items():
         if isinstance(table, dict):

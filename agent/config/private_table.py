@@ -1,4 +1,4 @@
-"""JSON files of the user, each containing one table, for example with an entry per project. Only their owner can read
+"""The user's JSON files that contain one table each, for example with an entry per project. Only their owner can read
 the files, and they are written atomically. Callers define what the entries mean."""
 
 import fcntl
@@ -51,8 +51,7 @@ class PrivateTable:
         return entries
 
     def update(self, transform: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Replace the entries with the result of calling `transform` on them, under a file lock. Raises
-        `ConfigError`."""
+        """Apply `transform` to the entries and store the result, under a file lock. Raises `ConfigError`."""
         try:
             create_private_folder(self.path.parent)
             with file_lock(self.path):
@@ -76,7 +75,7 @@ class ProjectTable:
         return self._entry(self._table.read())
 
     def update(self, transform: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Replace the entry with the result of calling `transform` on it, under a file lock. Raises `ConfigError`."""
+        """Apply `transform` to the entry and store the result, under a file lock. Raises `ConfigError`."""
         self._table.update(lambda projects: {**projects, self._project: transform(self._entry(projects))})
 
     def _entry(self, projects: dict[str, Any]) -> dict[str, Any]:
@@ -87,8 +86,8 @@ class ProjectTable:
 
 
 def _json_bytes(content: object) -> bytes:
-    """Return indented JSON. Non-ASCII characters are escaped only if the content has text that cannot be encoded, such
-    as an undecodable path."""
+    """Format as indented JSON. Non-ASCII characters are escaped only if the content has text that cannot be encoded,
+    such as an undecodable path."""
     try:
         return json.dumps(content, indent=1, ensure_ascii=False).encode()
     except UnicodeEncodeError:

@@ -35,7 +35,7 @@ class Setting:
 
     @property
     def takes_effect(self) -> EffectTime:
-        """When a change of the setting applies."""
+        """When a change to the setting takes effect."""
         return "now" if self.key.startswith("tui.") else "in the next session"
 
 

@@ -20,7 +20,7 @@ class Decision:
     scope: Literal["session", "project"] = "session"
     """Scope of the rule: the rest of the session, or every session in the project."""
     arguments: Mapping[str, object] | None = None
-    """Arguments to run the call with instead of the model's; no rule is added then."""
+    """Arguments that replace the model's. No rule is added then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,7 +194,7 @@ class WindowLearned:
     """The provider rejected a request as too large: the window is smaller than assumed. The request is sent again."""
 
     size: int
-    """Tokens of the window from now on, in this session."""
+    """Size of the window from now on, in tokens, for this session."""
     effective: int
     """Tokens available to a request."""
     attempt: int

@@ -70,7 +70,7 @@ class ContextCompacted:
     model: str = ""
     """The model that wrote the summary; empty if there is no summary."""
     cost: float | None = 0.0
-    """US dollars of all requests for a summary, including unused ones; None if a price is unknown."""
+    """Cost of all requests for a summary, including unused ones, in US dollars. None if a price is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +88,11 @@ class RewriteUndone:
     written: int = 0
     """Tokens that the next request may have to write to the provider's cache again."""
     cost: float | None = None
-    """US dollars for writing them; None if the price is unknown."""
+    """Cost of writing them, in US dollars; None if the price is unknown."""
     effective: int = 0
     """Tokens available to a request."""
     is_cached: bool = True
-    """False if the provider has no cache. In that case, `written` is the number of tokens that the next request gains.
-    """
+    """False if the provider has no cache. `written` is then the number of tokens by which the next request grows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,7 @@ class BroughtBack:
     effective: int = 0
     """Tokens available to a request."""
     cost: float | None = None
-    """US dollars for sending it the first time; None if the price is unknown."""
+    """Cost of sending it the first time, in US dollars; None if the price is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ class ViewChanged:
     price: Price | None = None
     """Cost and savings; None if the change affects only content that was never sent."""
     cost: float | None = 0.0
-    """US dollars for the request for a summary; None if the price is unknown."""
+    """Cost of the request for a summary, in US dollars; None if the price is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

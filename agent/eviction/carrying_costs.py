@@ -1,10 +1,9 @@
 """Decides which outputs and replies leave the view, and when a rewrite pays for itself. No I/O.
 
-Costs are in units of one fresh input token. Every request reads removable content from the cache again, which is that
-content's carrying cost. The carrying cost is accumulated for each kind of rewrite, and the rewrite is done when the sum
-reaches its one-time cost. If the conversation grows
-evenly, this is optimal for any window and needs no forecast (the ski-rental problem). An output may be masked once
-carrying it has cost more than the expected cost of fetching it again.
+Costs are in units of one fresh input token. Every request reads removable content from the cache again; that is its
+carrying cost. It is added up for each kind of rewrite, and the rewrite is done once the sum reaches its one-time cost.
+If the conversation grows evenly, this is optimal for any window and needs no forecast (the ski-rental problem). An
+output may be masked once carrying it has cost more than the expected cost of fetching it again.
 """
 
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -43,9 +42,9 @@ REREAD_FILE_TOKENS, REREAD_CALL_TOKENS, REREAD_FILE_COUNT = 2_200, 120, 3
 _RECALL_COST_TOKENS, _MAX_FETCHED_TOKENS = 2_000, 2_500
 """Cost of recalling an output, in tokens: the fixed part, and the maximum size of the content."""
 MIN_RECACHE_WORTH = 1.0
-"""Threshold of `miss_cost_per_token` above which an item is kept, although it must be written to the cache again. An
-item that stays is written once and read about twenty times, which together costs 2.5 times as much as the writing
-alone. The cost of missing it is also multiplied by 2.5 (`RewritePatience.wanted`), so the threshold is 1."""
+"""If `miss_cost_per_token` of an item is above this threshold, it is kept, although it must be written to the cache
+again. An item that stays is written once and read about twenty times, which together costs 2.5 times as much as the
+writing alone. The cost of missing it is also multiplied by 2.5 (`RewritePatience.wanted`), so the threshold is 1."""
 
 RewriteAction: TypeAlias = Literal["nothing", "mask", "compact"]
 
@@ -71,7 +70,7 @@ class RewriteOffer:
     cost: float = 0.0
     """One-time cost, including the expected cost of fetching removed content again."""
     keys: frozenset[str] = frozenset()
-    """Keys of the outputs and texts that would be masked."""
+    """Keys of the outputs and replies that would be masked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +157,9 @@ def create_rewrite_pricer(
     is_uncached: bool,
     triggering_cost: float | None = None,
 ) -> PriceRewrite:
-    """Return a function that prices a rewrite from its strategies and the keys that it masked, at the prices that the
-    provider actually charges. `triggering_cost`: the carrying cost that triggered the rewrite; None to use the cost
-    accumulated so far."""
+    """Return a function that computes the price of a rewrite from its strategies and the keys that it masked, at the
+    prices that the provider actually charges. `triggering_cost`: the carrying cost that triggered the rewrite; None to
+    use the cost accumulated so far."""
     charged_prices = unit_prices(prices, is_uncached=is_uncached)
     _, compaction = carrying_cost_tracker.rewrite_offers(
         conversation, budget, charged_prices, settings, is_cold=is_cold
@@ -319,8 +318,8 @@ def _is_due(
     *,
     is_cold: bool,
 ) -> bool:
-    """Whether an item is due for masking: it is not protected as one of the newest (with a cold cache, no output is),
-    and carrying it has cost more than missing it would."""
+    """Whether an item is due for masking: carrying it has cost more than missing it would, and it is not protected as
+    one of the newest. With a cold cache, no output is protected."""
     if item.is_reply:
         return measurements.tokens_since(item) > protected_tokens
     if item.is_superseded:
@@ -390,8 +389,8 @@ def _outputs(message: Message) -> Sequence[ToolOutput]:
 def old_maskable_items(
     conversation: Conversation, protected_tokens: int, newest_message_count: int = 0
 ) -> list[MaskableItem]:
-    """Return the maskable items, newest first, that are older than the newest `protected_tokens` tokens of outputs (for
-    replies: of outputs and replies) or that a newer item repeats. `newest_message_count`: number of newest messages to
+    """Return the maskable items that a newer item repeats, or that are older than the newest `protected_tokens` tokens
+    of outputs (for replies: of outputs and replies). Newest first. `newest_message_count`: number of newest messages to
     exclude."""
     measurements = Inventory().measure(conversation)
     return [
@@ -406,7 +405,7 @@ def least_needed_items(
 ) -> list[MaskableItem]:
     """Return the `old_maskable_items` that are least needed for their size: enough to free `min_freed_tokens` tokens,
     or all of them. Everything after the first chosen item must be written to the cache again, so later items that are
-    not worth that are also chosen."""
+    not worth this cost are chosen too."""
     measurements, chosen_items = Inventory().measure(conversation), list[MaskableItem]()
     first_changed_index = len(conversation.messages)
     for item in sorted(
@@ -434,15 +433,15 @@ def miss_cost_per_token(item: MaskableItem, measurements: Measurements) -> float
 
 
 def mask_outputs(conversation: Conversation, protected_tokens: int, newest_message_count: int = 0) -> Conversation:
-    """Return the conversation with all `old_maskable_items` masked; the same conversation if there are none."""
+    """Mask all `old_maskable_items`. Return the same conversation if there are none."""
     return mask_by_keys(
         conversation, {item.key for item in old_maskable_items(conversation, protected_tokens, newest_message_count)}
     )
 
 
 def mask_by_keys(conversation: Conversation, keys: AbstractSet[str]) -> Conversation:
-    """Return the conversation with these items masked: outputs that take at least twice as many tokens as their stub
-    become stubs, and replies are reduced to head and tail. Return the same conversation if there are none."""
+    """Mask the items with these keys: outputs that take at least twice as many tokens as their stub become stubs, and
+    replies are reduced to their start and end. Return the same conversation if there are none."""
     replacements = {part.key: part for part in conversation.retold}
     outputs = [
         numbered_output
@@ -471,7 +470,7 @@ def mask_by_keys(conversation: Conversation, keys: AbstractSet[str]) -> Conversa
 
 
 def newly_masked_keys(previous_conversation: Conversation, new_conversation: Conversation) -> frozenset[str]:
-    """Return the keys of the outputs that were masked, and of the texts that were shortened, between the two
+    """Return the keys of the outputs that were masked, and of the messages that were shortened, between the two
     conversations."""
     masked_ids = new_conversation.masked - previous_conversation.masked
     shortened_keys = {part.key for part in new_conversation.retold} - {

@@ -260,8 +260,8 @@ class Measurements:
         return self.cumulative_replies[-1] - self.cumulative_replies[item.message_index + 1]
 
     def idle_replies(self, item: MaskableItem) -> int:
-        """Return the number of replies since the item was added, or since the last mention of a name in it that occurs
-        in few outputs."""
+        """Count the replies since the item was added or last mentioned. Only names that occur in few outputs count as
+        mentions."""
         return self.cumulative_replies[-1] - max(
             self.cumulative_replies[item.message_index + 1], self._named_outputs.last_mentions.get(item.key, 0)
         )

@@ -25,13 +25,13 @@ class CompactionCaps:
     retain: int = 1200
     summary: int = 1800
     protect: int = 4_000
-    """The newest outputs, which masking spares as long as possible."""
+    """Tokens of the newest outputs, which masking spares as long as possible."""
     newest: int = 0
     """Number of newest messages whose outputs masking spares as long as possible, regardless of their size."""
     carried: int = 6_000
-    """Files that stay in view across a summary because they have not changed since they were read."""
+    """Tokens of files that stay in view across a summary because they have not changed since they were read."""
     names: int = 2_500
-    """The list of names from outputs that a summary removes."""
+    """Tokens of the list of names from outputs that a summary removes."""
     turns: int = 1
     """Number of newest turns that the tail may contain if they fit."""
 
@@ -43,7 +43,7 @@ exceed `protect`. `fixed`: only when the window is nearly full. `off`: never."""
 
 @dataclass(frozen=True, slots=True)
 class RewritePatience:
-    """Factors by which carrying cost must exceed a rewrite's cost. Compaction loses text, so its factor is higher."""
+    """Carrying cost must exceed a rewrite's cost by these factors. Compaction loses text, so its factor is higher."""
 
     mask: float = 1.5
     compact: float = 6.0

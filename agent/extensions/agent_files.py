@@ -37,7 +37,7 @@ class AgentFile:
     prompt: str
     """The agent's system prompt."""
     allowed_tools: tuple[str, ...] | None
-    """The allowed tools as written, by any program's names for them; None means all tools."""
+    """The allowed tools as written, in any program's naming; None means all tools."""
     denied_tools: tuple[str, ...]
     """Tools that the agent must not have, as written."""
     model: str
@@ -74,7 +74,7 @@ def is_listed(agent: AgentFile, agent_list: str) -> bool:
 
 
 def _read_agent(path: Path, extension_folder: ExtensionFolder) -> AgentFile | None:
-    """Parse an agent file. Return None for files that other programs do not offer as sub-agents either."""
+    """Parse an agent file. None if other programs would not offer it as a sub-agent either."""
     file_text = read_text_file(path, extension_folder.boundary)
     front_matter, prompt = split_front_matter(file_text)
     name = (one_line_value(front_matter, "name") or path.stem).replace(" ", "-")

@@ -116,7 +116,7 @@ def _split_toml(file_text: str) -> tuple[dict[str, object], str]:
 
 
 def shell_commands(text: str, syntax: PlaceholderSyntax) -> tuple[str, ...]:
-    """Return the shell commands in a text, as written."""
+    """Return the shell commands in text, as written."""
     return tuple(part.text for part in split_shell_commands(text, syntax) if part.is_shell)
 
 
@@ -129,7 +129,7 @@ class TextPart:
 
 
 def split_shell_commands(text: str, syntax: PlaceholderSyntax) -> tuple[TextPart, ...]:
-    """Split a text into literal text and shell commands, in order. Call it before arguments are inserted, so that no
+    """Split text into literal parts and shell commands, in order. Call it before arguments are inserted, so that no
     text in an argument is run as a command."""
     parts, previous_end = list[TextPart](), 0
     for start, end, command in _shell_ranges(text, syntax):

@@ -27,7 +27,7 @@ _TOML_FILE = re.compile(r"@\{([^{}\n]+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """A text with its arguments expanded, before its shell commands run."""
+    """Text with its arguments expanded, before its shell commands run."""
 
     parts: tuple[TextPart, ...]
 
@@ -44,10 +44,10 @@ def expand_arguments(
     names: Sequence[str] = (),
     values: Mapping[str, str] = _NO_VALUES,
 ) -> Expansion:
-    r"""Expand the arguments in a text. `arguments` is the text after the command's name; it is appended if the text has
-    no placeholder. The first word is `$1`, or `$0` if the text contains `$0`, as in `$ARGUMENTS[0]`. `names` are
-    argument names; the text refers to them with a leading `$`. In a Codex prompt, `NAME=word` sets `$NAME` and `$$` is
-    a literal `$`; in other syntaxes `\$1` is a literal `$1`. `values` replace `${NAME}`."""
+    r"""Expand arguments in text. `arguments` is the text after the command's name; it is appended if there is no
+    placeholder. The first word is `$1`, or `$0` if the text contains `$0`, as in `$ARGUMENTS[0]`. `names` are argument
+    names; the text refers to them with a leading `$`. In a Codex prompt, `NAME=word` sets `$NAME` and `$$` is a literal
+    `$`; in other syntaxes `\$1` is a literal `$1`. `values` replace `${NAME}`."""
     parts = tuple(_with_folder_values(part, values) for part in split_shell_commands(text, syntax))
     first_index = (
         0 if any(match[0] == "$0" for part in parts if not part.is_shell for match in _placeholders(part)) else 1

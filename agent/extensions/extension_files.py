@@ -102,7 +102,7 @@ def hash_folder(folder: Path, boundary: Path | None) -> tuple[str, tuple[str, ..
 
 
 def scripts_in_words(words: Iterable[str], folder: Path, project: Path) -> tuple[Path, ...]:
-    """Return the project's scripts that the words of a command name. `folder`: the working folder of the command."""
+    """Find the project's scripts among the words of a command. `folder`: the working folder of the command."""
     pieces = (piece for word in words for piece in re.split(r"[\s;&|()<>=]+", word) if piece and "\0" not in piece)
     paths = (Path(folder, piece) for piece in dict.fromkeys(pieces) if os.path.isfile(os.path.join(folder, piece)))
     scripts = (path for path in paths if _is_within(path, project) and is_script(path))

@@ -49,13 +49,13 @@ class ExtensionFolder:
     source: ExtensionSource
     path: Path
     boundary: Path | None = None
-    """The project or plugin, outside which no link may lead. None for the user's own folders, whose links may lead
+    """The project or plugin that links must not lead out of. None for the user's own folders, whose links may lead
     anywhere."""
     project_subfolder: str = ""
     """The subfolder of the project in which the extensions apply, relative to the top; empty if that is the whole
     project."""
     only_file: str = ""
-    """The name of the only file in the folder that is used; empty if all are."""
+    """If only one file in the folder is used, its name; otherwise empty."""
 
     @property
     def plugin_name(self) -> str:
@@ -63,7 +63,7 @@ class ExtensionFolder:
         return self.boundary.name if self.owner == "plugin" and self.boundary is not None else ""
 
     def expand_plugin_root(self, text: str) -> str:
-        """Return a text with `${CLAUDE_PLUGIN_ROOT}` replaced by the plugin's folder."""
+        """Replace `${CLAUDE_PLUGIN_ROOT}` in text with the plugin's folder."""
         return text.replace("${CLAUDE_PLUGIN_ROOT}", str(self.boundary)) if self.owner == "plugin" else text
 
     def display_path(self, path: Path) -> str:

@@ -32,7 +32,7 @@ class BrokenFrontMatter(Exception):
 
 
 def split_front_matter(text: str) -> tuple[dict[str, object], str]:
-    """Split a text into front matter and body. Raises `BrokenFrontMatter`."""
+    """Split text into front matter and body. Raises `BrokenFrontMatter`."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     match = _FRONT_MATTER.match(text)
     if match is None:

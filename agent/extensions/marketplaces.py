@@ -44,8 +44,8 @@ class ListedPlugin:
         return plugin_folder(top, self.location, self.name)
 
     def merged_manifest(self, own_manifest: Mapping[str, object]) -> dict[str, object]:
-        """Return the plugin's own manifest merged with the marketplace entry. With `strict = false` in the entry, the
-        components of the own manifest are ignored."""
+        """Merge the marketplace entry into the plugin's own manifest. If the entry has `strict = false`, the components
+        of the plugin's own manifest are ignored."""
         is_entry_exclusive = self.entry.get("strict") is False
         description_fields = {key: value for key, value in self.entry.items() if key in ("version", "description")}
         sources = [self.entry] if is_entry_exclusive else [own_manifest, self.entry]
@@ -97,7 +97,7 @@ def choose_plugin(listed_plugins: tuple[ListedPlugin, ...], name: str) -> Listed
 
 
 def plugin_folder(top: Path, name: str, plugin: str) -> Path:
-    """Return the path of a plugin's folder in a repository, which must be inside it. Raises `UsageError`."""
+    """Return the path of a plugin's folder, which must be inside the repository. Raises `UsageError`."""
     try:
         path = Path(os.path.realpath(top / name))
         is_inside = path.is_relative_to(os.path.realpath(top)) and path.is_dir()

@@ -155,7 +155,7 @@ def _run_git(git: str, *arguments: str) -> str:
 
 
 def _git_error_line(error_output: str) -> str:
-    """Return the line of Git's output that contains the actual error, which general advice may follow."""
+    """Return the line of Git's output that states the actual error. Other lines may only give advice."""
     lines = [line.strip() for line in error_output.splitlines() if line.strip()]
     error_lines = [line for line in lines if line.startswith(("fatal: ", "error: ", "ssh: ", "Host key ", "git@"))]
     return next(iter([*error_lines, *lines]), "nothing")

@@ -41,8 +41,8 @@ class Plugin:
         return _one_line_text(self.manifest, "description")
 
     def component_locations(self, kind: str) -> tuple[tuple[Path, str], ...]:
-        """Return the locations of components of a kind: a folder, and the name of the only file in it that is used, or
-        an empty name if all are. With `strict = false` in the manifest, only components that the manifest names are
+        """Return the folders with components of a kind. If only one file in a folder is used, its name is returned too,
+        otherwise an empty string. With `strict = false` in the manifest, only components that the manifest names are
         included."""
         if kind not in FILE_KINDS:
             return ()
@@ -55,7 +55,7 @@ class Plugin:
 
     @property
     def unsupported_notices(self) -> tuple[str, ...]:
-        """One line that lists the plugin's unsupported components, as a tuple; empty if there are none."""
+        """One line that lists the plugin's unsupported components, in a tuple; an empty tuple if there are none."""
         unsupported_keys = [
             f"`{key}`"
             for key in _UNSUPPORTED_PARTS
@@ -64,8 +64,8 @@ class Plugin:
         return (f"{', '.join(unsupported_keys)} are not supported and are skipped",) if unsupported_keys else ()
 
     def declaring_files(self, key: str, default_path: str) -> tuple[Path, ...]:
-        """Return the files that declare components such as hooks. `default_path` is their default path. The manifest is
-        one of the files if it declares them inline."""
+        """Return the files that declare components such as hooks. This includes the manifest if it declares them
+        inline. `default_path`: the default path of such a file."""
         declared = self.manifest.get(key)
         inline = [MANIFEST] if isinstance(declared, dict) else []
         return tuple(

@@ -54,8 +54,8 @@ class SessionExtensions:
         return tuple(extensions_by_name.values())
 
     def find_by_name(self, name: str) -> UserInvocable | None:
-        """Return the extension with a name: exact, ignoring case, or prefixed with its plugin's name; None if there is
-        none. The extension may not be approved."""
+        """Find an extension by name: exact, ignoring case, or prefixed with its plugin's name. None if there is none.
+        The extension is not necessarily approved."""
         exact_match = next((extension for extension in self._user_invocable if extension.name == name), None)
         lower_name = name.lower()
         case_insensitive_matches = (
@@ -76,8 +76,9 @@ class SessionExtensions:
         return rules
 
     def take_new_skills(self, system_prompt: str, rewrite_count: int) -> tuple[Skill, ...]:
-        """Return the usable skills that the model does not know yet, and mark them as announced. `system_prompt`:
-        the model's system prompt. Announcements made in an earlier `rewrite_count` are no longer in the context."""
+        """Return the usable skills that the model does not know yet, and mark them as announced. `system_prompt`: the
+        model's system prompt. `rewrite_count`: number of rewrites so far; skills announced before the last one are no
+        longer in the context."""
         new_skills = [
             skill
             for skill in self.skills

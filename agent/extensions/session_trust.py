@@ -44,7 +44,7 @@ class SessionTrust:
         self._items += [item for item in items if item.owner == "project"]
 
     def ask_afterwards(self, ask: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Register a callback for more questions, which runs after the user has been asked outside a turn."""
+        """Register a callback that asks more questions. It runs after the user has been asked outside a turn."""
         self._later_questions.append(ask)
 
     def trust_state(self, item: TrustItem) -> TrustState:

@@ -80,7 +80,7 @@ def find_skills(config: Config) -> tuple[tuple[Skill, ...], tuple[str, ...]]:
 
 
 def format_skill_list(skills: Sequence[Skill]) -> str:
-    """Return the section of the system prompt that lists skills, with instructions on how to read them; empty if there
+    """Format the section of the system prompt that lists skills, with instructions on how to read them; empty if there
     are none."""
     lines = [format_skill_line(skill) for skill in skills if skill.is_listed_for_model]
     intro = "# Skills\n\nEach is a file that says how to do something. Read it before you do what it describes."
@@ -141,7 +141,7 @@ def _read_skill(path: Path, extension_folder: ExtensionFolder) -> Skill:
 
 
 def first_sentence(body: str) -> str:
-    """Return the first sentence after the heading of a text, or the heading if nothing follows it."""
+    """Return the first sentence after the heading, or the heading if nothing follows it."""
     heading = ""
     paragraph: list[str] = []
     for line in re.sub(r"<!--.*?(?:-->|\Z)", "", body, flags=re.DOTALL).splitlines():

@@ -70,7 +70,7 @@ class TrustRecord:
 
 
 def hash_texts(*texts: str) -> str:
-    """Return a digest of several texts. It also depends on how they are divided."""
+    """Return a digest of several strings. It also depends on where each one ends."""
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
@@ -93,9 +93,10 @@ class ProjectTrust:
         return dict(self._records)
 
     def trust_state(self, item: TrustItem) -> TrustState:
-        """Return the state of an item; only items in the state "on" may be used. The user's items are always on, as are
-        those of plugins, which are approved when added. With `--trust`, every item is on unless it was refused, even if
-        its content has changed since. "changed" means that different content was approved."""
+        """Return the state of an item. Only items in the state "on" may be used. The user's own items are always on. So
+        are those of plugins, because they are approved when added. With `--trust`, every item is on unless it was
+        refused, even if its content has changed since. The state "changed" means that different content was
+        approved."""
         if item.owner != "project":
             return "on"
         record = self._records.get(item.key)

@@ -14,8 +14,8 @@ FOLDER_OPTIONS = (POSTPONE_OPTION, TRUST_ALL_OPTION, ASK_EACH_OPTION, REFUSE_OPT
 """Options of a question about all items. The safe option comes first, in case a key is pressed by mistake."""
 
 MAX_ITEM_LINES = 40
-"""Maximum number of lines per item in a question about several items. Hooks and servers are shown in full, and so is
-the item in a question about one item."""
+"""Maximum number of lines per item in a question about several items. Hooks and servers are always shown in full. So is
+an item that is asked about alone."""
 MAX_NAMES_PER_KIND = 6
 """Maximum number of names per kind that the notice lists."""
 
@@ -43,7 +43,7 @@ UndecidedItem = tuple[TrustItem, TrustRecord | None]
 
 
 def build_item_question(item: TrustItem, earlier: TrustRecord | None) -> str:
-    """Return the question about one item. It shows everything that would be approved, and what has changed since an
+    """Build the question about one item. It shows everything that would be approved, and what has changed since an
     earlier approval."""
     verb = "has" if earlier is None else "has changed"
     lines = [f"This project {verb} {_item_label(item, 'in')}.", "", *_detail_lines(item), ""]
@@ -51,7 +51,7 @@ def build_item_question(item: TrustItem, earlier: TrustRecord | None) -> str:
 
 
 def build_folder_question(undecided: Sequence[UndecidedItem]) -> str:
-    """Return one question about all undecided items, with the details of each. Long details are shortened."""
+    """Build one question about all undecided items, with the details of each. Long details are shortened."""
     undecided = sorted(
         undecided,
         key=lambda undecided_item: (*_SELF_STARTING_KINDS, undecided_item[0].kind).index(undecided_item[0].kind),
@@ -81,7 +81,7 @@ def _item_label(item: TrustItem, preposition: str) -> str:
 
 
 def build_unapproved_notice(undecided: Sequence[tuple[TrustItem, TrustState]]) -> str:
-    """Return one line about all unapproved items, for sessions that cannot ask."""
+    """Format one line about all unapproved items, for sessions that cannot ask."""
     parts = []
     for trust_state, state_text in (("not approved", "not approved"), ("changed", "changed since it was approved")):
         items = [item for item, item_state in undecided if item_state == trust_state]
@@ -99,7 +99,7 @@ def build_unapproved_notice(undecided: Sequence[tuple[TrustItem, TrustState]]) -
 
 
 def _names_by_kind(items: Sequence[TrustItem]) -> str:
-    """Return a list such as "the skills `a`, `b` and the server `c` of this project"."""
+    """Format a list such as "the skills `a`, `b` and the server `c` of this project"."""
     groups = []
     for kind in dict.fromkeys(item.kind for item in items):
         names = [f"`{_escape_layout(item.name)}`" for item in items if item.kind == kind]
@@ -110,8 +110,7 @@ def _names_by_kind(items: Sequence[TrustItem]) -> str:
 
 
 def _counts_by_kind(items: Iterable[TrustItem]) -> str:
-    """Return the number of items of each kind, as text. For hooks, it is the number of files, since each file is
-    approved as a whole."""
+    """Count the items of each kind, as text. For hooks, files are counted, since each file is approved as a whole."""
     kinds = [item.kind for item in items]
     counts = [(kinds.count(kind), kind) for kind in dict.fromkeys(kinds)]
     return _join_words(
@@ -132,15 +131,15 @@ def _detail_lines(item: TrustItem) -> list[str]:
 
 
 def _escape_layout(text: str) -> str:
-    """Return a project's text on one line: line breaks are escaped and long whitespace is replaced by a note, so that
-    no part of it can be hidden or look like a line of the question."""
+    """Put a project's text on one line: line breaks are escaped and long whitespace is replaced with a note, so that no
+    part of it can be hidden or look like a line of the question."""
     shortened = _BLANK_RUN.sub(lambda match: f" [{len(match[0]):,} spaces] ", text)
     return _LINE_BREAK.sub(lambda match: f"\\x{ord(match[0]):02x}" if ord(match[0]) != 10 else "\\n", shortened)
 
 
 def _change_lines(item: TrustItem, earlier: TrustRecord | None) -> list[str]:
-    """Return the lines that were removed or added since the earlier approval, with a heading and an empty line; empty
-    if the earlier lines are unknown."""
+    """List the lines that were removed or added since the earlier approval, with a heading and an empty line; empty if
+    the earlier lines are unknown."""
     if earlier is None or not earlier.details:
         return []
     removed_lines = [f"  - {_escape_layout(line)}" for line in earlier.details if line not in item.details]

@@ -42,7 +42,7 @@ def fill_shell_line(line: str, values: Mapping[str, str]) -> str:
 
 
 def fill_text(text: str, values: Mapping[str, str]) -> str:
-    """Replace `${NAME}` in a text with its value. Files mentioned with `@` are quoted where needed."""
+    """Replace `${NAME}` in text with its value. Files mentioned with `@` are quoted where needed."""
 
     def quote_mention(match: re.Match[str]) -> str:
         value = values.get(match[1], "")

@@ -41,13 +41,13 @@ class AnswerFile:
 
 
 def schema_instruction(schema: Mapping[str, object]) -> str:
-    """Return the instruction, for the end of the prompt, to answer with JSON that matches the schema."""
+    """Build the instruction to answer with JSON that matches the schema, for the end of the prompt."""
     instruction = "When you are done, answer with one JSON value that matches this JSON Schema, and with nothing else:"
     return f"{instruction}\n{json.dumps(schema)}"
 
 
 def parse_answer(answer: str, schema: Mapping[str, object]) -> tuple[str, list[str]]:
-    """Return the bare JSON text of an answer, and the reasons why it does not match the schema."""
+    """Extract the bare JSON text of an answer. Also return the reasons why it does not match the schema."""
     fence_match = re.fullmatch(r"\s*```(?:json)?\s*\n(.*)\n```\s*", answer, re.DOTALL)
     text = (fence_match[1] if fence_match else answer).strip()
     try:

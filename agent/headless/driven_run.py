@@ -56,8 +56,8 @@ class ClientDrivenRun:
         schema: Mapping[str, object] | None = None,
         end_turn: Callable[[RunOutcome], None] = lambda outcome: None,
     ) -> None:
-        """`sessions` opened the session. `has_reader` returns whether the output is still read. `schema` is the JSON
-        Schema for answers, as in `Turns`. `end_turn` reports the outcome of a turn."""
+        """`sessions`: the object that opened the session. `has_reader`: returns whether the output is still being read.
+        `schema`: the JSON Schema for answers, as in `Turns`. `end_turn`: reports the outcome of a turn."""
         self._session = session
         self._sessions = sessions
         self._initial_model = session.model
@@ -188,8 +188,8 @@ class ClientDrivenRun:
                     self._report_refusal(line_number, f"the request failed: {error}")
 
     async def _deny_open_questions(self) -> None:
-        """Deny the open questions, because no more answers can arrive. Raises `BrokenPipeError` if the output is no
-        longer read, which means that the client is gone."""
+        """Deny the open questions, because no more answers can arrive. Raises `BrokenPipeError` if nothing reads the
+        output any more, which means that the client is gone."""
         await asyncio.sleep(_PIPE_CLOSE_GRACE_S)
         if not self._has_reader():
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))

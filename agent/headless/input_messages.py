@@ -273,7 +273,7 @@ def convert_answer(question: Question, content: Mapping[str, Any]) -> Answer:
 
 
 def fallback_answer(question: Question) -> Answer:
-    """Return the answer to a question that is still open when the input ends: a refusal, with the reason."""
+    """Return a refusal, with the reason, for a question that is still open when the input ends."""
     match question:
         case PermissionAsked():
             return Decision("deny", note=_INPUT_ENDED)

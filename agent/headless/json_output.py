@@ -16,7 +16,7 @@ _TYPE_OVERRIDES: Mapping[type[object], str] = {RunStarted: "init", RunResult: "r
 
 
 def event_json(event: OutputEvent) -> dict[str, object]:
-    """Return an event as the JSON object that `stream-json` prints: its type, then its fields."""
+    """Convert an event to the JSON object that `stream-json` prints: its type, then its fields."""
     if isinstance(event, AgentActivity):
         return {"type": "agent_activity", **asdict(event), "event": event_json(event.event)}
     return {"type": event_type(type(event)), **asdict(event)}
@@ -30,7 +30,7 @@ def event_type(event_class: type[object]) -> str:
 
 
 def result_json(result: RunResult) -> dict[str, object]:
-    """Return the result of a run as a JSON object."""
+    """Convert the result of a run to a JSON object."""
     return {"type": event_type(RunResult), **asdict(result)}
 
 

@@ -30,7 +30,7 @@ def is_ci_log(environment: Mapping[str, str]) -> bool:
 
 
 def escape_for_log(text: str, environment: Mapping[str, str]) -> str:
-    """Return the text with a backslash before each command that a CI runner could execute."""
+    """Put a backslash before each command that a CI runner could execute."""
     if not is_ci_log(environment):
         return text
     return _INLINE_COMMAND.sub(r"##\\", _LINE_START_COMMAND.sub(r"\1\\::", text))

@@ -46,8 +46,8 @@ class Progress:
         is_verbose: bool = False,
         status_line: "RunStatusLine | None" = None,
     ) -> None:
-        """`sanitise` makes text safe for a terminal. `is_quiet` omits compactions, and `is_verbose` adds every step and
-        call. `status_line` is the status line."""
+        """`sanitise`: makes text safe for a terminal; `is_quiet`: omit compactions; `is_verbose`: add every step and
+        call."""
         self._stderr = stderr
         self._sanitise = sanitise
         self._is_quiet = is_quiet
@@ -133,5 +133,5 @@ class Progress:
 
 
 def call_summary(name: str, arguments: Mapping[str, object]) -> str:
-    """Return a call as one line."""
+    """Format a call as one line."""
     return f"{name} {json.dumps(arguments, ensure_ascii=False)[:_MAX_ARGUMENT_CHARS]}"

@@ -51,12 +51,13 @@ _OUTCOME_BY_LIMIT: Mapping[str, tuple[RunStop, int, str]] = {
         "the context window is full and the model gave no report; continue with `ebb -c`, which compacts first",
     ),
 }
-"""Turn ends that count as errors of the run, each with its stop reason, exit code and message."""
+"""The ways in which a turn may end that count as errors of the run, each with its stop reason, exit code and
+message."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunUsage:
-    """Tokens of all requests of a run, including those of sub-agents."""
+    """Total tokens of the run, including sub-agents."""
 
     input: int
     cache_read: int

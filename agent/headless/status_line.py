@@ -39,7 +39,7 @@ class RunStatusLine:
     """The status line of one run, shown from its first event on."""
 
     def __init__(self, terminal: TextIO, sanitise: Callable[[str], str], clock: Callable[[], float]) -> None:
-        """`terminal` is a terminal, `sanitise` makes text safe for it, and `clock` returns seconds."""
+        """`sanitise`: makes text safe for the terminal; `clock`: returns seconds."""
         self._console = _CursorKeepingConsole(file=terminal, soft_wrap=True, highlight=False)
         self._sanitise = sanitise
         self._clock = clock

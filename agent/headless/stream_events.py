@@ -94,7 +94,7 @@ class HookCalled:
 
 @dataclass(frozen=True, slots=True)
 class HookLeft:
-    """The answer of a client's hook that was called is no longer needed."""
+    """A hook of the client was called, but its answer is no longer needed."""
 
     request_id: str
 
@@ -104,7 +104,7 @@ OutputEvent: TypeAlias = Event | StreamEvent | ControlDone | ControlFailed | Hoo
 
 
 def describe_run(session: Session, sandbox: str) -> RunStarted:
-    """Return the first line of the output: a description of the session before its first turn."""
+    """Build the first line of the output, which describes the session before its first turn."""
     servers = session.servers.statuses() if session.servers is not None else ()
     extensions = session.extensions.usable_by_user() if session.extensions is not None else ()
     return RunStarted(

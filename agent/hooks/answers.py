@@ -129,7 +129,7 @@ def _parse_text_answer(label: str, process_result: ChildResult, seconds: float) 
 
 
 def _failure_text(process_result: ChildResult, seconds: float) -> str:
-    """Return how a program failed, as the predicate of a sentence."""
+    """Describe how a program failed, as the predicate of a sentence."""
     if process_result.code is None:
         return f"was ended after {seconds:g} s"
     outcome = (
@@ -150,8 +150,8 @@ def is_async_answer(line: bytes) -> bool:
 
 
 def _parse_json_answer(event: HookEvent, label: str, printed: HookOutput) -> HookAnswer | None:
-    """Return the merged answer of all answer objects in the output, and of any decision that cannot be read; None if
-    there is neither."""
+    """Merge all answers in the output. A decision that cannot be read also counts as an answer. None if there are no
+    answers."""
     distinct_tables = {
         printed.text[printed_object.start : printed_object.end]: printed_object.tables
         for printed_object in _answer_objects(event, printed)

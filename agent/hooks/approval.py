@@ -90,7 +90,7 @@ class HookApproval:
 
 
 def approval_question(item: TrustItem, standing: TrustState) -> str:
-    """Return the question whether these hooks may run. It lists everything that would be approved."""
+    """Build the question of whether these hooks may run. It lists everything that would be approved."""
     introduction = "has changed its hooks, which" if standing == "changed" else "has hooks that"
     lines = (
         f"`{item.source}` {introduction} were written for Claude Code:",

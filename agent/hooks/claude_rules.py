@@ -115,8 +115,8 @@ def _read_rules(path: Path, boundary: Path | None, label: str, problems: list[st
 
 
 def _with_equivalent_names(view: ClaudeToolCall) -> ClaudeToolCall:
-    """Return the call. If its tool reads or changes files, add the names of all tools that do, so that a rule for any
-    of them applies."""
+    """If the call's tool reads or changes files, add the names of all tools that do, so that a rule for any of them
+    applies."""
     for names in (_CHANGING_TOOLS, _READING_TOOLS):
         if not set(names).isdisjoint(view.names):
             return ClaudeToolCall(view.name, view.input, (*view.aliases, *names), view.is_complete, view.our_name)

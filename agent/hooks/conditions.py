@@ -61,7 +61,7 @@ def command_lines(command: str) -> Iterator[str]:
 
 
 def _matches_pattern(pattern: str, text: str) -> bool:
-    """Whether a text matches a pattern in which `*` matches any text. A ` *` or `:*` at the end may also match
+    """Whether text matches a pattern, in which `*` matches anything. A ` *` or `:*` at the end may also match
     nothing."""
     stem = re.sub(r"(?::| )\*\Z", "", pattern)
     prefix = ".*".join(map(re.escape, stem.split("*")))
@@ -80,8 +80,8 @@ def _domain_result(url: str, domain: str) -> ConditionResult:
 
 
 def _file_result(pattern: str, path: str, root: str, project: str, home: str) -> ConditionResult:
-    """Return whether a path matches a file pattern. A leading `//` makes the pattern absolute, `~/` relative to the
-    home folder, `/` relative to the project. A pattern without `/` matches names at any depth; a pattern for a folder
+    """Check whether a path matches a file pattern. A leading `//` makes the pattern absolute, `~/` relative to the home
+    folder, `/` relative to the project. A pattern without `/` matches names at any depth; a pattern for a folder
     matches everything in it."""
     if pattern.startswith("//"):
         folder, pattern = "/", pattern[2:]

@@ -57,7 +57,7 @@ UNSANDBOXED_HOOKS_NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class HookFile:
-    """A file that declares hooks and needs approval, in the state in which the session read it at its start."""
+    """A file that declares hooks and needs approval, as it was when the session read it at its start."""
 
     trust_item: TrustItem
     current_digest: Callable[[], str] = field(repr=False)
@@ -200,7 +200,7 @@ def _hooks_in_file(path: Path, folder: ExtensionFolder, config: Config, problems
 def _read_hook_file(
     path: Path, boundary: Path | None, display_path: str, problems: list[str]
 ) -> tuple[Mapping[str, object], tuple[HookEntry, ...]]:
-    """Return the hook tables of a file, and the valid hooks in them. Raises `UnusableFile`."""
+    """Read the hook tables of a file, and the valid hooks in them. Raises `UnusableFile`."""
     content = read_json_table(path, boundary, may_be_empty=True)
     tables = content.get("hooks", {})
     if content.get("disableAllHooks") is True or not tables:

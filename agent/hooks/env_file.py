@@ -20,8 +20,8 @@ _DUMP_SCRIPT = 'env -0; printf "\\0"; set -a; . "$1" >/dev/null 2>&1 </dev/null;
 
 
 class EnvFile:
-    """The environment file of one hook. Variables set by a project's hook apply only to sandboxed commands if there is
-    a sandbox; elsewhere, they could determine which programs run."""
+    """The environment file of one hook. If there is a sandbox, variables set by a project's hook apply only to
+    sandboxed commands; elsewhere, they could determine which programs run."""
 
     def __init__(self, workspace: Workspace, sandbox: Sandbox | None, variables: Mapping[str, str]) -> None:
         """`sandbox`: the sandbox in which the hook runs, or None. `variables`: the hook's own variables, which the
@@ -38,7 +38,7 @@ class EnvFile:
 
     @property
     def variable(self) -> Mapping[str, str]:
-        """The environment variable with the path of the file, for the hook. The file is created."""
+        """The environment variable with the path of the file, for the hook. Creates the file."""
         create_private_folder(self._path.parent)
         self._path.touch(mode=0o600)
         return {"CLAUDE_ENV_FILE": str(self._path_for_hook)}
@@ -61,8 +61,8 @@ class EnvFile:
 
 
 def changed_variables(printed: bytes) -> Mapping[str, str]:
-    """Return the variables that are new or changed in the second of two environment dumps, which are separated by an
-    empty entry."""
+    """Compare two environment dumps, which are separated by an empty entry. Return the variables that are new or
+    changed in the second one."""
     old_dump, separator, new_dump = printed.partition(b"\0\0")
     if not separator:
         return {}

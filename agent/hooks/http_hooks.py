@@ -47,8 +47,8 @@ async def _post(url: str, headers: Mapping[str, str], body: bytes, max_bytes: in
 
 
 def _expand_header(value: str, allowed_variables: Collection[str]) -> str:
-    """Return a header value with its variables expanded. Variables that the configuration does not list expand to an
-    empty string."""
+    """Expand the variables in a header value. Variables that the configuration does not list expand to an empty
+    string."""
     return _VARIABLE_REFERENCE.sub(lambda match: _variable_value(match[1] or match[2], allowed_variables), value)
 
 

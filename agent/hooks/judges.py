@@ -1,5 +1,5 @@
-"""Hooks that ask a model, an agent, an MCP tool or the client program: sends the request and converts the answer to
-hook output."""
+"""Runs hooks that ask a model, an agent, an MCP tool or the client program: sends the request and converts the answer
+to hook output."""
 
 import asyncio
 import json
@@ -102,7 +102,7 @@ async def ask_program(call: ClientAction, payload: bytes, timeout: float, ask: A
 
 
 def build_judge_prompt(prompt: str, payload: bytes) -> str:
-    """Return the prompt with the event data inserted at `$ARGUMENTS`, or appended if the prompt does not contain it."""
+    """Insert the event data into the prompt at `$ARGUMENTS`, or append it if the prompt does not contain that."""
     event_data = truncate(payload.decode("utf-8", "replace").strip(), _MAX_INPUT_CHARS)
     question = (
         prompt.replace(_EVENT_DATA_PLACEHOLDER, event_data)

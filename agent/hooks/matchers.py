@@ -18,7 +18,7 @@ _MAX_NAME_CHARS = 200
 
 def matches_names(matcher: str, names: Sequence[str], our_name: str = "") -> bool:
     """Whether the matcher applies to one of `names`. An event without names always matches. `our_name`: this program's
-    name of the tool, which may appear in a list of names; regular expressions are only applied to `names`."""
+    name for the tool, which may appear in a list of names; regular expressions are only applied to `names`."""
     matcher = matcher.strip()
     if matcher in ("", "*") or not names:
         return True

@@ -14,8 +14,8 @@ _CHUNK_BYTES = 1 << 20
 
 @contextmanager
 def output_file(result: Result, folder: Path) -> Iterator[Path]:
-    """Yield the path for a file with the raw bytes of an output, which `write_output` writes. It can be read only by
-    the user, and is deleted afterwards."""
+    """Yield the path of a file to which `write_output` can write the raw bytes of an output. Only the user can read the
+    file, and it is deleted afterwards."""
     for needed_folder in (folder.parent, folder):  # each separately, because `mkdir` does not apply the mode to parents
         create_private_folder(needed_folder)
     path = (result.log.path.parent if result.log else folder) / f"hook-{secrets.token_hex(8)}"

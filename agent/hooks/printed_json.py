@@ -79,7 +79,7 @@ def contains_decision(text: str) -> bool:
 
 
 def _without_surrogates(tables: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the tables with lone surrogates replaced, which can be neither stored nor displayed."""
+    """Replace lone surrogates in the tables, because they can be neither stored nor displayed."""
     encoded = json.dumps(tables, ensure_ascii=False)
     try:
         encoded.encode()

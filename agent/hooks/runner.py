@@ -86,7 +86,7 @@ class HookRunner:
         self._ask_program: AskProgram | None = None
 
     def add(self, hooks: Sequence[DeclaredHook], ask_program: AskProgram) -> None:
-        """Add hooks of the client program. `ask_program` asks it."""
+        """Add hooks of the client program. `ask_program`: calls the client."""
         self._hooks, self._ask_program = (*self._hooks, *hooks), ask_program
         self._records |= {id(hook): HookStatistics() for hook in hooks}
 

@@ -99,7 +99,7 @@ class SessionHooks:
         self._runner.judges = judges
 
     def add(self, hooks: Sequence[DeclaredHook], ask_program: AskProgram) -> None:
-        """Add hooks of the client program, which answers them itself."""
+        """Add hooks of the client program. `ask_program`: calls the client."""
         self._runner.add(hooks, ask_program)
 
     @property
@@ -272,7 +272,7 @@ class SessionHooks:
             self._pending_context.append((hook.event, "\n".join(filter(None, (hook.entry.output_preface, reason)))))
 
     async def _hook_input(self, event: HookEvent, payload: Mapping[str, object]) -> bytes:
-        """Return the JSON that a hook reads from standard input, with `payload` and the fields common to all events."""
+        """Build the JSON that a hook reads from standard input, with `payload` and the fields common to all events."""
         path = await self._transcript.write_new_messages()
         if self._transcript.problem:
             self._notice_once(self._transcript.problem)

@@ -1,5 +1,5 @@
-"""Runs hooks around a call: before it, in place of the user's approval, and after it, with feedback that is added to
-the output."""
+"""Runs hooks around a call: before it, instead of asking the user for approval, and after it, with feedback that is
+added to the output."""
 
 import asyncio
 import json
@@ -32,9 +32,9 @@ from ebbtide.tools.outputs.extent import join_limited
 from ebbtide.tools.tool_traits import role_of
 
 MAX_HOOK_OUTPUT_BYTES = 1_000_000
-"""Maximum size of the part of an output that is sent to hooks, in bytes. Hooks can read all of it in a file."""
+"""Maximum size of the part of an output that is sent to hooks, in bytes. Hooks can read the whole output in a file."""
 MAX_LISTED_REGIONS = 10
-"""Maximum number of changed regions that are listed for a file. The model must read a file with more of them again."""
+"""Maximum number of changed regions listed per file. If there are more, the model must read the file again."""
 
 
 class ToolHooks:
@@ -200,7 +200,7 @@ def _context_note(name: str, context: str) -> str:
 
 
 def _with_replaced_output(result: Result, output: str) -> Result:
-    """Return the result with its output replaced. Of the original, only a program's exit status is kept."""
+    """Replace the output of a result. Of the original, only a program's exit status is kept."""
     if result.log is not None and result.log.is_finished:
         result.log.path.unlink(missing_ok=True)
     exit_text = result.program.told if result.program is not None else ""
@@ -211,7 +211,7 @@ def _with_replaced_output(result: Result, output: str) -> Result:
 
 
 def _keep_equal_paths(new_arguments: Arguments, old_arguments: Arguments, root: str) -> Arguments:
-    """Return the new arguments. Paths that did not change keep the form in which the model wrote them."""
+    """Return the new arguments, but keep unchanged paths in the form in which the model wrote them."""
     unchanged = {
         name: old_arguments[name]
         for name in new_arguments
@@ -230,7 +230,7 @@ def _is_same_path(new_value: object, old_value: object, root: str) -> bool:
 
 
 def _claude_response(call: ToolCall, text: str, result: Result, root: str) -> object:
-    """Return the result of a call in the format of Claude Code's tools, which hooks expect."""
+    """Convert the result of a call to the format of Claude Code's tools, which hooks expect."""
     path = absolute_path(str(call.arguments.get("path", "")), root)
     match role_of(call.name):
         case "run_command" | "read_job":
@@ -252,8 +252,8 @@ def _claude_response(call: ToolCall, text: str, result: Result, root: str) -> ob
 
 
 def describe_hook_changes(call: ToolCall, written_files: Sequence[AppliedChange], workspace: Workspace) -> str:
-    """List the line numbers that hooks, such as formatters, changed in files that the call has just written. The files
-    then count as read, so that the model can edit them again without reading them. The text of the lines is not
+    """List the line numbers that hooks, such as formatters, changed in files that the call has just written. These
+    files then count as read, so that the model can edit them without reading them again. The text of the lines is not
     included, because rules may forbid reading the file."""
     file_lines = []
     for written_file in written_files:
@@ -274,8 +274,7 @@ def describe_hook_changes(call: ToolCall, written_files: Sequence[AppliedChange]
 
 
 def _changed_lines_text(old_content: bytes, new_content: bytes) -> str:
-    """Return the line numbers of the changes in the new content, as text; empty if there are too many or the file is
-    binary."""
+    """Format the numbers of the changed lines in the new content. Empty if there are too many or the file is binary."""
     if binary_kind(old_content) or binary_kind(new_content):
         return ""
     old_lines, new_lines = (decode_file(content).normalised_text.splitlines() for content in (old_content, new_content))

@@ -27,7 +27,7 @@ class ClaudeToolCall:
     is_complete: bool = True
     """Whether this describes the whole call, so that an input changed by a hook can replace the call's arguments."""
     our_name: str = ""
-    """This program's name of the tool."""
+    """This program's name for the tool."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ def _tools_by_claude_name() -> Mapping[str, str]:
 
 
 def to_claude_calls(call: ToolCall, root: str) -> tuple[ClaudeToolCall, ...]:
-    """Return the call in Claude Code's terms; a patch results in one view for each changed file. `root` is the working
+    """Translate a call to Claude Code's terms. A patch results in one call for each changed file. `root` is the working
     folder."""
     traits = traits_of(call.name)
     if traits.role == "patch_files":
@@ -79,26 +79,26 @@ def to_claude_calls(call: ToolCall, root: str) -> tuple[ClaudeToolCall, ...]:
 
 
 def claude_name_and_arguments(call: ToolCall, root: str) -> tuple[str, Mapping[str, object]]:
-    """Return the name and arguments of a call in Claude Code's terms. A patch keeps our name and arguments."""
+    """Translate the name and arguments of a call to Claude Code's terms. A patch keeps our name and arguments."""
     view = to_claude_calls(call, root)[0]
     return (view.name, view.input) if view.is_complete else (call.name, call.arguments)
 
 
 def to_our_names(theirs: Sequence[str]) -> tuple[str, ...]:
-    """Return our names for tool names, which may be ours or Claude Code's, such as `Read` and `Bash(git log:*)`. Case
-    and the part in parentheses are ignored. Unknown names are returned unchanged."""
+    """Translate tool names to ours. They may be ours or Claude Code's, such as `Read` and `Bash(git log:*)`. Case and
+    the part in parentheses are ignored. Unknown names are returned unchanged."""
     names = (name.partition("(")[0].strip() for name in theirs)
     return tuple(dict.fromkeys(_tools_by_claude_name().get(name.replace("_", "").lower(), name) for name in names))
 
 
 def has_claude_name(name: str) -> bool:
-    """Whether `name` is our name or Claude Code's name of a tool, if the two differ."""
+    """Whether `name` is our name or Claude Code's name for a tool, if the two differ."""
     names = _claude_names()
     return name in names or any(name in claude_names for claude_names in names.values())
 
 
 def absolute_path(path: str, root: str) -> str:
-    """Return the path as an absolute one. Links are not resolved, because hook scripts check file names."""
+    """Make a path absolute. Links are not resolved, because hook scripts check file names."""
     return posixpath.normpath(posixpath.join(root, path))
 
 
@@ -109,7 +109,7 @@ def _claude_edit(edit: object, argument_names: Mapping[str, str]) -> object:
 
 
 def _views_of_patch(patch: str, root: str) -> tuple[ClaudeToolCall, ...]:
-    """Return a separate edit for each file of a patch, because hook scripts check `file_path`."""
+    """Split a patch into one edit per file, because hook scripts check `file_path`."""
     patch_view = ClaudeToolCall(ApplyPatch.name, {"patch": patch}, ("Edit", "Write", "MultiEdit"))
     try:
         files = tools_edits.patch.parse_patch(patch)

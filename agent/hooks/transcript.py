@@ -93,8 +93,8 @@ class HookTranscript:
 
 
 def _claude_content(message: Message, root: str) -> str | list[dict[str, object]]:
-    """Return the content of a message in Claude Code's format; a string for a user message that contains only text.
-    Text that the program added is omitted."""
+    """Convert the content of a message to Claude Code's format. A user message that contains only text becomes a
+    string. Text that the program added is omitted."""
     parts: list[dict[str, object]] = []
     for part in message.parts:
         match part:

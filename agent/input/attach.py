@@ -32,7 +32,7 @@ from ebbtide.tools.read import Read
 from ebbtide.tools.search.walk import visible_entries
 
 MAX_LISTED_ENTRIES = 400
-"""Maximum number of entries listed of a folder."""
+"""Maximum number of entries listed per folder."""
 
 
 async def attach_mentioned_files(
@@ -79,8 +79,7 @@ async def attach_mentioned_files(
 
 
 def fit_user_message(message: User, window: WindowContext) -> User:
-    """Return the message in a form that can be sent. If it is too long, its text is shortened, and the full text is
-    stored."""
+    """Prepare a message for sending. If it is too long, its text is shortened, and the full text is stored."""
     windows = (window.model.known_window, *(target.window for target in window.model.models.fallbacks))
     largest_window = max(window.effective for window in windows)  # fallback models may have larger windows
     return fit_message(message, largest_window, largest_window - measure_budget(Conversation(), window).used)
@@ -94,8 +93,8 @@ def _note_bytes(part: UserPart) -> int:
 def _first_existing(
     readings: tuple[MentionReading, ...], workspace: Workspace
 ) -> tuple[Path, MentionReading, str] | None:
-    """Return the first reading of a mention whose path exists, with that path, and a notice if the name of the file is
-    only similar; None if no path exists."""
+    """Find the first reading of a mention whose path exists. Return the path, that reading, and a notice if the file's
+    name is only similar. None if no path exists."""
     for reading in readings:
         try:
             path, note = locate_existing(reading.path, workspace)
@@ -109,7 +108,7 @@ def _first_existing(
 async def _attach_path(
     path: Path, reading: MentionReading, remaining_bytes: int, runner: CallRunner
 ) -> tuple[UserPart, ...]:
-    """Return the parts for a file or folder. Raises `ToolError` with the reason if it cannot be attached."""
+    """Return the message parts for a file or folder. Raises `ToolError` with the reason if it cannot be attached."""
     ruling = decide(PermissionRequest(Read.name, "read", (str(path),)), runner.approver.policy)
     if ruling.verdict != "allow":
         raise ToolError(ruling.decided_by)

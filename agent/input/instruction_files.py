@@ -26,7 +26,7 @@ FOREIGN_USER_FILES = (".claude/CLAUDE.md", ".codex/AGENTS.md", ".gemini/GEMINI.m
 """The user's files for other programs, relative to the home folder. The first one that exists is used if the user's
 configuration folder contains none of `MAIN_FILE_NAMES`."""
 MAX_FILE_BYTES = 32_768
-"""Maximum number of bytes read of each file. The rest is omitted with a note, so that no file can fill the window."""
+"""Maximum number of bytes read from each file. The rest is omitted with a note, so that no file can fill the window."""
 MAX_TOTAL_BYTES = 131_072
 """Maximum total size of all instruction files with their imports, in bytes. The memories have a separate limit of this
 size."""
@@ -65,8 +65,8 @@ def folders_down_to(root: Path, project: Path) -> tuple[Path, ...]:
 
 
 def instruction_files_in(folder: Path) -> Iterator[Path]:
-    """Yield the instruction files of one folder. An entry that is not a file is included, so that it is reported; the
-    next name is then used as well, and so is a file that imports the main file and adds text."""
+    """Yield the instruction files of one folder. If an entry is not a file, it is included so that it is reported, and
+    the next name is used as well. A file that imports the main file and adds text is also included."""
     main_file: Path | None = None
     for name in MAIN_FILE_NAMES:
         path = folder / name
@@ -120,7 +120,7 @@ class InstructionReader:
         return text.strip()
 
     def accept_text(self, path: Path, text: str) -> bool:
-        """Return whether to use a text that was read: it must fit and must not be a duplicate. A text to use counts
+        """Decide whether to use a file's text: it must fit and must not be a duplicate. If it is used, it counts
         towards the total size."""
         size = len(text.encode("utf-8", "replace"))
         if _resolve_path(path) in self.seen_paths or text in self.seen_texts:
@@ -139,7 +139,7 @@ class UnreadableFile(Exception):
 
 
 def _decode_text(data: bytes) -> tuple[str, bool]:
-    """Return the text, and whether all of it could be decoded."""
+    """Decode text. Also return whether all of it could be decoded."""
     text = data.decode("utf-8", "replace")
     return text, "\ufffd" not in text or text.encode("utf-8") == data
 

@@ -96,7 +96,7 @@ class InstructionTracker:
         self, message: User, conversation: Conversation, runner: CallRunner, window: WindowContext
     ) -> User:
         """Add the instructions that the model lacks: changed files, files whose notes a rewrite has removed, and files
-        that apply to paths used for the first time. The user is notified about the last kind."""
+        that apply to paths used for the first time. The user is notified about files for new paths."""
         if not message.parts:
             return message
         used = _used_paths(message, conversation, runner)
@@ -199,7 +199,7 @@ class InstructionTracker:
         return _make_note(path, f"# Instructions from {printable_name(path)}\n\n{current.text}", current.text)
 
     def _discovered_notes(self, used: _TouchedPaths, *, is_first_message: bool) -> Iterator[Note]:
-        """Yield notes with instruction files and rules that apply to the used paths and that the model has not seen."""
+        """Yield notes with the instruction files and rules for the used paths that the model has not seen yet."""
         project_folders = folders_down_to(self._root, self._project)
         for folder in project_folders if is_first_message else ():
             yield from self._notes_of_folder(folder, self._project)
@@ -260,8 +260,8 @@ class InstructionTracker:
             )
 
     def _folders_down_to(self, path: Path, top: Path) -> tuple[Path, ...]:
-        """Return the folders from `top` down to the folder of a path. The list ends before the first folder with files
-        that do not belong to the project."""
+        """Return the folders from `top` down to the folder of a path. The list stops before any folder whose files do
+        not belong to the project."""
         folder = path if path.is_dir() else path.parent
         if folder not in self._folder_chains:
             self._folder_chains[folder] = tuple(_iter_project_folders(folder, top))

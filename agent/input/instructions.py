@@ -24,7 +24,7 @@ from ebbtide.agent.prompt.reminder_notes import MODE_DESCRIPTIONS, PRESENCE_DESC
 from ebbtide.tools.files.bounded import read_prefix
 
 MAX_GIT_FILE_BYTES = 4_096
-"""Maximum number of bytes read of a git file that names a branch or folder."""
+"""Maximum number of bytes read from a git file that names a branch or folder."""
 
 
 def load_instructions(
@@ -129,8 +129,7 @@ def _read_one_line_file(path: Path) -> str:
 
 
 def replace_mode(instructions: Instructions, mode: str, new_mode: str) -> Instructions:
-    """Return the system prompt with its line about `mode` replaced by one about `new_mode`; without that line if
-    `new_mode` is empty."""
+    """Replace the system prompt's line about `mode` with one about `new_mode`, or remove it if `new_mode` is empty."""
     old_line, new_line = (f"\n{_mode_line(mode_name)}\n" for mode_name in (mode, new_mode))
     return replace(instructions, environment=instructions.environment.replace(old_line, new_line))
 

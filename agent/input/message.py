@@ -17,7 +17,7 @@ from ebbtide.agent.window.session_context import CallContext, ModelContext, Sess
 
 
 async def take_pending_messages(conversation: Conversation, ctx: SessionContext) -> Conversation:
-    """Add the messages that the user sent since the last step, after the outputs of that step. They are stored before
+    """Add the messages that the user has sent since the last step, after that step's outputs. They are stored before
     the model sees them. After an interrupt, pending messages stay queued."""
     if ctx.turn.interrupt.is_requested():
         return conversation
@@ -36,7 +36,7 @@ async def take_pending_messages(conversation: Conversation, ctx: SessionContext)
 
 
 async def _try_expand_mentions(message: User, ctx: SessionContext) -> User:
-    """Expand the mentions, or return the message unchanged with a notice if that fails."""
+    """Expand the mentions. If that fails, notify the user and return the message unchanged."""
     try:
         return await expand_mentions(message, ctx)
     except UsageError as error:
@@ -45,8 +45,7 @@ async def _try_expand_mentions(message: User, ctx: SessionContext) -> User:
 
 
 async def add_hook_context(message: User, turn: TurnContext) -> User:
-    """Run `UserPromptSubmit` hooks, and return the message with the context that they add. Raises `HookRefused` if they
-    object."""
+    """Run `UserPromptSubmit` hooks, and add their context to the message. Raises `HookRefused` if a hook objects."""
     if turn.hooks is None or all(isinstance(part, Note) for part in message.parts):
         return message
     await turn.hooks.run_session_start()
@@ -58,8 +57,8 @@ async def add_hook_context(message: User, turn: TurnContext) -> User:
 
 
 def take_pending_notes(calls: CallContext, turn: TurnContext) -> tuple[Note, ...]:
-    """Return notes with the context that hooks have added since the last message, and with changes of background jobs.
-    Each note is returned only once."""
+    """Take the pending notes: context added by hooks since the last message, and changes in background jobs. Each note
+    is returned only once."""
     hook_notes = turn.hooks.take_pending_context() if turn.hooks is not None else ()
     hook_context_notes = tuple(Note(f"{HOOK_NOTE_PREFIX}`{event}` notes:]\n{text}") for event, text in hook_notes)
     jobs = calls.runner.workspace.jobs
@@ -73,8 +72,7 @@ def take_pending_notes(calls: CallContext, turn: TurnContext) -> tuple[Note, ...
 async def continuation_after_answer(
     conversation: Conversation, answer: str, model: ModelContext, turn: TurnContext
 ) -> Conversation | None:
-    """Return the conversation with a message that makes the model continue after its answer; None if it need not
-    continue."""
+    """Add a message that makes the model continue after its answer. None if the model may stop."""
     model_help = small_model_support_for(model.facts)
     if model_help is not None and (reminder := model_help.unfinished_work_reminder(conversation)) is not None:
         await turn.recorder.record_user_message(reminder)
@@ -90,11 +88,12 @@ async def continuation_after_answer(
 
 
 async def sync_server_tools(conversation: Conversation, ctx: SessionContext) -> Conversation:
-    """Ask the user about untrusted extensions, wait for MCP servers, and return the conversation.
+    """Ask the user about untrusted extensions, wait for MCP servers, and update the tool list if that does not
+    invalidate the cache.
 
-    Before the first request, the tools of servers are added to the list; later, they are added only at the next
-    rewrite. They also wait for a rewrite if the resumed session is still in the provider's cache with its previous
-    tools: adding the tools of a server that has become ready since then would invalidate the whole cache.
+    Before the first request, the servers' tools are added to the list. Later, they are added only at the next rewrite.
+    In a resumed session that is still in the provider's cache, even the first request adds none: the tools of a server
+    that has become ready since then would invalidate the whole cache.
     """
     window, calls, race = ctx.window, ctx.calls, ctx.turn.interrupt.race
     if calls.trust is not None:

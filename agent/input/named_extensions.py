@@ -1,4 +1,4 @@
-"""Expands the command or skill that a message invokes as `/NAME`, at the beginning of the turn. The result includes the
+"""Expands a command or skill that a message invokes as `/NAME`, at the beginning of the turn. The result includes the
 output of its shell commands and the files that it mentions."""
 
 import re
@@ -32,7 +32,7 @@ MAX_COMMAND_CHARS = 200_000
 """Maximum length of an expanded command, in characters."""
 KEEP_ASKING_OPTION, ALLOW_OPTION = "ask as usual", "allow these"
 SUCCESS_ENDING = "\nexit code 0"
-"""The end of a successful command's output, which is removed."""
+"""Suffix of a successful command's output. It is removed."""
 MAX_OUTPUT_BYTES = 30_000
 """Maximum size of the output of one shell command, in bytes."""
 
@@ -41,7 +41,7 @@ _INVOCATION = re.compile(r"/(\w[\w.:-]*)(?:\s+(.*))?", re.DOTALL)
 
 async def expand_invocation(message: User, extensions: SessionExtensions, ctx: SessionContext) -> User:
     """Expand the command or skill that the message invokes, and announce skills that the model does not know yet.
-    Raises `UsageError` if the command or skill cannot be used, since there is then no text to send."""
+    Raises `UsageError` if the command or skill cannot be used, because there would be no text to send."""
     window = ctx.window
     new_skills = extensions.take_new_skills(window.instructions.skills, window.prefix_watch.rewrite_count)
     listing = "\n".join(map(format_skill_line, new_skills))
@@ -121,7 +121,7 @@ async def _expanded_notes(
 
 
 async def _offer_rules(extension: UserInvocable, extensions: SessionExtensions, runner: CallRunner) -> None:
-    """Ask the user whether to allow the tools that an extension requests, for this session. Do nothing if they are
+    """Ask the user whether to allow, for this session, the tools that an extension requests. Do nothing if they are
     already allowed, or if the permission mode never asks."""
     approver = runner.approver
     if approver.ask_user is None or approver.policy.mode not in ("ask", "accept-edits"):
@@ -140,8 +140,8 @@ async def _offer_rules(extension: UserInvocable, extensions: SessionExtensions, 
 async def _run_command(
     command: str, extension: UserInvocable, runner: CallRunner, emit: Callable[[Event], None]
 ) -> str:
-    """Run a shell command and return its output. Like the model's commands, it is checked against the policy and
-    sandboxed. Raises `UsageError` if it may not run."""
+    """Run a shell command and return its output. It is checked against the policy and sandboxed, like the model's
+    commands. Raises `UsageError` if it is not allowed."""
     call = ToolCall(f"command-{secrets.token_hex(4)}", Bash.name, {"command": command})
     emit(ToolStarted(call.id, call.name, call.arguments))
     result = await run_unrecorded_call(call, runner)

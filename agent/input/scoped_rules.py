@@ -47,7 +47,7 @@ class ScopedRule:
     globs: tuple[GlobPattern, ...] = ()
 
     def applies_to(self, path: Path) -> bool:
-        """Whether one of the patterns matches a file."""
+        """Whether any pattern matches the file."""
         if not path.is_relative_to(self.base_folder):
             return False
         relative_path = path.relative_to(self.base_folder).as_posix()
@@ -64,7 +64,7 @@ class ScopedRule:
 
 
 def read_rules(folder: Path, boundary: Path, reader: InstructionReader) -> tuple[ScopedRule, ...]:
-    """Return the rules of a folder, sorted by name within each rule folder. Files outside `boundary` are not read;
+    """Read the rules of a folder, sorted by name within each rule folder. Files outside `boundary` are not read;
     problems are added to `reader.problems`."""
     return tuple(rule for name in RULE_FOLDERS for rule in _read_rule_folder(folder, name, boundary, reader))
 
@@ -116,7 +116,7 @@ def _read_rule(
 
 
 def _split_patterns(value: object) -> tuple[str, ...]:
-    """Return the patterns in a list or in a comma-separated string."""
+    """Split patterns given as a list or as a comma-separated string."""
     items = value if isinstance(value, list) else _PATTERN_SEPARATOR.split(value) if isinstance(value, str) else []
     patterns = (str(item).strip().strip("\"'").removeprefix("./").removeprefix("/") for item in items)
     return tuple(f"{pattern}**" if pattern.endswith("/") else pattern for pattern in patterns if pattern)

@@ -71,8 +71,8 @@ def _remove_oldest(folder: Path) -> None:
 
 
 def log_stray_errors(folder: Path) -> None:
-    """From now on, write errors of threads, abandoned tasks and libraries to crash reports. On standard error, they
-    would corrupt the screen and might reveal secrets."""
+    """From now on, write errors of threads, abandoned tasks and libraries to crash reports. If they were printed on
+    standard error, they would corrupt the screen and might reveal secrets."""
     root = logging.getLogger()
     for old_handler in [handler for handler in root.handlers if isinstance(handler, _CrashReportHandler)]:
         root.removeHandler(old_handler)

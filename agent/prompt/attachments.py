@@ -1,5 +1,5 @@
-"""Attachments of a user message: the notes that the model sees for files, folders, images and piped input, and the
-labels that the user sees, also in resumed sessions. No I/O."""
+"""Attachments of a user message. Builds the notes that the model sees for files, folders, images and piped input, and
+the labels that the user sees, including in resumed sessions. No I/O."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -107,10 +107,9 @@ _ORIGIN_NOTE = '[What came with this message is kept under ref_id="{}".]'
 
 
 def fit_message(message: User, window_tokens: int, free_tokens: int) -> User:
-    """Return the message in a form that fits into `free_tokens` tokens. Long text and piped input are sent in full if
-    there is room for them; otherwise, only their head and tail are sent. Other attachments get a share of the window,
-    whose size is `window_tokens` tokens. The full content is stored under the message's reference. Returns `message`
-    itself if nothing is too long."""
+    """Shorten a message to fit into `free_tokens` tokens. Long text and piped input are sent in full if there is room
+    for them; otherwise, only their start and end are sent. Other attachments get a share of the window. The full
+    content is stored under the message's reference. Returns `message` itself if nothing is too long."""
     parts = [with_sendable_text(part, "") if isinstance(part, Text | Note) else part for part in message.parts]
     text_sizes = [
         estimate_text(part.text) for part in parts if isinstance(part, Text | Note) and _is_user_content(part)
@@ -151,8 +150,8 @@ def needs_fitting(message: User) -> bool:
 
 
 def truncate_to_tokens(part: Text | Note, max_tokens: int, ref: str) -> Text | Note:
-    """Return the part unchanged if its text takes at most `max_tokens` tokens. Otherwise, return it with head and tail
-    of the text, and its reference."""
+    """Shorten a part to its start, end and reference if its text takes more than `max_tokens` tokens. Otherwise, return
+    it unchanged."""
     if estimate_text(part.text) <= max_tokens:
         return part
     max_bytes = max_tokens * BYTES_PER_TOKEN
@@ -173,8 +172,8 @@ def has_large_parts(message: Message) -> bool:
 
 
 def compacted_request_parts(message: User) -> tuple[UserPart, ...]:
-    """Return the parts of a message as a compaction stores them: as they were sent. If there are large parts, a note
-    with the message's reference follows."""
+    """Return a message's parts as a compaction keeps them: as they were sent. If any part is large, a note with the
+    message's reference follows."""
     parts = tuple(
         replace(part, whole="") if isinstance(part, Note | Text) and part.whole else part for part in message.parts
     )
@@ -228,8 +227,8 @@ def _shorten_user_text(request: User, max_tokens: int) -> User:
 
 
 def _shorten_text(part: UserPart, max_bytes: int, ref_of_message: str) -> UserPart:
-    """Return a long user text shortened to `max_bytes` bytes. `ref_of_message`: the reference of its message; if it is
-    unknown, the message is assumed to consist of this text alone."""
+    """Shorten long user text to `max_bytes` bytes. `ref_of_message`: the reference of its message; if unknown, the text
+    is assumed to be the whole message."""
     if not isinstance(part, Text) or not _is_long_text(part):
         return part
     ref = ref_of_message or message_ref(User((part,)))
@@ -260,7 +259,7 @@ def _shrunk_parts(parts: Sequence[UserPart], max_bytes: int, keeps_images: bool)
 
 
 def _message_refs(parts: Sequence[UserPart]) -> list[str]:
-    """Return, for each part, the reference of the message to which it belongs; empty if unknown."""
+    """Return the reference of the message that each part belongs to; empty if unknown."""
     refs, ref = [""] * len(parts), ""
     for index in range(len(parts) - 1, -1, -1):
         ref = _origin_ref(parts[index]) or ref
@@ -282,8 +281,8 @@ def _shorter_part(shorter: Note, part: Note | Image) -> Note | Image:
 
 
 def _is_shrinkable(part: UserPart) -> bool:
-    """Whether the part can be shortened. A note about a removed step cannot, because nothing else names the outputs of
-    the step."""
+    """Whether the part can be shortened. Notes about removed steps cannot, because nothing else names those steps'
+    outputs."""
     return isinstance(part, Image) or (isinstance(part, Note) and part.kind != "step" and is_replaceable(part))
 
 

@@ -33,7 +33,7 @@ class PromptBuilder:
         return PromptBuilder(tuple(sorted(sections, key=lambda section: not section.is_cacheable)))
 
     def build(self) -> tuple[str, tuple[int, ...]]:
-        """Return the text, and for each cacheable section the offset at which it ends, in characters."""
+        """Return the text, and the offsets in characters at which the cacheable sections end."""
         text, ends = "", []
         for section in self.sections:
             text += ("\n\n" if text else "") + section.text
@@ -55,8 +55,8 @@ class InstructionFile:
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """Sections of the system prompt. They stay byte-identical until the session ends, and notes announce later changes.
-    So the provider's cache of this text stays valid even after a compaction."""
+    """Sections of the system prompt. They stay byte-identical until the session ends, so that the provider's cache of
+    this text stays valid even after a compaction. Notes announce later changes."""
 
     base: str
     environment: str = ""
@@ -103,20 +103,20 @@ class Prompt:
 
 
 def build_prompt(conversation: Conversation, instructions: Instructions, *, supports_images: bool = True) -> Prompt:
-    """Return the system prompt and the messages of the next request: the summary, if there is one, then the
-    conversation. For a model without image support, notes replace the images."""
+    """Build the system prompt and the messages of the next request: the summary, if there is one, then the
+    conversation. If the model does not support images, notes replace them."""
     messages = with_supported_parts(messages_in_view(conversation), supports_images=supports_images)
     return assemble_prompt(merge_user_messages(messages), instructions)
 
 
 def assemble_prompt(messages: tuple[Message, ...], instructions: Instructions) -> Prompt:
-    """Return a prompt that consists of the instructions and these messages."""
+    """Build a prompt from the instructions and these messages."""
     system, ends = instructions.builder.build()
     return Prompt(system, messages, ends[-1] if ends else 0)
 
 
 def with_supported_parts(messages: tuple[Message, ...], *, supports_images: bool) -> tuple[Message, ...]:
-    """Return the messages in the form for a model with or without image support."""
+    """Replace images with notes if the model does not support images."""
     return messages if supports_images else tuple(_without_images(message) for message in messages)
 
 

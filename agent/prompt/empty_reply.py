@@ -11,7 +11,7 @@ ANSWER_REQUEST = Note(
     "[Your reply was empty. Say in one sentence what you have done and with what result, or make the next call.]"
 )
 _MAX_NAMED_CALLS = 3
-"""Maximum number of calls that the summary names; the newest ones are named."""
+"""Maximum number of calls that the summary names. The newest are chosen."""
 _MAX_CALL_CHARS = 80
 """Maximum length of a call in the summary, in characters."""
 
@@ -26,7 +26,7 @@ def is_after_success(messages: Sequence[Message]) -> bool:
 
 
 def ask_for_answer(conversation: Conversation, *, is_small_model: bool = False) -> User | None:
-    """Return the message that asks for an answer after an empty reply; None if the last call did not succeed, or the
+    """Build a message that asks for an answer after an empty reply. None if the last call did not succeed, or if the
     model was already asked. `is_small_model`: small models are asked even after a failed call."""
     messages = conversation.messages
     if not messages or messages[-1].parts == (ANSWER_REQUEST,):
@@ -36,7 +36,7 @@ def ask_for_answer(conversation: Conversation, *, is_small_model: bool = False) 
 
 
 def work_summary(conversation: Conversation) -> str:
-    """Return a sentence about what the turn's calls have done, marked as written by the program; empty if the last call
+    """Summarise in a sentence what the turn's calls have done, marked as written by the program. Empty if the last call
     failed."""
     if not is_after_success(conversation.messages):
         return ""

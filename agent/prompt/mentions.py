@@ -9,7 +9,7 @@ from ebbtide.tools.lazy import dataclass, regex
 MAX_ATTACHMENTS = 20
 """Maximum number of files and folders attached to one message."""
 MAX_ATTACHMENT_BYTES = 120_000
-"""Maximum bytes of all attachments of a message."""
+"""Maximum total size of a message's attachments, in bytes."""
 WINDOW_DIVISOR = 4
 """Attachments together take at most 1/`WINDOW_DIVISOR` of the window."""
 BYTES_PER_TOKEN = 3
@@ -50,8 +50,8 @@ class MentionReading:
 
 
 def find_mentions(text: str) -> tuple[tuple[MentionReading, ...], ...]:
-    """Return the mentions in a text. Each is a tuple of its possible meanings, the most likely first. An email address
-    is not a mention."""
+    """Find the mentions in text. Each is a tuple of its possible meanings, the most likely first. An email address is
+    not a mention."""
     unique_readings = dict.fromkeys(_readings(match) for match in _MENTION.finditer(text))
     return tuple(unique_readings)
 
@@ -84,7 +84,7 @@ def _with_lines(path: str, lines: str | None, *, is_certain: bool) -> MentionRea
 
 
 def path_mention(path: str) -> str:
-    """Return a path in the form in which a message mentions it."""
+    """Format a path as a mention."""
     return MentionReading(path).name
 
 
@@ -103,7 +103,7 @@ def note_with_heading(heading: str, text: str, kind: NoteKind = "told", name: st
 
 
 def attachment_byte_limit(window_tokens: int) -> int:
-    """Return the number of bytes that attachments may take in a window of `window_tokens` tokens."""
+    """Return the maximum size of attachments in a window of `window_tokens` tokens, in bytes."""
     return min(MAX_ATTACHMENT_BYTES, window_tokens // WINDOW_DIVISOR * BYTES_PER_TOKEN)
 
 
@@ -117,19 +117,19 @@ _QUOTED_NAME = regex(r"`([^`\n]{3,60})`|(?<!\w)'([^'\n]{3,60})'(?!\w)|\"([^\"\n]
 
 
 def files_mentioned(text: str, files: Collection[str]) -> tuple[str, ...]:
-    """Return the files that a text names, in text order. A file is named by its path, or by the end of its path if that
-    is unique among `files`, which are paths relative to one folder."""
+    """Find the files that a text names, in order of appearance. A file may be named by its path, or by the end of its
+    path if that is unique among `files`. `files`: paths relative to one folder."""
     return tuple(dict.fromkeys(_iter_named_files(text, files)))
 
 
 def file_names_in(text: str) -> tuple[str, ...]:
-    """Return the words that look like file names with an extension."""
+    """Find the words that look like file names with an extension."""
     words = (match[0].rstrip(_WORD_TRAILING_PUNCTUATION).removeprefix("./") for match in _WORD.finditer(text))
     return tuple(dict.fromkeys(word for word in words if _FILE_NAME.fullmatch(word)))
 
 
 def identifiers_in(text: str) -> tuple[str, ...]:
-    """Return the identifiers and the quoted names in a text."""
+    """Find the identifiers and the quoted names in text."""
     quoted = [next(filter(None, groups)) for groups in _QUOTED_NAME.findall(text)]
     return tuple(dict.fromkeys([*_IDENTIFIER.findall(text), *quoted]))
 

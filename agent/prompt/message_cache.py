@@ -32,7 +32,7 @@ class ViewCache:
     )
 
     def visible_messages(self, conversation: Conversation) -> tuple[Message, ...]:
-        """Return the messages as the model sees them. The result equals that of `visible_messages`."""
+        """Return the messages as the model sees them, like the function `visible_messages`."""
         if not conversation.masked and not conversation.retold:
             return conversation.messages
         rewrites = (
@@ -47,8 +47,8 @@ class ViewCache:
         return self._visible
 
     def _new_messages(self, conversation: Conversation, known_count: int) -> tuple[Message, ...]:
-        """Return the visible form of the messages after the first `known_count`. A reply directly before them is
-        included in the computation, because it contains the calls that they answer."""
+        """Return the visible form of the messages after the first `known_count`. A reply directly before them is also
+        processed, because it contains the calls that they answer."""
         start = (
             known_count - 1
             if known_count and isinstance(conversation.messages[known_count - 1], Assistant)
@@ -66,7 +66,7 @@ class ViewCache:
     def build_prompt(
         self, conversation: Conversation, instructions: Instructions, *, supports_images: bool = True
     ) -> Prompt:
-        """Return the system prompt and messages of the next request. The result equals that of `build_prompt`."""
+        """Build the system prompt and messages of the next request, like the function `build_prompt`."""
         visible, opening = self.visible_messages(conversation), (conversation.summary, supports_images)
         if self._opening_key != opening or not is_prefix(self._merged_visible, visible):
             self._merged = merge_user_messages(
@@ -76,7 +76,7 @@ class ViewCache:
         new_messages = merge_user_messages(
             with_supported_parts(visible[len(self._merged_visible) :], supports_images=supports_images)
         )
-        # Only the last known and the first new message may have to be merged; all others stay the same objects.
+        # At most the last known message and the first new one need merging. All others stay the same objects.
         merged_pair = merge_user_messages((*self._merged[-1:], *new_messages[:1]))
         if new_messages and len(merged_pair) == 1:
             self._merged, new_messages = self._merged[:-1], (*merged_pair, *new_messages[1:])

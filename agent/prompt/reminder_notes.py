@@ -70,8 +70,8 @@ class ReminderFacts:
 
 
 def due_notes(now: ReminderFacts, announced: ReminderFacts, first_note_share: float = 0.80) -> tuple[Note, ...]:
-    """Return notes on what has changed since `announced`, which is what the model knows. After a rewrite, earlier notes
-    are gone, so `announced` is what the system prompt says, and the notes are repeated. `first_note_share`: fraction of
+    """Build notes on what has changed since `announced`, which is what the model knows. A rewrite removes earlier
+    notes: `announced` is then what the system prompt says, and the notes are repeated. `first_note_share`: fraction of
     the window at which the first note about context usage is due."""
     is_after_rewrite = now.rewrite_count != announced.rewrite_count
     notes = [
@@ -107,7 +107,7 @@ def due_notes(now: ReminderFacts, announced: ReminderFacts, first_note_share: fl
 def context_correction_note(
     conversation: Conversation, used_percent: float, first_note_share: float = 0.80
 ) -> Note | None:
-    """Return a note that corrects the newest note about context usage; None if usage is no lower than that note
+    """Build a note that corrects the newest note about context usage. None unless usage is lower than that note
     says."""
     note = _newest_note(conversation, "context")
     if note is None or _note_level(ReminderFacts(float(note.name)), first_note_share) <= _note_level(
@@ -168,8 +168,8 @@ def _newest_note(conversation: Conversation, *kinds: NoteKind) -> Note | None:
 
 
 def _note_level(facts: ReminderFacts, note_at: float) -> int:
-    """Return the number of note steps by which the context exceeds the threshold of the first note; 0 below the
-    threshold."""
+    """Count the notes about context usage that are due: none below the threshold, one at the threshold, and one more
+    for each step above it."""
     excess = facts.used_percent - 100 * note_at
     return 0 if excess < 0 else 1 + floor(excess / NOTE_STEP_PERCENT)
 
@@ -223,8 +223,8 @@ def _deferred_note(deferred_count: int, has_hosted_search: bool) -> Note:
 
 
 def _instructions_note(instructions: tuple[tuple[str, str], ...], sent_digests: frozenset[str]) -> Note:
-    """Return a note with new instructions of servers. Their lines are indented, so that they cannot be mistaken for the
-    program's own notes."""
+    """Build a note with new instructions from servers. Their lines are indented, so that they cannot be mistaken for
+    the program's own notes."""
     unsent = [(name, text) for name, text in instructions if _instruction_digest(name, text) not in sent_digests]
     if not unsent:
         return Note("")
@@ -251,7 +251,7 @@ JOB_ENDED_PROMPT = (
 
 
 def job_notes(ended_jobs: Iterable[EndedJob]) -> tuple[Note, ...]:
-    """Return a note about these jobs; empty if there are none. Their output is indented, so that it cannot be mistaken
+    """Build a note about these jobs; empty if there are none. Their output is indented, so that it cannot be mistaken
     for one of the program's own notes."""
     jobs = tuple(ended_jobs)
     if not jobs:
@@ -261,7 +261,7 @@ def job_notes(ended_jobs: Iterable[EndedJob]) -> tuple[Note, ...]:
 
 
 def job_change_notes(changes: Sequence[str]) -> tuple[Note, ...]:
-    """Return a note with other changes of jobs; empty if there are none."""
+    """Build a note about other changes in jobs; empty if there are none."""
     return (Note(f"[Background jobs: {'; '.join(changes)}.]"),) if changes else ()
 
 

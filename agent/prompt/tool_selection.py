@@ -22,7 +22,7 @@ _DEFAULT_GROUP = "tools"
 
 
 def group_tools(names: Sequence[str]) -> Mapping[str, Group]:
-    """Return the group of each tool: the tools of one server, in order, at most `MAX_GROUP_TOOLS` to a group."""
+    """Assign each tool to a group: the tools of one server, in order, at most `MAX_GROUP_TOOLS` per group."""
     servers: dict[str, list[str]] = {}
     for name in names:
         servers.setdefault(_server_prefix(name), []).append(name)
@@ -71,9 +71,9 @@ def select_tools(
     *,
     offers_search: bool = False,
 ) -> tuple[ToolSpec, ...]:
-    """Return the offered tools in order. If several tools have the same name, the first one is used. Deferred tools are
-    omitted, or marked as deferred if the provider searches for them. `offers_search`: offer the search tools even if
-    nothing is deferred."""
+    """Select the tools to offer, in order. If several tools have the same name, the first one is used. Deferred tools
+    are omitted, or marked as deferred if the provider searches for them. `offers_search`: offer the search tools even
+    if nothing is deferred."""
     unique_specs = _unique_specs(specs)
     needs_search = offers_search or (bool(deferred_names) and search == "none")
     offered = [spec for spec in unique_specs if needs_search or spec.name not in (SEARCH_TOOL, CALL_TOOL)]
@@ -105,13 +105,17 @@ def tools_to_defer(
     user_deferred: AbstractSet[str] = frozenset(),
     max_tools: int | None = None,
 ) -> frozenset[str]:
-    """Return the names of the tools to defer so that the definitions shown take at most `max_definition_tokens` tokens.
+    """Choose the tools to defer so that the visible definitions take at most `max_definition_tokens` tokens. Empty if
+    deferring would not make requests smaller.
+
     Rarely needed tools are always deferred, followed by MCP tools and then skills as far as necessary. Within a kind,
-    the least recently used tools are deferred first, and of those never used, the last ones in the list. Empty if
-    deferring would not make requests smaller. `count_tokens`: counts the tokens of a definition. `last_used_at`: when
-    each tool was last used. `offers_search`: the search tools are offered even if nothing is deferred. `user_deferred`:
-    tools that the user wants deferred in any case. `max_tools`: maximum number of definitions that the provider
-    accepts; tools beyond it are deferred even if no search can find them."""
+    the least recently used tools are deferred first. Of those never used, the last ones in the list come first.
+
+    `count_tokens`: counts the tokens of a definition. `last_used_at`: when each tool was last used. `offers_search`:
+    the search tools are offered even if nothing is deferred. `user_deferred`: tools that the user always wants
+    deferred. `max_tools`: maximum number of definitions that the provider accepts; tools beyond it are deferred even if
+    no search can find them.
+    """
     unique_specs = _unique_specs(specs)
     sizes = {spec.name: count_tokens(spec) for spec in unique_specs}
     search_tool_sizes = sizes.pop(SEARCH_TOOL, None), sizes.pop(CALL_TOOL, None)

@@ -115,6 +115,8 @@ class Endpoint:
     timeout: float = 120.0
     """Seconds of silence, before or during a reply, after which a request fails."""
     connect_timeout: float = 10.0
+    is_gateway: bool = False
+    """Whether a gateway at this address signs in to the cloud, so that requests are sent as they are."""
 
 
 class KeySource(Protocol):
@@ -124,8 +126,8 @@ class KeySource(Protocol):
         """Return the current key. Raises `AuthFailed` if there is none."""
 
     async def renewed_key(self, rejected: str) -> str:
-        """Return the current key after the server has rejected one; the rejected one if there is no other. Raises
-        `AuthFailed` if there is none."""
+        """Return a new key after the server has rejected one, or the rejected key if there is no other. Raises
+        `AuthFailed` if there is no key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,7 @@ class Reply:
 
     @property
     def single_pass_usage(self) -> Usage:
-        """Usage of the reply if it took a single pass; otherwise empty, because the usage of one pass is unknown."""
+        """Usage of the reply if it took a single pass. Otherwise empty, because the usage of each pass is unknown."""
         return self.usage if self.pass_count == 1 else Usage()
 
 

@@ -69,7 +69,7 @@ def list_model_choices(
 
 
 def resolve_model_name(model_name: str, default_model: str) -> str | None:
-    """Return the PROVIDER/NAME that `model_name` refers to, within the provider of the `default_model`; None if that
+    """Find the model that `model_name` refers to, as PROVIDER/NAME, within the default model's provider. None if that
     provider has no such model. `model_name` may be part of a name, such as `haiku`: the newest match wins. `inherit`
     means the default model."""
     provider = default_model.partition("/")[0]
@@ -85,7 +85,7 @@ def resolve_model_name(model_name: str, default_model: str) -> str | None:
 
 
 def model_version(model: str) -> tuple[int, ...]:
-    """Return the version in a model's name, ignoring dates and sizes: (4, 5) for `claude-haiku-4-5-20251001`."""
+    """Parse the version in a model's name, ignoring dates and sizes: (4, 5) for `claude-haiku-4-5-20251001`."""
     name = re.sub(r"\d{4}-\d{2}-\d{2}", "", model.partition("/")[2].partition(":")[0])
     numbers = [int(number) for number in re.findall(r"(?<![a-z\d])(\d{1,2})(?![\dbk])", name)]
     return (*numbers, 0, 0)[:2] if numbers else (0, 0)
@@ -132,7 +132,7 @@ def _default_models() -> Iterator[str]:
 
 def _registry_models(config: Config, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the registry's models of the providers whose key is set. Clouds have a hundred ids for the same models, so
-    only configured ones are listed."""
+    only their configured models are listed."""
     for provider in (*_ALWAYS_LISTED, *CHAT_HOSTS, *SUBSCRIPTIONS):
         if provider in _ALWAYS_LISTED or _has_key(provider, config, environment):
             yield from provider_models(provider, config)

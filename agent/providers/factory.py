@@ -101,8 +101,9 @@ async def build_provider(
     """Create the provider for a model, ready for requests.
 
     `has_accurate_estimates`: see `build_window`. `secrets`: hides secrets in requests. `cache_lifetime`: how long the
-    provider is to keep its cache, if it offers a choice; None for its default. Raises `AuthFailed`, and `UsageError` if
-    the model is invalid or if a cost limit is set and its prices are unknown."""
+    provider should keep its cache, if it offers a choice; None for its default. Raises `AuthFailed`. Raises
+    `UsageError` if the model is invalid, or if a cost limit is set but its prices are unknown.
+    """
     secrets = secrets or SecretTokens(environment)
     provider = await _connect_model(
         config, model, environment, secrets, cache_lifetime, is_precise=has_accurate_estimates
@@ -254,7 +255,7 @@ def create_meter(config: Config, model: str, estimator: Estimator, *, is_interac
     """Create the meter of a session. A configured tokenizer is loaded now, from a local vocabulary. An interactive
     session with few usage samples downloads and loads the default tokenizer in the background."""
     provider, _, name = model.partition("/")
-    images: ImageRule = "tiles" if provider in ("openai", "openai-chat") else "area"
+    images: ImageRule = "tiles" if provider in ("openai", "openai-chat", "chatgpt") else "area"
     folder = config.folders.data / "vocabularies"
     tokenizer_setting = find_setting(config, provider, name, "tokenizer")
     if tokenizer_setting is not None:

@@ -22,8 +22,8 @@ class ConnectedModel:
     """Digest of the address where the model last answered, in any session."""
 
     def answered_models(self, mark: RequestMark | None) -> set[str]:
-        """Return a set with the model's id if the model has answered before at its current address; otherwise an empty
-        set. `mark`: the session's last request."""
+        """Return a set with the model's id if it has answered before at its current address; otherwise an empty set.
+        `mark`: the session's last request."""
         is_known = has_answered(mark, self.provider) or (
             self.answered_server_digest and self.answered_server_digest == self.provider.facts.server_digest
         )
@@ -107,6 +107,6 @@ class SessionModels:
 
 
 def later_fallbacks(model: str, fallbacks: Sequence[str]) -> tuple[str, ...]:
-    """Return the fallbacks after the session's model if it is in the list, otherwise all of them."""
+    """Return the fallbacks that come after the session's model in the list, or all of them if it is not in the list."""
     start = fallbacks.index(model) + 1 if model in fallbacks else 0
     return tuple(dict.fromkeys(fallbacks[start:]))

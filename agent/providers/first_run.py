@@ -1,4 +1,5 @@
-"""Detects API keys in the environment and local model servers at the first run, and tests keys. Changes nothing."""
+"""Detects API keys in the environment and model servers on this machine at the first run, and tests keys. Changes
+nothing."""
 
 import asyncio
 import http.client
@@ -78,8 +79,8 @@ def ollama_address(environment: Mapping[str, str]) -> str:
 
 
 def detect_local_servers(url: str = OLLAMA_URL) -> tuple[LocalModelServer, ...]:
-    """Return the model servers that respond on this machine, with their models, Ollama first. `url`: Ollama's address.
-    Each probe times out after `PROBE_TIMEOUT_S`."""
+    """Find the model servers that respond on this machine, with their models. Ollama comes first. `url`: Ollama's
+    address. Each probe times out after `PROBE_TIMEOUT_S`."""
     probes = [("Ollama", url, f"{url}/api/tags", "models", "name")]
     probes += [(name, base_url, f"{base_url}/models", "data", "id") for name, base_url, _ in CHAT_SERVERS]
     with ThreadPoolExecutor(len(probes)) as pool:

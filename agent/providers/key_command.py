@@ -1,4 +1,4 @@
-"""API keys that a command prints, such as the reader of a password manager."""
+"""API keys that are printed by a command, such as a password manager's."""
 
 import asyncio
 import os.path
@@ -17,7 +17,7 @@ KEY_COMMAND_TIMEOUT_S = 30.0
 KEY_LIFETIME_S = 300.0
 """Seconds after which the command is run again, as in Claude Code."""
 _MAX_QUOTED_CHARS = 200
-"""Maximum length of the command, and of the line that it printed, in an error."""
+"""Maximum length of the command, and of the line that it printed, when quoted in an error message."""
 
 
 class KeyCommand:
@@ -41,16 +41,15 @@ class KeyCommand:
         self._printed_at = 0.0
 
     async def key(self) -> str:
-        """Return the key; the command runs if the last run was five minutes ago. Raises `AuthFailed` if it prints no
-        key."""
+        """Return the key. The command is run again after five minutes. Raises `AuthFailed` if it prints no key."""
         async with self._lock:
             if not self._key or self._now() - self._printed_at >= KEY_LIFETIME_S:
                 await self._run()
             return self._key
 
     async def renewed_key(self, rejected: str) -> str:
-        """Return the key after the server has rejected one. The command runs again, unless it has printed another key
-        meanwhile. Raises `AuthFailed` if it prints no key."""
+        """Return a new key after the server has rejected one. The command is run again, unless it has printed another
+        key in the meantime. Raises `AuthFailed` if it prints no key."""
         async with self._lock:
             if self._key == rejected:
                 await self._run()
@@ -98,7 +97,7 @@ class KeyCommand:
         )
 
     def _redacted(self, text: str, printed: str = "") -> str:
-        """Return the beginning of a text without secrets. `printed`: what the command printed, which may be a key."""
+        """Shorten text and remove its secrets. `printed`: what the command printed, which may be a key."""
         clean = redact_text(text, {**self._environment, "PRINTED_KEY": printed.strip()})
         return clean if len(clean) <= _MAX_QUOTED_CHARS else f"{clean[:_MAX_QUOTED_CHARS]}…"
 
@@ -109,8 +108,8 @@ _commands: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[object, KeyCommand]
 def shared_key_command(
     provider: str, command: str | tuple[str, ...], environment: Mapping[str, str], home: Path | None
 ) -> KeyCommand:
-    """Return a provider's command, the same one for all sessions of the process, so that they share its key. It runs
-    in the home folder, because a relative path must not lead to a program of the project."""
+    """Return the provider's key command, which all sessions of the process share. It runs in the home folder, so that a
+    relative path cannot lead to one of the project's programs."""
     own_environment = without_stored_keys(environment)
     identity = (provider, command, home, frozenset(own_environment.items()))
     known = _commands.setdefault(asyncio.get_running_loop(), {})

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """The place where a key is stored, and the address that it may be sent to."""
+    """Where a key is stored, and the address that it may be sent to."""
 
     origin: str
     storage: KeyStorage
@@ -159,7 +159,7 @@ def without_stored_keys(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def url_origin(url: str) -> str:
-    """Return scheme, host and port of a URL, without user name or password."""
+    """Return the scheme, host and port of a URL, without the user name and password."""
     split_url = urlsplit(url)
     has_default_port = split_url.port in (None, {"https": 443, "http": 80}.get(split_url.scheme))
     return (

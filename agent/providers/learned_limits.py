@@ -75,11 +75,11 @@ class LearnedLimits:
     """Whether the user has been notified that compaction alone cannot free enough space."""
 
     def reset_for_new_model(self) -> None:
-        """Reset what is not valid for another model: the window and the failed summaries."""
+        """Reset what does not apply to another model: the window and the failed summaries."""
         self.window, self.summary_failures, self.is_insufficient_space_reported = None, 0, False
 
     def is_refuted_by(self, counted_tokens: int) -> bool:
-        """Whether the server has read clearly more tokens than fit the window inferred from its counts."""
+        """Whether the server has read clearly more tokens than the window inferred from its counts can hold."""
         window = self.window
         return (
             window is not None

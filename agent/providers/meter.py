@@ -172,8 +172,8 @@ class Meter:
         self._restored_tools = tools, tokens
 
     def restore_counts(self, record: CountRecord | None, scale: float, *, is_prefix_unchanged: bool) -> None:
-        """Restore the server's counts from an earlier run, and the scale for estimates of content not counted since
-        then. `is_prefix_unchanged`: system prompt and tools are unchanged."""
+        """Restore the server's counts from an earlier run, and the scale for estimates of newer content.
+        `is_prefix_unchanged`: the system prompt and tools are unchanged."""
         self.usage_check.count_record = record if record is None or is_prefix_unchanged else record.after_rewrite()
         self.scale = scale
 
@@ -188,8 +188,7 @@ class Meter:
         return copy
 
     def update_scale(self, conversation: Conversation, budget: ContextBudget) -> None:
-        """Compute the scale of later estimates from the provider's count of this conversation. `budget`: the
-        conversation's budget."""
+        """Compute the scale of later estimates from the provider's count of this conversation."""
         if conversation.anchor is None:
             return
         summary = count_summary(conversation.summary, self.ruler).values()
@@ -210,8 +209,8 @@ class Meter:
         self.counters = settle_for_final_turn(self.counters)
 
     def schema_scale(self, tools: Sequence[ToolSpec]) -> float | None:
-        """Return the tokens of the tool definitions per four characters; None if their size has not changed since the
-        last call."""
+        """Return the tokens of the tool definitions per four characters. None if the size of the definitions has not
+        changed since the last call."""
         schema, previous_schema = self.counters.schema, self._previous_schema
         self._previous_schema = schema
         return (
@@ -235,8 +234,7 @@ class Meter:
         self.usage_check.after_rewrite()
 
     def take_real_window(self) -> int | None:
-        """Return the actual window of the server if it truncated the last counted request, and clear it; otherwise
-        return None."""
+        """Return and clear the server's actual window. None unless the server truncated the last counted request."""
         window, self._real_window = self._real_window, None
         return window
 
@@ -288,8 +286,8 @@ class Meter:
             self.estimator = update_estimator(self.estimator, unseen, reported, usage.prompt)
 
     def _seen_and_unseen(self, conversation: Conversation) -> tuple[Counts, Counts]:
-        """Return the counts of all messages if the provider has counted none yet, and the counts of the messages added
-        since its last count. One of the two is always empty."""
+        """Count the messages that the provider has not counted. The first result covers all messages if it has counted
+        none; the second covers the messages since its last count. One of the two is always empty."""
         visible = self._view_cache.visible_messages(conversation)
         if conversation.anchor is None:
             return self._content.count_all_messages(visible), Counts()

@@ -34,8 +34,8 @@ PROVIDER_TABLES = {
 """Registry tables by provider. A provider that is missing here uses only the table named after it."""
 
 CACHE_TTL_SECONDS = {"anthropic": 300.0, "openai": 300.0, "openai-chat": 300.0, "ollama": 1800.0}
-"""Minimum lifetime of a provider's cache, in seconds. The value for Ollama is the time for which requests ask it to
-keep the model loaded."""
+"""Minimum lifetime of a provider's cache, in seconds. For Ollama, this is how long requests ask it to keep the model
+loaded."""
 OPENAI_BREAKPOINT_TTL_SECONDS = 1800.0
 CACHE_MIN_TOKENS = (("haiku", 4096), ("opus", 4096), ("sonnet", 2048))
 """Minimum length of a cached prefix, by model family. Models of other families cache 1,024 tokens or more."""
@@ -53,9 +53,9 @@ SETTABLE_FACTS: dict[str, type] = {
 """Names and types of the facts that a user may set."""
 THINKING_KINDS = ("none", "adaptive", "budget", "effort")
 TOOL_SEARCH_KINDS = {"anthropic": ("none", "plain"), "openai": ("none", "grouped")}
-"""The kinds of search for deferred tools that each provider has."""
+"""Kinds of search for deferred tools that each provider supports."""
 
-MAX_TOOLS_PER_REQUEST = {"azure": 128, "openai": 128, "openai-chat": 128}
+MAX_TOOLS_PER_REQUEST = {"azure": 128, "chatgpt": 128, "copilot": 128, "openai": 128, "openai-chat": 128}
 """Maximum number of tool definitions in a request, for providers that reject more."""
 
 SMALL_MODEL_TEMPERATURE = 0.2
@@ -106,7 +106,7 @@ def with_server_facts(
     capabilities: tuple[str, ...] | None,
     configured_window: int | None = None,
 ) -> ModelFacts:
-    """Return the facts, updated with what a running server reports: the model's maximum window and its capabilities.
+    """Update the facts with what a running server reports: the model's maximum window and its capabilities.
 
     The window is the user's setting or the default for local models, but never exceeds the model's maximum.
     """
@@ -126,15 +126,15 @@ def with_server_facts(
 
 
 def parameter_count(name: str) -> float | None:
-    """Return the number of parameters stated in a model's name, such as `qwen2.5-coder:1.5b`; None if there is none. If
-    there are several numbers, the largest is used, since a smaller one counts only active parameters."""
+    """Parse the number of parameters in a model's name, such as `qwen2.5-coder:1.5b`. None if there is none. Of several
+    numbers, the largest is used, because a smaller one counts only active parameters."""
     counts = [int(expert_count or 1) * float(number) * 1e9 for expert_count, number in _MODEL_SIZE.findall(name)]
     return max(counts, default=None)
 
 
 def with_parameter_count(facts: ModelFacts, parameters: object, *, has_default_temperature: bool) -> ModelFacts:
-    """Return the facts with the number of parameters that the server reports. `has_default_temperature`: the
-    temperature is the server's default. In that case, a small model without thinking gets a lower one."""
+    """Add the number of parameters that the server reports. `has_default_temperature`: the temperature is the server's
+    default. In that case, a small model without thinking gets a lower one."""
     if isinstance(parameters, int | float) and not isinstance(parameters, bool) and parameters > 0:
         facts = replace(facts, parameter_count=float(parameters))
     if facts.is_small and has_default_temperature and facts.temperature is None and facts.thinking == "none":
@@ -143,8 +143,8 @@ def with_parameter_count(facts: ModelFacts, parameters: object, *, has_default_t
 
 
 def for_third_party_server(facts: ModelFacts) -> ModelFacts:
-    """Return the facts of a model on a third-party server. Only features that all compatible servers support are
-    assumed, unless the user's settings add others."""
+    """Adapt the facts to a third-party server. Only features that all compatible servers support are assumed, unless
+    the user's settings add others."""
     if dict(facts.sources).get("tool_search") == "config":
         return facts
     sources = tuple(pair for pair in facts.sources if pair[0] != "tool_search")
@@ -152,7 +152,7 @@ def for_third_party_server(facts: ModelFacts) -> ModelFacts:
 
 
 def with_cache_lifetime(facts: ModelFacts, lifetime: CacheLifetime) -> ModelFacts:
-    """Return the facts of a model whose cache is to live this long, so that cache writes have a different price."""
+    """Set the cache lifetime, which changes the price of cache writes."""
     prices, factor = facts.prices, lifetime.write_price / DEFAULT_LIFETIME.write_price
     if prices is not None:
         long_price = prices.long_cache_write
@@ -189,7 +189,7 @@ def is_table_updated(provider: str, updates_folder: Path) -> bool:
 
 
 def _registry_row(provider: str, model_name: str, updates_folder: Path | None) -> Mapping[str, Any] | None:
-    """Return the registry row for a model. A name with a date or a cloud's prefix is also looked up without it."""
+    """Find the registry row for a model. A name with a date or a cloud's prefix is also looked up without it."""
     names = [model_name.rpartition("/")[2] if model_name.startswith("arn:") else model_name]
     if (bedrock_match := _BEDROCK_NAME.match(model_name)) is not None:
         names.append(bedrock_match[1])
@@ -266,8 +266,8 @@ def _validate_override(provider: str, name: str, key: str, value: object) -> obj
 
 
 def _merged_prices(user_prices: Mapping[str, object], known_prices: Prices | None, model: str) -> Prices:
-    """Return the known prices, overridden by the user's. If the user sets both `input` and `output`, no known price is
-    kept, not even for long requests."""
+    """Merge the user's prices into the known ones. If the user sets both `input` and `output`, all known prices are
+    dropped, even those for long requests."""
     allowed = {field.name for field in fields(Prices)}
     prices = {
         key: float(value)

@@ -19,7 +19,7 @@ MAX_PIECE_CHARS = 3_000
 CHECK_INTERVAL_CHARS = 500
 """Number of new characters after which a growing text is checked again."""
 _TAIL_CHARS = 64
-"""Length of the end of the text that is searched for in the text before it, in characters."""
+"""Number of characters at the end of the text that are searched for in the text before them."""
 _WORD = regex(r"[^\W\d_]{3,}")
 
 
@@ -48,8 +48,8 @@ class RepetitionWatch:
     _pending_chars: int = 0
 
     def add(self, piece: str) -> Repetition | None:
-        """Add a piece, and return the repetition at the end of the text; None if there is none, or if too little text
-        is new since the last check."""
+        """Add a piece, and look for a repetition at the end of the text. None if there is none, or if too little text
+        has arrived since the last check."""
         self._pending_pieces.append(piece)
         self._pending_chars += len(piece)
         if self._pending_chars < CHECK_INTERVAL_CHARS:
@@ -61,7 +61,7 @@ class RepetitionWatch:
 
 
 def trailing_repetition(text: str) -> Repetition | None:
-    """Return the exact repetition at the end of a text; None if there is none or if it is too short to be certain."""
+    """Find an exact repetition at the end of text. None if there is none, or if it is too short to be certain."""
     if len(text) < MIN_WORD_REPETITION_CHARS:
         return None
     tail_start = len(text) - _TAIL_CHARS

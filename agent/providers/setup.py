@@ -14,7 +14,7 @@ from ebbtide.agent.budget.request_budget import (
     fit_reserves,
 )
 from ebbtide.agent.config.chat_hosts import CHAT_HOSTS
-from ebbtide.agent.config.clouds import CLOUDS, cloud_address
+from ebbtide.agent.config.clouds import CLOUDS, GATEWAY_KEY_VARIABLE, cloud_address, uses_gateway
 from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
 from ebbtide.agent.config.values import EDITOR_SOURCE, Config, ProviderConfig
 from ebbtide.agent.errors import AuthFailed, ConfigError, UsageError
@@ -29,8 +29,8 @@ DEFAULT_OUTPUT_RESERVE_TOKENS = 16_384
 REQUEST_TIMEOUT_S = 120.0
 """Seconds of silence after which a request fails."""
 LOCAL_REQUEST_TIMEOUT_S = 600.0
-"""Seconds of silence after which a request to a server on this machine fails. Before it responds, such a server may
-take minutes to read a long request."""
+"""Seconds of silence after which a request to a server on this machine fails. Such a server may take minutes to read a
+long request before it responds."""
 
 _OVERRIDING_SOURCES = ("command line", "--config", EDITOR_SOURCE)
 """Sources that take precedence over all files."""
@@ -77,7 +77,8 @@ def find_default_model(providers: Mapping[str, ProviderConfig], environment: Map
 
 
 def has_key(providers: Mapping[str, ProviderConfig], environment: Mapping[str, str], variable: str, model: str) -> bool:
-    """Whether a model has a key, in its environment variable, from a command (which is not run) or in the key store."""
+    """Whether a model has a key: in its environment variable, from a command (which is not run), or in the key
+    store."""
     name = model.partition("/")[0]
     has_command = name in providers and providers[name].key_command is not None
     return bool(_stripped_value(environment, variable) or has_command or stored_key(environment, name))
@@ -92,8 +93,8 @@ class ModelSetting:
 
 
 def find_setting(config: Config, provider: str, model: str, key: str) -> ModelSetting | None:
-    """Return the setting that applies to a model, looked up for the model, its provider and then `[agent]`; None if it
-    is not set. The command line and an editor's options take precedence over all files."""
+    """Find the setting that applies to a model. It is looked up for the model, then for its provider, then in
+    `[agent]`. None if it is not set. The command line and an editor's options take precedence over all files."""
     settings, agent_key = config.provider(provider), f"agent.{key}"
     candidates = [
         (settings.models.get(model, {}).get(key), f"providers.{provider}.models.{model}.{key}"),
@@ -125,7 +126,7 @@ def registry_overrides(config: Config, settings: ProviderConfig, provider: str, 
 
 
 def build_window(facts: ModelFacts, config: Config, *, has_accurate_estimates: bool = False) -> Window:
-    """Return the window for a session, with its reserves and the source of each number. `has_accurate_estimates`: past
+    """Build a session's window, with its reserves and the source of each number. `has_accurate_estimates`: past
     estimates for this model were accurate, so a smaller safety margin is enough."""
     fact_sources = dict(facts.sources)
     size_setting = _window_size(facts, config)
@@ -180,8 +181,8 @@ def _window_size(facts: ModelFacts, config: Config) -> ModelSetting:
 
 
 def _trigger_shares(window: Window, config: Config) -> dict[str, Any]:
-    """Return the compaction and blocking triggers as shares of the effective window. `threshold_ratio` refers to the
-    whole window, so it is converted, and it cannot exceed the blocking trigger."""
+    """Return the compaction and blocking triggers as shares of the effective window. `threshold_ratio` is converted,
+    because it refers to the whole window. It cannot exceed the blocking trigger."""
     if config.threshold_ratio is None:
         return {"compact_trigger": config.compact_trigger, "hard_block": config.hard_block}
     share = config.threshold_ratio * window.size / max(window.effective, 1)
@@ -221,7 +222,15 @@ def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str,
         usable_defaults = [(key, model) for key, model in DEFAULT_MODELS if _stripped_value(environment, key)]
         raise AuthFailed(text + "".join(f"; {key} is set: `-m {model}` uses it" for key, model in usable_defaults[:1]))
     default_timeout = LOCAL_REQUEST_TIMEOUT_S if is_loopback(host) else REQUEST_TIMEOUT_S
-    return Endpoint(url.rstrip("/"), key or None, settings.timeout or default_timeout)
+    is_gateway = name in CLOUDS and _uses_gateway(name, settings, environment)
+    if is_gateway and not has_command:
+        key = key or _stripped_value(environment, GATEWAY_KEY_VARIABLE)
+    return Endpoint(url.rstrip("/"), key or None, settings.timeout or default_timeout, is_gateway=is_gateway)
+
+
+def _uses_gateway(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> bool:
+    has_address = bool(settings.base_url or _stripped_value(environment, _BASE_URLS[name][0]))
+    return uses_gateway(name, environment, has_address=has_address)
 
 
 def _not_signed_in(name: str, key_name: str | None) -> AuthFailed:
@@ -233,8 +242,8 @@ def _not_signed_in(name: str, key_name: str | None) -> AuthFailed:
 
 
 def uses_key_command(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> bool:
-    """Whether a provider's key comes from its `key_command`: one is set, and the environment variable is not. A stored
-    key is then not used."""
+    """Whether a provider's key comes from its `key_command`. True if that is set and the key's environment variable is
+    not, even if a key is stored."""
     return settings.key_command is not None and not _stripped_value(environment, key_variable(name, settings) or "")
 
 

@@ -43,8 +43,8 @@ MAX_STREAM_ATTEMPTS = 5
 FIRST_RETRY_DELAY_S = 0.5
 MAX_RETRY_DELAY_S = 30.0
 MAX_TRUSTED_WAITS = 3
-"""Number of attempts after which the server's requested delay is used unchanged. Later delays grow even if the server
-keeps requesting none."""
+"""Up to this attempt, the delay that the server requests is used exactly. Later delays grow even if the server keeps
+requesting no delay."""
 MAX_DELAY_JITTER = 0.25
 """Maximum random share of a delay. It keeps many clients from retrying at the same time."""
 
@@ -54,14 +54,14 @@ class RetryLimits:
     """Limits on how long a request is retried."""
 
     patience: float | None = 600.0
-    """Seconds for which a request is retried; None retries until the user interrupts."""
+    """Seconds to keep retrying a request; None retries until the user interrupts."""
     unreached_patience: float = 10.0
-    """Seconds for which a server that was never reached is retried. Its address is probably wrong."""
+    """Seconds to keep retrying a server that was never reached. Its address is probably wrong."""
     fallback_after: float | None = None
     """Seconds after which a fallback takes over, if there is one; None never uses a fallback."""
 
     def retry_seconds(self, error: ProviderError, *, is_reached: bool, has_fallback: bool) -> float | None:
-        """Return how many seconds to retry after this error; None for no limit. `has_fallback`: there is a fallback."""
+        """Return how many seconds to retry after this error; None for no limit."""
         limits = [self.patience]
         if isinstance(error, Unreachable) and not is_reached:
             limits.append(self.unreached_patience)
@@ -150,12 +150,14 @@ async def stream_reply(
     *,
     has_fallback: bool = False,
 ) -> Reply:
-    """Return the model's reply. After an interrupt, return the text received so far, without calls.
+    """Send the request and return the model's reply. After an interrupt, return the text received so far, without
+    calls.
 
-    An empty reply is requested once more, except after successful calls, where the caller handles it. A reply cut off
-    at its output limit is requested again with a higher limit if `budget` has room; if that fails, the cut-off reply is
-    returned. A reply that repeats itself is stopped, and only one copy of the repeated part is kept. `has_fallback`:
-    there is a fallback that can take over. Raises `EmptyAnswer`, and `ProviderError` after the last attempt."""
+    An empty reply is requested once more, except after successful calls, where the caller handles it. If a reply was
+    cut off at its output limit and `budget` has room, it is requested again with a higher limit; if that fails, the
+    cut-off reply is returned. A reply that repeats itself is stopped, and only one copy of the repeated part is kept.
+    `has_fallback`: a fallback can take over. Raises `EmptyAnswer`, and `ProviderError` after the last attempt.
+    """
     retry_loop = _RetryLoop(provider, interrupt, emit, retries or RetryPolicy(), has_fallback)
     reply = await retry_loop.reply_with_retries(request)
     second_request = _second_request(request, reply, provider, budget)
@@ -195,8 +197,8 @@ def _second_request(
 def with_more_output(
     request: Request, reply: Reply, provider: Provider, budget: ContextBudget | None = None
 ) -> Request:
-    """Return the request with a larger output limit, if the reply reached its limit and a larger one fits the window;
-    otherwise return it unchanged."""
+    """Raise the request's output limit, if the reply reached it and a larger one fits the window. Otherwise, return the
+    request unchanged."""
     larger_limit = min(MAX_RETRY_OUTPUT_TOKENS, provider.facts.max_output_tokens)
     window = budget.window if budget is not None else provider.window
     prompt_tokens = max(reply.usage.prompt, budget.used if budget is not None else 0)
@@ -306,7 +308,7 @@ class _RetryLoop:
 
 
 def _final_error(error: ProviderError, attempt: int, waited: float, limit: float | None) -> ProviderError:
-    """Return the error with a sentence added: how long the request was retried, or why it was not."""
+    """Add a sentence to the error: how long the request was retried, or why it was not."""
     requested_delay = error.retry_after
     if error.is_retryable and requested_delay is not None and limit is not None and requested_delay > limit - waited:
         explanation = f"It asks to wait {_duration_text(requested_delay)}, longer than `retry.patience` allows."
@@ -362,7 +364,7 @@ async def _read_reply(provider: Provider, request: Request, emit: Emit, received
 
 
 def _repetition_reply(text: str, verb: str, times: int, provider: Provider, emit: Emit) -> Reply:
-    """Return the reply of a model that was stopped because it repeated itself."""
+    """Build the reply of a model that was stopped because it repeated itself."""
     emit(
         Noticed(f"the reply was stopped: the model {verb} the same thing {times} times in a row; only one copy is kept")
     )

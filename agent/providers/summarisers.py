@@ -102,8 +102,8 @@ class CheaperSummarisers:
 async def with_silence_timeout(
     model: str, ask: Callable[[Emit], Coroutine[Any, Any, Reply]], emit: Emit, notify: Emit
 ) -> Reply:
-    """Return the reply of another model, unless it is silent for too long. `emit` receives its events, `notify` a
-    notice about waiting. Raises `TimedOut`, and any error of `ask`."""
+    """Wait for another model's reply, unless the model is silent for too long. `emit`: receives its events. `notify`:
+    receives a notice about waiting. Raises `TimedOut`, and any error of `ask`."""
     clock = asyncio.get_running_loop().time
     last_event, is_notified = clock(), False
 

@@ -31,14 +31,14 @@ SHARED_VOCABULARIES = {"o200k_harmony": "o200k_base", "p50k_edit": "p50k_base"}
 DOWNLOAD_TIMEOUT_S = 10.0
 MAX_VOCABULARY_BYTES = 16 * 1024 * 1024
 _PIECE_CHARS = 100_000
-"""Number of characters encoded at once. On some long texts, a tokenizer needs much more than linear time."""
+"""Number of characters encoded at once. On some long text, a tokenizer takes far longer than linear time."""
 
 _load_lock = threading.Lock()
 
 
 def load_tokenizer(name: str, folder: Path, model: str = "") -> TokenCounter | None:
-    """Return the token counter for a configured name; None for `bytes`, which means counting by class of byte. Without
-    the vocabulary, tokens are estimated from the number of bytes. Never uses the network."""
+    """Load the token counter for a configured name. None for `bytes`, which means that tokens are estimated from the
+    kinds of bytes. Without the vocabulary, tokens are estimated from the number of bytes. Never uses the network."""
     family, _, variant = name.partition(":")
     if name == "bytes":
         return None
@@ -52,15 +52,15 @@ def load_tokenizer(name: str, folder: Path, model: str = "") -> TokenCounter | N
 
 
 def tokens_per_o200k_token(provider: str, model: str) -> float:
-    """Return the number of a model's tokens per token of `o200k_base`, measured on source code, prose and tool
-    output."""
+    """Return how many of the model's tokens correspond to one token of `o200k_base`, as measured on source code, prose
+    and tool output."""
     if provider == "anthropic":
         return _family_factors("claude", model)[0]
-    return 1.0 if provider == "openai" else 1.1
+    return 1.0 if provider in ("openai", "chatgpt") else 1.1
 
 
 def _family_factors(family: str, model: str) -> tuple[float, float]:
-    """Return a family's number of tokens per token of `o200k_base`, and its number of tokens per byte."""
+    """Return the tokens of a model family per `o200k_base` token, and per byte."""
     if family not in ("anthropic", "claude"):
         return 1.1, 1 / 3
     numbers = [int(number) for number in model.replace(".", "-").split("-") if number.isdigit() and len(number) < 3]
@@ -69,7 +69,7 @@ def _family_factors(family: str, model: str) -> tuple[float, float]:
 
 
 def _at_least_chars(count_tokens: TokenCounter | None, factor: float, tokens_per_byte: float) -> TokenCounter:
-    """Return a counter that never counts less than one token per four characters."""
+    """Build a counter that counts at least one token per four characters."""
 
     def count_bytes(text: str) -> float:
         return max(len(text.encode("utf-8", "surrogatepass")) * tokens_per_byte, estimate_by_chars(text))
@@ -101,7 +101,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _vocabulary_name(name: str) -> str | None:
-    """Return the name of the vocabulary of an encoding or a model; None if it is unknown."""
+    """Find the vocabulary of an encoding or a model. None if it is unknown."""
     if name in VOCABULARY_DIGESTS or name in SHARED_VOCABULARIES:
         return SHARED_VOCABULARIES.get(name, name)
     import tiktoken.model  # noqa: PLC0415  # deferred: takes 50 ms, and is only needed with a configured tokenizer

@@ -19,7 +19,7 @@ def counted_request(
     *,
     is_first: bool,
 ) -> CountedRequest:
-    """Return the last measured request with the server's count of it. `min_tokens`: the minimum number of tokens that
+    """Return the last measured request with the server's token count. `min_tokens`: the minimum number of tokens that
     its messages take. `count_tokens`: estimates the tokens of messages."""
     outputs = messages_since_reply(visible)
     reply = visible[len(visible) - len(outputs) - 1 : len(visible) - len(outputs)]
@@ -42,7 +42,7 @@ def carried_usage(reply: Reply) -> Usage:
 
 
 def without_foreign_counts(conversation: Conversation, model: str) -> Conversation:
-    """Return the conversation without the anchor if another model counted it, since tokens differ between models."""
+    """Remove the anchor if another model counted it, because tokens differ between models."""
     return replace(conversation, anchor=None, anchored=0) if has_foreign_anchor(conversation, model) else conversation
 
 
@@ -67,7 +67,7 @@ def may_drop_reasoning(conversation: Conversation) -> bool:
 
 
 def subtract_counts(total: Counts, parts: Sequence[Counts]) -> Counts:
-    """Return the counts of a whole minus the counts of its parts."""
+    """Subtract the counts of the parts from the counts of the whole."""
     subtracted = sum_counts(parts)
     return Counts(
         max(total.letters - subtracted.letters, 0),

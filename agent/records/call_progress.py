@@ -1,6 +1,6 @@
 """Tracks the progress of each tool call in a step. The states are stored if the step has several calls or if a call
-needs approval. After a crash, they show which calls never began, which ones finished, and about which ones the user
-must be asked again."""
+needs approval. After a crash, they show which calls never began, which ones finished, and which ones need approval
+again."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -39,8 +39,8 @@ class CallProgress:
     _states: dict[str, CallState] = field(default_factory=dict)
     _is_recorded: bool = False
     _must_be_stored: bool = False
-    """Whether a failure to store a state must be reported: because states of this step have been stored already, or
-    because the user is being asked."""
+    """Whether a failure to store a state must be reported, because states of this step are already stored or the user
+    is being asked."""
     _already_answered: frozenset[str] = frozenset()
     """Ids of the calls that already had outputs when the session ended."""
     _change_count: int = 0
@@ -62,7 +62,7 @@ class CallProgress:
         )
 
     def output_of(self, call_id: str) -> ToolOutput | None:
-        """Return the output of a call that must not run again; None if the call may run."""
+        """Return the output of a call that must not run again. None if the call may run."""
         state = self._states.get(call_id) if call_id in self._already_answered else None
         return state if isinstance(state, ToolOutput) else None
 
@@ -97,8 +97,9 @@ class CallProgress:
                 self._stored_change_count = written_count
 
     async def _write(self) -> None:
-        """Store the states. If the database cannot store them, stop recording; if the program then dies, its running
-        call counts as interrupted. Raises `StoreFailed` if `_must_be_stored`, or if the failure has another reason."""
+        """Store the states. If the database cannot store them, recording stops. A call that is running when the program
+        dies then counts as interrupted. Raises `StoreFailed` if `_must_be_stored`, or if storing failed for another
+        reason."""
         try:
             await self.store_states(dict(self._states))
             self._must_be_stored = True

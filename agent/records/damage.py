@@ -113,7 +113,7 @@ def restore_messages(
 def _make_placeholder(
     previous_message: Message | None, role: str, next_message: Message | None, answered_ids: Sequence[str]
 ) -> Message:
-    """Return a placeholder for a lost message. `answered_ids`: ids of the calls that the next message answers."""
+    """Build a placeholder for a lost message. `answered_ids`: ids of the calls that the next message answers."""
     if isinstance(previous_message, Assistant) and previous_message.calls:
         return User(tuple(ToolOutput(call.id, DAMAGED_NOTE, "interrupted") for call in previous_message.calls))
     if isinstance(next_message, User) and next_message.outputs:

@@ -19,8 +19,7 @@ _CUT_MARK = regex(r"\[… [\d,]+ characters? left out: the context window is nea
 
 
 def with_parsed_ranges(output: ToolOutput) -> ToolOutput:
-    """Return the output with `inserted` and `frame` parsed from its text, because the first versions did not store
-    these fields."""
+    """Parse `inserted` and `frame` from the output's text, because the first versions did not store these fields."""
     text = output.text
     heading, note = _STORED_HEAD.match(text), _CUT_MARK.search(text)
     inserted: Ranges = (note.span(),) if note else ()
@@ -42,7 +41,7 @@ _ELISION = regex(r'\n\[… ([\d,]+) bytes left out: [^\n"]*ref_id="[^\n"]*"[^\n"
 
 
 def parse_elision(text: str) -> Elision | None:
-    """Return the elision in the middle of a user's text; None if there is none."""
+    """Parse the elision in the middle of a user's text. None if there is none."""
     match = _ELISION.search(text)
     return Elision(*match.span(), int(match[1].replace(",", ""))) if match else None
 
@@ -57,8 +56,8 @@ may have added lines after it."""
 
 
 def parse_program_state(ending: str, text: str) -> ProgramState | None:
-    """Return the state of the program that a call ran; None if the text describes none. `ending`: the exit status if it
-    was stored as a field, otherwise empty; `text`: the output."""
+    """Parse the state of the program that a call ran. None if the text describes none. `ending`: the exit status if it
+    was stored as a field, otherwise empty. `text`: the output."""
     for line in reversed((ending or text).split("\n")[-_MAX_TAIL_LINES:]):
         if match := _PROGRAM.fullmatch(line):
             code, limit = (int(match[name]) if match[name] else None for name in ("code", "limit"))
@@ -69,7 +68,7 @@ def parse_program_state(ending: str, text: str) -> ProgramState | None:
 
 
 def parse_new_problems(text: str) -> NewProblems | None:
-    """Return the problems that a file change introduced; None if the output lists none."""
+    """Parse the problems that a file change introduced. None if the output lists none."""
     lines = tuple(text.partition(f"\n{NEW_PROBLEMS}\n")[2].splitlines())
     if not lines:
         return None
@@ -109,7 +108,7 @@ _MORE_ENTRIES = regex(r"\(([\d,]+) more: `glob` lists them\)")
 
 
 def with_parsed_kind(note: Note) -> Note:
-    """Return the note with its kind, the name of its source, and a description of how much it contains."""
+    """Parse the note's kind, the name of its source, and a description of how much it contains."""
     for kind, pattern in _NOTE_BEGINNINGS.items():
         if match := pattern.match(note.text):
             name = match.groupdict().get("name") or ("0" if kind == "deferred" else "")

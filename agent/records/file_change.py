@@ -1,4 +1,4 @@
-"""The changes of files in a turn or session."""
+"""Changes to files in a turn or session."""
 
 from typing import Literal, TypeAlias
 

@@ -58,8 +58,8 @@ class FileHistory:
             return None
 
     async def changes(self, scope: ChangeScope) -> FileChanges:
-        """Return the changes of the last turn or of the whole session. Each file is compared from its first stored
-        content to its current content; other changes come from git. Raises `StoreFailed`."""
+        """Return the changes of the last turn or of the whole session. Each file's first stored content is compared
+        with its current content; other changes come from git. Raises `StoreFailed`."""
         rows = await self._thread.run(file_changes, self._store, self._recorder.session_id)
         turn_start = self._recorder.events.turn_start
         turn = turn_start[0] if turn_start else max((row.turn for row in rows), default=0)

@@ -13,7 +13,7 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.lazy import dataclass, regex
 
 EXCESS_MARKER_PREFIX = "over"
-"""File name prefix of the marker next to the blobs that exists while sessions use more space than the limit allows."""
+"""File name prefix of a marker next to the blobs. It exists while sessions use more space than the limit allows."""
 
 _OUTPUT_REF = regex(r"(?<![^\W_])[rR]([1-9]\d{0,17})(?![^\W_])")
 _OUTPUT_URI = regex(
@@ -126,7 +126,7 @@ def remove_garbage(
 
 
 def excess_note(used_bytes: int, max_bytes: int) -> str:
-    """Return the note which tells the user that sessions use more space than the limit allows."""
+    """Format the note that tells the user that sessions use more space than the limit allows."""
     return (
         f"stored outputs take {used_bytes / 1e6:,.1f} MB, more than `archive.max_bytes` allows "
         f"({max_bytes / 1e6:,.1f} MB): "
@@ -144,8 +144,8 @@ def _update_excess_marker(folder: Path, used_bytes: int, max_bytes: int) -> None
 
 
 def pop_excess_note(folder: Path, max_bytes: int) -> str:
-    """Return the note in the marker file, but only once. It is returned again after the limit has changed, or after the
-    size has been below the limit."""
+    """Return the note in the marker file, but only once. It is returned again only after the limit has changed, or
+    after the size has been below the limit."""
     note = folder / f"{EXCESS_MARKER_PREFIX}-{max_bytes}"
     try:
         text = note.read_text("utf-8")

@@ -93,8 +93,8 @@ def _parse_status(status: bytes) -> Iterator[_StatusEntry]:
 
 
 def _change_time(path: Path) -> float:
-    """Return when the file last changed. For a deleted file, return when its folder last changed. If neither is known,
-    return infinity, so that the file counts as changed."""
+    """Return when the file last changed. For a deleted file, use the time at which its folder last changed. If neither
+    is known, return infinity, so that the file counts as changed."""
     for existing_path in (path, path.parent):
         try:
             status = os.lstat(existing_path)

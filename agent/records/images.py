@@ -19,8 +19,7 @@ def needs_image_bytes(messages: Sequence[Message]) -> bool:
 
 
 def with_image_bytes(messages: Sequence[Message], blobs: Blobs | None) -> tuple[Message, ...]:
-    """Return the messages with the bytes of all their images. If bytes are missing, a line of text replaces the
-    image."""
+    """Load the bytes of all images in the messages. If bytes are missing, a line of text replaces the image."""
     return tuple(
         _message_with_bytes(message, blobs) if needs_image_bytes([message]) else message for message in messages
     )

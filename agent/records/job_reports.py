@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # imported for types only, because few sessions have jobs
 def create_job_listener(
     channel: Channel, recorder: Recorder, secrets: SecretTokens
 ) -> Callable[[EndedJob], Awaitable[None]]:
-    """Return a listener for jobs that have ended without the model being informed."""
+    """Create a listener for jobs that have ended without the model knowing."""
 
     async def report(ended: EndedJob) -> None:
         lines = tuple(map(secrets.hide, ended.last_lines))

@@ -121,7 +121,7 @@ def encode_part(part: UserPart | AssistantPart) -> dict[str, object]:
 
 
 def _described_program(output: ToolOutput, ending: str = "") -> ProgramState | None:
-    """Return the program state that an output's text describes; None if it describes none."""
+    """Parse the program state that an output's text describes. None if it describes none."""
     return parse_program_state(ending, text_without_insertions(output.text, output.inserted))
 
 

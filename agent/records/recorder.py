@@ -120,7 +120,8 @@ class Recorder:
 
     @property
     def family(self) -> str:
-        """The id of the session at the root of the fork tree. The requests of all forks in a tree begin the same."""
+        """The id of the session at the root of the fork tree. All forks in a tree share the beginning of their
+        requests."""
         return self._row.family or self._row.id
 
     @property
@@ -187,13 +188,13 @@ class Recorder:
         self._on_jobs_reported(reported)
 
     async def forget_files(self, paths: Collection[Path]) -> None:
-        """Store that the model no longer knows the content of these files. The change is on disk when the method
+        """Record that the model no longer knows the content of these files. The change is on disk when the method
         returns."""
         seen = {path: digest for path, digest in self.session_state.seen_digests.items() if path not in paths}
         await self._write([], state=replace(self.session_state, seen_digests=seen))
 
     async def record_jobs(self) -> None:
-        """Store which jobs have ended. The change is on disk when the method returns."""
+        """Record which jobs have ended. The change is on disk when the method returns."""
         if not self._is_new:
             await self._write([], state=with_current_jobs(self.session_state, self._get_workspace_state(), ()))
 

@@ -171,8 +171,8 @@ def _decode_carried_part(key: str, *fields: Any) -> CarriedPart:  # noqa: ANN401
 def output_rows(
     message: User, position: int, output_count_before: int, tool_names: Mapping[str, str]
 ) -> list[OutputRow]:
-    """Return, for each output of a message, a row for the output, followed by rows for its images and its files.
-    `output_count_before`: how many outputs the session already had; `tool_names`: the tool name of each call."""
+    """Build the rows for the outputs of a message: one for each output, followed by rows for its images and its files.
+    `output_count_before`: how many outputs the session already had. `tool_names`: the tool name of each call."""
     rows = []
     for number, output in enumerate(message.outputs, output_count_before + 1):
         tool = tool_names.get(output.call_id, "")
@@ -239,8 +239,8 @@ def decode_summary_row(row: SummaryRow) -> Summary:
 def state_changes(
     old_state: SessionState, new_state: SessionState
 ) -> tuple[tuple[FactRow, ...], tuple[tuple[str, str], ...]]:
-    """Return the rows to write, and the keys (kind, key) of the rows to delete, to turn the stored state `old_state`
-    into `new_state`."""
+    """Return the rows to write and the keys (kind, key) of the rows to delete, in order to change the stored
+    `old_state` to `new_state`."""
     if old_state == new_state:
         return (), ()
     facts = [
@@ -270,7 +270,7 @@ def state_changes(
 
 
 def _path_key(path: Path) -> str:
-    """Return a path as a database key. A path that is not valid Unicode is stored as JSON. The quotation mark
+    """Encode a path as a database key. A path that is not valid Unicode is stored as JSON, whose quotation mark
     distinguishes it from an absolute path."""
     text = str(path)
     try:

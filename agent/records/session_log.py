@@ -48,7 +48,7 @@ class SessionLog:
         """Description of the damage found in the last read; empty if there was none."""
 
     async def load_messages(self, start: int) -> tuple[tuple[Message, ...], int]:
-        """Return all messages from a position on, ready to send, and the position for the next new message."""
+        """Load all messages from a position on, ready to send. Also return the position for the next new message."""
         rows, decoded = await self._load_rows(start)
 
         def decode(row: MessageRow) -> Message:
@@ -80,8 +80,7 @@ class SessionLog:
         return messages, end
 
     async def _load_rows(self, start: int) -> tuple[Sequence[MessageRow], Mapping[int, Message | None]]:
-        """Return the rows from a position on, and the decoded messages by position, with None for each unreadable
-        one."""
+        """Return the rows from a position on, and the decoded messages by position. Unreadable messages are None."""
         rows, decoded = list[MessageRow](), dict[int, Message | None]()
         total_count = await self._thread.run(self._store.message_count, self._session, start)
         while len(rows) < total_count:
@@ -95,8 +94,8 @@ class SessionLog:
         return rows, decoded
 
     async def usage_by_reply(self, start: int, end: int) -> Mapping[int, Usage]:
-        """Return the usage of each reply between the positions `start` and `end`, by its offset from `start`. The usage
-        is the sum of all requests for steps since the previous reply."""
+        """Return the usage of each reply between the positions `start` and `end`, by its offset from `start`. It covers
+        all requests for steps since the previous reply."""
         return await self._thread.run(self._usage_by_reply, start, end)
 
     def _usage_by_reply(self, start: int, end: int) -> Mapping[int, Usage]:
@@ -112,8 +111,8 @@ class SessionLog:
         return usage_by_offset
 
     async def _lost_call_ids(self, positions: range, *, is_cut: bool) -> Mapping[int, Sequence[str]]:
-        """Return the ids of the calls answered at each position, if messages are lost (`is_cut`) or there are stored
-        outputs after the last remaining message. Placeholders for these calls prevent new outputs from reusing the
+        """Return the ids of the calls answered at each position. Empty unless messages are lost (`is_cut`) or outputs
+        are stored after the last remaining message. Placeholders for these calls keep new outputs from reusing the
         numbers of stored ones."""
         archive = ArchiveStore(self._store)
         with suppress(StoreFailed):  # on failure, only outputs in the remaining messages are known
@@ -148,8 +147,7 @@ class SessionLog:
         self, current_view: Conversation
     ) -> tuple[int, Conversation, RequestMark | None] | None:
         """Return the view that the last rewrite replaced: its number, the view with all messages since then, and the
-        last request before the rewrite. `current_view`: the current view. Return None if there is no such view or if it
-        cannot be restored."""
+        last request before the rewrite. None if there is no such view, or if it cannot be restored."""
         for row in await self._thread.run(self._store.views, self._session):
             decoded = decode_snapshot(row.body)
             if decoded is None:
@@ -177,7 +175,7 @@ class SessionLog:
 
 
 def _decode_rows(rows: Sequence[MessageRow]) -> Mapping[int, Message | None]:
-    """Return the messages by position, with None for each unreadable one."""
+    """Decode the messages. Keys are positions; unreadable messages are None."""
     return {row.position: decode_message_or_none(row) for row in rows}
 
 
@@ -187,8 +185,8 @@ def _view_state(view: Conversation) -> tuple[object, ...]:
 
 
 def _with_known_messages(messages: Sequence[Message], start: int, current_view: Conversation) -> tuple[Message, ...]:
-    """Return `messages`, the first of which is at position `start`, with equal messages replaced by the objects in the
-    current view, because cached values are attached to those objects."""
+    """Replace messages with equal ones from the current view, because cached values are attached to those objects.
+    `start`: position of the first message."""
     current_by_position = dict(enumerate(current_view.messages, current_view.messages_before))
     current_messages = (current_by_position.get(position, message) for position, message in enumerate(messages, start))
     return tuple(

@@ -23,7 +23,7 @@ class SessionInfo:
     cost: float | None = 0.0
     """US dollars; None if a price is unknown."""
     parent: str = ""
-    """The id of the session from which it was forked; empty if it is no fork."""
+    """The id of the session from which it was forked; empty if it is not a fork."""
     place: int = 0
     """Sort key for sessions that were changed at the same moment."""
     origin: str = ""
@@ -57,7 +57,7 @@ def is_session_id(text: str) -> bool:
 
 
 def find_session(store: SessionStore, id_prefix: str, project: str) -> SessionRow:
-    """Return the session whose id starts with `id_prefix`; with an empty prefix, the project's newest session. Raises
+    """Find the session whose id starts with `id_prefix`; with an empty prefix, the project's newest session. Raises
     `UsageError` if there is none or more than one. Must be called in the store's thread."""
     if not id_prefix:
         newest = store.recent_sessions(project, 1)

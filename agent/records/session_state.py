@@ -13,7 +13,7 @@ from ebbtide.tools.outputs.extent import join_limited
 from ebbtide.tools.process.jobs import EndedJob
 
 MAX_NAMED_FILES = 20
-"""Maximum number of files named in a note; of the others, only the number is given."""
+"""Maximum number of files named in a note. The others are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def workspace_state(workspace: Workspace) -> SessionState:
 
 
 def with_current_jobs(state: SessionState, current: SessionState, reported_ids: Collection[str]) -> SessionState:
-    """Return the state with the current jobs, without the ended jobs that the model already knows about."""
+    """Replace the jobs in a state with the current ones. Ended jobs that the model already knows about are removed."""
     return replace(
         state,
         running_jobs=current.running_jobs,

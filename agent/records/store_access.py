@@ -45,8 +45,8 @@ def open_store_briefly(folders: Folders) -> Iterator[SessionStore]:
 
 
 async def delete_session(thread: "StoreThread", store: SessionStore, session_id: str, *, is_copy: bool = False) -> None:
-    """Delete a session and its entries in the search index. `is_copy`: another session contains the same text, so the
-    word index, which is slow to rebuild, stays valid and is not reset."""
+    """Delete a session and its entries in the search index. `is_copy`: another session contains the same text. The word
+    index, which is slow to rebuild, then stays valid and is not reset."""
     await thread.run(delete_session_rows, store, session_id)
     if not is_copy:
         await thread.run(reset_word_index, store)

@@ -16,8 +16,8 @@ KEY_BYTES = 32
 
 
 def load_or_create_token_key(path: Path) -> bytes:
-    """Return the key stored in a file, creating it if it is missing or invalid. If the file can be neither read nor
-    created, return a new key for this run only. Tokens of earlier runs then cannot be resolved."""
+    """Load the key, creating it if it is missing or invalid. If the file can be neither read nor created, return a new
+    key for this run only. Tokens from earlier runs then cannot be resolved."""
     if (stored_key := _read_key(path)) is not None:
         return stored_key
     temporary_path = path.with_name(f".{path.name}-{os.getpid()}-{secrets.token_hex(4)}")

@@ -14,7 +14,7 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.lazy import dataclass
 
 LOCK_TIMEOUT_S, RETRY_DELAY_S = 600.0, 0.2
-"""Seconds that a write waits for a locked database, and seconds between attempts."""
+"""How long a write waits for a locked database, and how long it waits between attempts, in seconds."""
 INTERRUPT_GRACE_S = 0.5
 """Seconds that a write may take before an interrupt stops the wait for it."""
 LOCKED_NOTICE = "another program has locked the session database; changes wait in memory until it is free"
@@ -61,7 +61,7 @@ class WriteQueue:
     async def write(self, operation: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
         """Run `operation` in the store's thread, after all earlier writes. While another program locks the database,
         notify the user and wait for up to ten minutes. If the user interrupts the wait, return immediately; the queue
-        still runs it later. Raises `StoreFailed`."""
+        still runs the operation later. Raises `StoreFailed`."""
         unreported_error, self._unreported_error = self._unreported_error, None
         if unreported_error is not None:
             raise unreported_error

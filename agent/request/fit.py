@@ -1,5 +1,6 @@
 """Makes requests fit: frees space in the window, chooses the model, and ends the turn in a report if the window is
-full. `ebbtide.agent.eviction` decides what to cut, `ebbtide.agent.budget.preflight` which model may get the request."""
+full. `ebbtide.agent.eviction` decides what to cut, and `ebbtide.agent.budget.preflight` decides which model may get the
+request."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -43,8 +44,8 @@ NEW_SESSION_HINT = "start a new session or use a model with a larger window"
 
 async def make_room(conversation: Conversation, ctx: SessionContext) -> MeasuredConversation:
     """Free space in the window, and return the conversation with its budget. If it still does not fit, switch to the
-    next model that has room. If the turn is to end in a report when the window is full, compact only when there is no
-    room for the report. Raises `ContextExhausted`."""
+    next model that has room. If a full window should end the turn in a report, compact only when there is no room for
+    the report. Raises `ContextExhausted`."""
     window, model, turn = ctx.window, ctx.model, ctx.turn
     is_automatic, problem = window.compaction_settings.is_automatic, ""
     budget = measure_budget(conversation, window)
@@ -89,8 +90,8 @@ def window_full_message(budget: ContextBudget, problem: str, model: ModelContext
 async def choose_model(
     conversation: Conversation, budget: ContextBudget, window: WindowContext, turn: TurnContext
 ) -> MeasuredConversation:
-    """Switch to the first model that has room: the session's own or a fallback. If none has room, return conversation
-    and budget unchanged."""
+    """Switch to the first model that has room: the session's own or a fallback. If none has room, the conversation and
+    the budget stay unchanged."""
     while True:
         decision = preflight(budget, window)
         log_preflight(decision, budget, window)
@@ -104,7 +105,7 @@ async def switch_to_fallback(
     conversation: Conversation, budget: ContextBudget, window: WindowContext, turn: TurnContext, failure: str = ""
 ) -> MeasuredConversation | None:
     """Switch to the next fallback that has room, because the current model has permanently rejected the request or does
-    not answer. `failure`: the reason, for the user. None if there is no such fallback."""
+    not answer. None if there is no such fallback. `failure`: the reason, for the user."""
     while not turn.interrupt.is_requested():
         decision = choose_target(window.model.meter.counters, with_shares(window.model.models.fallbacks, window))
         if decision.target is None:
@@ -116,9 +117,9 @@ async def switch_to_fallback(
 
 
 def preflight(budget: ContextBudget, window: WindowContext) -> Preflight:
-    """Return the model that can take the request that was just measured. If the turn ends in a report because the
-    window is full, the current model gets no further request except the one for the report, and limits apply even if
-    only tool definitions exceed them."""
+    """Choose a model for the request that was just measured. If the turn ends in a report because the window is full,
+    the current model only gets the request for the report, and limits apply even if only tool definitions exceed
+    them."""
     model = window.model
     facts = model.facts
     targets = with_shares((ModelTarget(facts.provider, facts.name, budget.window), *model.models.fallbacks), window)
@@ -134,7 +135,7 @@ def ends_in_report(budget: ContextBudget, window: WindowContext) -> bool:
 
 
 def with_shares(targets: Sequence[ModelTarget], window: WindowContext) -> tuple[ModelTarget, ...]:
-    """Return the targets, each with the share of its limit that a request may take before the next target is tried."""
+    """Set the share of each target's limit that a request may take before the next target is tried."""
     if window.compaction_settings.on_full == "final":
         return tuple(replace(target, share=target.window.compact_trigger) for target in targets)
     return tuple(replace(target, share=target.window.hard_block) for target in targets)
@@ -202,7 +203,7 @@ async def _connect_target(
 def reset_measurements(
     conversation: Conversation, meter: Meter, window: WindowContext, emit: Callable[[Event], None]
 ) -> Conversation:
-    """Reset all measurements after a switch to another model, which counts tokens differently and has an empty
+    """Reset all measurements after a switch to another model. That model counts tokens differently and has an empty
     cache."""
     window.model.learned_limits.reset_for_new_model()
     window.model.meter.use_estimates_of(meter)
@@ -215,8 +216,9 @@ def reset_measurements(
 async def announce_final_turn(
     conversation: Conversation, budget: ContextBudget, window: WindowContext, turn: TurnContext
 ) -> tuple[Conversation, TurnEnding]:
-    """If the window is full and the turn is to end for that reason, add a note that this is the final step. The tools
-    stay the same, so that the provider's cache stays valid; calls to other tools are rejected with a message."""
+    """If the window is full and the turn should end for that reason, add a note that this is the final step. The tools
+    stay the same, so that the provider's cache stays valid. Calls that the final step does not allow are rejected with
+    a message."""
     if not ends_in_report(budget, window):
         return conversation, "none"
     if is_final_turn_announced(conversation):

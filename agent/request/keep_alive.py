@@ -1,5 +1,5 @@
-"""Keeps a provider's cache alive while the user thinks, if that is worth its cost, by sending the last request again
-and asking for one token."""
+"""Keeps a provider's cache alive while the user thinks, if that is worth its cost. To do so, it sends the last request
+again and asks for one token."""
 
 import asyncio
 import math
@@ -140,8 +140,8 @@ def can_renew(request: Request, facts: ModelFacts) -> bool:
 def is_affordable(
     last_request: RenewableRequest, wait_seconds: float, window: WindowContext, turn: TurnContext
 ) -> bool:
-    """Whether renewing the cache after `wait_seconds` seconds will probably save more than it costs, within the cost
-    limit."""
+    """Whether renewing the cache after `wait_seconds` seconds will probably save more than it costs, and stays within
+    the cost limit."""
     facts = window.model.facts
     if facts.prices is None or window.prefix_watch.is_uncached:
         return False

@@ -20,7 +20,7 @@ async def run_calls_within_budget(
     calls: Sequence[ToolCall], conversation: Conversation, runner: CallRunner, window: WindowContext
 ) -> tuple[ToolOutput, ...]:
     """Run the calls and return one output per call. If the next step can free space, all calls are run, and their
-    outputs share it. If it cannot, no further call is run after an output that does not fit."""
+    outputs share that space. Otherwise, no more calls are run after an output that does not fit."""
     position = call_position(conversation, window)
     output_budget = create_output_budget(conversation, window)
     runner.progress.begin(calls)
@@ -30,7 +30,7 @@ async def run_calls_within_budget(
 
 
 def create_output_budget(conversation: Conversation, window: WindowContext) -> OutputBudget:
-    """Return the room for the outputs of the conversation's last calls."""
+    """Determine the room for the outputs of the conversation's last calls."""
     model = window.model
     budget = measure_budget(conversation, window)
     note_tokens = NOTE_RESERVE_TOKENS + REFUSAL_RESERVE_TOKENS * len(conversation.unanswered_calls)

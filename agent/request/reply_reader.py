@@ -22,21 +22,20 @@ class ReplyReader(Protocol):
         offered_tools: Collection[str],
         runner: CallRunner,
     ) -> Assistant:
-        """Return a reply without calls together with the calls that its text contains."""
+        """Add the tool calls written in a reply's text."""
 
     def refuse_mistaken_calls(self, reply: Assistant, conversation: Conversation, runner: CallRunner) -> Assistant:
-        """Return the reply with those calls refused that the model has probably made by mistake."""
+        """Refuse calls that the model has probably made by mistake."""
 
 
 class SmallModelSupport(Protocol):
     async def add_initial_files(
         self, message: User, runner: CallRunner, window: WindowContext, emit: Callable[[Event], None], /
     ) -> User:
-        """Return the message with content that the model needs to start; the same message if there is nothing to
-        add."""
+        """Add content that the model needs to start. Returns the same message if there is nothing to add."""
 
     def unfinished_work_reminder(self, conversation: Conversation, /) -> User | None:
-        """Return a reminder to make the requested change if the final reply of the turn only talks about it; otherwise
+        """Build a reminder to make the requested change, if the turn's final reply only talks about it. Otherwise
         None."""
 
 

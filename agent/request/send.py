@@ -113,8 +113,8 @@ async def send_request(
 
 
 def exhausted_error(problem: str, known_window: Window | None, model: ModelContext) -> ContextExhausted:
-    """Return the error for a request that is too large for every model. What was learned about the window is forgotten:
-    it is reset to `known_window`, so that the next turn asks the provider again."""
+    """Build the error for a request that is too large for every model. The learned window is reset to `known_window`,
+    so that the next turn asks the provider again."""
     model.learned_limits.window = known_window
     return ContextExhausted(f"{problem}, even after compaction; {NEW_SESSION_HINT}")
 
@@ -236,8 +236,8 @@ def forget_refuted_window(counted_tokens: int, model: ModelContext, turn: TurnCo
 def with_resolved_calls(
     reply: Reply, conversation: Conversation, prompt: Prompt, tools: tuple[ToolSpec, ...], ctx: SessionContext
 ) -> Reply:
-    """Return the reply with its calls as they will be run, including calls that it writes as text. Each call has a
-    unique id."""
+    """Convert the reply's calls to the form in which they will be run, including calls written as text. Each call gets
+    a unique id."""
     runner, offered = ctx.calls.runner, [spec.name for spec in tools]
     if runner.approver.policy.mode == "plan":
         offered.append(PLAN_TOOL)  # the model knows this tool from the list or a note

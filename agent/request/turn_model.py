@@ -17,7 +17,7 @@ from ebbtide.agent.window.session_context import TurnContext, WindowContext
 
 async def with_requested_model(conversation: Conversation, window: WindowContext, turn: TurnContext) -> Conversation:
     """Switch to the model that a command asked for, and return the conversation for it. If that model is not available
-    or has no room, the session's own model is used, with a notice to the user."""
+    or has no room, notify the user and keep the session's own model."""
     model, targets = window.model, window.model.models
     requested, targets.turn_request = targets.turn_request, None
     if requested is None:
@@ -64,8 +64,8 @@ def _keep_model(
 
 @asynccontextmanager
 async def restoring_own_model(window: WindowContext, turn: TurnContext) -> AsyncGenerator[None]:
-    """Return a context in which another model may run the turn. When it ends, for any reason, the session returns to
-    its own model."""
+    """Restore the session's own model when the context ends, for any reason. Inside the context, another model may run
+    the turn."""
     model = window.model
     learned_window = model.learned_limits.window
     try:

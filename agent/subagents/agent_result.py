@@ -78,7 +78,7 @@ class AgentProgress:
 
 
 def call_line(name: str, arguments: Mapping[str, object]) -> str:
-    """Return a call as one short line."""
+    """Format a call as one short line."""
     values = " ".join(value if isinstance(value, str) else json.dumps(value) for value in arguments.values())
     return ellipsize(" ".join(f"{name} {values}".split()), 100)
 
@@ -86,8 +86,8 @@ def call_line(name: str, arguments: Mapping[str, object]) -> str:
 def create_finished_event(
     progress: AgentProgress, agent_id: str, call_id: str, name: str, project_name: str, seconds: float
 ) -> AgentFinished:
-    """Return the final event of a sub-agent. References in its answer to its own outputs are rewritten, so that other
-    sessions can resolve them. `project_name`: the name of its project."""
+    """Build the final event of a sub-agent. References in its answer to its own outputs are rewritten, so that other
+    sessions can resolve them."""
     reference_prefix = f"ebb://{project_name}/{agent_id}"
     answer = _OWN_REFERENCE.sub(
         lambda match: f"{reference_prefix}/{match[0]}" if int(match[1]) <= len(progress.call_lines) else match[0],
@@ -132,7 +132,8 @@ def findings_in(answer: str) -> tuple[str, ...]:
 
 
 def result_texts(finished: AgentFinished) -> tuple[str, str]:
-    """Return the result as the parent's model sees it, and the full text; the latter is empty unless it is longer."""
+    """Format the result for the parent's model. Also return the full text if the result was shortened, otherwise an
+    empty string."""
     price = "" if finished.cost is None else f", ${finished.cost:.4f}"
     heading = (
         f"[Agent {finished.name} {_END_TEXTS[finished.end]}: {finished.steps} requests, "

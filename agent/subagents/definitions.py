@@ -47,8 +47,8 @@ class AgentDefinition:
 
 
 def find_definition(definitions: Sequence[AgentDefinition], name: str) -> AgentDefinition | None:
-    """Return the definition with a name as a model writes it: the exact name, the name ignoring case and with spaces
-    for hyphens, or `PLUGIN:NAME`. None if there is none."""
+    """Find a definition by the name that a model wrote: the exact name, the name in another case or with spaces for
+    hyphens, or `PLUGIN:NAME`. None if there is none."""
     normalised = name.strip().replace(" ", "-").lower()
     predicates = (
         lambda definition: definition.name == name,

@@ -25,12 +25,12 @@ _IGNORED_FOREIGN_TOOLS = frozenset(
     todowrite toolsearch websearch
     """.split()  # noqa: SIM905  # a list of names is a table
 )
-"""Tools of other programs that agents here have in another form or do not need. They are not reported as unknown."""
+"""Tools of other programs that agents here do not need, or have in another form. They are not reported as unknown."""
 
 
 def all_definitions(files: Sequence[AgentFile], skills: Sequence[Skill] = ()) -> tuple[AgentDefinition, ...]:
-    """Return the definitions of the built-in agents and of those in files. Only the user's own files can override a
-    built-in agent. `skills`: the available skills, which an agent file may name."""
+    """Return the definitions of all agents: the built-in ones and those in files. Only the user's own files can
+    override a built-in agent. `skills`: the available skills, which an agent file may name."""
     definitions = {definition.name: definition for definition in built_in_agents()}
     for file in files:
         if file.name not in definitions or file.trust_item.owner == "user":
@@ -39,8 +39,8 @@ def all_definitions(files: Sequence[AgentFile], skills: Sequence[Skill] = ()) ->
 
 
 def unknown_tools_notice(files: Sequence[AgentFile], known_tools: Collection[str]) -> str:
-    """Return a line that lists the tools that agent definitions name but that have no counterpart here; empty if there
-    are none. `known_tools`: the existing tools."""
+    """List the tools that agent definitions name but that do not exist here, on one line. Empty if there are none.
+    `known_tools`: the existing tools."""
     agents_by_tool: dict[str, list[str]] = {}
     for file in files:
         for name in (*(file.allowed_tools or ()), *file.denied_tools):
@@ -67,7 +67,7 @@ def _is_unknown_tool(name: str, known_tools: Collection[str]) -> bool:
 
 
 def _definition_from_file(file: AgentFile, skills: Sequence[Skill]) -> AgentDefinition:
-    """Return the definition in an agent file. The agent has at most the tools of its parent session. `apply_patch` can
+    """Convert an agent file to a definition. The agent has at most the tools of its parent session. `apply_patch` can
     edit and create files, so only agents with both `edit` and `write` get it."""
     tools = (
         None

@@ -85,8 +85,7 @@ class SubagentContext:
 
     @property
     def checkpoint_guard(self) -> CheckpointGuard:
-        """The guard that saves checkpoints before the sub-agent changes files, in the current turn of the parent
-        session."""
+        """Saves checkpoints before the sub-agent changes files, as part of the parent session's current turn."""
         checkpoints = self.parent.records.checkpoints
         return checkpoints.around_call if checkpoints is not None else no_checkpoint
 

@@ -1,9 +1,9 @@
 """Estimates the tokens of text that no provider has counted yet, for any model. No I/O.
 
-Text is counted by class of byte, or by a tokenizer if one is available, and an `Estimator` weights the counts. The
-initial weights were measured with current tokenizers on source code, prose and tool output: 0.33 token for an ASCII
-letter or space, 0.6 for an ASCII digit, newline or symbol, 1.5 for any other character, and 12 for each message. Each
-usage report from a provider adjusts the weights (`learn`).
+Text is counted by a tokenizer if one is available; otherwise, its bytes are counted by kind. An `Estimator` weights the
+counts. The initial weights were measured with current tokenizers on source code, prose and tool output: 0.33 tokens for
+an ASCII letter or space, 0.6 for an ASCII digit, newline or symbol, 1.5 for any other character, and 12 for each
+message. Each usage report from a provider adjusts the weights (`learn`).
 """
 
 import json
@@ -42,8 +42,8 @@ _FORGETTING_SHARE = 0.001
 MAX_STORED_ERRORS = 100
 """Maximum number of errors that an estimator stores."""
 MIN_ERROR_BASE_TOKENS = 40_000
-"""Minimum request size, in tokens, by which an error is divided. Errors matter only near the end of a window, so those
-in small requests count as small."""
+"""Errors are divided by the size of the request, but at least by this many tokens. They matter only near the end of a
+window, so errors in small requests count as small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Ruler:
     """How text and images are counted for one model."""
 
     tokenize: Callable[[str], float] | None = None
-    """Returns a tokenizer's count for a text. If None, text is counted by class of byte."""
+    """Counts text with a tokenizer. If None, the bytes of the text are counted by kind."""
     images: ImageRule = "area"
 
 
@@ -222,13 +222,14 @@ class Estimator:
 def update_estimator(
     estimator: Estimator, counts: Counts, reported_tokens: int, request_tokens: int, *, is_full_request: bool = False
 ) -> Estimator:
-    """Return the estimator, updated with a provider's report of `reported_tokens` tokens for the text in `counts`. The
-    request had `request_tokens` tokens.
+    """Update the weights with a provider's report: `reported_tokens` tokens for the text in `counts`, in a request of
+    `request_tokens` tokens.
 
-    Uses recursive least squares with forgetting: a sample mostly adjusts the weights that it contains and that are
+    Uses recursive least squares with forgetting: a sample mostly adjusts the weights that it involves and that are
     still uncertain. `is_full_request`: the sample is an entire request, whose tool definitions take more tokens than
-    their text. Implausible reports are ignored. With images, so are reports that are more than three standard
-    deviations off, because a server may count more for images than the rule says."""
+    their text. Implausible reports are ignored. If there are images, reports that are off by more than three standard
+    deviations are also ignored, because a server may count more for images than the rule says.
+    """
     expected, measured = estimator.estimate(counts), reported_tokens - counts.exact_tokens
     if reported_tokens <= 0 or measured <= 0 or not is_plausible_count(reported_tokens, expected):
         return estimator
@@ -280,17 +281,17 @@ UNTRAINED_ESTIMATOR = Estimator()
 
 
 def estimate_text(text: str) -> int:
-    """Return the estimated tokens of a text for an unknown model, rounded up; 0 for an empty text."""
+    """Estimate the tokens of text for an unknown model, rounded up; 0 for empty text."""
     return UNTRAINED_ESTIMATOR.estimate(count_text(text))
 
 
 def estimate_message(message: Message) -> int:
-    """Return the estimated tokens of a message with all its parts."""
+    """Estimate the tokens of a message with all its parts."""
     return UNTRAINED_ESTIMATOR.estimate(count_message(message, BYTE_RULER))
 
 
 def estimate_output(output: ToolOutput) -> int:
-    """Return the estimated tokens of an output as a separate message."""
+    """Estimate the tokens of an output as a separate message."""
     return UNTRAINED_ESTIMATOR.estimate(count_output(output, BYTE_RULER))
 
 
@@ -299,18 +300,18 @@ def estimate_messages(messages: Sequence[Message]) -> int:
 
 
 def estimate_tools(specs: Sequence[ToolSpec]) -> int:
-    """Return the estimated tokens of the tool definitions of a request."""
+    """Estimate the tokens of a request's tool definitions."""
     return sum(UNTRAINED_ESTIMATOR.estimate(count_text(text)) for text in _tool_texts(specs))
 
 
 def estimate_by_chars(text: str, chars_per_token: float = 4.0) -> int:
-    """Return the estimated tokens of a text with `chars_per_token` characters per token, rounded up."""
+    """Estimate the tokens of text at `chars_per_token` characters per token, rounded up."""
     return -int(-len(text) // chars_per_token)
 
 
 def encode_estimator(estimator: Estimator, server_digest: str = "") -> str:
-    """Encode an estimator as JSON. `server_digest`: digest of the address at which the model answers. Numbers are not
-    rounded, so that a decoded estimator gives identical estimates."""
+    """Encode an estimator as JSON. Numbers are not rounded, so that a decoded estimator gives identical estimates.
+    `server_digest`: digest of the address at which the model answers."""
     fields: dict[str, object] = {
         "weights": estimator.weights,
         "doubt": estimator.covariance,

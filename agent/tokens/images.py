@@ -39,7 +39,7 @@ def _tile_count(width: int, height: int) -> int:
 
 
 def image_size(data: str) -> PixelSize | None:
-    """Return the width and height of a base64-encoded PNG, GIF, WebP or JPEG; None if they cannot be read."""
+    """Parse the width and height of a base64-encoded PNG, GIF, WebP or JPEG. None if they cannot be read."""
     size = _pixel_size(data[:_HEADER_CHARS])
     if size is None and len(data) > _HEADER_CHARS and data.startswith("/9j/"):
         size = _pixel_size(data)  # a JPEG may contain thumbnails before its size

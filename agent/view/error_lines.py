@@ -16,7 +16,7 @@ failure (`WORDS_WEIGHT`), or only mentions such words (`MENTION_WEIGHT`)."""
 
 @dataclass(frozen=True, slots=True)
 class ErrorShape:
-    """A pattern in which tools report errors."""
+    """A format that tools use for errors."""
 
     keywords: tuple[str, ...]
     """Lower-case strings. Every line of this shape contains at least one of them. They are searched for first, because
@@ -167,7 +167,7 @@ _DECORATION = regex(
     r"(?:\[?(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]? +)?"
     r"[\s│┃|╷╵├└─╰╭>•#]*"
 )
-"""Prefixes of a line's message: box-drawing characters, times, program names."""
+"""Text before the actual message of a line: box-drawing characters, times, program names."""
 
 _QUOTED_TEXT = regex(r"'[^']{0,200}'|\"[^\"]{0,200}\"|`[^`]{0,200}`|‘[^’]{0,200}’")
 _FILE_NAME = regex(r"(?<![^\s:('\"])[^\s:('\"]{1,200}(?=[:(]\d)")
@@ -198,7 +198,8 @@ def error_weight(line: str) -> int:
 
 
 def strongest_error_line(lines: Sequence[str]) -> str:
-    """Return the first of the lines that report an error most strongly; empty if none reports one."""
+    """Find the line that reports an error most strongly; the first one, if there are several. Empty if none reports
+    one."""
     strongest, highest_weight = "", 0
     for line in lines:
         weight = error_weight(line) if highest_weight < CAUSE_WEIGHT else 0

@@ -29,8 +29,8 @@ _MIN_STRONG_SHAPES = 3
 _MAX_SHAPES, _RETAINED_OLDEST_SHAPES = 256, 8
 _MAX_CACHED_WEIGHTS = 4096
 _MAX_WEIGHED_LINES, _MAX_RARE_COUNT = 20_000, 100
-"""Number of different lines that are weighed in any case. After that, a string of `ERROR_KEYWORDS` is searched for only
-if fewer than `_MAX_RARE_COUNT` of these lines contained it."""
+"""After `_MAX_WEIGHED_LINES` different lines, a string of `ERROR_KEYWORDS` is searched for only if fewer than
+`_MAX_RARE_COUNT` of these lines contained it."""
 _BLOCK_BYTES = 1 << 16
 
 _KEYWORDS = tuple(keyword.encode() for keyword in ERROR_KEYWORDS)
@@ -115,7 +115,7 @@ class ErrorMatches:
         self._recent_lines = nearby_lines[-2 * _MAX_CONTEXT_DISTANCE :]
 
     def _error_lines(self, lines: Sequence[bytes]) -> Iterator[tuple[int, int, str]]:
-        """Yield index, weight and shape of the lines that report errors."""
+        """Yield the index, weight and shape of each line that reports an error."""
         lowered_text = b"\n".join(lines).lower()
         keywords = self._keywords_in(lowered_text)
         for index, lowered_line in enumerate(lowered_text.split(b"\n") if keywords else ()):
@@ -127,8 +127,8 @@ class ErrorMatches:
                     yield index, weight, shape
 
     def _weigh_line(self, line: bytes, lowered: bytes) -> tuple[int, str]:
-        """Return weight and shape of a line. Once `_MAX_WEIGHED_LINES` different lines have been weighed, keywords that
-        occur in many of them are no longer searched for."""
+        """Return the weight and shape of a line. Once `_MAX_WEIGHED_LINES` different lines have been weighed, keywords
+        that occur in many of them are no longer searched for."""
         normalised = line.translate(_DIGIT_TABLE)
         weight_and_shape = self._cached_weights.get(normalised)
         if weight_and_shape is None:
@@ -147,8 +147,8 @@ class ErrorMatches:
         return weight_and_shape
 
     def _prune_shapes(self) -> None:
-        """If there are too many shapes, keep only the newest shapes with the highest weights, and a few of the oldest
-        with the highest weight."""
+        """If there are too many shapes, keep those with the highest weights, preferring newer ones, and a few of the
+        oldest with the highest weight."""
         if len(self._by_shape) < _MAX_SHAPES:
             return
         shapes = sorted(
@@ -161,8 +161,8 @@ class ErrorMatches:
         self._by_shape = {shape: self._by_shape[shape] for shape in (*shapes[: _MAX_SHAPES // 2], *oldest)}
 
     def excerpt_between(self, head_end: int, tail_start: int, max_bytes: int = MAX_MATCH_BYTES) -> str:
-        """Return the error lines between the lines `head_end` and `tail_start`, by descending weight and then newest
-        first, with context as in `grep -C`, within `max_bytes` bytes. Empty if there are none."""
+        """Return the error lines between the lines `head_end` and `tail_start`, in at most `max_bytes` bytes. Lines
+        with the highest weight come first, then the newest, with context as in `grep -C`. Empty if there are none."""
         blocks, visible_numbers, remaining_bytes = list[str](), set[int](), max_bytes
         for group in self._selected_groups(head_end, tail_start):
             if group.line_number in visible_numbers:
@@ -212,7 +212,7 @@ def _set_context(groups: Iterable[_ShapeGroup], nearby_lines: Sequence[bytes], s
 
 
 def group_lines(group: _ShapeGroup, with_context: bool) -> list[tuple[int, str, str]]:
-    """Return number, separator and text of the group's line and, if `with_context`, of its context lines."""
+    """Return the number, separator and text of the group's line, and of its context lines if `with_context`."""
     repeat_note = f" (and {group.count - 1} like it, from line {group.first_line_number})" if group.count > 1 else ""
     line = (group.line_number, ":", _truncate_line(terminal_line(group.line)) + repeat_note)
     if not with_context:

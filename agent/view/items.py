@@ -37,7 +37,7 @@ ItemKind: TypeAlias = Literal["you", "reply", "output", "picture", "note", "inst
 read during the session, or pinned content outside its message."""
 
 ViewState: TypeAlias = Literal["visible", "preview", "summarised", "masked"]
-"""How an item is shown: in full, as head and tail, as a model's summary, or as one line."""
+"""How an item is shown: in full, as its start and end, as a model's summary, or as one line."""
 
 _FORM_STATES: dict[ShortenedForm, ViewState] = {"line": "masked", "preview": "preview", "summary": "summarised"}
 MAX_DESCRIPTION_CHARS = 200
@@ -175,7 +175,8 @@ def view_items(
 
 
 def pin_items(conversation: Conversation, size: Callable[[Message], int]) -> tuple[ViewItem, ...]:
-    """Return an item for each pinned, formerly pinned or carried content in the message that opens the view."""
+    """Return an item for each piece of pinned, formerly pinned or carried content in the message that opens the
+    view."""
     return tuple(
         ViewItem(part.key, part.ref, "pin", part.what, size(part.visible), 0, "visible", part.is_pinned)
         for part in view_parts(conversation)
@@ -274,8 +275,7 @@ MAX_PIN_LINE_CHARS = 160
 
 
 def pins_after_cut(conversation: Conversation, cut: int) -> tuple[CarriedPart, ...]:
-    """Return the pinned content that removing the first `cut` messages would displace, in the form in which it is shown
-    now."""
+    """Return the pinned content that removing the first `cut` messages would displace, as it is shown now."""
     return tuple(_iter_pins_after_cut(conversation, cut))
 
 
@@ -330,8 +330,7 @@ def view_after_cut(conversation: Conversation, cut: int) -> Conversation:
 
 
 def pin_tokens(conversation: Conversation, cut: int | None = None) -> int:
-    """Return the estimated tokens of the content that is pinned in or before the first `cut` messages, or of all pinned
-    content if `cut` is None."""
+    """Estimate the tokens of all pinned content, or only of content pinned in or before the first `cut` messages."""
     pinned = pins_after_cut(conversation, len(conversation.messages) if cut is None else cut)
     return sum(_tokens((Text(pin.title), *pin.parts)) for pin in pinned)
 
@@ -378,7 +377,7 @@ def _tokens(parts: tuple[Text | Image, ...]) -> int:
 
 
 def shortened_text(text: str, ref: str, source: str, size: PinForm) -> str:
-    """Return the text in the given form: unchanged, as a preview, or as one line with its reference."""
+    """Return the text unchanged, as a preview, or as one line with its reference, depending on the form."""
     match size:
         case "whole":
             return text
@@ -389,7 +388,7 @@ def shortened_text(text: str, ref: str, source: str, size: PinForm) -> str:
 
 
 def preview_text(text: str, ref: str, source: str) -> str:
-    """Return a preview of a text that is stored elsewhere."""
+    """Build a preview of text that is stored elsewhere."""
     preview, size, lines = build_preview(text)
     return stored_excerpt(source, ref, size, lines, preview).text
 

@@ -107,9 +107,8 @@ _REMAINING_ORDER = (
 
 
 def updated_ledger(earlier_text: str, messages: Sequence[Message], outputs_before: int | None = None) -> Ledger:
-    """Return the ledger in the text `earlier_text`, updated with the facts in `messages`. Messages that it already
-    covers are ignored. `outputs_before`: number of outputs in the session before `messages`; None to omit references of
-    outputs."""
+    """Update the ledger in `earlier_text` with the facts in `messages`. Messages that it already covers are ignored.
+    `outputs_before`: number of outputs in the session before `messages`; None to omit references to outputs."""
     ledger, output_number = parse_ledger(earlier_text), outputs_before
     calls: dict[str, ToolCall] = {}
     for message in messages:
@@ -268,7 +267,7 @@ def _with_job(ledger: Ledger, job: str, command: str) -> Ledger:
 
 
 def _without_ended_job(ledger: Ledger, call: ToolCall, output: ToolOutput) -> Ledger:
-    """Return the ledger without the job, if the job has ended. A failed call means that the job does not exist."""
+    """Remove the call's job from the ledger, if the job has ended. A failed call means that the job does not exist."""
     if (output.program and output.program.is_running) or output.status not in ("done", "failed"):
         return ledger
     job = _argument_text(call, "job")
@@ -302,7 +301,7 @@ _MAX_END_CHARS = 50_000
 
 
 def demands_in(text: str) -> tuple[str, ...]:
-    """Return the sentences in which the user demands or forbids something, word for word. Fenced code is ignored."""
+    """Return the user's exact sentences that require or forbid something. Fenced code is ignored."""
     examined = text if len(text) <= 2 * _MAX_END_CHARS else f"{text[:_MAX_END_CHARS]}\n{text[-_MAX_END_CHARS:]}"
     return tuple(
         sentence
@@ -332,7 +331,7 @@ _FINDING_PATTERN = (
 
 
 def findings_in(text: str) -> tuple[str, ...]:
-    """Return the sentences in which the model reports a finding or decision."""
+    """Find the sentences in which the model reports a finding or decision."""
     findings = [
         sentence for sentence in _sentences(_without_fenced_code(text)) if re.search(_FINDING_PATTERN, sentence)
     ]

@@ -1,4 +1,4 @@
-"""Shortens long replies of the model to head and tail.
+"""Shortens long replies of the model to their start and end.
 
 Only plain text is shortened. A reply with a part in its provider's own format (signed thinking, encrypted reasoning,
 citations) is sent back unchanged. Calls are never changed.
@@ -29,8 +29,8 @@ class LongReply:
 
 
 def shorten_long_reply(message: Message, previous: Message | None) -> LongReply | None:
-    """Return the shortened form of a long reply if it takes at most half as many tokens. None if it takes more, or if
-    the message is not a long reply. `previous`: the previous message, which may be the first half of a paused reply."""
+    """Shorten a long reply, if the result takes at most half as many tokens. None if it takes more, or if the message
+    is not a long reply. `previous`: the previous message, which may be the first half of a paused reply."""
     # A shortcut for short replies: a character is hardly ever more than one token.
     if (
         not isinstance(message, Assistant)
@@ -54,8 +54,8 @@ def has_only_plain_parts(message: Assistant) -> bool:
 
 
 def with_shortened_text(message: Assistant, shortened: ShortenedPart | None) -> Assistant:
-    """Return the reply with its text replaced by `shortened`; unchanged if there is no replacement or the reply's
-    text may not be changed."""
+    """Replace the reply's text with `shortened`. The reply stays unchanged if there is no replacement, or if its text
+    may not be changed."""
     if shortened is None or len(message.text) <= MIN_LONG_REPLY_TOKENS or not has_only_plain_parts(message):
         return message
     parts, is_replaced = list[AssistantPart](), False
@@ -69,8 +69,8 @@ def with_shortened_text(message: Assistant, shortened: ShortenedPart | None) -> 
 
 
 def _head_and_tail(text: str, ref: str) -> str:
-    """Return head and tail of a text, cut at nearby line breaks. A note between them contains the reference of the full
-    text."""
+    """Return the start and end of text, cut at nearby line breaks. A note between them contains the reference of the
+    full text."""
     head, tail = text[:HEAD_CHARS], text[-TAIL_CHARS:]
     newline = head.rfind("\n")
     head = head[:newline] if newline > HEAD_CHARS // 2 else head

@@ -1,4 +1,4 @@
-"""Shortens long text from the user to head and tail, with the reference of the full text."""
+"""Shortens long text from the user to its start and end, with the reference of the full text."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -22,15 +22,15 @@ _BINARY_END_BYTES = 32
 
 
 def truncate_part(part: Part, max_bytes: int, ref: str) -> Part:
-    """Return the part unchanged if its text takes at most `max_bytes` bytes. Otherwise, return it with head and tail of
-    the text and the reference `ref`, under which the model finds the rest."""
+    """Shorten a part to its start and end if its text takes more than `max_bytes` bytes. `ref`: the reference under
+    which the model finds the rest."""
     text, gap = head_and_tail(part.text, max_bytes, ref, part.gap)
     return part if text == part.text else replace(part, text=text, gap=gap, whole=part.whole or part.text)
 
 
 def head_and_tail(text: str, max_bytes: int, ref: str, gap: Elision | None) -> tuple[str, Elision | None]:
-    """Return the text unchanged if it takes at most `max_bytes` bytes. Otherwise, return its head and tail, and the gap
-    between them. An existing gap is extended."""
+    """Shorten text to its start and end if it takes more than `max_bytes` bytes. Also return the gap between them; an
+    existing gap is extended."""
     if len(text) <= max_bytes and byte_size(text) <= max_bytes:
         return text, gap
     text_before, omitted_earlier, text_after = (
@@ -44,8 +44,8 @@ def head_and_tail(text: str, max_bytes: int, ref: str, gap: Elision | None) -> t
 
 
 def with_sendable_text(part: Part, ref: str) -> Part:
-    """Return the part in a form that can be sent. Bytes that are not text are replaced by U+FFFD, and binary data is
-    reduced to its first and last bytes. The original content is stored in the part."""
+    """Make a part's text fit to be sent. Bytes that are not text are replaced by U+FFFD, and binary data is reduced to
+    its first and last bytes. The part keeps the original content."""
     if part.whole:
         return part
     heading = part.text[: part.heading] if isinstance(part, Note) else ""
@@ -79,8 +79,8 @@ def is_binary_text(text: str) -> bool:
 
 
 def sendable_text(text: str) -> str:
-    """Return the text in a form that can be encoded: split surrogate pairs are joined, and lone surrogates, which
-    represent bytes that could not be decoded, are replaced by U+FFFD."""
+    """Make text encodable. Split surrogate pairs are joined. Lone surrogates, which represent bytes that could not be
+    decoded, are replaced by U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -101,7 +101,7 @@ def original_bytes(text: str) -> bytes:
 
 
 def fair_limit(sizes: Iterable[int], room: int) -> int:
-    """Return the limit to which each size must be cut so that the total fits into `room`. Sizes below the limit leave
+    """Find the limit to which each size must be cut so that the total fits into `room`. Sizes below the limit leave
     more room for the others."""
     sorted_sizes = sorted(sizes)
     for remaining_count, size in zip(range(len(sorted_sizes), 0, -1), sorted_sizes, strict=True):

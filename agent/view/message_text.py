@@ -52,7 +52,7 @@ def message_text(message: Message) -> str:
 
 
 def call_text(call: ToolCall) -> str:
-    """Return a call as its name and arguments."""
+    """Format a call as its name and arguments."""
     return f"{call.name}({call.source or json.dumps(dict(call.arguments), ensure_ascii=False)})"
 
 
@@ -76,10 +76,10 @@ STEERING_NOTE = Note(
 
 
 def steering_message(message: User) -> User:
-    """Return the message with a note which says that it was sent during a turn."""
+    """Add a note which says that the message was sent during a turn."""
     return replace(message, parts=(STEERING_NOTE, *message.parts))
 
 
 def is_steering_message(message: Message) -> bool:
-    """Whether the message was sent while a turn was running, for that turn."""
+    """Whether the user sent the message to a turn that was already running."""
     return isinstance(message, User) and message.has_note("meanwhile")

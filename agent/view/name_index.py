@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from ebbtide.tools.lazy import regex
 
 MAX_INDEXED_BYTES = 1 << 16
-"""Maximum size of an output that gets an index, in bytes. In a longer log, the first names say little about the whole.
-"""
+"""Largest output that gets an index, in bytes. In a longer log, the first names say little about the rest."""
 MAX_INDEX_SHARE, MIN_INDEX_BYTES, MAX_INDEX_BYTES = 0.12, 900, 4_500
-"""Share of an output's size that its index in a preview may take, and the minimum and maximum in bytes."""
+"""Limits for the index in a preview: its share of the output's size, and its minimum and maximum size in bytes."""
 _MIN_NAME_CHARS, _MAX_NAME_CHARS = 8, 80
 """Minimum and maximum length of a name, in characters. Shorter names would often match by chance."""
 _MAX_SIMILAR_NAMES = 3
@@ -24,20 +23,20 @@ INDEX_HEADING = "names left out"
 
 _WORD = regex(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*")
 _IDENTIFIER_CHARS = regex(r"[0-9_.]|[a-z][A-Z]")
-"""What distinguishes an identifier from an ordinary word."""
+"""Matches characters that mark a word as an identifier."""
 _DIGITS = regex(r"\d+")
 _NUMBER = regex(r"[\d.-]*\d(?:T\d+)?|[0-9a-f]{12,}")
 """Numbers, dates and checksums."""
 
 
 def max_index_bytes(byte_count: int) -> int:
-    """Return the maximum size in bytes of the index in a preview, for an output of `byte_count` bytes."""
+    """Return the maximum size, in bytes, of the index for an output of `byte_count` bytes."""
     return min(max(int(MAX_INDEX_SHARE * byte_count), MIN_INDEX_BYTES), MAX_INDEX_BYTES)
 
 
 def build_name_index(text: str, visible: str, max_bytes: int = MIN_INDEX_BYTES, heading: str = INDEX_HEADING) -> str:
-    """Return a line of the first names in `text` that do not occur in `visible`, within `max_bytes` bytes; empty if
-    there are none."""
+    """Build a line that lists names from `text` that are not in `visible`, in at most `max_bytes` bytes. Empty if there
+    are none."""
     names, remaining_bytes = list[str](), max_bytes
     similar_counts = Counter[str]()
     for name in _iter_names(text, similar_counts, visible):
@@ -50,15 +49,15 @@ def build_name_index(text: str, visible: str, max_bytes: int = MIN_INDEX_BYTES, 
 
 
 def names_in_order(text: str) -> tuple[tuple[str, ...], bool]:
-    """Return the names in the first `MAX_INDEXED_BYTES` characters of a text, and whether some were omitted because
+    """List the names in the first `MAX_INDEXED_BYTES` characters of `text`, and tell whether some were omitted because
     they differ from others only in digits."""
     similar_counts = Counter[str]()
     return tuple(_iter_names(text, similar_counts, "", MAX_INDEXED_BYTES)), _has_omitted_names(similar_counts)
 
 
 def _iter_names(text: str, similar_counts: Counter[str], visible: str, end: int = sys.maxsize) -> Iterator[str]:
-    """Yield each name that does not occur in `visible`. Of names that differ only in digits, yield only a few;
-    `similar_counts` counts them."""
+    """Yield each name that does not occur in `visible`, but only a few of those that differ only in digits.
+    `similar_counts` counts these."""
     yielded_names = set[str]()
     for match in _WORD.finditer(text, 0, end):
         name = match[0]
@@ -80,7 +79,7 @@ def _has_omitted_names(similar_counts: Counter[str]) -> bool:
 
 
 def names_of(text: str) -> frozenset[str]:
-    """Return all names in the first `MAX_INDEXED_BYTES` characters of a text."""
+    """Return all names in the first `MAX_INDEXED_BYTES` characters of `text`."""
     words = {match[0] for match in _WORD.finditer(text, 0, MAX_INDEXED_BYTES)}
     return frozenset(word for word in words if _MIN_NAME_CHARS <= len(word) <= _MAX_NAME_CHARS and _is_name(word))
 

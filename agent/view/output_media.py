@@ -1,5 +1,5 @@
-"""Documents and media attached to an output. Readable documents become part of its text; every other attachment is
-represented by a line."""
+"""Documents and media attached to an output. Readable documents are added to its text. Each other attachment is
+represented by one line."""
 
 import re
 from collections.abc import Sequence
@@ -21,9 +21,12 @@ _TEXT_MEDIA_TYPE = regex(
 
 
 def sort_attachments(result: Result) -> Result:
-    """Sort the attachments of a result. Readable documents are appended to its text, images that a model accepts stay
-    images, and the others become files. If the result has a log or a full text, documents become files as well, because
-    its text is not all of the output."""
+    """Decide how each attachment of a result is shown. Readable documents are appended to its text, images that a model
+    accepts stay images, and all others become files.
+
+    If the result has a log or a full text, documents become files too, because its text is then only part of the
+    output.
+    """
     pictures, files = list[ImageData](), list[Attachment]()
     for picture in result.images:
         detected_type = image_type(picture.data)
@@ -42,7 +45,7 @@ def sort_attachments(result: Result) -> Result:
 
 
 def document_text(file: Attachment) -> str | None:
-    """Return a document's text after a line that names the document; None if it is not readable text."""
+    """Return a document's text below a line with its name. None if it is not readable text."""
     if not _TEXT_MEDIA_TYPE.fullmatch(file.media_type.partition(";")[0].strip()):
         return None
     try:
@@ -53,7 +56,7 @@ def document_text(file: Attachment) -> str | None:
 
 
 def attachment_line(file: Attachment, ref: str | None) -> str:
-    """Return the line that represents a file in the view. `ref`: its reference; None if it could not be stored."""
+    """Return the line that represents a file in the view. `ref` is its reference, or None if it could not be stored."""
     where = f'kept as ref_id="{ref}"' if ref else "it could not be kept"
     return f"[{_file_label(file)}; {where}]"
 
@@ -68,5 +71,5 @@ def _file_label(file: Attachment) -> str:
 
 
 def _one_line_name(text: str) -> str:
-    """Return a name on one line."""
+    """Join a name into one line."""
     return ellipsize(" ".join(terminal_text(text).split()), _MAX_NAME_CHARS)

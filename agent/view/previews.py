@@ -1,5 +1,5 @@
-"""Decides how much of an output is shown: all of it, or head, tail and error lines. Other modules store the full
-output."""
+"""Decides how much of an output is shown: all of it, or only its start, its end and the error lines. Other modules
+store the full output."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
@@ -17,15 +17,15 @@ from ebbtide.tools.tool_traits import OutputLimit, traits_of
 OffloadMode: TypeAlias = Literal["auto", "full-chunked", "read-grep", "truncate"]
 
 _HEAD_SHARE = 0.6
-"""Share of the head in the visible text of an output that is cut because there is no room for it."""
+"""The start's share of the visible text, for an output that is cut for lack of room."""
 _PREVIEW_HEAD_SHARE = 0.3
-"""Share of the head in a preview. The tail is longer, because the end of a program's output is more informative."""
+"""The start's share of a preview. The end gets more, because the end of a program's output is more informative."""
 _MAX_ROUTINE_LINES = 5
 """Maximum number of consecutive routine lines that are shown."""
 _MAX_LINE_CHARS = 400
 """Maximum length of a line in a preview, in characters."""
 _MAX_END_BYTES = 1 << 14
-"""Number of bytes kept from each end of an output, from which head and tail are made."""
+"""Number of bytes kept from each end of an output, to build its preview."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +33,18 @@ class OffloadLimits:
     """Limits for showing outputs."""
 
     max_output_bytes: int = 4096
-    """Maximum size of a program's or server's output that is shown in full, in bytes."""
+    """Largest output of a program or server that is shown in full, in bytes."""
     preview_bytes: int = 2048
     """Size of a preview, in bytes."""
     max_file_bytes: int = 51_200
-    """Maximum size of an output that is shown in full if it shows files or matches in files, in bytes. It applies
-    whichever tool or command printed the output."""
+    """Largest output that is shown in full if it contains files or matches in files, in bytes. It applies to every tool
+    and command."""
     mode: OffloadMode = "auto"
 
 
 def should_show_in_full(call: ToolCall, size: int, limits: OffloadLimits) -> bool:
-    """Whether an output of `size` bytes is shown in full. Recalled output always is. Output that shows files, and
-    reports of other agents, have a higher limit, because most of their content is needed in the next steps."""
+    """Whether to show an output of `size` bytes in full. Recalled output always is. Files and other agents' reports
+    have a higher limit, because most of their content is needed in the next steps."""
     match _limit_of(call):
         case "whole":
             return True
@@ -60,14 +60,14 @@ def _limit_of(call: ToolCall) -> OutputLimit:
 
 
 def is_recall_tool(tool: str) -> bool:
-    """Whether the tool's outputs come from the archive, so that they are not stored again."""
+    """Whether the tool's outputs come from the archive. Such outputs are not stored again."""
     return traits_of(tool).output_limit == "whole"
 
 
 def cut_output(
     output: ToolOutput, max_tokens: int, token_count: int, count_tokens: Callable[[ToolOutput], int], hint: str
 ) -> ToolOutput:
-    """Cut the middle of the output so that it fits into `max_tokens` tokens, and remove its images. A note contains
+    """Remove the middle of the output so that it fits into `max_tokens` tokens, and remove its images. A note contains
     `hint`, which says how to get the rest. If there is no room, only the note remains. `token_count`: tokens of the
     full output."""
     retained_chars = len(output.text) * max(max_tokens, 0) // max(token_count, 1)
@@ -107,8 +107,8 @@ def _without_middle(output: ToolOutput, retained_chars: int, hint: str) -> ToolO
 
 
 def _reserve_index(text: str, retained_chars: int) -> tuple[int, str]:
-    """Divide `retained_chars` between head and tail on the one hand and a line of names on the other. Return the number
-    of characters for head and tail, and the line."""
+    """Reserve part of `retained_chars` for a line of names. Return the number of characters left for the text, and the
+    line."""
     max_index_chars = int(MAX_INDEX_SHARE * retained_chars)
     head, tail = _cut_positions(text, retained_chars - max_index_chars)
     middle = text[head : min(tail, head + MAX_INDEXED_BYTES)]
@@ -117,8 +117,8 @@ def _reserve_index(text: str, retained_chars: int) -> tuple[int, str]:
 
 
 def _head_and_tail(text: str, retained_chars: int, build_note: Callable[[int], str]) -> str:
-    """Return head and tail of a text, `retained_chars` characters in total, with a note between them. `build_note`
-    returns the note for a number of omitted characters."""
+    """Return the start and end of `text`, `retained_chars` characters in total, with a note between them. `build_note`
+    gets the number of omitted characters."""
     head, tail = _cut_positions(text, retained_chars)
     return "\n".join(piece for piece in (text[:head], build_note(tail - head), text[tail:]) if piece)
 
@@ -129,12 +129,12 @@ def _cut_positions(text: str, retained_chars: int) -> tuple[int, int]:
 
 
 def shift_ranges(ranges: Iterable[tuple[int, int]], offset: int) -> Ranges:
-    """Return the ranges shifted by `offset` characters."""
+    """Shift all ranges by `offset` characters."""
     return tuple((start + offset, end + offset) for start, end in ranges)
 
 
 def text_without_insertions(text: str, inserted: Ranges) -> str:
-    """Return the text without what Ebbtide inserted into it, as given by the ranges `inserted`."""
+    """Remove the ranges `inserted`, which hold what Ebbtide added to the text."""
     pieces, offset = list[str](), 0
     for start, end in inserted:
         pieces.append(text[offset:start])
@@ -143,13 +143,13 @@ def text_without_insertions(text: str, inserted: Ranges) -> str:
 
 
 def decoded_text(data: bytes) -> str:
-    """Return a program's output as a terminal would show it."""
+    """Decode a program's output as a terminal would show it."""
     return terminal_text(data.decode("utf-8", "replace"))
 
 
 @dataclass(slots=True)
 class StreamedPreview:
-    """Collects what a preview needs from an output that arrives in chunks of any size."""
+    """Collects the data for a preview from output that arrives in chunks."""
 
     size: int = 0
     newline_count: int = 0
@@ -159,7 +159,7 @@ class StreamedPreview:
     """The beginning of a line that is not yet complete."""
     _matches: ErrorMatches = field(default_factory=ErrorMatches)
     _full_output: bytearray = field(default_factory=bytearray)
-    """The beginning of the output, up to one byte more than the size above which it gets no index of names."""
+    """The start of the output. If it grows longer than `MAX_INDEXED_BYTES`, the preview gets no index of names."""
 
     def add_chunk(self, chunk: bytes) -> None:
         if self.size <= MAX_INDEXED_BYTES:
@@ -173,7 +173,7 @@ class StreamedPreview:
 
     @property
     def head_bytes(self) -> bytes:
-        """The first bytes of the output; all of them if it is short."""
+        """The first bytes of the output, or all of it if it is short."""
         return bytes(self._head)
 
     @property
@@ -195,11 +195,11 @@ class StreamedPreview:
         self._partial_line = chunk[end:][:_MAX_END_BYTES]
 
     def preview(self, settings: OffloadLimits) -> str:
-        """Return head and tail, the error lines between them, and an index of names that these parts lack."""
+        """Build the preview: start, end, the error lines between them, and an index of the names left out."""
         return "".join(self.head_tail_and_matches(settings))
 
     def head_tail_and_matches(self, settings: OffloadLimits) -> tuple[str, str]:
-        """Return head and tail as one text, and the error lines with the index of names as another."""
+        """Build the preview as two texts: start and end, then error lines and the index of names."""
         ends, matches = self._head_tail_and_matches(settings)
         if self.is_binary or self.size > MAX_INDEXED_BYTES:
             return ends, matches
@@ -208,7 +208,8 @@ class StreamedPreview:
         )
 
     def _head_tail_and_matches(self, settings: OffloadLimits) -> tuple[str, str]:
-        """Return head and tail as one text, and the error lines as another, which takes at most half of the room."""
+        """Build start and end as one text and the error lines as another. The error lines take at most half of the
+        room."""
         if self.is_binary:
             return f"not text; it begins with {bytes(self._head[:32]).hex(' ')}", ""
         if self.line_count <= 3:
@@ -236,7 +237,7 @@ class StreamedPreview:
         )
 
     def _ends_by_bytes(self, max_bytes: int) -> str:
-        """Return head and tail of an output that has hardly any line breaks."""
+        """Return the start and end of an output that has hardly any line breaks."""
         max_head_bytes = int(max_bytes * _PREVIEW_HEAD_SHARE)
         max_tail_bytes = max_bytes - max_head_bytes
         head, tail = bytes(self._head[:max_head_bytes]), self._tail[-max_tail_bytes:]
@@ -245,7 +246,7 @@ class StreamedPreview:
 
 
 def _collapse_routine(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the lines, with the middle of long runs of routine or nearly equal lines replaced by a note."""
+    """Yield the lines, but replace the middle of a long run of routine or similar lines with a note."""
     start = 0
     while start < len(lines):
         end = start + 1
@@ -266,17 +267,17 @@ def _collapse_routine(lines: Sequence[str]) -> Iterator[str]:
 class _HeadAndTail:
     text: str
     head_end: int
-    """Number of the last line of the head."""
+    """Number of the last line shown at the start."""
     tail_start: int
-    """Number of the first line of the tail."""
+    """Number of the first line shown at the end."""
 
 
 def _complete_lines(
     data: bytes | bytearray, max_bytes: int, *, from_end: bool = False, may_be_partial: bool
 ) -> list[str]:
-    """Return as many lines as fit into `max_bytes`, but at least one: the first ones or, with `from_end`, the last ones
-    in reverse order. Long lines are shortened. `may_be_partial`: the line at the other end of the data may be
-    incomplete, so it is skipped."""
+    """Return as many lines as fit into `max_bytes`, but at least one. With `from_end`, take them from the end, last
+    line first. Long lines are shortened. `may_be_partial`: skip the line at the far end of the data, which may be
+    incomplete."""
     lines = bytes(data).removesuffix(b"\n").split(b"\n") if from_end else bytes(data).split(b"\n")
     if not from_end and (may_be_partial or not lines[-1]) and len(lines) > 1:
         lines.pop()
@@ -306,8 +307,7 @@ class Excerpt:
 
 
 def stored_excerpt(tool: str, ref: str, size: int, lines: int, excerpt: str, matches: str = "") -> Excerpt:
-    """Return the visible form of a stored output: its size, the excerpt and the error lines, and a sentence that says
-    how to read the rest."""
+    """Build the visible form of a stored output: its size, the excerpt, the error lines, and how to read the rest."""
     heading = f'[Tool result stored — {pluralize(size, "byte")}, {pluralize(lines, "line")} from "{tool}".\n'
     end = len(heading) + len(excerpt)
     text = f"{heading}{excerpt}{matches}]\n{read_hint(ref)}"
@@ -316,7 +316,7 @@ def stored_excerpt(tool: str, ref: str, size: int, lines: int, excerpt: str, mat
 
 
 def build_preview(text: str, settings: OffloadLimits = OffloadLimits()) -> tuple[str, int, int]:  # noqa: B008  # a frozen value
-    """Return a preview of a text, with the text's number of bytes and number of lines."""
+    """Build a preview of `text`. Also return the text's size in bytes and its number of lines."""
     collected = StreamedPreview()
     collected.add_chunk(text.encode("utf-8", "surrogatepass"))
     return collected.preview(settings), collected.size, collected.line_count
@@ -327,8 +327,8 @@ def read_hint(ref: str) -> str:
 
 
 def truncated_excerpt(preview: StreamedPreview, ref: str | None, settings: OffloadLimits) -> Excerpt:
-    """Return head and tail of an output, which together may be as large as an output that is shown in full, with a note
-    that says where the rest is stored."""
+    """Return the start and end of an output, as large as the limit for a full output allows, with a note that says
+    where the rest is stored."""
     larger_limits = OffloadLimits(preview_bytes=settings.max_output_bytes)
     note = f'cut; `read_result` with ref_id="{ref}" shows all of it' if ref else "cut; the rest could not be kept"
     ends, matches = preview.head_tail_and_matches(larger_limits)

@@ -23,19 +23,19 @@ class Occurrence:
     ref: str
     fate: Fate
     what: str
-    """Who said it, or a description of the call whose output contains it."""
+    """Who said it, or the call that printed it."""
     summary_ref: str = ""
     """The reference of the summary that replaces it; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """All occurrences of a text."""
+    """All occurrences of some text."""
 
     occurrences: tuple[Occurrence, ...] = ()
     """The occurrences, oldest first; empty if the text was never seen."""
     unsearched: tuple[str, ...] = ()
-    """A sentence for each part of the session that could not be searched."""
+    """Sentences that name the parts of the session that could not be searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class DepartedMessage:
 
 @dataclass(frozen=True, slots=True)
 class CoveringSummary:
-    """A summary of the messages before position `start`, except those covered by earlier summaries."""
+    """A summary of the messages before position `start` that no earlier summary covers."""
 
     number: int
     start: int
@@ -65,8 +65,8 @@ def find_occurrences(
     summaries: Sequence[CoveringSummary],
     matching_outputs: Collection[int] = (),
 ) -> tuple[Occurrence, ...]:
-    """Return every occurrence of `text` in session order, ignoring case. `departed`: messages that have left the view
-    and may contain the text; `matching_outputs`: numbers of outputs whose stored content contains it."""
+    """Find every occurrence of `text`, in session order, ignoring case. `departed`: messages that have left the view
+    and may contain the text. `matching_outputs`: numbers of the outputs whose stored content contains it."""
     needle = text.lower()
     if not needle.strip():
         return ()
@@ -83,8 +83,8 @@ def find_occurrences(
 def find_occurrence_of_ref(
     ref: str, position: int, view: Conversation, departed: DepartedMessage | None, summaries: Sequence[CoveringSummary]
 ) -> Occurrence | None:
-    """Return what became of the output or message with this reference, which is at `position` in the session's log;
-    None if it is not found. `departed`: the message, if it has left the view."""
+    """Find out what became of the output or message with this reference. None if it is not found. `position`: its
+    position in the session's log. `departed`: the message, if it has left the view."""
     if departed is not None:
         return next(
             (
@@ -109,7 +109,7 @@ def _part_ref(part: MessagePart | OutputPart) -> str:
 
 
 def _hidden_fate(part: MessagePart | OutputPart) -> Fate:
-    """Return what became of a text that is in a part, but not in its visible form."""
+    """Say what became of text that is in a part but not in its visible form."""
     return "masked" if part.state == "masked" and isinstance(part, OutputPart) else "stored"
 
 
@@ -167,7 +167,7 @@ def _visible_occurrences(needle: str, view: Conversation, matching_outputs: Coll
 
 
 def _contains(needle: str, message: Message) -> bool:
-    """Whether the message, apart from its outputs, contains the text `needle`, which must be in lower case."""
+    """Whether the message contains `needle`, not counting its outputs. `needle` must be in lower case."""
     if isinstance(message, Assistant):
         return needle in message_text(message).lower()
     return any(needle in part.text.lower() for part in message.parts if isinstance(part, Text | Note))

@@ -1,12 +1,13 @@
-"""Estimates how likely the model is to need an output again that the view shows only in part or as a stub, and tracks
+"""Estimates how likely the model is to need an output again once the view shows only part of it or a stub, and tracks
 what it has recalled so far.
 
-The curves are maximum-likelihood fits to 31 recorded sessions, for outputs longer than their stub. Needs met by the
-names in the stub are not counted. The probability depends on the kind of content, its size, later changes to the file,
-and the idle time: the number of requests since the output was added, or since the last mention of a name that occurs in
-few other outputs (`python -m bench.context.reread_rates FOLDER`). If a session's model recalls a kind of content more
-often than expected, the session uses higher curves. Outputs covered by a summary are not counted, because masking did
-not remove them.
+The curves are maximum-likelihood fits to 31 recorded sessions, for outputs longer than their stub. If the names in the
+stub were all that the model needed, that does not count. The probability depends on the kind of content, its size,
+later changes to the file, and the idle time. Idle time is the number of requests since the output was added, or since
+the last mention of a name that few other outputs contain (`python -m bench.context.reread_rates FOLDER`).
+
+If a session's model recalls a kind of content more often than expected, the session uses higher curves. Outputs covered
+by a summary are not counted, because they were not removed by masking.
 """
 
 import math
@@ -49,22 +50,22 @@ FILE_CURVES: tuple[tuple[int, ReuseCurve], ...] = (
     (6_000, ReuseCurve(0.51, 17)),
     (1 << 62, ReuseCurve(0.6, 27)),
 )
-"""Curves for unchanged files, each with the maximum number of tokens to which it applies."""
+"""Curves for unchanged files, by maximum size in tokens."""
 STALE_FILE_CURVE = ReuseCurve(0.13, 12)
-"""Curve for reads of files that were changed or read again later."""
+"""Curve for the output of a read if the file was later changed or read again."""
 
 MIN_AGE_REQUESTS = 3
 """Number of requests for which an output always stays in view. The curves describe only greater ages."""
 EXPECTED_RECALL_SHARE = 0.1
-"""Expected share of removed outputs (masked or cut) that are recalled, if the curves are accurate."""
+"""Expected share of masked or cut outputs that are recalled, if the curves are accurate."""
 PRIOR_RECALLS = 1.0
-"""Weight of the curves, as a number of recalls: from the second recall on, the session's own recalls count for more."""
+"""Weight of the curves, in recalls. From the second recall on, the session's own recalls count for more."""
 MAX_REUSE_FACTOR = 4.0
 """Maximum factor by which a session's recalls can raise the curves."""
 
 
 def content_kind(call: ToolCall) -> OutputContent:
-    """Return the kind of content in the output of a call."""
+    """Return the kind of content that a call's output holds."""
     traits = traits_of(call.name)
     return "view" if traits.shows_files(call.arguments) else traits.output_content
 
@@ -80,7 +81,7 @@ def reread_probability(content: OutputContent, tokens: int, idle: int, *, is_sta
 
 
 def reuse_factors(recalls: Recalls) -> Mapping[str, float]:
-    """Return the factor, by kind of content, by which the curves are raised in this session: above 1 and at most
+    """Return how much to raise the curves in this session, by kind of content. Each factor is above 1 and at most
     `MAX_REUSE_FACTOR`. Kinds that are not recalled more often than expected are omitted."""
     factors = {
         content: (recalled_count + PRIOR_RECALLS)
@@ -91,7 +92,7 @@ def reuse_factors(recalls: Recalls) -> Mapping[str, float]:
 
 
 def with_removed_outputs(recalls: Recalls, contents: Iterable[str]) -> Recalls:
-    """Return the recalls after outputs with these kinds of content were masked or cut."""
+    """Count outputs, given by their kind of content, that were masked or cut."""
     counts = Counter(contents)
     return replace(recalls, left={**recalls.left, **(counts + Counter(recalls.left))}) if counts else recalls
 
@@ -101,8 +102,8 @@ _FIRST_RESULT_REF = regex(r"^\[recall:([^\]\s]+)\]", re.MULTILINE)
 
 
 def add_outputs(conversation: Conversation, message: User) -> Conversation:
-    """Return the conversation with `message`, the outputs of its last calls, added. Also record which outputs were
-    truncated, and which earlier ones were recalled, each only once."""
+    """Add `message`, which holds the outputs of the last calls, to the conversation. Also record which outputs were
+    truncated, and which earlier ones were recalled. Each is recorded only once."""
     calls = {call.id: call for call in conversation.unanswered_calls}
     answered = [
         (executed_call(calls[output.call_id], output), output) for output in message.outputs if output.call_id in calls
@@ -123,8 +124,8 @@ def add_outputs(conversation: Conversation, message: User) -> Conversation:
 
 
 def _recalled_ref(call: ToolCall, output: ToolOutput) -> str:
-    """Return the reference of the output that a call recalled: the one that the call names, or the first search result.
-    Empty if the call recalled no output."""
+    """Return the reference of the output that a call recalled: the one named in the call, or the first search result.
+    Empty if the call recalled none."""
     if role_of(call.name) != "recall_output" or output.status != "done":
         return ""
     ref = call.arguments.get("ref_id")

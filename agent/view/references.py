@@ -40,7 +40,7 @@ NO_LIMIT = 10**18
 
 
 class BadReference(ValueError):
-    """The text is not a reference. The message explains the format of references."""
+    """Raised for text that is not a reference. The message explains the format of references."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class OutputRef:
 @dataclass(frozen=True, slots=True)
 class MessageRef:
     prefix: str
-    """The message's eight hexadecimal digits, or a prefix of them."""
+    """The eight hexadecimal digits of the message, or the first few of them."""
 
     def __str__(self) -> str:
         return f"msg-{self.prefix}"
@@ -92,7 +92,7 @@ class ByteRange:
 
 @dataclass(frozen=True, slots=True)
 class MatchPart:
-    """A line found by a search, identified by its number among the matches."""
+    """One line found by a search, identified by its number among the matches."""
 
     number: int
 
@@ -102,7 +102,7 @@ class MatchPart:
 
 @dataclass(frozen=True, slots=True)
 class ToolPart:
-    """A call, output or image in a message, or an image or file attached to an output, identified by its number."""
+    """A numbered part of a message or output: a call, output, image or attached file."""
 
     number: int
 

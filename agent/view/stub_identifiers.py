@@ -14,7 +14,7 @@ from ebbtide.agent.view.name_index import names_in_order
 from ebbtide.tools.lazy import dataclass
 
 MAX_NAMES_SHARE = 0.12
-"""Maximum size of the names in a stub, as a share of the output's size."""
+"""Maximum share of an output's size that the names in its stub may take."""
 MIN_NAMES_BYTES, MAX_NAMES_BYTES = 40, 4_500
 """Minimum and maximum size of the names in a stub, in bytes. If the share allows less than the minimum, the stub lists
 no names."""
@@ -23,12 +23,12 @@ NAMES_HEADING = "names in it"
 
 @dataclass(slots=True)
 class StubIdentifiers:
-    """Generates the name lists for the stubs of a view's outputs, which must be passed in order."""
+    """Builds the name lists for the stubs in a view. Outputs must be passed in order."""
 
     _seen: set[str] = field(default_factory=set)
 
     def suffix_for(self, output: ToolOutput) -> str:
-        """Return the name list for the next output, to be appended to its stub; empty if it has no new name."""
+        """Return the name list to append to the next output's stub. Empty if the output has no new names."""
         remaining_bytes = min(int(MAX_NAMES_SHARE * len(output.text)), MAX_NAMES_BYTES)
         if remaining_bytes < MIN_NAMES_BYTES:
             return ""

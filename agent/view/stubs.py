@@ -17,20 +17,20 @@ from ebbtide.tools.process.state import ProgramState
 from ebbtide.tools.tool_traits import traits_of
 
 MAX_COMMAND_CHARS, MAX_ERROR_CHARS, MAX_OUTPUT_CHARS = 80, 120, 80
-"""Maximum lengths of a command, an error line and any other output in a stub, in characters."""
+"""Maximum lengths in a stub, in characters: of a command, an error line and any other output."""
 MAX_PATH_CHARS = 1000
 STUB_TOKENS = 28
 """Typical size of a stub without its name list, in tokens."""
 MIN_MASKED_TOKENS = 4 * STUB_TOKENS
-"""An output is worth masking if it takes more tokens than this. This allows for a stub twice as long as usual, and for
-the content that is no longer shown."""
+"""Outputs with more tokens than this are worth masking. The limit allows for a stub twice as long as usual, and for the
+loss of content."""
 
 _MATCH_LINE = regex(r"(?:matches: )?\d+[:-] (.*?)(?: \(and \d+ like it, from line \d+\)\]?)?\Z")
 """An error line in a preview."""
 HOOK_NOTE_PREFIX = "[A hook of the user for "
 """Prefix of a hook's note, which follows the output."""
 _EXTENT_LINE = regex(r"\n\((?:lines \d+-\d+ of|there are more|stopped after|\d+ of \d+ files)\b[^\n]*\)\s*\Z")
-"""The last line of some outputs of earlier versions, which says what part of the content they show."""
+"""Matches the last line of some outputs of earlier versions, which says what part of the content they show."""
 _PATCHED_FILE = regex(r"^[ \t]*\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
 _DIFF_FILE = regex(r"^--- .+\n\+\+\+ (?:b/)?(.+)$", re.MULTILINE)
 _STUB_FIELD = regex(r"\{(\w+)\}")
@@ -40,18 +40,18 @@ _CONTROL_CHARS = regex(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
 _REFERENCE_LIKE = regex(
     r"\[(\s*(?:recall\s*:[^\[\]]*|(?:r\d+|msg-[0-9a-f]+|sum-\d+)[^\[\]\s]*\s*))(\]?)", re.IGNORECASE
 )
-"""Text that looks like a reference made by the program."""
+"""Matches text that looks like one of the program's references."""
 
 
 def is_worth_masking(output: ToolOutput) -> bool:
-    """Whether the output is large enough to be masked. False for stubs."""
+    """Whether the output is large enough to be worth masking. False for stubs."""
     # A shortcut for the many short outputs: sixty characters take at most 100 tokens.
     return (len(output.text) > 60 or bool(output.images)) and estimate_output(output) > MIN_MASKED_TOKENS
 
 
 def outcome_line(call: ToolCall, output: ToolOutput) -> str:
-    """Return a line that says what a call did and how it ended. Text from elsewhere, such as commands and file names,
-    contains no control characters and nothing that looks like a reference."""
+    """Describe in one line what a call did and how it ended. Text from elsewhere, such as commands and file names, is
+    stripped of control characters and of anything that looks like a reference."""
     ending = "" if output.status == "done" else f" – {output.status}: {strongest_error(output)}"
     call = executed_call(call, output)
     traits = traits_of(call.name)
@@ -73,7 +73,7 @@ def outcome_line(call: ToolCall, output: ToolOutput) -> str:
 
 
 def _stub_field(call: ToolCall, name: str) -> str:
-    """Return the text for a field of `ToolTraits.stub`."""
+    """Return the text for one of the fields in `ToolTraits.stub`."""
     match name:
         case "path":
             return safe_path(_argument_text(call, "path"))
@@ -118,7 +118,7 @@ def _match_extent(output: ToolOutput) -> str:
 
 
 def _result_summary(output: ToolOutput) -> str:
-    """Describe the result of a call to an unknown tool: its size and its beginning."""
+    """Describe the output of an unknown tool: its size and how it begins."""
     stored, image_count = output.stored, len(output.images) + len(output.pictures)
     size_text = (
         "" if stored is None else pluralize(stored.lines, "line") if stored.lines > 1 else f"{stored.size:,} bytes"
@@ -133,7 +133,7 @@ def _result_summary(output: ToolOutput) -> str:
 
 
 def exit_summary(output: ToolOutput) -> str:
-    """Describe how a command ended: `exit 0`, or how it failed and the line that says why."""
+    """Describe how a command ended: `exit 0`, or the failure and the line that explains it."""
     program, is_done = output.program, output.status == "done"
     if program is None and is_done:
         return f"done: {safe_line(text_without_insertions(output.text, output.inserted), MAX_OUTPUT_CHARS)}"
@@ -149,8 +149,8 @@ def _program_outcome(program: ProgramState) -> str:
 
 
 def strongest_error(output: ToolOutput) -> str:
-    """Return the first of the lines that report an error most strongly. If no line reports one, return the last line of
-    a program's output, which usually says why it failed, or the first line of any other output."""
+    """Return the line that reports an error most clearly; the first if several do. If no line reports one, return the
+    last line of a program's output, which usually says why it failed, or the first line of any other output."""
     heading = next((end for start, end in output.inserted if start == 0), 0)
     lines = _printed_lines(output.text[heading:], output.program)
     if output.is_part:
@@ -181,7 +181,7 @@ def call_paths(call: ToolCall) -> tuple[str, ...]:
 
 
 def one_line(text: str, max_chars: int) -> str:
-    """Return the text as one line, without control characters, and cut at `max_chars`."""
+    """Put the text on one line, remove control characters, and cut it at `max_chars`."""
     flat = " ".join(text.split())
     if _CONTROL_CHARS.search(flat):
         flat = " ".join(terminal_text(text).split())
@@ -189,8 +189,8 @@ def one_line(text: str, max_chars: int) -> str:
 
 
 def safe_line(text: str, limit: int) -> str:
-    """Like `one_line`, for text that does not come from Ebbtide. Brackets around anything that looks like a reference
-    become parentheses, so that every reference in square brackets is genuine."""
+    """Like `one_line`, for text that does not come from Ebbtide. Square brackets around anything that looks like a
+    reference become parentheses, so that only genuine references stand in square brackets."""
     return _REFERENCE_LIKE.sub(lambda match: f"({match[1]}{')' if match[2] else ''}", one_line(text, limit))
 
 
@@ -205,5 +205,5 @@ def _argument_text(call: ToolCall, name: str, default: str = "") -> str:
 
 
 def _line_count(text: str) -> int:
-    """Return the number of lines in a text, not counting a final line that says which part it shows."""
+    """Count the lines in `text`, except a final line that says which part is shown."""
     return len(_EXTENT_LINE.sub("", text).splitlines())

@@ -1,5 +1,5 @@
-"""The conversation as the model sees it: steps and turns, numbered outputs, messages with masks and replacements
-applied, and the messages that open a compacted view."""
+"""The conversation as the model sees it: steps and turns, numbered outputs, masked and shortened messages, and the
+messages at the start of a compacted view."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -31,8 +31,8 @@ from ebbtide.tools.lazy import dataclass
 
 
 def turn_starts(messages: Sequence[Message]) -> list[int]:
-    """Return the indices at which turns begin: user messages that contain text or images, do not directly follow
-    another such message, and were not sent during a turn."""
+    """Return the indices at which turns begin. A turn begins at a user message with text or images, unless it directly
+    follows another such message or was sent during a turn."""
     return [
         index
         for index, message in enumerate(messages)
@@ -41,7 +41,7 @@ def turn_starts(messages: Sequence[Message]) -> list[int]:
 
 
 def open_request_messages(messages: Sequence[Message]) -> Iterator[tuple[int, User]]:
-    """Yield the user's messages that are not answered yet, with their indices."""
+    """Yield the user's messages that have not been answered yet, with their indices."""
     if messages and is_answer(messages[-1]):
         return
     starts = turn_starts(messages)
@@ -66,14 +66,14 @@ def is_request(message: Message) -> bool:
 
 
 def starts_step(message: Message) -> bool:
-    """Whether a view may begin with the message. A view may not begin with outputs, because their calls would be
+    """Whether a view may begin with this message. It may not begin with outputs, because their calls would be
     missing."""
     return isinstance(message, Assistant) or is_request(message)
 
 
 def first_unseen_index(messages: Sequence[Message]) -> int:
-    """Return the index of the first call whose outputs the model has not replied to yet. It is in the model's last
-    reply, or it is a command that the user ran later. If there is none, return the number of messages."""
+    """Return the index of the first call whose outputs the model has not seen yet. It is in the model's last reply, or
+    is a command that the user ran later. If there is none, return the number of messages."""
     first = len(messages)
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
@@ -85,24 +85,24 @@ def first_unseen_index(messages: Sequence[Message]) -> int:
 
 
 def is_user_command(message: Assistant) -> bool:
-    """Whether a reply was not written by the model, but represents a command that the user ran."""
+    """Whether a reply represents a command that the user ran, instead of text from the model."""
     return bool(message.calls) and all(call.id.startswith(USER_CALL_PREFIX) for call in message.calls)
 
 
 SHORT_NOTE_CHARS = 400
-"""Maximum length of a note that stays when its message is replaced, in characters."""
+"""Maximum length of a note that is kept when its message is replaced, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumberedOutput:
-    """An output with its number in the session, and the call that it answers, as it ran."""
+    """An output with its number in the session, and the call that produced it."""
 
     call: ToolCall
     output: ToolOutput
     number: int
     name_lists: LazyNameLists | None = field(default=None, compare=False, repr=False)
-    """The name lists for the stubs of all outputs in the view, in which `index_in_view` is the index of this output. If
-    None, the stub does not depend on other outputs."""
+    """Lazily built name lists for all stubs in the view; this output's list is at `index_in_view`. None if the stub
+    does not depend on other outputs."""
     index_in_view: int = field(default=0, compare=False, repr=False)
 
     @property
@@ -149,7 +149,7 @@ def _iter_numbered(messages: tuple[Message, ...], output_count: int) -> Iterator
 
 @memoized
 def visible_messages(conversation: Conversation) -> tuple[Message, ...]:
-    """Return the messages as the model sees them: with outputs masked and texts replaced."""
+    """Return the messages as the model sees them, with masked outputs and shortened text."""
     if not conversation.masked and not conversation.retold:
         return conversation.messages
     replacements = {shortened.key: shortened for shortened in conversation.retold}
@@ -178,15 +178,15 @@ def visible_messages(conversation: Conversation) -> tuple[Message, ...]:
 
 
 def messages_in_view(conversation: Conversation) -> tuple[Message, ...]:
-    """Return all messages that the model sees: those that open a compacted view, then the others."""
+    """Return all messages that the model sees, including those that open a compacted view."""
     return (*summary_messages(conversation.summary), *visible_messages(conversation))
 
 
 def visible_output(
     numbered: NumberedOutput, masked_call_ids: AbstractSet[str], replacements: Mapping[str, ShortenedPart]
 ) -> ToolOutput:
-    """Return the output as the model sees it; the same object if it is shown in full. `replacements`: shorter forms, by
-    key."""
+    """Return the output as the model sees it. If it is shown in full, return the same object. `replacements`: shortened
+    forms, by key."""
     if numbered.output.call_id in masked_call_ids:
         return replace(numbered.output, text=output_stub(numbered), images=())
     shortened = replacements.get(numbered.ref)
@@ -216,7 +216,7 @@ def is_replaceable(part: UserPart) -> bool:
 
 
 def message_key(position: int) -> str:
-    """Return the key of a message in a view, derived from its position in the session's log."""
+    """Return a message's key, built from its position in the session's log."""
     return f"m{position}"
 
 
@@ -251,11 +251,11 @@ CARRIED_HEADING = "## Files as you last read them"
 NAMES_HEADING = "## Outputs that are no longer shown, with names in them"
 
 EMPTY_SUMMARY_TEXT = "There was no room for more than this line."
-"""Text of the summary if there is no room even for the shortest one."""
+"""Replaces the summary when there is no room for even the shortest one."""
 
 
 def summary_messages(summary: Summary) -> tuple[User, ...]:
-    """Return the messages with which a compacted view begins; none if nothing was compacted."""
+    """Return the messages that open a compacted view. Empty if nothing was compacted."""
     if not summary:
         return ()
     parts = [SUMMARY_PREAMBLE]
@@ -279,13 +279,14 @@ def summary_messages(summary: Summary) -> tuple[User, ...]:
 
 
 def non_empty_summary(summary: Summary, removed_count: int) -> Summary:
-    """Return the summary, or a minimal one if it is empty although `removed_count` messages were removed. Otherwise,
+    """Return the summary, or a minimal one if it is empty although `removed_count` messages were removed. Without it,
     the view would begin with a reply, which providers reject."""
     return summary if summary or not removed_count else replace(summary, summary=EMPTY_SUMMARY_TEXT)
 
 
 def _headed_parts(heading: str, carried: Sequence[CarriedPart]) -> tuple[Text | Image, ...]:
-    """Return the items under a heading, each with its title, for the message that opens a compacted view."""
+    """Return the carried items under a heading, each with its title. They belong to the message that opens a compacted
+    view."""
     if not carried:
         return ()
     return (Text(heading), *(part for item in carried for part in (Text(f"### {item.title}"), *item.parts)))

@@ -25,7 +25,7 @@ class Deferral:
         offers_search: bool = False,
         reduces_tools: bool = False,
     ) -> None:
-        """`share`: share of the effective window that all definitions may take. `last_uses`: when each tool was last
+        """`share`: maximum share of the effective window for tool definitions. `last_uses`: when each tool was last
         used, in Unix seconds. `offers_search`: offer the search tools from the start, because more tools may be added
         later. `reduces_tools`: in a small window, offer fewer built-in tools, with shorter descriptions."""
         self.deferred: frozenset[str] = frozenset()
@@ -35,7 +35,7 @@ class Deferral:
         self.user_deferred: frozenset[str] = frozenset()
         """Names of the tools that the user wants deferred."""
         self.search: HostedSearch = "none"
-        """How the provider searches for them; `none` if the program's own search tools find them."""
+        """How the provider searches for deferred tools. `none` if Ebbtide's own search tools are used."""
         self._share = self._configured_share = share
         self._offers_search = offers_search
         self._reduces_tools = reduces_tools
@@ -52,12 +52,12 @@ class Deferral:
 
     @property
     def deferred_state(self) -> tuple[int, bool]:
-        """The number of deferred tools that can be found, and whether the provider's own search finds them."""
+        """The number of deferred tools that can be found, and whether the provider's search is used."""
         return len(self.deferred) if self._is_findable else 0, self.search != "none"
 
     def offered_tools(self, specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-        """Return the offered tools. Until the next choice, the result is the same object, so that values cached for it
-        stay valid."""
+        """Return the tools to offer. Returns the same object until the next choice, so that values cached for it stay
+        valid."""
         if self._offered is None or self._offered[0] != tuple(specs):
             self._offered = tuple(specs), self._select(specs, self.deferred, self.search)
         return self._offered[1]
@@ -73,10 +73,10 @@ class Deferral:
         *,
         is_small_model: bool = False,
     ) -> None:
-        """Choose the tools to defer in a window with room for `window_tokens` tokens, and whether the provider's search
-        or the program's own finds them. The program's own is used if the provider's groups would take too many tokens.
-        If the choice fails, all tools are offered, and the user gets a notice. `max_tools`: maximum number of
-        definitions that the provider accepts."""
+        """Choose the tools to defer, and whether the provider's search or Ebbtide's own finds them. Ebbtide's is used
+        if the provider's would take too many tokens. If the choice fails, all tools are offered, and the user gets a
+        notice. `window_tokens`: room in the window. `max_tools`: maximum number of definitions that the provider
+        accepts."""
         self._deferrable = frozenset(spec.name for spec in specs if spec.kind != "builtin")
         self._offered, self._effective_window, self._max_tools, self._is_small_model = (
             None,
@@ -96,8 +96,7 @@ class Deferral:
             emit(Noticed(f"choosing the tools to defer failed, so all of them are offered: {error}"))
 
     def _warn_of_limit(self, specs: Sequence[ToolSpec], emit: Callable[[Event], None]) -> None:
-        """Notify the user, only once, if there are more tools than the provider accepts, and say how to use the
-        others."""
+        """If there are more tools than the provider accepts, tell the user once, and say how to use the others."""
         names = {spec.name for spec in specs}
         if self._max_tools is None or len(names) <= self._max_tools or not self.deferred or self._has_warned:
             return
@@ -109,7 +108,7 @@ class Deferral:
     def deferrable_share(
         self, specs: Sequence[ToolSpec], window_tokens: int, count_tokens: Callable[[ToolSpec], int]
     ) -> float:
-        """Return the share of the definitions shown now that could still be deferred in a window with room for
+        """Return what share of the current definitions could still be deferred, in a window with room for
         `window_tokens` tokens."""
         try:
             max_deferred = self._choose_deferred(specs, 0, count_tokens, self.search)
@@ -126,8 +125,8 @@ class Deferral:
         size: Callable[[ToolSpec], int],
         search: HostedSearch,
     ) -> tuple[frozenset[str], HostedSearch]:
-        """Return the tools to defer, and the search that finds them. The provider's search is used if its definitions
-        fit, or take no more tokens than the definitions for the program's own search."""
+        """Choose the tools to defer, and the search that finds them. The provider's search is used if its definitions
+        fit, or if Ebbtide's own search would not take fewer tokens."""
         deferred = self._tools_to_defer(self.user_deferred, specs, max_definition_tokens, size, search)
         total_tokens = definition_tokens(self._select(specs, deferred, search), size)
         if not deferred or search == "none" or total_tokens <= max_definition_tokens:
@@ -168,8 +167,7 @@ class Deferral:
         window_tokens: int,
         count_tokens: Callable[[ToolSpec], int],
     ) -> int:
-        """Return the size of the definitions that the model would see if the user deferred the tools
-        `user_deferred`."""
+        """Return the size of the offered definitions if the user deferred the tools `user_deferred`."""
         deferred = self._tools_to_defer(
             user_deferred, specs, int(self._share * window_tokens), count_tokens, self.search
         )
@@ -187,7 +185,7 @@ class Deferral:
         return tools_for_window(specs, effective, is_small_model=self._is_small_model) if self._reduces_tools else specs
 
     def is_offered(self, name: str) -> bool:
-        """Whether a built-in tool was offered in the window of the last choice."""
+        """Whether a built-in tool was offered at the last choice."""
         return not (
             self._reduces_tools and is_omitted(name, self._effective_window, is_small_model=self._is_small_model)
         )
@@ -201,7 +199,7 @@ class Deferral:
         self._share = self._configured_share
 
     def record_tool_use(self, event: Event) -> None:
-        """Record the use of a tool that may be deferred, including tools of servers added since the last choice."""
+        """Record the use of a deferrable tool, including tools of servers added since the last choice."""
         if not isinstance(event, ToolFinished) or event.status != "done":
             return
         if event.name in self._deferrable or server_prefix(event.name):
@@ -214,7 +212,7 @@ class Deferral:
 
 
 def create_specs(tools: Sequence[Tool]) -> tuple[ToolSpec, ...]:
-    """Return the tools as the model sees them."""
+    """Convert tools to the form that the model sees."""
     return tuple(
         ToolSpec(tool.name, tool.description, tool.schema, tool.kind if isinstance(tool, Deferrable) else "builtin")
         for tool in tools

@@ -33,7 +33,7 @@ def measure_budget(conversation: Conversation, window: WindowContext) -> Context
 
 
 def premeasure_messages(conversation: Conversation, meter: Meter) -> None:
-    """Measure all messages in advance, so that the next request does not have to wait for this. Thread-safe."""
+    """Measure all messages in advance, so that the next request need not wait. Thread-safe."""
     for message in visible_messages(conversation):
         meter.message_tokens(message)
         estimate_message(message)
@@ -97,8 +97,8 @@ def is_compaction_needed(conversation: Conversation, window: WindowContext) -> b
 
 
 def choose_tools(window: WindowContext, emit: Callable[[Event], None]) -> None:
-    """Choose the tools to defer from now on, and add new tools of servers to the list. Called at the start of a session
-    and at a rewrite, because both begin a new prefix."""
+    """Choose the tools to defer from now on, and list new tools of servers. Called at the start of a session and at
+    each rewrite, because both begin a new prefix."""
     model, tools, facts = window.model, window.tools, window.model.facts
     previous_tools = tools.offered_specs
     tools.server_tools.update_listed()
@@ -116,13 +116,13 @@ def choose_tools(window: WindowContext, emit: Callable[[Event], None]) -> None:
 
 
 def create_request_sizer(conversation: Conversation, window: WindowContext) -> Callable[[Conversation], int]:
-    """Return a function that measures, in tokens, requests with conversations derived from this one. It does not change
-    the session's own measurements."""
+    """Create a function that measures requests with conversations derived from this one, in tokens. It leaves the
+    session's own measurements unchanged."""
     measuring_window = measuring_copy(window)
     measuring_window.model.meter.update_scale(conversation, measure_budget(conversation, measuring_window))
     return lambda view: measure_budget(view, measuring_window).used
 
 
 def measuring_copy(window: WindowContext) -> WindowContext:
-    """Return a copy with its own meter and view cache, for measuring in another thread."""
+    """Return a copy with its own meter and view cache, so that another thread can measure with it."""
     return replace(window, model=replace(window.model, meter=window.model.meter.fresh_copy()), view_cache=ViewCache())

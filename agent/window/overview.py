@@ -113,8 +113,8 @@ class Overview:
     cache_lifetime: str = ""
     """The name of the cache lifetime that requests ask for; empty for the API's default."""
     prices_again: tuple[float, ...] | None = ()
-    """For each request except the first, in order: US dollars per token for content that was sent before. None if the
-    price is unknown or zero."""
+    """Price of sending a token again, in US dollars, for each request except the first. None if the price is unknown or
+    zero."""
 
     @property
     def used_tokens(self) -> int:
@@ -133,12 +133,12 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class RequestSetup:
-    """The settings with which a session builds its requests."""
+    """What a session builds its requests from."""
 
     facts: ModelFacts
     window: Window
     meter: Meter
-    """A copy of the meter, because measuring changes a meter, and the meter of an open session must not change."""
+    """A copy of the meter: measuring changes a meter, and an open session's meter must not change."""
     instructions: Instructions
     tools: Sequence[ToolSpec]
     """All tools except those of MCP servers."""
@@ -146,7 +146,7 @@ class RequestSetup:
     """Tools of MCP servers."""
     deferral: Deferral = field(default_factory=Deferral)
     sent: RequestMark | None = None
-    """The last request, if the session is not open and its exact setup is therefore unknown."""
+    """The last request of a session that is not open. The exact setup of such a session is unknown."""
     begins_as_before: bool = True
     """Whether the next request begins like the last one. If not, the provider's counts of the last one do not apply."""
 
@@ -181,7 +181,7 @@ def build_overview(
     requests: Sequence[RequestUsage],
     rewrites: Sequence[Rewrite],
 ) -> Overview:
-    """Return the overview of a session: the size of its conversation, and the cost of its requests and rewrites so
+    """Build the overview of a session: the size of its conversation, and the cost of its requests and rewrites so
     far."""
     facts, meter, deferral, sent = setup.facts, setup.meter, setup.deferral, setup.sent
     conversation = without_foreign_counts(conversation, facts.id)
@@ -223,8 +223,8 @@ def build_overview(
 
 
 def resend_prices(prices: Prices | None, requests: Sequence[RequestUsage]) -> tuple[float, ...] | None:
-    """Return, for each request except the first, US dollars per token for content that was sent before. Cached tokens
-    are priced at the cache price, all others at the full price."""
+    """Compute the price of sending a token again, in US dollars, for each request except the first. Cached tokens have
+    the cache price, all others the full price."""
     if prices is None or not prices.input:
         return None
     step_usages = [request.usage for request in requests if request.purpose == "step"]
@@ -235,8 +235,8 @@ def resend_prices(prices: Prices | None, requests: Sequence[RequestUsage]) -> tu
 
 
 def _resend_price(price: DollarsPerToken, cached_tokens: int, sent_tokens: int) -> float:
-    """Return the average price of a token that is sent again. `sent_tokens`: tokens of the previous request;
-    `cached_tokens`: how many of them came from the cache."""
+    """Average the price of tokens that are sent again. `sent_tokens`: tokens of the previous request. `cached_tokens`:
+    how many of them came from the cache."""
     return price.input + (price.cache_read - price.input) * min(cached_tokens / max(sent_tokens, 1), 1.0)
 
 
@@ -249,7 +249,7 @@ def budget_by_component(
     meter: Meter,
     tool_tokens: int | None = None,
 ) -> tuple[TokenCount, ...]:
-    """Return the components of the next request with these tools, each with its source. `tool_tokens`: tokens of all
+    """Estimate the components of the next request with these tools, each with its source. `tool_tokens`: tokens of all
     definitions, if known and `tools` does not contain all of them."""
     prompt = build_prompt(conversation, instructions, supports_images=supports_images)
     budget = meter.measure(prompt, conversation, tuple(tools), window, budget_sections(instructions))

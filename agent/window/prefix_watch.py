@@ -1,5 +1,5 @@
-"""Tracks whether the prefix of a session's requests stays the same, and whether the provider's cache is used.
-`ebbtide.agent.budget.prefix` compares prefixes."""
+"""Tracks whether the prefix of a session's requests stays the same, and whether the provider's cache is used. Prefixes
+are compared by `ebbtide.agent.budget.prefix`."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -30,8 +30,8 @@ from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.tools.lazy import dataclass
 
 MAX_CACHE_MISSES, MIN_MISS_TOKENS = 3, 4_096
-"""The provider is assumed to have no cache after this many requests without a cache read, each of at least this many
-tokens."""
+"""The provider is assumed to have no cache after `MAX_CACHE_MISSES` requests without any cache read. Only requests of
+at least `MIN_MISS_TOKENS` tokens count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class PrefixWatch:
         self._digests = RequestDigester()
         self._part_counter, self._chain, self._min_message_tokens = PartCounter(), RequestChain(), 0
         self._static_part: tuple[str, tuple[ToolSpec, ...], int] = ("", (), 0)
-        """A system prompt and tools, with their size in tokens."""
+        """The last system prompt and tools, and their size in tokens."""
         self._sent_part_count = self._settled_part_count = 0
         """Number of parts of the last request, and how many of them the next masking will probably leave unchanged."""
         self._sent: RequestFingerprint | None = None
@@ -103,10 +103,10 @@ class PrefixWatch:
         self._cached: CachedRequest | None = None
         self._request: Request | None = None
         self._cache_used_at = 0.0
-        """When the cache was last used by a request. Its lifetime may count from that time."""
+        """When a request last used the cache. Its lifetime may count from then."""
         self._renewals = 0
         self.has_given_up_renewal = False
-        """Whether attempts to keep the cache alive have failed."""
+        """Whether keeping the cache alive has failed, so that it is not tried again."""
         self._is_first_of_turn = False
         self._last_cache_use = (last_use[0], now() - last_use[1]) if last_use else None
         """The model whose cache was used last, and when."""
@@ -133,17 +133,16 @@ class PrefixWatch:
 
     @property
     def unchanged_message_count(self) -> int | None:
-        """Number of messages of the last request that all rewrites since then have left unchanged; None if there was no
-        rewrite."""
+        """Number of messages of the last request that no rewrite has changed since. None if there was no rewrite."""
         return self._unchanged_count if self._is_rewritten else None
 
     def allow_rewrite(self, unchanged_count: int = 0) -> None:
-        """Allow the next request to differ from the last one, because the view or a setting was changed on purpose. The
+        """Allow the next request to differ from the last one, after a deliberate change to the view or a setting. The
         system prompt, the tools and the first `unchanged_count` messages must stay the same."""
         self.rewrite_count += 1
         self._unchanged_count = min(unchanged_count, self._unchanged_count) if self._is_rewritten else unchanged_count
         self._is_rewritten = True
-        # Messages that a mask leaves unchanged are still cached, up to the breakpoint at the beginning of the mask.
+        # Messages that a mask leaves unchanged stay cached, up to the breakpoint where the mask begins.
         self._sent_part_count = self._settled_part_count if unchanged_count else 0
 
     def record_reload(self) -> None:
@@ -157,23 +156,22 @@ class PrefixWatch:
         self._has_other_tools = True
 
     def has_same_prefix(self, system: str, tools: Sequence[ToolSpec]) -> bool:
-        """Whether the last request of a resumed session had this system prompt and these tools. True if there is no
-        known request."""
+        """Whether a resumed session's last request had this system prompt and these tools. True if that request is
+        unknown."""
         resumed_mark = self._mark_before_restart()
         if resumed_mark is None:
             return True
         return resumed_mark.has_system_prompt(system) and resumed_mark.tools == self._digests.tools_digest(tools)
 
     def is_cache_cold(self, facts: ModelFacts) -> bool:
-        """Whether the provider probably has nothing of the session in its cache for this model."""
+        """Whether the provider's cache for this model probably holds nothing of this session."""
         if self._last_cache_use is None:
             return True
         model, used_at = self._last_cache_use
         return model != facts.id or self._now() - used_at > facts.cache_ttl
 
     def renewable_request(self, facts: ModelFacts) -> RenewableRequest | None:
-        """Return the last request if its cache probably still exists and the next request can use it; otherwise
-        None."""
+        """Return the last request if its cache probably still exists and the next request can use it."""
         cached, request, now = self._cached, self._request, self._now()
         is_last = (
             cached is not None and cached.fingerprint is self._sent and not self._is_rewritten and not self._is_reloaded
@@ -212,8 +210,8 @@ class PrefixWatch:
         )
 
     def record_request(self, request: Request, facts: ModelFacts) -> Request:
-        """Record a request that is about to be sent, report any difference from the last request's prefix that was not
-        allowed, and return the request."""
+        """Record a request that is about to be sent, and return it. Reports any change of the prefix that was not
+        allowed."""
         settings = request.effort or ""
         sent = create_fingerprint(
             request.system, request.tools, request.messages, model=facts.id, settings=settings, digester=self._digests
@@ -232,8 +230,8 @@ class PrefixWatch:
         return request
 
     def _difference(self, sent: RequestFingerprint) -> str | None:
-        """Return the place where a request differs from the last one although it must not; None if there is none.
-        Differences after a restart are only emitted as events."""
+        """Return where a request differs from the last one without permission; None if it does not. Differences after a
+        restart are only emitted as events."""
         if self._sent is not None and self._is_rewritten:
             previous = replace(self._sent, tools=sent.tools) if self._has_other_tools else self._sent
             return difference_after_rewrite(previous, sent, self._unchanged_count)
@@ -251,16 +249,16 @@ class PrefixWatch:
         return None
 
     def _mark_before_restart(self) -> RequestMark | None:
-        """Return the mark of the last request before the program was started, without the parts that a rewrite has
-        invalidated."""
+        """Return the mark of the last request before the program was started. Parts that a rewrite has invalidated are
+        left out."""
         if self._resumed_mark is None or not self._is_rewritten:
             return self._resumed_mark
         return replace(self._resumed_mark, messages="", count=0)
 
     def record_reply(self, usage: Usage) -> None:
         """Compare the reported cache read with the tokens that should have been cached, and report a cache break. At
-        the first reply of a turn, a break without a known cause is ignored, because providers drop the thinking of the
-        previous turn."""
+        the first reply of a turn, an unexplained break is ignored, because providers drop the thinking of the previous
+        turn."""
         previously_cached, now = self._cached, self._now()
         idle_seconds = now - self._last_cache_use[1] if self._last_cache_use else 0.0
         if self._sent is not None:

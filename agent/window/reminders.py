@@ -1,5 +1,5 @@
-"""Adds reminder notes to the end of the next message, each only once. `ebbtide.agent.prompt.reminder_notes` decides
-their content."""
+"""Adds reminder notes to the end of the next message, each only once. Their content is decided by
+`ebbtide.agent.prompt.reminder_notes`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -32,9 +32,9 @@ class Reminders:
         mode: str = "",
         is_interactive: bool | None = None,
     ) -> None:
-        """At first, the model knows what the system prompt says (the current surroundings except for tools) and what
-        the notes in the conversation say. `mode`, `is_interactive`: the values in the system prompt, if they are not
-        the current ones."""
+        """At first, the model knows the system prompt (the current environment without the tools) and the notes in the
+        conversation. `mode`, `is_interactive`: the values in the system prompt, if they differ from the current
+        ones."""
         self._read_facts = read_facts
         self._note_at = first_note_share
         now = read_facts()
@@ -51,7 +51,7 @@ class Reminders:
         self._announced = announced_facts(conversation or Conversation(), self._initial_facts)
 
     def correction_note(self, conversation: Conversation, used_percent: float, rewrite_count: int) -> Note | None:
-        """Return a note that corrects an earlier one after a rewrite; None if none is needed."""
+        """Build a note that corrects an earlier one after a rewrite. None if none is needed."""
         return (
             context_correction_note(conversation, used_percent, self._note_at)
             if rewrite_count != self._announced.rewrite_count
@@ -59,9 +59,9 @@ class Reminders:
         )
 
     def add_notes(self, message: User, state: SessionState, used_percent: float, rewrite_count: int) -> User:
-        """Return the message with the notes that are due. `state`: the session's state after the message;
-        `used_percent`: percentage of the effective window that the next request takes; `rewrite_count`: number of
-        rewrites so far. A message without parts gets no notes, because it is not sent."""
+        """Add the notes that are due to a message. A message without parts gets none, because it is not sent. `state`:
+        the session's state after the message. `used_percent`: percentage of the effective window taken by the next
+        request. `rewrite_count`: number of rewrites so far."""
         if not message.parts:
             return message
         todos = format_open_items(state.todos)

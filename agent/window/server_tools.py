@@ -16,25 +16,25 @@ TOOL_GONE_REASON = "its server is gone or no longer offers it"
 
 
 class ServerTools:
-    """The tools of a session's servers. The model's list changes only when `update_listed` is called, because it is at
-    the beginning of every request. The tools that can be called change whenever a server changes."""
+    """The tools of a session's servers. The model's list opens every request, so it changes only when `update_listed`
+    is called. The tools that can be called change whenever a server changes."""
 
     def __init__(self) -> None:
         self.listed_tools: tuple[Tool, ...] = ()
         self.listed_specs: tuple[ToolSpec, ...] = ()
         """The listed tools as the model sees them."""
         self.callable_tools: dict[str, Tool] = {}
-        """Tools by name: those that servers offer now, and listed ones that they no longer offer."""
+        """Tools by name: those that servers offer now, and listed ones that are no longer offered."""
         self.instructions: tuple[tuple[str, str], ...] = ()
-        """Servers' instructions, as pairs of name and text."""
+        """The servers' instructions, as pairs of server name and text."""
         self._offered: tuple[Tool, ...] = ()
         self._withheld: dict[str, str] = {}
         self._subsets: WeakKeyDictionary[ServerTools, Callable[[str], bool]] = WeakKeyDictionary()
-        """Subsets for sub-agents, each with the filter that selects its tools."""
+        """Subsets for sub-agents, each with its filter."""
 
     def create_subset(self, includes: Callable[[str], bool]) -> "ServerTools":
-        """Return the tools for a sub-agent: those whose names satisfy `includes`. The result is updated when the
-        servers change."""
+        """Create the tools for a sub-agent: those whose names satisfy `includes`. They are updated when the servers
+        change."""
         subset = ServerTools()
         self._subsets[subset] = includes
         self._update_subset(subset, includes)
@@ -81,7 +81,7 @@ class ServerTools:
 
     @property
     def added_tools(self) -> tuple[Tool, ...]:
-        """Tools that servers offer and that are not in the model's list, or not in this form."""
+        """Tools that servers offer now but that the model's list lacks or describes differently."""
         listed_specs = {spec.name: spec for spec in self.listed_specs}
         return tuple(
             tool
@@ -96,7 +96,7 @@ class ServerTools:
         return tuple(tool for tool in self.listed_tools if tool.name not in offered_names)
 
     def findable_tools(self, deferred: AbstractSet[str]) -> tuple[Tool, ...]:
-        """Return the tools that can be called although the model's list does not contain them."""
+        """Return the tools that can be called although they are not in the model's list."""
         changed_names = {tool.name for tool in (*self.added_tools, *self.removed_tools)}
         deferred_tools = (
             tool for tool in self.listed_tools if tool.name in deferred and tool.name not in changed_names
@@ -104,7 +104,7 @@ class ServerTools:
         return (*deferred_tools, *self.added_tools)
 
     def change_summary(self) -> str:
-        """Describe how the servers' tools differ from the model's list; empty if they do not differ."""
+        """Describe how the servers' tools differ from the model's list. Empty if they do not."""
         return "; ".join(
             f"{_tool_counts_text(tools)} {description}"
             for tools, description in (
@@ -124,7 +124,7 @@ def searchable_tools(
 
 @dataclass(frozen=True, slots=True)
 class UnavailableTool:
-    """A listed tool that no server offers now. Calls of it fail with a reason."""
+    """A listed tool that no server offers any more. Calls to it fail with a reason."""
 
     tool: Tool
     reason: str
@@ -157,7 +157,7 @@ class UnavailableTool:
 
 
 def _tool_counts_text(tools: Sequence[Tool]) -> str:
-    """Return the counts by server, such as `3 tools of mcp__forge and 1 of mcp__chat are`."""
+    """Format the counts by server, such as `3 tools of mcp__forge and 1 of mcp__chat are`."""
     counts = Counter(server_prefix(tool.name) for tool in tools)
     first, *more = (f"{count} of {server}" for server, count in counts.items())
     counts_text = " and ".join(

@@ -1,4 +1,4 @@
-"""The parts of a session, grouped in five contexts, so that a function takes only those that it needs.
+"""The parts of a session, grouped into five contexts, so that a function takes only what it needs.
 
 A window belongs to a model, so a `WindowContext` contains a `ModelContext`. A turn is recorded, so a `TurnContext`
 contains a `RecordContext`.
@@ -98,18 +98,18 @@ class Servers(Protocol):
     async def close(self) -> None: ...
 
     async def prepare_turn(self, *, is_first: bool) -> None:
-        """Ask the user the pending questions of the servers, and emit the servers' notices. Called at the start of a
-        turn. `is_first`: no request has been sent yet, so wait a while for servers that are starting."""
+        """Ask the user the servers' pending questions, and emit the servers' notices. Called at the start of a turn.
+        `is_first`: no request has been sent yet, so wait a while for servers that are still starting."""
 
     async def expand_mentions(self, message: User) -> User:
-        """Return the message with the server prompts and resources that it mentions. Raises `UsageError`."""
+        """Add the server prompts and resources that a message mentions. Raises `UsageError`."""
 
 
 class LanguageService(Protocol):
     """The language servers of a working folder, shared with sub-agents. Nothing is loaded before it is needed."""
 
     def servers(self) -> object:
-        """Return an object through which tools use MCP servers. Starts no server."""
+        """Return an object through which tools use the language servers. Starts no server."""
 
     def is_available_for(self, endings: Container[str], /) -> bool:
         """Whether a server is probably available for files with one of these extensions."""
@@ -126,7 +126,7 @@ class LanguageService(Protocol):
 
     @property
     def states(self) -> Sequence[tuple[str, str]]:
-        """The servers that were needed so far, with their state in words."""
+        """The servers used so far, each with a description of its state."""
 
     async def close(self) -> None: ...
 
@@ -143,7 +143,7 @@ class Agents(Protocol):
         """Descriptions of the agents that can be started now, by name."""
 
     def stop(self, call: str, /) -> None:
-        """Stop the agent of a call. A running agent returns what it has so far; a queued one does not start."""
+        """Stop the agent that a call started. A running agent returns what it has so far; a queued one never starts."""
 
     def watch(self, on_change: Callable[[], None] | None, /) -> None:
         """Call `on_change` on every update. Replaces any earlier callback."""
@@ -155,7 +155,7 @@ class InstructionUpdates(Protocol):
     def add_instructions(
         self, message: User, conversation: Conversation, runner: CallRunner, window: "WindowContext", /
     ) -> User:
-        """Return the message with instruction files added that the model does not know yet or that have changed."""
+        """Add instruction files to a message if the model does not know them yet or they have changed."""
 
     def mark_known(self, path: str, /) -> None:
         """Record that the model knows the current content of a file."""
@@ -215,7 +215,7 @@ class SessionTools:
 
     @property
     def offered_specs(self) -> tuple[ToolSpec, ...]:
-        """The tools listed for the model."""
+        """The tools that the model is offered."""
         return self.deferral.offered_tools(self.all_specs)
 
     @property
@@ -226,7 +226,7 @@ class SessionTools:
 
 @dataclass(frozen=True, slots=True)
 class WindowContext:
-    """The context window: the parts with which requests are built, measured and shortened."""
+    """The context window: what is needed to build, measure and shorten requests."""
 
     model: ModelContext
     instructions: Instructions
@@ -236,9 +236,9 @@ class WindowContext:
     prefix_watch: PrefixWatch = field(default_factory=PrefixWatch)
     compaction_settings: CompactionSettings = CompactionSettings()
     carrying_cost_tracker: CarryingCostTracker = field(default_factory=CarryingCostTracker)
-    """Decides when to rewrite a view that would still fit, from the accumulated cost of removable content."""
+    """Decides when to rewrite a view that would still fit, based on the accumulated cost of removable content."""
     summarisers: SummariserSource | None = None
-    """The models that the user set for summaries."""
+    """The models that the user chose for summaries."""
     reminders: Reminders = field(default_factory=Reminders)
     instruction_updates: InstructionUpdates | None = None
     """Announces changes of instruction files to the model; None if they are not announced."""
@@ -247,7 +247,7 @@ class WindowContext:
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """The parts that run the model's calls and expand the user's mentions."""
+    """What is needed to run the model's calls and expand the user's mentions."""
 
     runner: CallRunner
     servers: Servers | None = None
@@ -277,7 +277,7 @@ class RecordContext:
 
 @dataclass(frozen=True, slots=True)
 class TurnContext:
-    """The parts for running a turn, recording and reporting it, and ending it."""
+    """What is needed to run, record, report and end a turn."""
 
     records: RecordContext
     interrupt: Interrupt

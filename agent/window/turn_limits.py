@@ -1,5 +1,5 @@
-"""Limits of turns, and how much of them is used. A sub-agent has its own limits, and its usage also counts towards its
-parent's limits."""
+"""Limits of turns, and how much of them has been used. A sub-agent has its own limits, but its usage also counts
+towards its parent's."""
 
 from collections.abc import Callable
 
@@ -11,11 +11,11 @@ class TurnLimits:
     max_steps: int | None = None
     """Maximum number of requests in a turn."""
     max_cost: float | None = None
-    """Cost in US dollars at which further requests are refused."""
+    """Maximum cost in US dollars. Once it is reached, further requests are refused."""
     max_keep_alive_requests: int = 0
     """Maximum number of consecutive requests that keep the provider's cache alive while the user thinks."""
     wakes_on_job_end: bool = False
-    """Whether a finished background job starts a turn if no turn is running."""
+    """Whether the end of a background job starts a turn if none is running."""
 
 
 class Allowance:
@@ -29,8 +29,8 @@ class Allowance:
         self._steps = 0
 
     def begin(self, limits: TurnLimits, cost_so_far: Callable[[], float]) -> None:
-        """Begin a turn. `cost_so_far` returns the cost in US dollars since the program was started, including the cost
-        of sub-agents."""
+        """Begin a turn. `cost_so_far` returns the cost in US dollars since the program was started, including
+        sub-agents."""
         self._limits, self._cost_so_far, self._steps = limits, cost_so_far, 0
 
     def count_step(self) -> None:
@@ -41,7 +41,7 @@ class Allowance:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the cost limit has been reached, so that no further request may be sent."""
+        """Whether the cost limit has been reached. No further requests may be sent then."""
         cost = self._limits.max_cost
         return (cost is not None and self._cost_so_far() >= cost) or (
             self._parent is not None and self._parent.is_spent

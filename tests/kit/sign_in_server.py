@@ -117,6 +117,8 @@ class SignInServer:
         return [path for path, _, _ in self.requests]
 
     def answer(self, handler: QuietHandler) -> Answer:
+        if handler.path.startswith("/api/accounts/authorize?"):
+            return 302, b"", {"location": self.end_of(f"{self.url}{handler.path}")}
         with self._lock:
             status, content = self._answer(handler)
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
@@ -211,12 +213,10 @@ class SignInServer:
         self.used.add(body["refresh_token"])
         return 200, {**self._issue(), "refresh_token": f"{REFRESH}_{self.issued_count}", "expires_in": 3600}
 
-    def allow(self, page: str) -> str:
-        """Do what the user and the browser do at the address; return where the browser ends, which is requested."""
-        end = self.end_of(page)
-        with urlopen(end, timeout=10) as response:
+    def allow(self, page: str) -> None:
+        """Do what the user and the browser do at the address."""
+        with urlopen(page, timeout=10) as response:
             assert response.status == 200
-        return end
 
     def end_of(self, page: str) -> str:
         """The address to which the server sends the browser."""

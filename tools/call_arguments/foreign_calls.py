@@ -1,5 +1,5 @@
-"""Translates calls written for other agents' tools: argument names, and helpers that convert values for
-`ToolTraits.adapt_arguments`."""
+"""Translates calls written for other agents' tools: argument names, and helpers for `ToolTraits.adapt_arguments` that
+convert values."""
 
 import json
 import re
@@ -16,10 +16,10 @@ FOLDER_ARGUMENTS = (
     "directory dir folder dir_path directory_path search_path search_directory relative_workspace_path target_directory"
 )
 JOB_ARGUMENTS = "bash_id job_id id shell_id task_id terminal_id process_id session_id"
-"""Names that other agents use for file, folder and background job arguments."""
+"""Names that other agents use for arguments that give a file, a folder or a background job."""
 
 LISTING_TOOLS = ("ls", "list", "listdirectory", "listdir", "listfiles", "repobrowserprinttree")
-"""Tools that list a folder. These names and those below are in the form that `normalise_name` returns."""
+"""Tools that list a folder. Like the names below, these are in the form that `normalise_name` returns."""
 EDITOR_TOOLS = ("strreplaceeditor", "strreplacebasededittool", "texteditor", "developertexteditor", "fileeditor")
 """Tools whose `command` argument selects the action."""
 TYPING_TOOLS = ("writestdin", "sendinput", "writetoterminal", "sendkeys", "sendcommandinput", "terminalinput")
@@ -28,7 +28,7 @@ TYPED_ARGUMENTS = ("chars", "text", "input", "keys", "data", "command")
 """Arguments of such tools that contain the text to type."""
 _DURATION = regex(r"\s*(\d{1,9})\s*(ms|s|sec|secs|seconds?|m|min|mins|minutes?)\s*")
 MAX_PLAUSIBLE_SECONDS = 1_000
-"""Larger durations are assumed to be in milliseconds rather than seconds."""
+"""Longer durations are assumed to be in milliseconds."""
 
 
 def normalise_name(name: str) -> str:
@@ -48,7 +48,7 @@ def is_editor_call(called_name: str, arguments: Mapping[str, object], *commands:
 
 def is_typing_call(called_name: str, arguments: Mapping[str, object]) -> bool:
     """Whether this is a call to a tool in `TYPING_TOOLS` with text to type. Without text, such a call only reads the
-    output."""
+    program's output."""
     return called_name in TYPING_TOOLS and any(
         isinstance(value, str) and value for name, value in arguments.items() if normalise_name(name) in TYPED_ARGUMENTS
     )
@@ -62,7 +62,8 @@ def pop_argument(arguments: dict[str, object], *names: str) -> object:
 
 
 def to_integer(value: object) -> int | None:
-    """Return the integer that a value represents, or None. Accepts strings, and floats without a fraction."""
+    """Convert a value to an integer. None if it does not represent one. Accepts strings, and floats without a
+    fraction."""
     if isinstance(value, str):
         try:
             value = float(value)
@@ -82,7 +83,7 @@ def parse_json_list(text: str) -> Sequence[object] | None:
 
 
 def convert_to_seconds(arguments: dict[str, object], name: str) -> None:
-    """Convert a duration to seconds and store it in the argument `name`. The duration may be under a name such as
+    """Convert a duration to seconds and store it in the argument `name`. It may have been given under a name such as
     `NAME_ms`."""
     for alias in [key for key in arguments if normalise_name(key) in (f"{name}ms", f"{name}milliseconds")]:
         milliseconds = to_integer(arguments.pop(alias))
@@ -123,9 +124,9 @@ def _names_by_argument_alias(tool: str) -> Mapping[str, str]:
 def translate_arguments(
     tool: str, called_name: str, arguments: Arguments, parameters: Collection[str], root: str
 ) -> ArgumentValues:
-    """Return the arguments under this program's names, with values converted where their meaning differs. Unknown
-    arguments keep their names. `called_name`: the tool name in the call. `root`: the working folder, which commands use
-    by default. Raises `ToolError` if no tool here can do the same."""
+    """Rename the arguments to this program's names, and convert values whose meaning differs. Unknown arguments keep
+    their names. `called_name`: the tool name in the call. `root`: the working folder, which is the default for
+    commands. Raises `ToolError` if no tool here does the same."""
     names = _names_by_argument_alias(tool)
     translated: ArgumentValues = {name: value for name, value in arguments.items() if name in parameters}
     if normalise_name(called_name) in EDITOR_TOOLS:
@@ -144,7 +145,7 @@ def translate_arguments(
 
 
 def argument_names(tool: str, schema: Mapping[str, object]) -> Iterator[str]:
-    """Yield the normalised names of a schema's arguments, and the names that other agents use for them."""
+    """Yield the normalised names of a schema's arguments, and other agents' names for them."""
     properties = schema.get("properties")
     yield from map(normalise_name, properties if isinstance(properties, Mapping) else ())
     yield from _names_by_argument_alias(tool)
@@ -153,7 +154,7 @@ def argument_names(tool: str, schema: Mapping[str, object]) -> Iterator[str]:
 def split_unknown_arguments(
     arguments: Arguments, parameters: Collection[str]
 ) -> tuple[ArgumentValues, tuple[str, ...]]:
-    """Return the arguments that the tool has, and the names of unknown arguments that may have mattered."""
+    """Split the arguments into those that the tool has, and the names of unknown ones that may have mattered."""
     known_arguments = {name: value for name, value in arguments.items() if name in parameters}
     return known_arguments, tuple(
         name for name in arguments if name not in parameters and normalise_name(name) not in _IGNORED_ARGUMENTS

@@ -14,9 +14,9 @@ if TYPE_CHECKING:  # for type checking only: imported in `schema_violations` whe
 T = TypeVar("T", str, int, bool)
 
 MAX_REPORTED_ERRORS = 10
-"""Maximum number of schema violations reported."""
+"""Maximum number of schema violations to report."""
 MAX_FULLY_CHECKED_ITEMS = 10_000
-"""Maximum number of items in a value for which more than the first error is reported."""
+"""Only the first error is reported for a value with more items than this."""
 MAX_CACHED_VALIDATORS = 64
 """Maximum number of compiled schemas in the cache."""
 MAX_NESTING_DEPTH = 100
@@ -24,7 +24,7 @@ MAX_NESTING_DEPTH = 100
 
 
 def object_schema(properties: Mapping[str, object], required: Sequence[str]) -> Mapping[str, object]:
-    """Return the schema of an object that has exactly these properties."""
+    """Build the schema of an object that has exactly these properties."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -55,16 +55,15 @@ def schema_violations(value: object, schema: Mapping[str, object]) -> list[str]:
 
 @lru_cache(maxsize=MAX_CACHED_VALIDATORS)
 def _compile_validator(schema: str) -> "jsonschema_rs.Validator":
-    """Return the validator for a schema given as JSON text. Cached, because compiling takes ten times as long as
-    validating."""
+    """Compile a validator for a schema in JSON. Cached, because compiling takes ten times as long as validating."""
     import jsonschema_rs  # noqa: PLC0415  # deferred: a compiled library that runs without tool calls do not need
 
     return jsonschema_rs.validator_for(schema, retriever=_refuse_fetch)
 
 
 def _first_errors(validator: "jsonschema_rs.Validator", value: object) -> "Sequence[jsonschema_rs.ValidationError]":
-    """Return the first errors; only one for a value with very many items, because the library collects all errors
-    first."""
+    """Return the first errors. For a value with very many items, return only one, because the library collects all
+    errors first."""
     import jsonschema_rs  # noqa: PLC0415  # deferred: as above
 
     members = value.values() if isinstance(value, dict) else ()
@@ -78,7 +77,7 @@ def _first_errors(validator: "jsonschema_rs.Validator", value: object) -> "Seque
 
 
 def is_nested_deeper(value: object, max_depth: int) -> bool:
-    """Whether the value is nested deeper than `max_depth`, i.e. too deeply to be validated or copied."""
+    """Whether the value is nested too deeply to be validated or copied, i.e. deeper than `max_depth`."""
     children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     if max_depth == 0:
         return bool(children)
@@ -98,7 +97,7 @@ def _refuse_fetch(uri: str) -> dict[str, Any]:
 
 
 def schema_problem(schema: Mapping[str, object]) -> str:
-    """Return why the schema is invalid, in one sentence; empty if it is valid."""
+    """Explain in one sentence why the schema is invalid. Empty if it is valid."""
     import jsonschema_rs  # noqa: PLC0415  # deferred: as above
 
     try:

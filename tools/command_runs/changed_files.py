@@ -26,7 +26,7 @@ _IN_PLACE_EDIT = regex(r"\b(?:sed|perl|ruby|g?awk|yq)\b[^|;&\n]*\s(?:-\w*i|--in-
 _MAX_COMPARED_FILES = 20
 """Maximum number of files edited in place that are compared."""
 _PARTLY_LISTED_FOLDERS = frozenset((".github", ".forgejo", ".gitea", ".cargo", ".bundle", ".config"))
-"""Folders of which only some files are run or read automatically."""
+"""Folders in which only some files are run or read automatically."""
 _MAX_ENTRIES = 1_000
 """Maximum number of names examined per folder."""
 _MAX_DEPTH = 3
@@ -82,7 +82,7 @@ def _contents_edited_in_place(run: CommandRun) -> Mapping[Path, bytes]:
 
 
 def _edits_note(previous_contents: Mapping[Path, bytes], root: Path) -> str:
-    """Return a note if none of the files changed, or if a changed file no longer parses; otherwise empty."""
+    """Build a note if no file changed, or if a changed file no longer parses. Empty otherwise."""
     new_contents = {path: comparable_content(path) for path in previous_contents}
     changed = [
         AppliedChange(path, previous_contents[path], content)

@@ -1,6 +1,6 @@
-"""Commands that are probably read-only but not proved to be. They are tried without approval in a sandbox in which they
-can only look (`ebbtide.tools.sandbox.look_only`). A command that needs more runs again normally once it is approved.
-"""
+"""Runs commands that are probably but not certainly read-only. They are tried without approval in a sandbox that lets
+them only read (`ebbtide.tools.sandbox.look_only`). If a command needs more access, it is run again normally after
+approval."""
 
 import os
 import posixpath
@@ -24,15 +24,15 @@ from ebbtide.tools.sandbox.git_metadata import is_in
 _COMPARES_WORK_TREE = frozenset(("status", "diff", "diff-files", "diff-index"))
 """Git commands that would report hidden files as changed."""
 _GIT_SETTINGS = {**process.git.SAFE_SETTINGS, "diff.ignoreSubmodules": "none"}
-"""In this sandbox, git may also look into submodules."""
+"""In this sandbox, git may also read submodules."""
 _PATH_IN_TEXT = regex(r"(?<![^\s'\"=(;&|`])(?:~|/|\.\.)[^\s'\"`;&|<>()]*")
-"""A word that may be a path outside the folder."""
+"""Matches a word that may be a path outside the folder."""
 _ELF_MAGIC = b"\x7fELF"
 
 
 def contained_access(line: str, folder: Path, workspace: Workspace) -> ReadOnlyAccess | None:
-    """Return what the command may show; None if it does not seem to be read-only or the system cannot contain it.
-    `folder`: the folder in which it starts."""
+    """Return what the command may read. None if it does not seem to be read-only, or if the system cannot contain it.
+    `folder`: the folder that it starts in."""
     if workspace.sandbox is None or (parsed := parse_probably_read_only(line)) is None:
         return None
     if sandbox.system.sandbox_kind() != "bubblewrap" or _needs_hidden_variables(line, workspace):
@@ -51,7 +51,7 @@ def contained_access(line: str, folder: Path, workspace: Workspace) -> ReadOnlyA
 
 
 def launch_contained(line: str, folder: Path, workspace: Workspace) -> tuple[Launch, Boundary]:
-    """Return how to launch the command, and its boundary. Raises `ToolError` if it cannot be contained."""
+    """Return the command's launch and its boundary. Raises `ToolError` if it cannot be contained."""
     access, parsed = contained_access(line, folder, workspace), parse_probably_read_only(line)
     if access is None or parsed is None or workspace.sandbox is None:
         raise ToolError("the command is no longer read-only: check it again")
@@ -76,7 +76,7 @@ def launch_contained(line: str, folder: Path, workspace: Workspace) -> tuple[Lau
 
 
 def _contained_environment(workspace: Workspace) -> dict[str, str]:
-    """Return the environment of contained commands. It omits variables that the user passes on, because they may
+    """Return the environment for contained commands. It omits variables that the user passes on, because they may
     contain secrets, and variables that name libraries to load, because these commands may be unable to see them."""
     environment = {
         name: value
@@ -103,8 +103,8 @@ def _program_names(line: CommandLine) -> Iterator[str]:
 
 
 def _path_to_mount(name: str, workspace: Workspace) -> str | None:
-    """Return the path of a program if it must be made visible; empty if it is visible already, None if it cannot run
-    contained."""
+    """Return the program's path if the sandbox must mount it. Empty if the program is already visible, None if it
+    cannot run contained."""
     program_path = process.git.find_program_outside(name, workspace.root)
     if program_path is None:
         return None
@@ -122,7 +122,7 @@ def _path_to_mount(name: str, workspace: Workspace) -> str | None:
 
 
 def _named_paths(line: CommandLine, text: str, folder: Path, workspace: Workspace) -> Iterator[str]:
-    """Yield the paths that the line may name, resolved."""
+    """Yield the resolved paths that the line may name."""
     folders, values = [str(folder)], _contained_environment(workspace) | {"PWD": str(folder)}
     for command in line.commands:
         values |= assigned_variables(command)
@@ -135,7 +135,7 @@ def _named_paths(line: CommandLine, text: str, folder: Path, workspace: Workspac
 
 
 def _resolved_path(folder: str, word: str) -> str:
-    """Return the resolved path that a word refers to; for a pattern, its folder's path."""
+    """Return the resolved path that a word refers to. For a pattern, return its folder."""
     literal_part, special_character, _ = word.partition(next(filter(word.__contains__, "*?[{$"), "\0"))
     return os.path.realpath(
         posixpath.join(
@@ -145,7 +145,7 @@ def _resolved_path(folder: str, word: str) -> str:
 
 
 def _possible_paths(command: SimpleCommand) -> Iterator[str]:
-    """Yield the words that may be paths: the files that a known program reads, or all words for an unknown program."""
+    """Yield the words that may be paths: for a known program the files it reads, for an unknown one all words."""
     words = command.words[program_index(command.texts) :]
     yield from (redirection.target.text for redirection in command.redirections if redirection.operator == "<")
     proof = prove_read_only(words, has_input=True) if words else None
@@ -175,6 +175,6 @@ def _compares_work_tree(line: CommandLine) -> bool:
 
 
 def _git_folders(root: Path) -> Sequence[str]:
-    """Return the folders of the repository's metadata, which are outside `root` for a linked work tree."""
+    """Return the folders with the repository's metadata. For a linked work tree, they are outside `root`."""
     top = process.git.find_repository_top(root)
     return [str(path) for path in (sandbox.git_metadata.claimed_metadata(top) or ())] if top is not None else []

@@ -15,12 +15,12 @@ from ebbtide.tools.sandbox.boundary import Access, Boundary
 _MISSING_FILE_MESSAGE = regex(r"[^\n]{0,400}(?:No such file or directory|ENOENT|Permission denied|EACCES)")
 _PRINTED_PATH = regex(r"[^\s'\"`:;,()<>\[\]’‘]+")
 _NOT_RUNNABLE_CODES = (126, 127)
-"""Exit codes of a shell that could not run a program."""
+"""Exit codes with which a shell reports that it could not run a program."""
 
 
 def sandbox_denials(run: CommandRun, program: Program) -> str:
-    """Return what the sandbox blocked or reverted; empty if nothing. The end of the output is examined even on success,
-    because an exit code of 0 only means that the line's last program succeeded."""
+    """Describe what the sandbox blocked or reverted. Empty if nothing. The end of the output is examined even on
+    success, because exit code 0 only means that the last program on the line succeeded."""
     confining_sandbox, access = run.workspace.sandbox, run.access
     assert confining_sandbox is not None
     try:
@@ -38,13 +38,13 @@ def sandbox_denials(run: CommandRun, program: Program) -> str:
     except OSError:  # a running program may change the folders being examined
         return "; ".join(setting_notes)
     if access is not None and access.failures:  # refused connections are already reported
-        # otherwise, the proxy's refusal would be reported again, as a package registry's
+        # Otherwise, the proxy's refusal would be reported a second time, as the package registry's.
         boundary = replace(boundary, network="open", copies={})
     return "; ".join(setting_notes) or _denial_reasons(run, printed, program.code or 0, boundary)
 
 
 def contained_denials(run: CommandRun, printed: str, code: int, boundary: Boundary) -> str:
-    """Return a phrase for what a contained command could not do; empty if nothing suggests that it needed more
+    """Describe, as a phrase, what a contained command was denied. Empty if it does not seem to have needed more
     access."""
     reasons = _denial_reasons(run, printed, code, boundary)
     if reasons or not code:
@@ -55,13 +55,14 @@ def contained_denials(run: CommandRun, printed: str, code: int, boundary: Bounda
 
 
 def locked_file_note(run: CommandRun, printed: str, boundary: Boundary) -> str:
-    """Return a note about a file with secrets that a contained command tried to open, or an empty string."""
+    """Build a note about a file with secrets that a contained command tried to open. Empty if there is none."""
     locked_path = _reported_path(run, printed, boundary, "locked file")
     return f"`{locked_path}` cannot be read, because it may contain secrets" if locked_path else ""
 
 
 def missing_programs_note(run: CommandRun) -> str:
-    """Return a note on the installed programs that the command needs but cannot see in the sandbox; empty if none."""
+    """Build a note about installed programs that the command needs but cannot see in the sandbox. Empty if there are
+    none."""
     return sandbox.blocked.visibility_note(run.line) if sandbox.system.sandbox_kind() == "bubblewrap" else ""
 
 

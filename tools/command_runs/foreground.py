@@ -35,7 +35,7 @@ _MAX_SANDBOX_TRIES = 3
 
 
 async def run_contained(run: CommandRun, seconds: int) -> Result:
-    """Run a command in a sandbox in which it can only look. The result reports what was denied."""
+    """Run a command in a sandbox that lets it only read. The result reports what was denied."""
     try:
         launched, boundary = await run_exclusive(
             lambda: command_runs.contained.launch_contained(run.line, run.folder, run.workspace)
@@ -46,7 +46,7 @@ async def run_contained(run: CommandRun, seconds: int) -> Result:
 
 
 async def run_in_foreground(run: CommandRun, seconds: int) -> Result:
-    """Run the command. If a path to be mounted disappears before the command starts, try again."""
+    """Run the command. If a path that the sandbox mounts disappears first, try again."""
     for remaining_tries in reversed(range(_MAX_SANDBOX_TRIES)):
         launched = await build_launch(run)
         result = await _run_with_timeout(run, seconds, launched)
@@ -64,8 +64,8 @@ def _did_mount_path_vanish(result: Result) -> bool:
 async def _run_with_timeout(
     run: CommandRun, seconds: int, launched: Launch, contained: "Boundary | None" = None
 ) -> Result:
-    """Return the command's result, or its output so far if it timed out and continues as a job. `contained`: the
-    boundary of a command that can only look. Such a command leaves no processes running when it has ended."""
+    """Run the command. If it times out, it continues as a job, and its output so far is returned. `contained`: the
+    boundary of a command that can only read. Such a command leaves no processes running."""
     workspace = run.workspace
     program = start_run(run, launched, workspace.on_progress)
     try:
@@ -102,8 +102,8 @@ async def _run_with_timeout(
 
 
 async def _has_finished_in_time(program: Program, seconds: float, access: "NetworkAccess | None") -> bool:
-    """Return whether the program ended in time, not counting the time spent waiting for the user to answer about its
-    network access."""
+    """Whether the program ended in time. Time spent waiting for the user to decide about network access does not
+    count."""
     excluded_seconds = 0.0
     while not await program.wait(seconds):
         if access is None or access.policy.answer_wait_seconds <= excluded_seconds:

@@ -11,7 +11,7 @@ from ebbtide.tools.process.jobs import EndedJob, Job
 from ebbtide.tools.process.state import ProgramState, program_state
 
 _MAX_LAST_LINES, _MAX_LINE_CHARS = 10, 200
-"""Maximum number of final lines shown when a job ends, and of characters in each."""
+"""Maximum number of last lines shown when a job ends, and of characters in each."""
 _REPLY_TIMEOUT_S = 1.0
 """Seconds to wait for a job's reply to its input."""
 
@@ -58,7 +58,7 @@ def still_running_result(job: Job, seconds: int) -> Result:
 
 
 def job_update_result(job: Job) -> Result:
-    """Return the job's output since the last call, and its state."""
+    """Build a result with the job's state and its output since the last call."""
     program = job.program
     job.is_end_reported = job.is_end_reported or program.code is not None
     log = _take_unread_output(job)
@@ -69,7 +69,7 @@ def job_update_result(job: Job) -> Result:
 
 
 def _take_unread_output(job: Job) -> PrintedLog:
-    """Return the job's output since the last call."""
+    """Return the job's output since the last call, and mark it as read."""
     start, job.returned_bytes = job.returned_log_offset, job.program.printed_bytes  # later output is for the next call
     job.returned_log_offset = job.program.output.flush()
     start = min(start, job.returned_log_offset)
@@ -79,7 +79,7 @@ def _take_unread_output(job: Job) -> PrintedLog:
 
 
 def summarise_ended_job(job: Job) -> EndedJob:
-    """Return the summary of an ended job, with the end of its unread output."""
+    """Summarise an ended job, including the end of its unread output."""
     state = program_state(job.program.code, job.id)
     end = job.program.output.flush()
     with job.program.log.open("rb") as file:

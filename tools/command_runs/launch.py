@@ -98,14 +98,14 @@ def background_launch(run: CommandRun, *, terminal: bool) -> Launch:
 
 
 def removes_submodules(run: CommandRun) -> bool:
-    """Whether the line only removes submodules. If so, processes that it leaves running are ended."""
+    """Whether the command only removes submodules. If so, any processes it leaves running are ended."""
     if not _MAY_REMOVE_SUBMODULE.search(run.line):
         return False
     return sandbox.submodules.can_remove_submodules(run.line, run.folder)
 
 
 def submodule_removal_problem(run: CommandRun) -> str:
-    """Return why a command that removes a submodule must not be started, because the sandbox would stop it halfway.
+    """Explain why a command that removes a submodule must not be started, because the sandbox would stop it halfway.
     Empty if it may be started."""
     workspace = run.workspace
     if workspace.sandbox is None or workspace.is_read_only or not _MAY_REMOVE_SUBMODULE.search(run.line):

@@ -1,5 +1,5 @@
-"""Read-only command lines: which files they show, and how to run them so that nothing in the working folder is
-executed. Programs come from outside that folder, and git gets the same settings as this program's own git calls."""
+"""Read-only command lines: which files they show, and how to run them so that nothing from the working folder is
+executed. Programs come from outside that folder, and git gets the same settings as in this program's own git calls."""
 
 import os
 import posixpath
@@ -28,12 +28,12 @@ from ebbtide.tools.secrets.files import (
 )
 
 _SAFE_DIFF_OPTIONS = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
-"""Git options that disable features that a repository can enable for individual files or submodules, where settings
-cannot disable them.
+"""Git options that turn off what a repository can turn on for single files or submodules, where settings cannot turn it
+off.
 
 One such feature is the ignore-revs file of `git blame`: it may be any file, and git prints its invalid lines. Another
-is the check for uncommitted changes in a submodule: git would run inside the submodule with its settings and filters.
-With these options, git only reads which commit is checked out there.
+is the check for uncommitted changes in a submodule: git would run inside the submodule, with the submodule's settings
+and filters. With these options, git only reads which commit is checked out there.
 """
 _GUARD_OPTIONS: Mapping[str, Sequence[str]] = {
     "git status": _SAFE_DIFF_OPTIONS[2:],
@@ -55,7 +55,7 @@ _PROGRAM_LOOKUPS = {"type", "command", "which"}
 """Commands that only say which program a name refers to."""
 _DRIVE_PREFIX = regex("[A-Za-z]:")
 _UNQUOTED_PATH = regex(r"[\w./@+-]+")
-"""A path in which the shell expands nothing."""
+"""Matches a path in which the shell expands nothing."""
 _PIPES = ("|", "|&")
 _PUBLIC_DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
 """Devices whose content is never private."""
@@ -66,7 +66,7 @@ _MAX_EXPANDED_NAMES = 2_000
 
 
 def read_only_access(line: str, workspace: Workspace) -> ReadOnlyAccess | None:
-    """Return the files whose content the command may reveal; None if the command is not proved to be read-only. Raises
+    """Return the files whose content the command may reveal. None if the command is not known to be read-only. Raises
     `ToolError`."""
     steps = _proved_steps(line, workspace)
     if not steps:
@@ -117,12 +117,12 @@ class _ReadFiles:
 
 
 def _proved_steps(line: str, workspace: Workspace) -> tuple[ProvedStep, ...]:
-    """Return the commands of a line with their proofs; empty if the line is not proved to be read-only."""
+    """Return the commands of a line, each with its proof. Empty if the line is not known to be read-only."""
     return prove_line(_without_root_prefix(line, workspace.root))
 
 
 def _without_root_prefix(line: str, root: Path) -> str:
-    """Return the line without a leading `cd ROOT &&` or `git -C ROOT`, which have no effect in the working folder."""
+    """Remove a leading `cd ROOT &&` or `git -C ROOT`, which has no effect in the working folder."""
     if not _UNQUOTED_PATH.fullmatch(str(root)):
         return line
     root_pattern = re.escape(str(root))
@@ -187,7 +187,7 @@ def _list_folder(folder: Path, max_names: int) -> Sequence[str]:
 
 
 def read_only_launch(command: str, workspace: Workspace) -> Launch:
-    """Return how to run the command. Raises `ToolError` if it is no longer read-only, for example because a link now
+    """Decide how to run the command. Raises `ToolError` if it is no longer read-only, for example because a link now
     points elsewhere."""
     steps, access = _proved_steps(command, workspace), read_only_access(command, workspace)
     if not steps or access is None:
@@ -210,13 +210,13 @@ def read_only_launch(command: str, workspace: Workspace) -> Launch:
 
 
 def _render_step(step: ProvedStep, workspace: Workspace, path: str) -> tuple[str, Sequence[Word]]:
-    """Return the variable assignment that a command needs, or an empty string, and its words."""
+    """Split a command into its variable assignment (empty if none) and its words."""
     return f"PATH={shlex.quote(path)}" if step.proof.name in _PROGRAM_LOOKUPS else "", _argv(step, workspace)
 
 
 def submodule_changes_note(command: str, workspace: Workspace) -> str:
-    """Return a note that `git status` and `git diff` do not show uncommitted changes in submodules here. Empty for
-    other commands, and if there are no submodules."""
+    """Build a note that `git status` and `git diff` do not show uncommitted changes in submodules here. Empty for other
+    commands, or if there are no submodules."""
     steps = _proved_steps(command, workspace)
     option_sets = (set(step.command.texts) for step in steps if step.proof.name in ("git status", "git diff"))
     if all(words & {"--cached", "--staged"} for words in option_sets):
@@ -231,13 +231,13 @@ def submodule_changes_note(command: str, workspace: Workspace) -> str:
 
 
 def _search_path(workspace: Workspace) -> str:
-    """Return the `PATH` of the session's shells."""
+    """Return the `PATH` that the session's shells use."""
     return workspace.environment_variables.get("PATH") or os.environ.get("PATH", os.defpath)
 
 
 def _program_path(command: SimpleCommand, proof: Proof, workspace: Workspace) -> str:
-    """Return the path of the program, which must be outside the working folder, or the name of a shell builtin. Raises
-    `ToolError`."""
+    """Return the path of the program, or the name of a shell builtin. The path must be outside the working folder.
+    Raises `ToolError`."""
     name, root, path = command.texts[0], workspace.root, _search_path(workspace)
     program = name if proof.name in _BUILTINS else process.git.find_program_outside(name, root)
     if program is None:
@@ -252,7 +252,7 @@ def _program_path(command: SimpleCommand, proof: Proof, workspace: Workspace) ->
 
 
 def _argv(step: ProvedStep, workspace: Workspace) -> Sequence[Word]:
-    """Return the command as it is run: with an absolute program path and the options that keep it read-only. Raises
+    """Return the command to run, with an absolute program path and the options that keep it read-only. Raises
     `ToolError`."""
     command, proof = step.command, step.proof
     program = Word(_program_path(command, proof, workspace))
@@ -268,7 +268,7 @@ def _argv(step: ProvedStep, workspace: Workspace) -> Sequence[Word]:
         subcommand_word_count = proof.name.count(" ")
         return (program, *arguments[:subcommand_word_count], *map(Word, guards), *arguments[subcommand_word_count:])
     end = texts.index("--") if "--" in texts else len(texts)
-    # The guards come last, because the last of several contradictory patterns applies.
+    # The guards come last: of several contradictory patterns, the last one applies.
     return (program, *arguments[:end], *map(Word, guards), *arguments[end:])
 
 

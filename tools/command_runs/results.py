@@ -15,14 +15,14 @@ if TYPE_CHECKING:  # for type checking only: few commands need the network, so i
     from ebbtide.tools.sandbox.network import NetworkAccess
 
 MAX_PRINTED_BYTES = 4096
-"""Maximum size in bytes of output that is put into the result's text. Longer output stays in the log."""
+"""Maximum size of output that is put into the result's text, in bytes. Longer output stays in the log."""
 
 _TAIL_BYTES = 16_384
-"""Number of bytes at the end of the output that are searched for failures."""
+"""Number of bytes at the end of the output to search for failures."""
 
 
 def result_with_log(log: PrintedLog, silent_text: str, state: ProgramState, *, failed: bool) -> Result:
-    """Return a result with the output and the program's state, as one text if the output is short enough."""
+    """Build a result with the output and the program's state. They form one text if the output is short enough."""
     state = replace(state, is_silent=log.start == log.end)
     printed = printed_text(log)
     if printed is None:
@@ -33,7 +33,7 @@ def result_with_log(log: PrintedLog, silent_text: str, state: ProgramState, *, f
 
 
 def exit_result(program: Program, blocked: str, access: "NetworkAccess | None", limit: int | None) -> Result:
-    """Return the result of a program that has ended. `limit`: the time limit in seconds, if the program was ended for
+    """Build the result of a program that has ended. `limit`: the time limit in seconds, if the program was stopped for
     exceeding it."""
     state = program_state(program.code or 0) if limit is None else ProgramState(limit=limit)
     end_text = (
@@ -83,7 +83,7 @@ def truncated_output(result: Result, max_bytes: int) -> str:
 
 
 def dropped_output_note(program: Program) -> str:
-    """Return a note if output was dropped because it exceeded the limit; otherwise an empty string."""
+    """Build a note if output was dropped because it exceeded the limit. Empty otherwise."""
     output = program.output
     if not output.is_truncated:
         return ""
@@ -94,8 +94,7 @@ def dropped_output_note(program: Program) -> str:
 
 
 def withheld_variables_note(command: str, program: Program, workspace: Workspace) -> str:
-    """Return a note about environment variables that were withheld although the command seems to need them; empty if
-    none."""
+    """Build a note about withheld environment variables that the command seems to need. Empty if there are none."""
     printed = output_tail(program) if program.code else ""
     if not any(name in command or name in printed for name in os.environ):
         return ""

@@ -1,4 +1,4 @@
-"""Static analysis of command lines: what a line may do, judged by its text."""
+"""Static analysis of command lines: what a command may do, judged by its text."""
 
 from typing import TYPE_CHECKING
 

@@ -30,8 +30,8 @@ _DOUBTS_BY_PROGRAM: Mapping[str, str] = {
 
 
 def read_only_doubt(words: Sequence[str]) -> str:
-    """Return what a command that looks read-only may do in addition to reading, worded to follow its name in a
-    sentence. Empty if nothing is known."""
+    """Say what a seemingly read-only command may do besides reading, worded to follow its name in a sentence. Empty if
+    nothing is known."""
     name = program_name(words)
     if name in ("make", "gmake") and not _DRY_RUN_OPTIONS.isdisjoint(words[1:]):
         return "still runs parts of the Makefile: `$(shell …)`, lines with `+` and rules for included files"

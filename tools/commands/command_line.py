@@ -12,10 +12,10 @@ class Word:
     is_glob: bool = False
     """Whether the shell may replace it with file names."""
     is_bare: bool = True
-    """Whether no part of the word is quoted, so that it may be a reserved word."""
+    """Whether no part of the word is quoted. Only such a word can be a reserved word."""
     has_status: bool = False
-    """Whether it contains `$?`, the exit code of the previous command. This does not count as an expansion, because the
-    value is always a number."""
+    """Whether it contains `$?`, the exit code of the previous command. This is not an expansion here, because the value
+    is always a number."""
 
     @property
     def is_plain(self) -> bool:
@@ -53,7 +53,7 @@ class SimpleCommand:
     """The texts of `words`."""
     redirections: tuple[Redirection, ...] = ()
     preceding_operator: str = ""
-    """The operator between this command and the previous one, such as `|` or `&&`; empty for the first."""
+    """The operator before this command, such as `|` or `&&`; empty for the first command."""
     is_in_substitution: bool = False
     """Whether it is inside a substitution."""
     start: int = 0

@@ -45,7 +45,7 @@ class Danger:
 
 
 def find_dangers(text: str, root: str) -> tuple[Danger, ...]:
-    """Return the dangerous parts of a line, in order. `root`: the working folder, absolute."""
+    """Find the dangerous parts of a line, in order. `root`: absolute path of the working folder."""
     return tuple(sorted(dict.fromkeys(_find_dangers(text, root, 0)), key=lambda danger: (danger.start, danger.end)))[
         :_MAX_MARKS
     ]
@@ -78,8 +78,8 @@ def _find_dangers(text: str, root: str, depth: int) -> Iterator[Danger]:
 
 
 def may_run_arguments(command: SimpleCommand) -> bool:
-    """Whether the command's arguments may themselves be commands. True for programs that run others, but not for git,
-    whose arguments may be messages."""
+    """Whether the command's arguments may themselves be commands. True for programs that run other programs. False for
+    git, whose arguments may be messages."""
     name = program_name(command.texts)
     return name in _INTERPRETERS | _USER_SWITCHERS | {
         "eval",
@@ -211,8 +211,8 @@ _HARMFUL_GIT_OPTIONS: dict[str, tuple[str, tuple[str, ...], str]] = {
 
 
 def _has_option(words: Sequence[str], letters: str, *names: str) -> bool:
-    """Whether one of the words contains one of these letters as a short option, alone or combined, or starts with one
-    of the long names."""
+    """Whether the words contain an option: a short one with one of these letters, alone or combined, or a word that
+    starts with one of the long names."""
     return any(
         bool(names) and word.startswith(names)
         if word[:2] == "--" or word[:1] != "-"

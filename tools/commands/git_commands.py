@@ -26,19 +26,20 @@ _SAFE_SETTING = regex(
     re.IGNORECASE | re.DOTALL,
 )
 _CHANGING_COMMANDS = split_words("branch tag remote clean symbolic-ref hash-object reflog")
-"""Commands that have read-only forms. Their other forms change something but run no programs."""
+"""Git subcommands that are sometimes read-only. Their other forms change something but run no programs."""
 _GUARDED_COMMANDS = (
     {name.split()[1] for name in READ_ONLY_ROWS if name.startswith("git ")}
     - _CHANGING_COMMANDS
     - {"sparse-checkout", "stash"}
 )
-"""Commands that are covered only in forms known to be read-only, which are run without the programs that the
+"""Git subcommands that are covered only in forms known to be read-only. They run without the programs that the
 repository's settings name."""
 _SUBCOMMANDS: Mapping[str, tuple[str, str]] = {
     "bisect": ("start good bad new old skip reset log terms", "can run other programs"),
     "remote": ("add remove rm rename set-url set-branches get-url", "connects to a server: use `git fetch`"),
 }
-"""Commands of which only some subcommands are covered: the covered ones, and what the others can do."""
+"""Commands that are covered only with some subcommands. Each maps to these subcommands and to what the others can
+do."""
 _REBASE_OPTIONS = split_words(
     "-q --quiet -v --verbose --abort --quit --onto --autostash --no-autostash -f --force-rebase --no-ff --keep-base "
     "--root -n --no-stat --stat -r --rebase-merges --update-refs --no-update-refs --autosquash --no-autosquash "
@@ -58,8 +59,8 @@ _REMOTE_URL = regex(r"(?:https?|ssh|git)://[^-].*|(?:[\w.-]+@)?\w[\w.-]+:(?!:|//
 
 
 def git_rule_doubt(words: Sequence[Word]) -> tuple[int, str] | None:
-    """Return the index of the word that keeps the rule `bash(git)` from covering the call, and the reason, worded to
-    follow that word in a sentence. None if the rule covers the call."""
+    """Find the word that keeps the rule `bash(git)` from covering the call. Return its index and the reason, worded to
+    follow the word in a sentence. None if the rule covers the call."""
     command_index = _doubt_in_globals(words)
     if isinstance(command_index, tuple):
         return command_index
@@ -88,7 +89,7 @@ def git_rule_doubt(words: Sequence[Word]) -> tuple[int, str] | None:
 
 
 def is_guarded_git_call(words: Sequence[Word]) -> bool:
-    """Whether the call is of a git command that is run in guarded form when it is read-only."""
+    """Whether this git command runs in guarded form when it is read-only."""
     command_index = _doubt_in_globals(words)
     if isinstance(command_index, tuple) or command_index >= len(words):
         return False
@@ -107,7 +108,8 @@ def _only_reads_config(arguments: Sequence[str]) -> bool:
 
 
 def _doubt_in_globals(words: Sequence[Word]) -> int | tuple[int, str]:
-    """Return the index of the git subcommand, or the index of a doubtful word before it with the reason."""
+    """Return the index of the git subcommand. If a doubtful word comes before it, return that word's index and the
+    reason."""
     index = 1
     while index < len(words) and words[index].text[:1] == "-":
         text, value = words[index].text, words[index + 1].text if index + 1 < len(words) else ""
@@ -172,7 +174,8 @@ def _doubt_in_fetch(words: Sequence[Word], command_index: int) -> tuple[int, str
 
 
 def _doubt_in_remote(words: Sequence[Word], subcommand_index: int) -> tuple[int, str] | None:
-    """Return a doubt if the address may name another program or a local folder: pushing to a folder runs its hooks."""
+    """Return a doubt if the remote's address may name another program or a local folder. Pushing to a folder runs its
+    hooks."""
     operands = [index for index in range(subcommand_index + 1, len(words)) if words[index].text[:1] != "-"]
     local_index = next((index for index in operands[1:] if not _REMOTE_URL.fullmatch(words[index].text)), None)
     if local_index is None:
@@ -182,7 +185,7 @@ def _doubt_in_remote(words: Sequence[Word], subcommand_index: int) -> tuple[int,
 
 
 def _option_doubt(command: str, text: str) -> str:
-    """Return why an option of a command is not covered, or an empty string."""
+    """Explain why an option of a command is not covered. Empty if it is."""
     name = text.partition("=")[0]
     is_abbreviation = (
         name[:2] == "--" and len(name) > 2 and any(option.startswith(name) for option in GIT_DANGEROUS_OPTIONS)

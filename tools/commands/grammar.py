@@ -30,7 +30,7 @@ RESERVED_WORDS = {
 }  # fmt: skip
 _COMMAND_NODES = {"command", "declaration_command", "unset_command", "variable_assignments"}
 _GROUPING_NODES = {"program", "list", "pipeline", "redirected_statement"}
-"""Syntax nodes that may join the commands of a line that is proved read-only."""
+"""Syntax nodes that may join the commands of a line known to be read-only."""
 _NODE_LABELS = {
     "simple_expansion": "a variable", "expansion": "a variable", "arithmetic_expansion": "arithmetic",
     "command_substitution": "a command's output", "process_substitution": "a command's output", "subshell": "a group",
@@ -42,14 +42,14 @@ _EXIT_STATUS = "$?"
 _BETWEEN_WORDS = re.compile(rb"(?:\\\n)*[ \t](?:[ \t]|\\\n)*")
 _WHITESPACE_AND_COMMENTS = rb"(?:[ \t\n]|\\\n|(?<![^\s;|&])(?<!\\\n)#[^\n]*+)*+"
 _BETWEEN_COMMANDS = re.compile(_WHITESPACE_AND_COMMENTS + rb"(?P<joint>&&|\|\||\|&|\||;)?" + _WHITESPACE_AND_COMMENTS)
-"""Whitespace and comments around at most one operator."""
+"""Matches whitespace and comments, with at most one operator between them."""
 _OPERATORS = (b"||", b"|&", b"|", b"&&", b"&", b";", b"(", b"{", b"`")
 _BRACKETS = regex(r"\[(?P<two>\[)?[ \t]+(?P<words>[^#\n]*[^#\n\\ \t])[ \t]+\](?(two)\])")
 _DOUBLE_BRACKET_OPERATORS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "=~"))
-"""Operators that have another meaning in `[[ … ]]` than in `test`."""
+"""Operators that mean something else in `[[ … ]]` than in `test`."""
 _UNQUOTED_TEXT = regex(r"[\w./:=,+%@^!{}*?\[\]#~-]*(?:\\[^\n][\w./:=,+%@^!{}*?\[\]#~-]*)*")
 _SIMPLE_WORD = regex(r"[\w./:=,+%@*?-]+")
-"""A word without characters that are special to the shell, except those of a pattern."""
+"""Matches a word without characters that are special to the shell, except those used in patterns."""
 _LITERAL_WORD = regex(r"[\w./,:+%@=-]+")
 _PLAIN_WORDS = re.compile(rb"[A-Za-z0-9_./,+%@\x80-\xff-]+(?: [A-Za-z0-9_./,+%@\x80-\xff-]+)*")
 _ESCAPE = regex(
@@ -100,7 +100,7 @@ class _TreeReader:
         self.redirections: list[Redirection] = []
         self.depth = 0
         self.last_offsets = 0, 0
-        """The byte offset looked up last, and its offset in the text."""
+        """The last byte offset that was looked up, and its offset in the text."""
         self.spans: list[tuple[int, int]] = []
         """Byte spans of the commands, including their redirections."""
 
@@ -131,7 +131,7 @@ class _TreeReader:
         return self.source[start:end].decode()
 
     def text_offset(self, byte_offset: int) -> int:
-        """Return the offset in the text for a byte offset."""
+        """Convert a byte offset to an offset in the text."""
         if len(self.text) == len(self.source):
             return byte_offset
         last_byte_offset, offset = self.last_offsets  # so that consecutive calls decode each part only once
@@ -199,7 +199,8 @@ class _TreeReader:
                 pending.append((child, is_inner or kind in _SUBSTITUTIONS, child_redirections))
 
     def read_brackets(self, node: "Node", *, is_inner: bool) -> bool:
-        """Read `[ … ]` and `[[ … ]]` as `test …`, which is equivalent if there are only words in between."""
+        """Read `[ … ]` or `[[ … ]]` as `test …`. The two are equivalent if there are only words between the
+        brackets."""
         match = _BRACKETS.fullmatch(self.source_text(node.start_byte, node.end_byte))
         line = parse_command_line(f"test {match['words']}") if match is not None else None
         if line is None or line.problem or len(line.commands) != 1 or line.commands[0].redirections:
@@ -249,8 +250,8 @@ class _TreeReader:
     def collect_words(
         self, node: "Node", outer_redirections: tuple["Node", ...], words: list[Word], redirections: list[Redirection]
     ) -> int:
-        """Append the words and redirections of a command to `words` and `redirections`. Return the byte offset at which
-        the last of them ends."""
+        """Append a command's words and redirections to `words` and `redirections`. Return the byte offset at which the
+        last one ends."""
         last_end = -1
         command_nodes = (node,) if node.type == "variable_assignment" else node.children
         for child in (*command_nodes, *outer_redirections):
@@ -305,8 +306,7 @@ class _TreeReader:
         return Redirection(operator, target, descriptor, self.text_offset(node.start_byte), self.text_offset(end))
 
     def simple_word(self, kind: str, start: int, end: int) -> Word | None:
-        """Return the word that a node represents if the node is simple enough to be read without its children;
-        otherwise None."""
+        """Read a word from a node that is so simple that its children need not be read. None for any other node."""
         if kind == "raw_string":
             return Word(self.source_text(start + 1, end - 1), False, False, False)
         text = self.source_text(start, end)
@@ -316,7 +316,7 @@ class _TreeReader:
         return Word(text) if is_literal else None
 
     def read_word(self, node: "Node") -> Word:
-        """Return the word that a node represents, and find the commands in it."""
+        """Read the word that a node represents, and find the commands inside it."""
         parts = node.children if node.type in ("concatenation", "variable_assignment") else [node]
         texts, expands, has_wildcard, is_bare, last_end, has_brace = (
             list[str](),
@@ -402,7 +402,8 @@ class _TreeReader:
 
 
 def _misplaced_words(node: "Node") -> list["Node"]:
-    """Return the words of the command that the grammar wrongly assigns to the redirection before them."""
+    """Return the words that belong to the command but that the grammar wrongly assigns to the redirection before
+    them."""
     return node.children_by_field_name("destination")[1:] if node.type == "file_redirect" else []
 
 

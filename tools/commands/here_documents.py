@@ -1,9 +1,9 @@
-"""Inlines literal text so that a line can be analysed: a here-document becomes a file that is read, and `"$(cat <<'EOF'
+"""Inlines literal text so that a line can be analysed. A here-document becomes a file that is read, and `"$(cat <<'EOF'
 … EOF)"` becomes a quoted word. The result is only analysed, never run.
 
-Only text without expansions is replaced, and only in lines that otherwise consist of words and quotes. If a
-here-document were taken to be longer than it is in bash, commands would be mistaken for text. Its end is therefore
-determined twice: by the grammar and line by line.
+Text is replaced only if it contains no expansions, and only in lines that otherwise consist of words and quotes. If the
+end of a here-document were placed too late, commands would be mistaken for text. So its end is determined twice: by the
+grammar, and line by line.
 """
 
 import re
@@ -38,7 +38,7 @@ class _Body(NamedTuple):
 
 
 def inline_here_documents(text: str) -> str:
-    """Return the line with its here-documents inlined; unchanged if their ends are uncertain."""
+    """Inline the here-documents of a line. The line stays unchanged if their ends are uncertain."""
     if "<<" not in text or len(text) > MAX_LINE_CHARS or is_too_complex(text):
         return text
     source = text.encode("utf-8", "surrogatepass")
@@ -56,7 +56,7 @@ def inline_here_documents(text: str) -> str:
 
 
 def _replacements(source: bytes, root: "Node") -> "Iterator[tuple[int, int, bytes]]":
-    """Yield the start and end byte offset and the replacement of each text to replace."""
+    """Yield each replacement with the start and end byte offsets of what it replaces."""
     pending = [(root, True)]
     while pending:
         node, is_top_level = pending.pop()
@@ -86,7 +86,7 @@ def _file_replacements(source: bytes, node: "Node") -> "Iterator[tuple[int, int,
 
 
 def _quoted_word(text: bytes) -> bytes | None:
-    """Return the quoted word equivalent to a `"$(cat <<'EOF' …)"` string, or None for anything else."""
+    """Convert a `"$(cat <<'EOF' …)"` string to the equivalent quoted word. None for anything else."""
     match = None if _MAY_HAVE_OLD_BASH else _CAT_SUBSTITUTION.fullmatch(text)
     body = _heredoc_text(match["text"], match) if match is not None else None
     if match is None or body is None or match["text"][body.end :].strip():
@@ -97,7 +97,7 @@ def _quoted_word(text: bytes) -> bytes | None:
 
 
 def _heredoc_text(text: bytes, start_match: re.Match[bytes]) -> _Body | None:
-    """Return the text of a here-document; None if there is no end marker, or if the text contains expansions."""
+    """Parse the text of a here-document. None if it has no end marker or contains expansions."""
     offset = 0
     for line in text.split(b"\n"):
         if (line.lstrip(b"\t") if start_match["dash"] else line) == start_match["end"]:

@@ -1,7 +1,7 @@
-"""Programs for which a permission rule may be offered that covers the program's name or a command's first words.
+"""Programs for which the user may be offered a rule that covers the program's name, or the first words of a command.
 
-Depending on its arguments, a program that is not listed may run other programs or code, or write files anywhere. A rule
-for such a prefix would allow anything, so only the whole command is offered.
+A program that is not listed may run other programs or code, or write files anywhere, depending on its arguments. A rule
+for its name would allow all of that, so only a rule for the whole command is offered.
 """
 
 import re
@@ -14,7 +14,7 @@ from ebbtide.tools.commands.tool_options import unknown_word_indices
 _PROJECT_TOOLS = split_words(
     "pytest ruff mypy pyright flake8 black isort pylint eslint prettier tsc shellcheck gofmt rustfmt"
 )
-"""Programs that check or change the project's own files, regardless of the folder in which they run."""
+"""Programs that check or change the project's own files, whatever folder they run in."""
 _KNOWN_COMMANDS = frozenset(
     tuple(line.split())
     for line in (
@@ -26,12 +26,12 @@ _RUN_PREFIXES = {"uv run", "poetry run", "pipenv run", "pdm run", "hatch run", "
 """Prefixes that run the command after them, unless an option comes first."""
 _MODULE_PREFIXES = {(python, "-m") for python in ("python", "python3", "py")}
 _ARGUMENT_DEPENDENT_PROGRAMS = {"sed", "awk", "find", "jq", "command", "type"}
-"""Programs that are read-only only with certain arguments, so that a rule by name would allow too much."""
+"""Programs that are read-only only with certain arguments. A rule that covers their name would allow too much."""
 
 
 def rule_prefix(command: Sequence[str]) -> tuple[str, ...]:
-    """Return the words that identify what a command does: the program and its subcommand. Empty if the command is not
-    known."""
+    """Return the words that say what a command does: the program and its subcommand. Empty if the command is
+    unknown."""
     words = tuple(command[: 2 if len(command) > 1 and command[1][:1] != "-" else 1])
     if " ".join(words) in _RUN_PREFIXES:
         inner_prefix = rule_prefix(command[2:]) if command[2:] else ()
@@ -46,7 +46,7 @@ def rule_prefix(command: Sequence[str]) -> tuple[str, ...]:
 
 
 def min_rule_words(command: Sequence[str]) -> int:
-    """Return how many words a rule must contain to include each word that may make the tool do something else; 0 if
+    """Return how many words a rule needs so that it includes every word that may make the tool do something else. 0 if
     there is no such word."""
     prefix_length = 2 if " ".join(command[:2]) in _RUN_PREFIXES or tuple(command[:2]) in _MODULE_PREFIXES else 0
     unknown_indices = unknown_word_indices(command[prefix_length:])

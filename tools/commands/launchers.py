@@ -1,8 +1,8 @@
 """Recognises tools that are started indirectly: `python -m pytest`, `uv run pytest`, `.venv/bin/pytest`, `CI=1 pytest`
 and `timeout 60 pytest` are all calls to pytest. No I/O.
 
-A rule for a tool covers these calls, because allowing `pytest` allows the project's tests in general. An unknown option
-or variable could change the meaning of a call, so such a call is not recognised.
+A rule for a tool covers these calls too: allowing `pytest` means allowing the project's tests, however they are
+started. An unknown option or variable could change what a call means, so such a call is not recognised.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from ebbtide.tools.lazy import dataclass, regex
 _TOOL_NAME = regex(r"[A-Za-z][\w-]*")
 _ASSIGNMENT = regex(r"[A-Za-z_]\w*=.*")
 _PLAIN_VALUE = regex(r"[\w.,+@-]{0,80}|[A-Z][a-z]+/[A-Za-z_]+")
-"""A value that is neither a path nor an address; time zones are allowed."""
+"""Matches a value that is neither a path nor an address. Time zones are allowed."""
 _HARMLESS_VARIABLES = split_words(
     "CI TERM TZ LANG LANGUAGE NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE PY_COLORS COLUMNS LINES DEBUG VERBOSE"
     " LOG_LEVEL PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONUTF8 PYTHONIOENCODING PYTHONDEVMODE"
@@ -33,10 +33,10 @@ _HARMLESS_ASSIGNMENT = regex(
     r"|GIT_(?:SEQUENCE_)?EDITOR=(?:true|:)|(?:GIT_)?PAGER=(?:cat|)|GIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)=[^\n]*"
     r"|GIT_(?:TERMINAL_PROMPT|OPTIONAL_LOCKS|LFS_SKIP_SMUDGE|TRACE)=[012]|GIT_MERGE_AUTOEDIT=no"
 )
-"""Assignments of harmless values to variables whose other values could load code, such as a warning class that is not
-built in, or a program that go starts."""
+"""Matches assignments that are harmless although other values of the variable could load code. Examples of such values
+are a warning class that is not built in, or a program that go starts."""
 _CODE_ASSIGNMENT = regex(r"PYTHONPATH=(?P<folders>[\w./:-]*)|DJANGO_SETTINGS_MODULE=[A-Za-z_][\w.]*")
-"""Assignments of project code to variables that name code."""
+"""Matches assignments that point a variable at project code."""
 _RUNNERS: Mapping[str, str] = {
     "uv run": "--frozen --locked --no-sync --offline --quiet -q --verbose -v --dev --no-dev --all-extras --all-groups "
     "--active --no-progress --extra: --group: --only-group: --python: -p:",
@@ -65,7 +65,7 @@ _PROJECT_CODE_TOOLS = split_words(
 tool runs no more code than the user has allowed."""
 _TOOL_PATH = regex(r"(?:\./)?(?:(?:\.?venv|env|vendor)/bin|node_modules/\.bin)/(?P<name>[\w.-]+)")
 _LIMITING_PROGRAMS: Mapping[str, str] = {"timeout": r"[\d.]+[smhd]?", "nice": "", "stdbuf": ""}
-"""Programs that only limit the program after them, each with the pattern of the argument required before it."""
+"""Programs that only limit the program after them, each with a pattern for the argument that they require."""
 _LIMIT_OPTIONS = regex(
     r"-[ks][\w.]+|--(?:signal|kill-after)=[\w.]+|--foreground|--preserve-status|-n?\d{1,2}|--adjustment=\d+|-[ioe][L0]"
 )
@@ -75,7 +75,7 @@ _MOVABLE_OPTIONS: Mapping[str, str] = {
     "cargo": "-q|--quiet|-v|--verbose|--locked|--offline",
     "make": r"-[skB]+|--silent|--keep-going|--no-print-directory|--always-make|-j\d{0,3}",
 }  # fmt: skip
-"""Patterns of options that mean the same before a subcommand as after it."""
+"""Patterns of options that mean the same before and after a subcommand."""
 _SCRIPTS = {(tool, word) for tool in ("npm", "pnpm", "yarn") for word in ("run", "run-script")}
 _ACTIVATION = regex(r"(?:\./)?(?P<folder>\.?venv|env)/bin/activate")
 _MAX_DEPTH = 4
@@ -92,11 +92,11 @@ class ToolLaunch:
     fetched_tool: str = ""
     """The tool that is downloaded if the project does not have it; empty if none."""
     may_run_project_code: bool = False
-    """Whether project code may run before the tool or in its place."""
+    """Whether project code may run before the tool or instead of it."""
 
     @property
     def runs_other_project_code(self) -> bool:
-        """Whether more of the project's code may run than the tool itself runs."""
+        """Whether more of the project's code may run than the tool would run itself."""
         return self.may_run_project_code and self.words[0].text not in _PROJECT_CODE_TOOLS
 
     @property
@@ -106,7 +106,7 @@ class ToolLaunch:
 
 
 def find_tool_launch(words: Sequence[Word]) -> ToolLaunch | None:
-    """Return the tool that a command starts indirectly; None if there is none or if it is unclear."""
+    """Find the tool that a command starts indirectly. None if there is none or if it is unclear."""
     launch = _without_indirections(ToolLaunch(tuple(words)))
     if launch is None:
         return None
@@ -117,7 +117,7 @@ def find_tool_launch(words: Sequence[Word]) -> ToolLaunch | None:
 
 
 def _without_indirections(launch: ToolLaunch) -> ToolLaunch | None:
-    """Return the call with all indirections removed; None if one of them is unknown."""
+    """Remove all indirections from the call. None if one of them is unknown."""
     for _ in range(_MAX_DEPTH):
         reduced = _without_one_indirection(launch)
         if reduced is None or reduced == launch:
@@ -127,7 +127,8 @@ def _without_indirections(launch: ToolLaunch) -> ToolLaunch | None:
 
 
 def find_wrapped_git_call(words: Sequence[Word]) -> tuple[Word, ...] | None:
-    """Return the git call after harmless variables and limits such as `timeout 60`; None if it is not one."""
+    """Return the git call without harmless variables and limits such as `timeout 60` before it. None if it is not a git
+    call."""
     launch = _without_indirections(ToolLaunch(tuple(words)))
     is_git = launch is not None and launch.words[0].text == "git" and launch.words != tuple(words)
     return launch.words if is_git and launch is not None else None
@@ -140,19 +141,19 @@ _NOT_TOOLS = (
     | {name.split()[0] for name in (*READ_ONLY_ROWS, *COVERED_OPTION_ROWS, "find", "sed", "awk")}
     | {"eval", "source", "npx", "bunx"}
 )
-"""Programs that are not tools: those that run other programs, and read-only programs, which are proved by their own
+"""Programs that do not count as tools: those that run other programs, and read-only ones, which are judged by their own
 words and covered by rules as written."""
 
 
 def venv_bin_folder(command: Sequence[str]) -> str:
-    """Return the folder that a command such as `source .venv/bin/activate` puts first in the path, or an empty
-    string."""
+    """Return the folder that a command such as `source .venv/bin/activate` puts first in the path. Empty for other
+    commands."""
     path = _ACTIVATION.fullmatch(command[1]) if len(command) == 2 and command[0] in ("source", ".") else None
     return f"{path['folder']}/bin" if path is not None else ""
 
 
 def _without_one_indirection(launch: ToolLaunch) -> ToolLaunch | None:
-    """Return the call without one indirection: the same call if there is none, or None if the indirection is
+    """Remove one indirection from the call. Return the same call if there is none, or None if the indirection is
     unknown."""
     words = launch.words
     texts = [word.text if word.is_plain else "" for word in words]
@@ -191,7 +192,7 @@ def _without_variable(launch: ToolLaunch, text: str) -> ToolLaunch | None:
 
 
 def _index_after_limits(texts: Sequence[str]) -> int:
-    """Return the index of the program that follows a limiting program, or 0 if it is unknown."""
+    """Return the index of the program after a limiting program. 0 if it is unknown."""
     index, required_pattern = 1, _LIMITING_PROGRAMS[texts[0]]
     while index < len(texts) and texts[index][:1] == "-":
         if texts[index] in _LIMIT_VALUES and index + 1 < len(texts) and texts[index + 1][:1] not in ("-", ""):
@@ -231,7 +232,7 @@ def _without_runner(launch: ToolLaunch, texts: Sequence[str]) -> ToolLaunch | No
 
 
 def _with_subcommand_first(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return the call with its subcommand first and with `test` in its usual form."""
+    """Move the subcommand to the front, and write `test` in its usual form."""
     name, *arguments = words
     option_pattern = _MOVABLE_OPTIONS.get(name.text)
     if option_pattern is None:

@@ -1,29 +1,29 @@
-"""Limits on the size of the command lines that are parsed, checked much faster than by parsing."""
+"""Limits on the size of command lines. Checking them is much faster than parsing."""
 
 import re
 
 MAX_LINE_CHARS = 10_000
 """Maximum number of characters in a line."""
 MAX_NODES = 200
-"""Maximum number of pieces (syntax nodes) in a line. Parsing that many takes about a millisecond. The limit for long
-lines is lower."""
+"""Maximum number of syntax nodes in a line. Parsing that many takes about a millisecond. Long lines have a lower
+limit."""
 _MAX_HEREDOCS = 8
 LONG_LINE_CHARS, MAX_WORDS_IN_LONG, _MAX_NODES_IN_LONG = 2_000, 20, 120
-"""Length in characters above which a line is long, and maximum numbers of words and pieces in a long line. A line with
-more words is not proved, because examining the file that each word may name takes time. A line with more pieces is not
-parsed."""
+"""A line with more than `LONG_LINE_CHARS` characters counts as long, and has its own limits for words and syntax nodes.
+With more words, it is not treated as read-only, because looking up the file that each word may name takes time. With
+more nodes, it is not parsed."""
 _SINGLE_PIECE_TEXT = re.compile(
     r"<(?<!<<)<-?[ \t]*(?P<q>['\"]?)(?P<end>[\w.-]{1,40})(?P=q)(?P<behind>[^\n]{0,200})\n"
     r"(?:(?:[^\n]*+\n)*?[ \t]*(?P=end)(?=\n|\Z)|(?s:.*))"
     r"|'[^']*+'|\"(?:[^\"\\$`]|\\.)*+\"|#(?<![^\s;]#)[^\n]*+|\\(?P<sign>[\\\"'#<])"
 )
-"""Here-documents, quoted text and comments, each of which is one piece, however long. Each alternative begins with a
-literal character, for which `re` can search quickly."""
+"""Matches here-documents, quoted text and comments. Each counts as one piece, however long it is. Each alternative
+begins with a literal character, which `re` can search for quickly."""
 _HEREDOC_START = re.compile(r"<(?<!<<)<-?[ \t]*['\"]?([\w.-]{1,40})")
 _PIECE_CHARACTERS = "\"'\n$;|&()<>={}`\\\\"
 _MAX_QUOTES = 400
 _LONG_WORD = re.compile(r"[^\s'\"]{4000}")
-"""A word that alone takes longer to parse than the rest of a line may."""
+"""Matches a word so long that it takes longer to parse than a whole line may."""
 
 
 def is_too_complex(text: str) -> bool:
@@ -46,7 +46,7 @@ def is_too_complex(text: str) -> bool:
 
 
 def without_heredoc_bodies(text: str) -> str:
-    """Return the line without its here-documents, found by an approximate search."""
+    """Remove the here-documents from a line. They are found approximately."""
     chunks, offset = list[str](), 0
     while (match := _HEREDOC_START.search(text, offset)) is not None:
         body_start = text.find("\n", match.end())
@@ -61,14 +61,14 @@ def max_nodes(text: str) -> int:
 
 
 def without_heredoc_texts(text: str) -> str:
-    """Return the line without its here-documents; unchanged if there are too many."""
+    """Remove the here-documents from a line. It stays unchanged if there are too many."""
     if not 0 < text.count("<<") <= _MAX_HEREDOCS:
         return text
     return _SINGLE_PIECE_TEXT.sub(lambda match: match["behind"] or "" if match["end"] else match[0], text)
 
 
 def _has_more_pieces(text: str, max_pieces: int) -> bool:
-    """Whether the text has more than this number of pieces, estimated by counting words and special characters."""
+    """Whether the text has more than `max_pieces` pieces. Estimates by counting words and special characters."""
     remaining_pieces = float(max_pieces)
     for character in _PIECE_CHARACTERS:  # for meaningless lines, the first few of these characters decide
         remaining_pieces -= text.count(character) / 2

@@ -1,7 +1,7 @@
-"""Proves that every command of a line is read-only, for lines of literal commands and operators.
+"""Checks that every command of a line is read-only, for lines of literal commands and operators.
 
-Other lines, with loops, groups, substitutions or variables, are only tried in a sandbox in which they can do nothing
-but read (`ebbtide.tools.commands.looks`).
+Other lines, with loops, groups, substitutions or variables, are only tried in a sandbox that lets them do nothing but
+read (`ebbtide.tools.commands.looks`).
 """
 
 import shlex
@@ -20,14 +20,14 @@ _STATUS = regex(r"\$\?")
 
 @dataclass(frozen=True, slots=True)
 class ProvedStep:
-    """A command of a proved line, as it will be run."""
+    """A command of a line known to be read-only, as it will be run."""
 
     command: SimpleCommand
     proof: Proof
 
 
 def prove_line(text: str) -> tuple[ProvedStep, ...]:
-    """Return the commands of a line if each of them is read-only, or an empty tuple."""
+    """Return the commands of a line if all of them are read-only. Empty otherwise."""
     line, steps = parse_command_line(text), list[ProvedStep]()
     for command in () if line.problem else line.commands:
         proof = _prove_command(command, is_first=not steps)
@@ -39,13 +39,13 @@ def prove_line(text: str) -> tuple[ProvedStep, ...]:
 
 
 def _is_allowed_after_cd(steps: Sequence[ProvedStep]) -> bool:
-    """Whether a line that starts with `cd` also runs other commands, none of which is git, because the folder may be
-    someone else's repository."""
+    """Check a line that starts with `cd`: it must run other commands too, and none of them may be git, because the
+    folder may be someone else's repository."""
     return len(steps) > 1 and not any(step.proof.name.startswith("git") for step in steps)
 
 
 def _prove_command(command: SimpleCommand, *, is_first: bool) -> Proof | None:
-    """Return the proof for a command; None if the command is not proved read-only."""
+    """Check that a command is read-only. None if that is not known."""
     proof: Proof | None = None
     if command.texts[0] == "cd" and is_first:
         proof = _cd_proof(command)
@@ -70,7 +70,7 @@ def _prove_command(command: SimpleCommand, *, is_first: bool) -> Proof | None:
 
 
 def _version_proof(command: SimpleCommand) -> Proof | None:
-    """Prove a program that is only asked for its version."""
+    """Accept a program that is only asked for its version."""
     has_one_argument = len(command.words) == 2 and command.words[1].is_plain
     return (
         Proof("version")
@@ -93,8 +93,8 @@ def _cd_proof(command: SimpleCommand) -> Proof | None:
 
 
 def render_line(steps: Sequence[ProvedStep], get_step_parts: Callable[[ProvedStep], tuple[str, Sequence[Word]]]) -> str:
-    """Return a proved line as text for a shell, with every word quoted. `get_step_parts` returns the text to put before
-    a command, and its words."""
+    """Format a checked line for a shell, with every word quoted. `get_step_parts` returns a command's words and the
+    text to put before them."""
     chunks = list[str]()
     for step in steps:
         prefix, words = get_step_parts(step)

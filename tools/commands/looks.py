@@ -1,5 +1,4 @@
-"""Recognises command lines that probably only look at files. They are tried in a sandbox in which nothing else is
-possible.
+"""Recognises command lines that probably only read. They are tried in a sandbox that allows nothing else.
 
 This is a guess from the programs' names. Safety does not depend on it: the sandbox prevents everything else, and a
 wrong guess only costs a failed attempt.
@@ -37,7 +36,7 @@ _LOOKING_GIT_COMMANDS = split_words(
     " diff-index diff-tree diff-files cat-file for-each-ref show-ref count-objects check-ignore whatchanged cherry"
     " range-diff"
 )
-"""Git commands that only look, unless an option names an output file."""
+"""Git commands that only read, unless an option names an output file."""
 _FIND_RUNS = ("-exec", "-execdir")
 _CHANGING_ARGUMENTS: Mapping[str, Pattern[str]] = {
     "find": regex(r"-delete|-fprint\w*|-fls|-ok(?:dir)?"), "sort": regex(r"-[a-zA-Z]*o.*|--output.*|--compress-.*"),
@@ -49,17 +48,17 @@ _CHANGING_ARGUMENTS: Mapping[str, Pattern[str]] = {
     "yq": regex("-[a-zA-Z]*i.*|--inplace.*"), "shuf": regex("-o.*|--output.*"), "xmllint": regex("--output.*|-o.*"),
     "ps": regex("[a-zA-Z]*e[a-zA-Z]*|.*environ.*"),
 }  # fmt: skip
-"""Arguments that make these programs do more than look, as far as they can be recognised. The user is asked about such
-a line instead, because a failed attempt to write could go unnoticed."""
+"""Arguments with which these programs do more than read, as far as they can be recognised. The user is asked about such
+a line instead of trying it, because a failed attempt to write could go unnoticed."""
 _LOADING_VARIABLE = regex("(?:PATH|LD_|DYLD_|BASH|ENV|GIT_(?!PAGER=cat)|GCONV|LOCPATH|PYTHON|NODE|PERL|PS[0-9])")
-"""Beginnings of the names of variables that make programs load or run something."""
+"""Matches the beginnings of variable names that make programs load or run something."""
 _STANDARD_STREAMS = ("/dev/null", "/dev/stderr", "/dev/stdout", "1", "2")
 _SHELLS = ("bash", "sh", "dash")
 
 
 def parse_probably_read_only(text: str) -> CommandLine | None:
-    """Return the parsed line if its programs are known only to look and it names no file that it would write; otherwise
-    None."""
+    """Parse a line whose programs all seem only to read and that names no file it would write. None for any other
+    line."""
     line = parse_command_line(text)
     is_readable = bool(line.commands) and not (line.is_unparsable or line.is_in_background)
     if not is_readable or find_dangers(text, "/") or _writes_files(text, line):
@@ -76,7 +75,7 @@ def parse_probably_read_only(text: str) -> CommandLine | None:
 
 
 def _writes_files(text: str, line: CommandLine) -> bool:
-    """Whether the line names files that it writes. Words in scripts that may be names are ignored."""
+    """Whether the line names files that it writes. Possible file names inside scripts are ignored."""
     words = {word for command in line.commands for word in command.texts if " " not in word}
     has_script = any("sed" in command.texts for command in line.commands)
     return any(
@@ -95,7 +94,7 @@ def _is_look(command: SimpleCommand) -> bool:
 
 
 def probably_only_looks(words: Sequence[Word]) -> bool:
-    """Whether a program is known only to look when it has these arguments."""
+    """Whether a program probably only reads when given these arguments."""
     if not words:
         return True
     texts = [word.text for word in words]
@@ -130,7 +129,7 @@ def probably_only_looks(words: Sequence[Word]) -> bool:
 
 
 def _wrapped_program_index(name: str, texts: Sequence[str]) -> int:
-    """Return the index of the program that a prefix runs."""
+    """Return the index of the program that a wrapper runs."""
     index = 1
     while index < len(texts) and texts[index][:1] == "-":
         index += 2 if texts[index] in _WRAPPING_PROGRAMS[name].split() else 1
@@ -138,7 +137,7 @@ def _wrapped_program_index(name: str, texts: Sequence[str]) -> int:
 
 
 def _is_git_look(words: Sequence[Word]) -> bool:
-    """Whether git only looks: its subcommand always does, or this form of it is proved read-only."""
+    """Whether git only reads: its subcommand always does, or this form of it is known to."""
     texts = [word.text for word in words if word.text != "--no-pager"]
     if texts[1:2] and texts[1] in _LOOKING_GIT_COMMANDS:
         return not any(text.startswith(("--output", "--ext-diff", "--open-files", "-O")) for text in texts[2:])

@@ -44,7 +44,7 @@ _OUTPUT_OPTION = regex(
     r"|save-cookies|append-output|rejected-log|export-marks|index-output)|-out)(?:=(?P<value>.+))?|-[A-Za-z]*?[oO](?P<joined>.+)?",
     re.DOTALL,
 )
-"""Options that name an output file. Some read-only programs use the same letters for other purposes."""
+"""Matches options that name an output file. Some read-only programs use the same letters for something else."""
 _O_HAS_OTHER_MEANING = split_words("grep egrep fgrep rg ls ps ssh scp sftp mount pytest python python3 kubectl set")
 """Programs for which `-o` and `-O` mean something else."""
 _DESTINATION_OPTIONS = {
@@ -59,7 +59,7 @@ _WRITTEN_BY_SCRIPT = {"sed": regex(r"[wW][ \t]*([^\s;}]+)"), **dict.fromkeys(AWK
 _LAST_OPERAND_WRITERS = split_words("uniq xxd objcopy")
 _REDIRECTION_PATTERNS = tuple(regex(arrow + r"[>|&]*[ \t]*[\"']?([^\s<>|&;\"'()]+)") for arrow in "><")
 _MAX_REDIRECTIONS = 200
-"""Maximum number of redirections of each direction that are examined in a line that cannot be parsed."""
+"""Maximum number of redirections examined per direction, in a line that cannot be parsed."""
 _MAX_FILES = 500
 """Maximum number of files returned. Lines short enough to be parsed rarely name more."""
 _MAX_DEPTH = 3
@@ -74,12 +74,12 @@ class NamedFile:
     is_certain: bool = False
     """Whether this is certainly a file that is read, not just a word that may name one."""
     required_folder: str = ""
-    """The destination folder. The path is relevant only if this folder exists; empty for no condition."""
+    """The destination folder. The path matters only if this folder exists. Empty if there is no such condition."""
 
 
 def find_named_files(text: str) -> tuple[NamedFile, ...]:
-    """Return the files that a line names, without duplicates; if the line cannot be parsed, only those in
-    redirections."""
+    """Find the files that a line names, without duplicates. If the line cannot be parsed, only files in redirections
+    are found."""
     return find_all_named_files(text)[0]
 
 
@@ -142,7 +142,7 @@ def _join_to_folder(folder: str, file: NamedFile) -> NamedFile:
 
 
 def _expand_word(word: Word, values: Mapping[str, str]) -> Sequence[Word]:
-    """Return the shell's expansions of a word, as far as they can be determined from the line itself."""
+    """Expand a word as the shell would, as far as the line itself allows."""
     if not word.has_expansion:
         return (word,)
     text = expand_variables(word.text, values)
@@ -174,7 +174,7 @@ def _files_of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
     wrapped_index, name = wrapped_program_index(texts), program_name(texts)
     if wrapped_index is not None:
         yield from _output_option_files(name, words[:wrapped_index], None)
-        # An earlier word may be an option's value or the program itself. As this is undecidable, both are assumed.
+        # An earlier word may be an option's value or the program itself. We cannot tell, so assume both.
         possible_indices = (
             index
             for index in range(1, wrapped_index)
@@ -220,7 +220,7 @@ def _files_of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
         yield from (NamedFile(file, is_changed=True) for file in _WRITTEN_BY_SCRIPT[name].findall(texts[index]))
     if proof is not None and proof.is_read_only_program:
         yield from (NamedFile(file.text, is_glob=file.is_glob, is_certain=True) for file in proof.files)
-        # An unproved pattern may expand to options, but it also names files.
+        # A pattern that may expand to options also names files.
         yield from (
             NamedFile(words[index].text, is_glob=True)
             for index in proof.unproved_indices
@@ -235,7 +235,7 @@ def _files_of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
 
 
 def _copy_targets(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFile]:
-    """Yield the possible destinations: each target as a file, and files in it as a folder."""
+    """Yield the possible destinations. A target may be a file, or a folder that receives the files."""
     folders = [file for _, file in _option_values(words, ("-t", "--target-directory"))]
     targets = folders or [word.text for word in operands[-1:]]
     for target in targets:
@@ -248,7 +248,7 @@ def _copy_targets(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[N
 
 
 def _archive_files(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFile]:
-    """Yield the files that tar writes: the archive, or the files it extracts."""
+    """Yield the files that tar writes: the archive, or the extracted files."""
     first = words[1].text if len(words) > 1 else ""
     is_undashed, creates_archive = first[:1] != "-", writes_archive(words)
     prints_content = any(re.fullmatch("-?[A-Za-z]*O[A-Za-z]*|--to-stdout", word.text) for word in words[1:])
@@ -289,8 +289,8 @@ def _output_option_files(name: str, words: Sequence[Word], proof: Proof | None) 
 
 
 def _option_values(words: Sequence[Word], options: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yield the index and value of each given option, whether the value is the next word, follows `=`, or follows the
-    letter directly."""
+    """Yield the index and value of each given option. The value may be the next word, follow `=`, or follow the letter
+    directly."""
     for index, word in enumerate(words[1:], 1):
         for option in options:
             if words[index - 1].text == option:
@@ -306,7 +306,7 @@ def is_in_place_option(text: str) -> bool:
 
 
 def _possible_files(name: str, words: Sequence[Word]) -> Iterator[NamedFile]:
-    """Yield possible file names among the words of an unknown program: its arguments and the values of its options."""
+    """Yield the words of an unknown program that may be file names: its arguments and the values of its options."""
     for word in words[1:]:
         text = word.text
         name_before_equals, equals, value = text.partition("=")

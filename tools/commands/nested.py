@@ -1,5 +1,5 @@
-"""Finds what a command line may run in addition to the programs that it names directly: in substitutions, through
-wrappers, and from strings that are themselves commands. When in doubt, it reports too much.
+"""Finds what a command line may run besides the programs that it names directly: in substitutions, through wrappers,
+and in strings that are themselves commands. When in doubt, it reports too much.
 
 Not detected: decoded text, a renamed copy of a shell, a program name in a variable.
 """
@@ -28,7 +28,7 @@ _FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 _STRING_RUNNERS = {"script", "su", "runuser", "flock", "sg"}
 """Programs that pass a string to a shell, after `-c`."""
 _WORD_PASSING_PROGRAMS = {"xargs", "parallel"}
-"""Programs that run another program with arguments that are not in the line."""
+"""Programs that run another program with extra arguments that are not in the line."""
 GIT_VALUE_OPTIONS = (
     "-c",
     "-C",
@@ -49,21 +49,21 @@ _LINE_CHARACTER = regex(r"[\s;&|`$]")
 _OPTION = regex(r"^-\w+?(?=[^-\w]|$)|^-\w")
 _ESCAPE_SEQUENCE = regex(r"\\(?:x[0-9a-fA-F]|[0-7]{2})")
 _UNSET_VARIABLE = regex(r"\$(?:[A-Za-z_]\w*|[@*#?!0-9-]|\{[\w@*]+\})|\$\{\w+:?[-=+?](?P<other>[^{}$`]*)\}")
-"""An expansion that yields nothing, or its default value, if the variable is not set."""
+"""Matches an expansion that yields nothing, or its default value, if the variable is not set."""
 _BRACES = regex(r"\{([^{}\s]*,[^{}\s]*)\}")
 _MAX_ALTERNATIVES = 8
 _DECODERS = ("base64", "b64", "xxd", "openssl", "hex")
 MAX_STRING_CHARS = 1_000
-"""Maximum length of a string that is parsed as commands. The limit exists because parsing other text is slow."""
+"""Maximum length of a string that is parsed as commands. Longer text would take too long to parse."""
 _MAX_STRING_DEPTH = 3
 """Maximum nesting depth of strings."""
 MAX_STRINGS, _MAX_CHARS_IN_TEXTS, _MAX_CHARS_IN_LONG = 6, 600, 300
-"""Maximum number of a line's strings that are parsed as commands, including decoded ones, and maximum number of
-characters in them, for a line of normal length and for a long line."""
+"""Maximum number of strings in a line that are parsed as commands, including decoded ones, and the maximum number of
+characters in them, in a normal line and in a long line."""
 
 
 class StringBudget:
-    """Limits how many of a line's strings are parsed as commands. The budget is shared by all nesting levels."""
+    """Limits how many strings in a line are parsed as commands. All nesting levels share the budget."""
 
     def __init__(self, line: str) -> None:
         self._remaining_texts, self._remaining_chars = (
@@ -71,9 +71,9 @@ class StringBudget:
             _MAX_CHARS_IN_TEXTS if len(line) <= LONG_LINE_CHARS else _MAX_CHARS_IN_LONG,
         )
         self.is_spent = False
-        """Whether there were more strings than the budget allows."""
+        """Whether the line had more strings than the budget allows."""
         self.has_unparsed_text = False
-        """Whether a string could not be parsed completely. The code that parses it sets this."""
+        """Whether a string could not be parsed completely. Set by the code that parses it."""
 
     def texts_within_budget(self, texts: Iterable[str]) -> Sequence[str]:
         """Return the strings found in one word, or none if they exceed the budget. Those of the first word are always
@@ -100,7 +100,7 @@ class _ParsedVariants:
 
 
 def program_index(command: Sequence[str]) -> int:
-    """Return the index of the program in a command, or the number of words if there is none."""
+    """Return the index of the program in a command. If there is none, return the number of words."""
     for index, word in enumerate(command):
         if "=" not in word or not _ASSIGNMENT.match(word):
             return index
@@ -131,8 +131,8 @@ def wrapped_program_index(command: Sequence[str]) -> int | None:
 
 
 def pattern_program_index(command: Sequence[str]) -> int | None:
-    """Return the index of a file name pattern in the program's place, possibly after wrappers; None if there is
-    none."""
+    """Return the index of the program if it is given as a file name pattern, possibly after wrappers. None if it is
+    not."""
     start = program_index(command)
     while start < len(command) and (wrapped_index := wrapped_program_index(command[start:])) is not None:
         start += max(wrapped_index, 1)
@@ -150,7 +150,7 @@ def has_hidden_program(text: str) -> bool:
 
 @lru_cache(maxsize=64)
 def has_hidden_arguments(text: str, program: str) -> bool:
-    """Whether a line runs the program with arguments that are not in the text, as in `git $x`."""
+    """Whether a line runs the program with arguments that are not written in the line, as in `git $x`."""
     return any(_hides_arguments(command, program) for command in _parsed_variants(text).commands)
 
 
@@ -172,13 +172,13 @@ def _hides_arguments(command: SimpleCommand, program: str) -> bool:
 
 
 def command_variants(text: str) -> Sequence[tuple[str, ...]]:
-    """Return the words of each command in the line and in strings that may be commands, including variants with the
+    """Return the words of each command in the line, and in strings that may be commands. Includes variants with the
     line's variables expanded and encoded strings decoded."""
     return _parsed_variants(text).words
 
 
 def has_unparsed_strings(text: str) -> bool:
-    """Whether the line has more strings that may be commands than the budget allows."""
+    """Whether the line has more possible command strings than the budget allows."""
     return _parsed_variants(text).is_over_budget
 
 
@@ -210,8 +210,8 @@ def _parsed_variants(text: str) -> _ParsedVariants:
 
 
 def _with_known_values(commands: Sequence[SimpleCommand]) -> Iterator[tuple[str, ...]]:
-    """Yield the words of commands that contain variables, first with the values that the line itself sets, then with
-    the other variables empty."""
+    """Yield the words of commands that contain variables. First insert the values that the line itself sets, then also
+    replace the other variables with nothing."""
     values = dict[str, str]()
     for command in commands:
         values |= assigned_variables(command)
@@ -269,8 +269,8 @@ def _decode_word(word: str) -> str:
 
 
 def possible_command_lines(word: str) -> Iterator[str]:
-    """Yield what may be a command line in a word: the full word, the text after an option letter, and the text after
-    `!`."""
+    """Yield the parts of a word that may be command lines: the whole word, the text after an option letter, and the
+    text after `!`."""
     if len(word) > MAX_STRING_CHARS:
         return
     option_value = _OPTION.sub("", word) if word[:1] == "-" else word

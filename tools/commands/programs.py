@@ -1,11 +1,14 @@
-"""A table of read-only programs with their read-only options and their operands. Anything not listed is not proved.
+"""A table of read-only programs with their read-only options and their operands. Anything that is not listed is treated
+as unsafe.
 
-A row is `OPTIONS | OPERANDS`. Among the options, `-abc` are combinable letters without a value. `-n:n` takes a number,
-`:t` text, `:p` a file that is read, `:l` line numbers and a file, `:e` the search pattern, which is then not an
-operand, and `:2` a name and a value in two words; `--color:o` takes an optional value after `=`. `-#` is a number of
-lines. Long options must match exactly: abbreviations are not recognised. Operands: `path*` is any number of files,
-`path+` at least one unless there is piped input, `path?` at most one, `rev*` any number of git revisions and files,
-`pattern path*` a search pattern and files, `text*` arguments that are not files, `none` no operands.
+A row is `OPTIONS | OPERANDS`. Among the options, `-abc` are letters that can be combined and take no value. `-n:n`
+takes a number, `:t` text, `:p` a file that is read, `:l` line numbers and a file, `:e` the search pattern (which is
+then not an operand), and `:2` a name and a value in two words. `--color:o` takes an optional value after `=`. `-#` is a
+number of lines. Long options must match exactly; abbreviations are not recognised.
+
+Operands: `path*` is any number of files, `path+` at least one unless there is piped input, `path?` at most one, `rev*`
+any number of git revisions and files, `pattern path*` a search pattern and files, `text*` arguments that are not files,
+`none` no operands.
 """
 
 from collections.abc import Mapping
@@ -192,7 +195,7 @@ COVERED_OPTION_ROWS: Mapping[str, str] = {
     "tar": "-cxtvzjJkpmhWO -f:p -C:p -T:x --create --extract --list --verbose --gzip --bzip2 --xz --file:p "
     "--directory:p --exclude:t --strip-components:n --wildcards --keep-old-files | text*",
 }
-"""Programs that do more than read, each with the only options that a rule with the program's name covers."""
+"""Programs that do more than read, each with the only options that a rule for its name covers."""
 
 
 VERSION_OPTIONS: Mapping[str, str] = {
@@ -212,8 +215,8 @@ VERSION_OPTIONS: Mapping[str, str] = {
     "python": "--version -V", "java": "--version -version", "perl": "--version -v", "php": "--version -v",
     "ruby": "--version -v",
 }  # fmt: skip
-"""Programs that only print their version if called with only one of these arguments. Programs that a project file such
-as `go.mod` or `rust-toolchain` can replace with another version (go, cargo, rustc, yarn and pnpm) are not listed."""
+"""Programs that only print their version if one of these is their only argument. Not listed are programs that a project
+file such as `go.mod` or `rust-toolchain` can replace with another version (go, cargo, rustc, yarn and pnpm)."""
 
 
 def split_words(names: str) -> frozenset[str]:

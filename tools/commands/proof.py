@@ -1,4 +1,4 @@
-"""Proves from the table of read-only programs that a call is read-only, and collects the files that the call names."""
+"""Checks against the table of read-only programs whether a call is read-only, and collects the files that it names."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -24,10 +24,10 @@ PROGRAM_ALIASES: Mapping[str, str] = {
 }  # fmt: skip
 _NUMBER_VALUE, _LINE_COUNT = regex(r"[+-]?\d{1,9}[kKMG]?"), regex(r"-\d{1,9}")
 _ASKS_FOR_SIGNATURE = regex(r"%[+ -]?G|%\(\*?sig")
-"""Formats that show signatures, for which git runs a verification program."""
+"""Matches formats that show signatures, for which git runs a verification program."""
 _LISTS_ARCHIVE = regex("-?t[vzjJ]*f")
 _REVISION = regex(r"@(\{(u|upstream|push|\d{1,6})\})?(\.{2,3}[\w./-]*)?")
-"""Revisions that start with `@` and can only refer to one or two commits."""
+"""Matches revisions that start with `@` and can refer to at most two commits."""
 _LISTING_OPTIONS = ("--list", "-l", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
 _PATTERN_PROGRAMS = {"grep", "egrep", "fgrep", "rg", "git grep"}
 _PS_DASHED, _PS_ODD = regex(r"-[A-Za-z]\S*"), regex("[xu]")
@@ -38,18 +38,18 @@ _GUARDED_SETTINGS = split_words(
     "diff.autorefreshindex status.submodulesummary submodule.recurse log.showsignature gpg.program gpg.x509.program "
     "gpg.ssh.program safe.barerepository protocol.ext.allow"
 )
-"""Settings that guarded git calls override, so that reading them would be misleading."""
+"""Settings that guarded git calls override. Reading them would be misleading."""
 _JQ_UNSAFE_BUILTIN = regex(
     r"(?<![.\w\"$])(?:env|ENV|import|include|input_filename|get_search_list|modulemeta)(?![\w\"])|\$(?:ENV|__prog)"
 )
-"""jq builtins that access more than the input. Fields of the same names are harmless."""
+"""Matches jq builtins that access more than the input. Fields with the same names are harmless."""
 _TEST_WORDS = split_words("-f -e -d -n -z -t -s -r -w -x -L -h -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ! = == != ( )")
 _RG_HIDDEN = regex(r"-[A-Za-z0-9]*[u.][A-Za-z0-9.]*|--hidden|--no-ignore|--unrestricted")
 SAFE_WITH_ANY_NAME = {"ls", "cat", "head", "nl", "stat", "echo", "printf"}
 """Programs that are read-only whatever names a pattern expands to."""
 _NO_ATTACHED_VALUES = {"tree"}
-"""Programs whose letter options take the next word as their value even if more letters follow, as in `tree -Po PATTERN
-FILE`."""
+"""Programs in which an option letter takes the next word as its value even if more letters follow it, as in `tree -Po
+PATTERN FILE`."""
 _RESPONSE_FILE_PROGRAMS = split_words("nm objdump readelf strings")
 """Programs that read arguments from a file if a word begins with `@`."""
 _PRINTF_COUNT = regex(r"%[^%a-zA-Z]*[hljztL]*n")
@@ -70,7 +70,7 @@ class ProgramRow:
 
 
 def prove_read_only(words: Sequence[Word], *, has_input: bool = False) -> Proof | None:
-    """Return the proof for a call; None if nothing is known about the program."""
+    """Check a call against the table. None if the program is not in it."""
     if not words or not words[0].is_plain:
         return None
     name, start = program_name([words[0].text]), 1
@@ -152,7 +152,7 @@ def _git_command(words: Sequence[Word]) -> tuple[str, int]:
 
 
 def _check_changing_git(words: Sequence[Word], start: int, proof: Proof) -> None:
-    """Check a git command that is in no table. The only thing checked is whether it may run other programs."""
+    """Check a git command that is in no table, but only for whether it may run other programs."""
     subcommand = proof.name.removeprefix("git ")
     if subcommand in GIT_PROGRAM_RUNNERS or subcommand not in GIT_KNOWN_COMMANDS | {"git"}:
         proof.unproved_indices.append(min(start, len(words)) - 1)
@@ -244,8 +244,8 @@ def _check_next_word(words: Sequence[Word], index: int, kind: str, proof: Proof)
 
 
 def _may_be_value(kind: str, text: str, proof: Proof) -> bool:
-    """Whether the text can safely be taken for the option's value. If it begins with a dash, it could be an option
-    itself, unless it is a number, or the pattern of a program that accepts any pattern as a value."""
+    """Whether the text can safely be read as the option's value. Text that begins with a dash could itself be an
+    option. Exceptions are numbers, and patterns for programs that accept any pattern."""
     is_number = kind == "n" and _NUMBER_VALUE.fullmatch(text) is not None
     is_pattern = kind == "e" and proof.name in _PATTERN_PROGRAMS
     return text[:1] != "-" or is_number or is_pattern
@@ -300,7 +300,7 @@ def _check_operands(
     elif kind in ("path+", "path?"):
         proof.needs_input = proof.needs_input or not (operand_indices or has_input)
         if kind == "path?":
-            # A second operand would be written to, and so would the second of several names that a pattern expands to.
+            # A second operand would be written to. So would the second name that a pattern expands to.
             proof.unproved_indices += [
                 index for position, index in enumerate(operand_indices) if position or words[index].is_glob
             ]
@@ -336,7 +336,7 @@ def is_recursive(words: Sequence[Word]) -> bool:
 
 
 def _check_test(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
-    """Check `test`, which may evaluate the operand of an unknown option and the index in `name[index]`."""
+    """Check `test`, which may evaluate the operand of an unknown option or the index in `name[index]`."""
     for index in range(1, len(words)):
         text = words[index].text
         if (
@@ -359,9 +359,9 @@ def _check_date(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -
 
 
 def _check_ps(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
-    """Check `ps`: `e` without a dash, or a column named `environ`, shows the environment of every program. If the
-    letters after a dash are invalid, as in `-x`, or in `-u` without a user, ps reads all of them as if there were no
-    dash."""
+    """Check `ps`. `e` without a dash, or a column named `environ`, shows the environment of every program. If the
+    letters after a dash are invalid, as in `-x`, or in `-u` without a user, ps reads them all as if the dash were
+    missing."""
     dashed_indices = [index for index in range(1, len(words)) if _PS_DASHED.fullmatch(words[index].text)]
     environment_indices = (
         [index for index in dashed_indices if "e" in words[index].text]
@@ -392,8 +392,8 @@ def _check_archive(operands: Sequence[Word], words: Sequence[Word], proof: Proof
 
 
 def _check_config(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
-    """Check `git config`: one word reads a setting, two words would write it. Settings that may contain secrets are not
-    allowed, nor are those that guarded git calls override."""
+    """Check `git config`. One word reads a setting; two words would write it. Settings that may contain secrets, or
+    that guarded git calls override, are not allowed."""
     key = operands[0].text.casefold() if len(operands) == 1 and operands[0].is_plain else ""
     if "." not in key or _SECRET_SETTING.search(key) or key in _GUARDED_SETTINGS:
         proof.unproved_indices.append(len(words) - 1)
@@ -414,7 +414,7 @@ def _check_jq(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> 
 
 
 def _check_remote(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
-    """Check `git fetch`: a rule covers the configured remotes, not other addresses or forced branch updates."""
+    """Check `git fetch`. A rule covers the configured remotes, but no other addresses and no forced branch updates."""
     proof.unproved_indices += [
         index
         for index in range(1, len(words))

@@ -1,6 +1,7 @@
-"""Proves the simplest calls to programs whose arguments are a language of their own: find, sed, awk and tar.
+"""Recognises the simplest read-only calls to programs whose arguments form a language of their own: find, sed, awk and
+tar.
 
-Other calls are only tried in a sandbox in which they can do nothing but read (`ebbtide.tools.commands.looks`).
+Other calls are only tried in a sandbox that lets them do nothing but read (`ebbtide.tools.commands.looks`).
 """
 
 import re
@@ -12,16 +13,16 @@ from ebbtide.tools.commands.programs import FIND_FILE_TESTS, FIND_FLAGS, FIND_TE
 from ebbtide.tools.lazy import dataclass, regex
 
 MAX_SCRIPT_CHARS = 1_000
-"""Maximum number of characters in a script that can be proved."""
+"""Maximum number of characters in a script. Longer ones are treated as unsafe."""
 _ADDRESS = r"(?:\d+|\$|/[\w .,:=\"'<>^$-]+/)"
 _SED_SUBSTITUTION = r"s/[^/\\\n\[]+/[^/\\\n]*/g?"
 _SED_PRINTS = regex(rf"(?:(?:{_ADDRESS}(?:,{_ADDRESS})?)?[pd=q] ?;? ?)+|{_SED_SUBSTITUTION}")
-"""A sed script that only selects lines, such as `1,80p`, or only replaces a word."""
+"""Matches a sed script that only selects lines, such as `1,80p`, or only replaces a word."""
 _SED_SCRIPT = regex(r"(?:-[nErszu]*e|--expression(?:=|\Z))(?P<script>.*)", re.DOTALL)
 _SED_LETTERS = set("nErszu")
 _SED_LONG_OPTIONS = {"--quiet", "--silent", "--regexp-extended", "--null-data", "--separate", "--unbuffered", "--posix"}
 _AWK_PRINTS = regex(r"(?:/[\w .,:=-]+/ ?|NR ?[=<>]=? ?\d+ ?)?\{ ?print(?: (?:\$(?:\d+|NF)(?:, ?)?)+)? ?\}")
-"""An awk program that only prints fields, such as `{print $1, $3}`."""
+"""Matches an awk program that only prints fields, such as `{print $1, $3}`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Proof:
 
     @property
     def shows_only_names(self) -> bool:
-        """Whether no file contents are shown."""
+        """Whether the call shows no file contents."""
         return self.name in (
             "ls",
             "stat",
@@ -75,7 +76,7 @@ class Proof:
 
 
 def may_be_option(word: Word) -> bool:
-    """Whether the shell may expand the word to a file name that looks like an option, or like a different option."""
+    """Whether the word may expand to a file name that looks like an option, or like a different option."""
     return word.is_glob and (word.text[0] in "*?[" or (word.text[0] == "-" and not re.match(r"--[\w-]+=", word.text)))
 
 
@@ -106,13 +107,13 @@ def check_find(words: Sequence[Word], proof: Proof) -> None:
 
 
 def _cannot_be_test(pattern: str) -> bool:
-    """Whether no file name that matches the pattern could be part of a `find` expression, so that `find` would only
-    report an error."""
+    """Whether no file name that matches the pattern could be part of a `find` expression. Then the worst that can
+    happen is an error from `find`."""
     return pattern[:1].isalnum() or "." in re.sub(r"\[[^]]*\]?", "", pattern)
 
 
 def check_sed(words: Sequence[Word], proof: Proof) -> None:
-    """Check sed, which is proved only if it selects lines or replaces a word."""
+    """Check sed. Only scripts that select lines or replace a word are accepted."""
     scripts, operand_indices, index, after_dashes = dict[int, str](), list[int](), 1, False
     while index < len(words):
         text = words[index].text
@@ -191,7 +192,7 @@ def check_tar(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> 
 
 
 def writes_archive(words: Sequence[Word]) -> bool:
-    """Whether tar creates an archive, rather than extracting or listing one."""
+    """Whether tar creates an archive, as opposed to extracting or listing one."""
     first = words[1].text if len(words) > 1 else ""
     is_undashed_create = first[:1] != "-" and "c" in first
     return is_undashed_create or any(re.fullmatch("-[A-Za-z]*c[A-Za-z]*|--create", word.text) for word in words[1:])

@@ -87,11 +87,11 @@ _OPTIONS_AFTER_DASHES: Mapping[str, str] = {
 operands."""
 _LINT_LEVEL_OPTIONS = {"-D", "-W", "-A", "-F"}
 _NO_RESPONSE_FILES = ("git", "npm", "pnpm", "yarn")
-"""Programs whose arguments may begin with `@`. Other programs, such as pytest, ruff, mypy and tsc, then read arguments
-from a file."""
+"""Programs that accept arguments beginning with `@` as they are. Other programs, such as pytest, ruff, mypy and tsc,
+would read arguments from a file."""
 _LINT_NAME = regex(r"[\w:-]{1,80}")
 _GO_MODULE = regex(r"[\w.-]+\.[a-z]{2,}/.*|.*@.*")
-"""Modules that Go would download and then test."""
+"""Matches Go modules that would be downloaded and then tested."""
 
 
 _DIVERTING_OPTION = regex(
@@ -101,7 +101,7 @@ _DIVERTING_OPTION = regex(
     r"(?:=.*|\..*)?",
     re.DOTALL,
 )
-"""Options whose names suggest that they make the tool load, run or read something else, or work elsewhere."""
+"""Matches options whose names suggest that they make the tool load, run or read something else, or work elsewhere."""
 _DIVERTING_LETTERS: Mapping[str, str] = {
     "rsync": "e", "ssh": "oF", "scp": "oFS", "sftp": "oFSb", "curl": "K", "wget": "e", "kubectl": "s", "npm": "C",
     "pnpm": "C", "go": "C", "cargo": "CZ", "gradle": "Ibcp", "gradlew": "Ibcp", "mvn": "fs", "node": "rep",
@@ -109,7 +109,7 @@ _DIVERTING_LETTERS: Mapping[str, str] = {
 }  # fmt: skip
 _LANGUAGES = ("node", "perl", "ruby", "php", "python", "python3", "ssh")
 _SCRIPT_NAME = regex(r"\A\.?/|\.(?:py|[cm]?[jt]sx?|sh|rb|pl|php)\Z")
-"""A script, whose own arguments follow it."""
+"""Matches a script. The words after it are the script's own arguments."""
 _HARMLESS_MAKE_WORD = regex(
     r"-j\d*|\d+|-[ksBiwnO]+|--(?:silent|keep-going|no-print-directory|always-make)|[A-Z_]+=\d{0,4}"
 )
@@ -213,11 +213,11 @@ def _parse_row(row: str) -> _Options:
 
 
 _LONG_NAMES: Mapping[str, str] = {"r": "--recursive", "f": "--force"}
-"""Long names of the letters that mean the same in nearly every program, in lower case; `-R` counts as `-r`."""
+"""Long names of options whose letters mean the same in nearly every program. In lower case: `-R` counts as `-r`."""
 _LETTERS = {name: letter for letter, name in _LONG_NAMES.items()}
 _CLUSTER, _LETTER_GROUP = regex("-[a-z]{1,3}"), regex("-[a-z]+")
 _SINGLE_DASH_LONG_OPTIONS = {"find", "go", "java", "javac", "terraform", "openssl", "ffmpeg", "xargs"}
-"""Programs in which several letters after one dash are one option, not combined letters."""
+"""Programs in which several letters after one dash form one option."""
 
 
 def has_option(program: str, words: Sequence[str], option: str) -> bool:
@@ -238,5 +238,5 @@ def _has_letter(words: Sequence[str], letter: str) -> bool:
 
 
 def _has_name(words: Sequence[str], name: str) -> bool:
-    """Whether the long name or an abbreviation of it is among the words."""
+    """Whether the words contain the long name or an abbreviation of it."""
     return bool(name) and any(len(word) > len("--") and word[:2] == "--" and name.startswith(word) for word in words)

@@ -50,13 +50,13 @@ _GIT_VALUE_OPTIONS = ("-C", "-c")
 
 
 def shows_files(text: str) -> bool:
-    """Whether the command's output is text from files, as with `sed -n 1,80p a.py`, `cat a | head` or `cd x && git show
+    """Whether the command prints text from files, as in `sed -n 1,80p a.py`, `cat a | head` or `cd x && git show
     HEAD:a`. False if this is unclear."""
     return _line_shows_files(text, is_outer=True)
 
 
 def viewed_names(text: str) -> tuple[str, ...]:
-    """Return the words of such a command line that may name the shown files; empty for any other line."""
+    """Return the words that may name the shown files, if the line only shows files. Empty for any other line."""
     if not shows_files(text):
         return ()
     views = [pipeline[0] for pipeline in _pipelines(parse_command_line(text)) if _pipeline_shows_files(pipeline)]
@@ -107,7 +107,7 @@ def _keeps_stdout(redirection: Redirection) -> bool:
 
 
 def _shell_string(pipeline: Sequence[tuple[str, ...]]) -> str | None:
-    """Return the string that `bash -lc '…'` runs, or None."""
+    """Return the string that `bash -lc '…'` runs. None for other commands."""
     match pipeline:
         case [(shell, option, text)] if _base_name(shell) in SHELLS and option in ("-c", "-lc"):
             return text
@@ -120,7 +120,7 @@ def _shell_string(pipeline: Sequence[tuple[str, ...]]) -> str | None:
 
 
 def _pipeline_shows_files(pipeline: Sequence[tuple[str, ...]]) -> bool:
-    """Whether a pipeline shows files: a viewer comes first or is given file names, and only filters follow."""
+    """Whether a pipeline shows files. A viewer must come first or receive file names, and only filters may follow."""
     xargs_index = next((index for index, words in enumerate(pipeline) if _base_name(words[0]) == "xargs"), 0)
     has_name_source = all(
         _base_name(words[0]) in _NAME_SOURCES or tuple(words[:2]) == ("git", "ls-files")
@@ -131,7 +131,8 @@ def _pipeline_shows_files(pipeline: Sequence[tuple[str, ...]]) -> bool:
 
 
 def _runs_viewer(words: Sequence[str]) -> bool:
-    """Whether the program passes its input to a viewer, which is named after the program's options and their values."""
+    """Whether the program passes its input to a viewer. The viewer's name comes after the program's options and their
+    values."""
     for index in range(1, len(words)):
         if words[index].startswith("-"):
             continue
@@ -169,7 +170,8 @@ def _is_viewer(words: Sequence[str]) -> bool:
 
 
 def _passes_to_viewer(words: Sequence[str], options: Sequence[str]) -> bool:
-    """Whether a program that finds files passes them to a viewer, which is named after one of these options."""
+    """Whether a program that finds files passes them to a viewer. The viewer's name comes after one of these
+    options."""
     index = next((index for index, word in enumerate(words) if word in options), len(words))
     return index + 1 < len(words) and _is_viewer(words[index + 1 :])
 

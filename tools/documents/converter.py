@@ -1,5 +1,5 @@
-"""Runs a converter for untrusted data in a process with limited time and memory, because malicious input can make a
-library use any amount of either."""
+"""Runs a converter for untrusted data in a process with limited time and memory. Malicious input can make a library use
+any amount of either."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.process.own_module import own_module_command
 
 MAX_MEMORY_BYTES = 1 << 30
-"""Maximum address space, in bytes."""
+"""Maximum address space of the process, in bytes."""
 MAX_RECORD_BYTES = 1 << 26
 """Maximum size of a record, in bytes."""
 
@@ -31,7 +31,7 @@ class ConversionResult:
     records: tuple[Mapping[str, Any], ...]
     """The JSON objects that the process printed, one per line."""
     has_timed_out: bool
-    """Whether it timed out. Records printed before the timeout are kept."""
+    """Whether the process timed out. Records printed before that are kept."""
     has_failed: bool
     """Whether it ended abnormally, e.g. because it ran out of memory."""
 
@@ -39,7 +39,7 @@ class ConversionResult:
 async def run_converter(
     module: str, request: Mapping[str, object], source: IO[bytes], seconds: float
 ) -> ConversionResult:
-    """Run `main` of a module in a separate process, with the source as standard input. Raises `ToolError` if the
+    """Run a module's `main` in a separate process that reads the source from standard input. Raises `ToolError` if the
     process cannot be started."""
     process = _start_process(module, request, source)
     output_task = asyncio.ensure_future(asyncio.to_thread(_collect_output, process))

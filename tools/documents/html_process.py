@@ -20,13 +20,13 @@ _INVISIBLE_STYLE = re.compile(
     r"|(?:font-size|opacity|(?:max-)?(?:width|height))\s*:\s*0(?:\.0*)?[a-z%]*\s*(?:;|!|$))",
     re.IGNORECASE,
 )
-"""Styles that make content invisible on the page."""
+"""Matches styles that make content invisible on the page."""
 _MIN_MAIN_CHARS = 200
-"""Minimum number of characters in a `main` or `article` element for it to count as the page's main content."""
+"""Minimum number of characters for a `main` or `article` element to count as the page's main content."""
 
 
 def main(request_json: str) -> None:
-    """Print `title` and `text` of a page in UTF-8. The `url` in `request_json` is the base URL of its links."""
+    """Print a page's `title` and `text` in UTF-8. `url` in `request_json` is the base URL for its links."""
     from bs4 import BeautifulSoup  # noqa: PLC0415  # deferred: import errors are reported like read errors
     from markdownify import MarkdownConverter  # noqa: PLC0415  # deferred: as above
 

@@ -20,9 +20,9 @@ from ebbtide.tools.files.punctuation import FilePunctuation
 from ebbtide.tools.lazy import dataclass
 
 MAX_EXACT_PAIRS = 160_000
-"""Maximum number of line pairs for which all best alignments are compared instead of just one."""
+"""Maximum number of line pairs for which all best alignments are compared. Above it, only one is used."""
 MIN_SIMILARITY = 0.5
-"""Minimum similarity, from 0 to 1, of two lines for one to count as a changed version of the other."""
+"""Minimum similarity of two lines, from 0 to 1, for one to count as a changed version of the other."""
 MAX_COMPARED_PAIRS = 400
 """Maximum number of pairs of changed lines for which similarity is computed."""
 
@@ -39,13 +39,13 @@ class AlignedBlock:
     file_lines: Sequence[str]
     new: Sequence[str]
     unchanged: Sequence[tuple[int, int]] = ()
-    """Pairs of indices in `old` and `new` of the lines that the model marked as unchanged, ascending."""
+    """Lines that the model marked as unchanged, as ascending pairs of indices in `old` and `new`."""
     indent_step: Callable[[], str] = field(default=str)
     """Returns one level of the file's indentation."""
 
 
 def rewrite_block(block: AlignedBlock) -> list[str]:
-    """Return the new lines in the file's style. Raises `AmbiguousLineError` if that is ambiguous."""
+    """Write the new lines in the file's style. Raises `AmbiguousLineError` if the style is ambiguous."""
     if list(block.old) == list(block.file_lines):
         return list(block.new)
     if block.old and block.new and has_lost_indent(block.old, block.new):
@@ -95,13 +95,13 @@ class _BlockRewriter:
 
     def require_unchanged(self) -> None:
         """Check that the lines marked as unchanged can be matched in only one way, or that the choice makes no
-        difference. If the model quoted lines without indentation, different lines may look alike. Raises
+        difference. Different lines may look alike if the model quoted them without indentation. Raises
         `AmbiguousLineError`."""
         self._unchanged_pairs(range(len(self.old)), range(len(self.new)))
 
     def _require_clear_levels(self, text_indices: Sequence[int]) -> None:
-        """If only one old line has text, check that the indentation of the new lines relative to it is clear.
-        `text_indices`: indices of the old lines that have text. Raises `AmbiguousLineError`."""
+        """Check that the indentation of the new lines is clear if only one old line has text. `text_indices`: indices
+        of the old lines that have text. Raises `AmbiguousLineError`."""
         new = [line for line in self.new if line.strip()]
         second_width = second_line_indent_width(new)
         if len(text_indices) != 1 or second_width is None:
@@ -128,8 +128,8 @@ class _BlockRewriter:
                 raise AmbiguousLineError(next(line for line in new if (len(indent_of(line)) - depths[0]) % unit))
 
     def _require_uniform_steps(self) -> None:
-        """Check that each line after one that opens a block is either not deeper or deeper by one of the text's
-        indentation steps. Pairs of lines that are also in the old text are not checked. Raises `AmbiguousLineError`."""
+        """Check that a line after one that opens a block is at most one indentation step deeper. Pairs of lines that
+        also occur in the old text are not checked. Raises `AmbiguousLineError`."""
         old, new = ([line for line in lines if line.strip()] for lines in (self.old, self.new))
         depths = sorted({len(indent_of(line)) for line in (*old, *new)})
         step = min((wider - narrower for narrower, wider in pairwise(depths)), default=0)
@@ -161,7 +161,7 @@ class _BlockRewriter:
             old_start, new_start = old_stop + 1, new_stop + 1
 
     def _unchanged_pairs(self, old_range: range, new_range: range) -> list[tuple[int, int]]:
-        """Return the pairs of lines that are in both texts. Raises `AmbiguousLineError` if another pairing would give a
+        """Pair the lines that occur in both texts. Raises `AmbiguousLineError` if another pairing would give a
         different result."""
         old_texts, new_texts = (
             [_stripped(self.old[old_index]) for old_index in old_range],
@@ -194,8 +194,8 @@ class _BlockRewriter:
         return 4 if old_line == new_line else 3 if old_line.rstrip() == new_line.rstrip() else 2
 
     def _require_same_result(self, old_indices: Sequence[int], may_be_new: bool, new_index: int) -> None:
-        """Check that the result for a new line does not depend on which old line it corresponds to, or on whether it is
-        an added line. Raises `AmbiguousLineError`."""
+        """Check that a new line gets the same result whichever old line it corresponds to, and also if it was added.
+        Raises `AmbiguousLineError`."""
         if len(old_indices) + may_be_new < 2:
             return
         outcomes = {self._unchanged_line(old_index, new_index) for old_index in old_indices}
@@ -207,7 +207,8 @@ class _BlockRewriter:
             raise AmbiguousLineError(self.new[new_index])
 
     def _unchanged_line(self, old_index: int, new_index: int) -> str:
-        """Return a line that is in both texts: the file's bytes, re-indented if the model moved the line."""
+        """Return a line that occurs in both texts. It keeps the file's bytes, but is re-indented if the model moved
+        it."""
         old_line, new_line, file_line = self.old[old_index], self.new[new_index], self.file_lines[old_index]
         if not file_line.strip() and new_index in self.empty_line_pairs:
             return file_line
@@ -269,7 +270,8 @@ class _BlockRewriter:
         return self._indent_between(indent, old_range.start)
 
     def _indent_between(self, indent: str, next_index: int) -> str | None:
-        """Return the file's indentation for a line between two lines of the same level, or None."""
+        """Return the file's indentation for a line between two lines on the same level. None if there are no such
+        lines."""
         neighbours = [
             index
             for index in (next_index - 1, next_index)
@@ -309,8 +311,7 @@ class _BlockRewriter:
         ).ratio()
 
     def _text_with_file_style(self, new_index: int, partner: int | None = None) -> str:
-        """Return a new line without indentation, but with the file's punctuation and its partner's trailing
-        whitespace."""
+        """Return a new line without indentation, with the file's punctuation and its partner's trailing whitespace."""
         line = self.new[new_index].lstrip(" \t")
         file_texts = self.file_texts.get(_stripped(line), set())
         line = line.rstrip() if self.has_extra_trailing_whitespace else line
@@ -327,8 +328,8 @@ class _BlockRewriter:
 
 
 def _lost_indent(old: Sequence[str], file_lines: Sequence[str]) -> str | None:
-    """Return the indentation that the first line lost while the later lines kept theirs; None if it lost none. Raises
-    `AmbiguousLineError` if the later lines do not determine it."""
+    """Return the indentation that the first line lost while later lines kept theirs. None if it lost none. Raises
+    `AmbiguousLineError` if the later lines leave this open."""
     first_indent, quoted_indent = indent_of(file_lines[0]), indent_of(old[0])
     later_indents = {
         (indent_of(file_line), indent_of(old_line))
@@ -361,8 +362,8 @@ def _restore_indent(old: Sequence[str], new: Sequence[str], indent: str) -> tupl
 
 
 def require_same_first_indent(old: Sequence[str], new: Sequence[str], indent: str) -> None:
-    """Check that the first line of the new text, which lacks its indentation like the first line of the old text, is
-    meant to have the same indentation. Raises `AmbiguousLineError`."""
+    """Check that the first lines of both texts, which both lack their indentation, are meant to have the same one.
+    Raises `AmbiguousLineError`."""
     if _have_same_lines(old, new, str.rstrip):
         raise AmbiguousLineError(new[0])  # the purpose of the change may be this indentation
     first_text, old_texts = _stripped(new[0]), [_stripped(line) for line in old]
@@ -382,7 +383,8 @@ def _have_same_lines(old: Sequence[str], new: Sequence[str], strip: Callable[[st
 
 
 def _empty_line_pairs(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
-    """Map the empty lines of the new text to those of the old text, if the new text differs only by omitted lines."""
+    """Pair the empty lines of both texts, if the new text differs only by omitted lines. Keys are indices in the new
+    text."""
     old_texts, new_texts = [_stripped(line) for line in old], [_stripped(line) for line in new]
     if len(new) >= len(old) or any(
         region.new_end > region.new_start for region in find_differing_regions(old_texts, new_texts)
@@ -394,7 +396,7 @@ def _empty_line_pairs(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
 
 
 def _has_reindented_line(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether a line has a different indentation in the new text."""
+    """Whether the new text indents a line differently."""
     old_indents, new_indents = (
         {_stripped(line): list[str]() for line in lines if line.strip()} for lines in (old, new)
     )
@@ -411,8 +413,8 @@ def _has_reindented_line(old: Sequence[str], new: Sequence[str]) -> bool:
 
 
 def _begins_with_moved_line(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether the new text begins with a line that comes later in the old text, but without its indentation. Like the
-    first line of an old text that is not literally in the file, it may have lost its indentation."""
+    """Whether the new text begins with a line that comes later in the old text, but without its indentation. The line
+    may have lost it, as may the first line of old text that is not literally in the file."""
     first_text, later_indents = (
         _stripped(new[0]),
         {indent_of(line) for line in old[1:] if _stripped(line) == _stripped(new[0])},
@@ -427,8 +429,8 @@ def _begins_with_moved_line(old: Sequence[str], new: Sequence[str]) -> bool:
 
 
 def has_lost_indent(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether the new text begins with a line that comes later in the old text, without its indentation, while the line
-    after it kept its own. If the first line was meant to leave its block, no deeper line would follow it."""
+    """Whether the new text begins with a line that comes later in the old text and lost its indentation, while the next
+    line kept its own. A first line meant to leave its block would not be followed by a deeper one."""
     next_line = next((line for line in new[1:] if line.strip()), "")
     return _begins_with_moved_line(old, new) and bool(indent_of(next_line)) and next_line in old[1:]
 
@@ -448,8 +450,8 @@ def _equal_pairs(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, 
 def _best_pairs(
     weights: list[list[int]], row_count: int, column_count: int
 ) -> Iterator[tuple[int, int, list[int], bool]]:
-    """Yield the pairs of ascending rows and columns with the greatest total weight. Each pair comes with all rows that
-    its column can have in a pairing of that weight, and with whether the column is unpaired in some such pairing."""
+    """Yield the pairs of rows and columns, both ascending, that have the greatest total weight. With each pair, yield
+    all rows that its column could have in such a pairing, and whether one of them leaves the column unpaired."""
     weights_after = _best_weights_from(weights, row_count, column_count)
     reversed_weights = _best_weights_from([row[::-1] for row in weights[::-1]], row_count, column_count)
     weights_before = [row[::-1] for row in reversed_weights[::-1]]
@@ -484,7 +486,7 @@ def _best_pairs(
 
 
 def _best_weights_from(weights: list[list[int]], row_count: int, column_count: int) -> list[list[int]]:
-    """Return, for each position, the greatest total weight of the pairs from that row and column on."""
+    """Return, for each position, the greatest total weight of pairs from there on."""
     sums = [[0] * (column_count + 1) for _ in range(row_count + 1)]
     for row_index in range(row_count - 1, -1, -1):
         row_weights, sums_below, row_sums = weights[row_index], sums[row_index + 1], sums[row_index]

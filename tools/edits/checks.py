@@ -1,4 +1,4 @@
-"""Heuristics that detect new text which was probably not meant literally."""
+"""Heuristics that detect new text that was probably not meant literally."""
 
 from collections.abc import Callable, Sequence
 from itertools import islice, pairwise
@@ -20,10 +20,10 @@ _OMISSION_WORD = regex(r"(?i)\b(?:rest|remaining|remainder|existing|unchanged|pr
 _ELLIPSIS = regex(r"(?:\.\.\.|\u2026)[\])]?\s*(?:\*/\}?|-->)?\Z|\A[^\w]*(?:\.\.\.|\u2026)")
 _WORDS = regex(r"[\w\s'\u2019,.\u2026()\[\]#/*<>!;%{}-]{1,100}")
 MAX_EXAMINED_OCCURRENCES = 20
-"""Maximum number of occurrences of the old text in the new text that are examined."""
+"""Maximum number of places in the new text at which the old text is examined."""
 MIN_DISTINCTIVE_CHARS = 6
-"""Minimum number of letters and digits in a distinctive line, i.e. one that code does not commonly repeat, unlike
-`break`."""
+"""Minimum number of letters and digits in a distinctive line. Shorter ones, such as `break`, are often repeated in
+code."""
 _COMMON_LINE = regex(r"(?:return|break|continue|finally|default|else|except|end\w*)\b[\s\w]{0,8}[:;]?|@\w+")
 _CLOSERS = ("}", ")", "]", "end", "fi", "done")
 
@@ -31,8 +31,8 @@ _ESCAPED_QUOTE = regex(r"\\['\"`]")
 
 
 def find_omission_placeholder(new: str, text: str) -> str | None:
-    """Return the first line of the new text that is a placeholder for omitted lines, such as `# ... existing code ...`,
-    unless the file contains that line."""
+    """Find the first line of the new text that stands for omitted lines, such as `# ... existing code ...`. Lines that
+    the file contains do not count."""
     if "..." not in new and "\u2026" not in new:
         return None
     lines = (line.strip() for line in new.split("\n"))
@@ -45,9 +45,9 @@ def _is_placeholder(line: str) -> bool:
 
 
 def find_duplicated_line(old: str, new: str, following_text: str) -> str | None:
-    """Return a line at the end of the new text that already follows the old text and would therefore be duplicated;
-    None if there is none. Models often continue the new text with the next lines of the file. `following_text`: the
-    file's text after the old text."""
+    """Find a line at the end of the new text that would be duplicated, because it already follows the old text. None if
+    there is none. Models often continue the new text with the next lines of the file. `following_text`: the file's text
+    after the old text."""
     if not (old.endswith("\n") or following_text.startswith("\n")) or new.endswith("\n") != old.endswith("\n"):
         return None
     new_lines, old_lines = ([line.rstrip() for line in text.removesuffix("\n").split("\n")] for text in (new, old))
@@ -74,8 +74,7 @@ def is_already_applied(new: str, old: str, text: str, start: int) -> bool:
 
 
 def adds_distinctive_text(new: str, old: str) -> bool:
-    """Whether the new text adds something that code does not commonly repeat in a row, as it does spaces and
-    brackets."""
+    """Whether the new text adds something distinctive. Spaces and brackets, for example, are often repeated in code."""
     added = new.replace(old, "", 1)
     if "\n" in added:
         return any(_is_distinctive(line.strip()) for line in added.split("\n"))
@@ -87,8 +86,8 @@ def _is_distinctive(line: str) -> bool:
 
 
 def is_level_unclear(before: str, old: str, new: str, step: Callable[[], str]) -> bool:
-    """Whether the later lines of `new` may be indented relative to its first line rather than to the margin: `old` is
-    one line without its indentation, and that interpretation is at least as plausible."""
+    """Whether the later lines of `new` may be indented relative to its first line instead of the margin. This is so if
+    `old` is one line without its indentation, and that reading is at least as plausible."""
     if not before or before.strip() or old != old.lstrip() or sum(map(bool, map(str.strip, old.split("\n")))) > 1:
         return False
     second_width = second_line_indent_width(new.split("\n"))
@@ -120,8 +119,8 @@ def has_irregular_step(old: str, new: str, step: str) -> bool:
 
 
 def indentation_mismatch(old: str, new: str, text: str, file_text: str) -> str | None:
-    """Return how the new text's indentation differs from the file's; None if it does not, or if the old text matches
-    and has two levels to compare."""
+    """Describe how the new text's indentation differs from the file's. None if it does not differ, or if the old text
+    matches and has two levels to compare."""
     new_lines = [line for line in new.split("\n") if line.strip()]
     old_indents, file_indents = (
         {indent_of(line) for line in lines_text.split("\n") if line.strip()} for lines_text in (old, file_text)
@@ -171,7 +170,7 @@ def _lacks_file_levels(old: Sequence[str], file_lines: Sequence[str]) -> bool:
 
 
 def _open_same_blocks(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether both texts have the same number of non-blank lines, and the lines at the same positions open blocks."""
+    """Whether both texts have the same number of non-blank lines and open blocks at the same positions."""
     opens = [[opens_block(line) for line in lines if line.strip()] for lines in (old, new)]
     return opens[0] == opens[1]
 
@@ -187,8 +186,8 @@ def _is_always_followed_by_deeper_line(lines: Sequence[str], character: str) -> 
 
 
 def find_escape_outside_quotes(old: str, new: str, text: str) -> str | None:
-    r"""Return the first escape outside quotes in the new text, if neither the old text nor the file has any: `\n` for a
-    newline, or `\"` in a line without other quotes."""
+    r"""Find the first escape outside quotes in the new text, if neither the old text nor the file has any. An escape is
+    `\n` for a newline, or `\"` in a line without other quotes."""
     if "\\" not in new:
         return None
     if (

@@ -1,6 +1,6 @@
-"""Artefacts that models add when they quote text: line numbers, escapes, surrounding empty lines.
+"""Removes what models add when they quote text: line numbers, escapes, surrounding empty lines.
 
-A correction is a reading of `old` and `new` without such artefacts, used only if `old` itself is not in the file.
+A correction gives `old` and `new` without such artefacts. It is used only if `old` itself is not in the file.
 """
 
 from collections.abc import Iterator
@@ -23,9 +23,9 @@ _LINE_NUMBER_FORMS = tuple(
     regex(rf" *(\d+){separator}")
     for separator in (r"\t", "\u2192", "\u2192 ", r" \| ?", r"\|", "[:-]", ": ", r"\. ?", r"\) ?")
 )
-"""Line numbers as `read`, `cat -n`, other agents' tools and `grep -n` print them."""
+"""Matches line numbers as printed by `read`, `cat -n`, `grep -n` and other agents' tools."""
 _BARE_LINE_NUMBER = regex(r" *(\d+)\Z")
-"""A line number with nothing after it, as printed for an empty line."""
+"""Matches a line number with nothing after it, as printed for an empty line."""
 
 _ESCAPE = regex(r"\\([ntr'\"`\\$])")
 _QUOTE = regex(r"\\.|['\"`]")
@@ -72,7 +72,7 @@ def _without_numbers(old: str, new: str) -> Iterator[Correction]:
 
 
 def _without_empty_edges(old: str, new: str) -> Iterator[Correction]:
-    """Yield the texts without their surrounding empty lines, if both texts have equally many or only the old text has
+    """Yield the texts without surrounding empty lines, if both have the same number of them or only the old text has
     any."""
     if not old.strip() or not new.strip():
         return
@@ -90,7 +90,7 @@ def _without_empty_edges(old: str, new: str) -> Iterator[Correction]:
 
 
 def _count_leading_blank_lines(text: str) -> int:
-    """Return the number of leading blank lines."""
+    """Count the blank lines at the start."""
     return sum(1 for _ in takewhile(lambda line: not line.strip(), text.split("\n")))
 
 
@@ -109,7 +109,7 @@ def _unescape(text: str) -> str:
 
 
 def _is_balanced(text: str) -> bool:
-    r"""Whether no line ends inside quotes, as would happen if a `\n` was meant literally but was unescaped."""
+    r"""Whether no line ends inside quotes. One would if a literal `\n` had been unescaped."""
     return all(map(_ends_outside_quotes, ascii_punctuation(text).split("\n")))
 
 

@@ -31,7 +31,7 @@ class PlacedHunk:
     closeness: Closeness
     change: Replacement
     note: str = ""
-    """What was removed from the hunk's lines to find them in the file, such as line numbers."""
+    """What was removed from the hunk's lines so that they were found in the file, such as line numbers."""
 
 
 def place_hunks(target: EditTarget, hunks: Sequence[PatchHunk]) -> tuple[PlacedHunk, ...]:
@@ -58,7 +58,7 @@ class _HunkPlacer:
     ) -> None:
         self.target, self.lines, self.hunk, self.label, self.used_ranges = target, lines, hunk, label, used_ranges
         self.search_start = used_ranges[-1].stop if used_ranges else 0
-        """Index of the line after the previous hunk, from where this one is searched for first."""
+        """Index of the line after the previous hunk, where the search for this one begins."""
         self.note = ""
 
     def find(self) -> tuple[int, Closeness]:
@@ -88,7 +88,7 @@ class _HunkPlacer:
         return starts[0], closeness
 
     def _matching_starts(self, old: Sequence[str]) -> tuple[list[int], Closeness]:
-        """Return where the lines occur after the previous hunk or, failing that, anywhere."""
+        """Return where the lines occur after the previous hunk or, if they do not, anywhere in the file."""
         matches = find_lines(self.lines, old, self.search_start)
         starts = self._unused_starts(matches.starts)
         if not starts and self.search_start:
@@ -97,7 +97,8 @@ class _HunkPlacer:
         return starts, matches.closeness
 
     def _find_corrected(self) -> tuple[list[int], Closeness]:
-        """Find the hunk without artefacts that the model added, if a correction matches at exactly one position."""
+        """Find the hunk after removing artefacts that the model added. A correction must match at exactly one
+        position."""
         added = "\n".join(line for prefix, line in self.hunk.lines if prefix == "+")
         for correction in possible_corrections("\n".join(self.hunk.old), added):
             hunk = _with_corrected_lines(self.hunk, correction)
@@ -109,7 +110,8 @@ class _HunkPlacer:
         return [], "none"
 
     def replacement_at(self, first: int) -> Replacement:
-        """Return the hunk's change at this position. Context lines keep the file's bytes. Raises `PatchError`."""
+        """Return the change that the hunk makes at this position. Context lines keep the file's bytes. Raises
+        `PatchError`."""
         last = first + len(self.hunk.old)
         file_lines = self.lines[first:last]
         placeholder = find_omission_placeholder("\n".join(self.hunk.new), self.target.text)
@@ -169,8 +171,8 @@ class _HunkPlacer:
         return start + 1, closeness
 
     def _below_context(self, starts: list[int], closeness: Closeness) -> tuple[list[int], Closeness]:
-        """Return the starts below the lines given after @@: those inside the block of such a line if there are any,
-        otherwise all."""
+        """Return the starts below the lines given after @@. If some are inside the block of such a line, return only
+        those."""
         if not self.hunk.preceding_lines:
             return starts, closeness
         context_lines = list(self._context_positions())
@@ -192,8 +194,8 @@ class _HunkPlacer:
         return matching_starts, max(closeness, loosest, key=CLOSENESS_ORDER.index)
 
     def _context_positions(self) -> Iterator[tuple[int, Closeness]]:
-        """Yield the index of each line that matches the last one given after @@. The others come above it, each in the
-        block of the previous one."""
+        """Yield the index of each line that matches the last one given after @@. The other lines come above it, each in
+        the block of the one before."""
         positions: list[tuple[int, Closeness]] = [(-1, "exact")]
         for context in self.hunk.preceding_lines:
             matches = self._find_context_line(context)
@@ -214,7 +216,7 @@ class _HunkPlacer:
         return LineMatches(tuple(starts), "exact")
 
     def _end_of_block(self, line: int) -> int:
-        """Return the index after the lines that follow this one and are indented more deeply."""
+        """Return the index after the more deeply indented lines that follow this one."""
         width = len(indent_of(self.lines[line]))
         index = line + 1
         while index < len(self.lines) and (not self.lines[index].strip() or len(indent_of(self.lines[index])) > width):
@@ -243,7 +245,7 @@ class _HunkPlacer:
 
 
 def _with_corrected_lines(hunk: PatchHunk, correction: Correction) -> PatchHunk | None:
-    """Return the hunk with the corrected lines; None if the correction cannot be applied line by line."""
+    """Replace the hunk's lines with the corrected ones. None if the correction cannot be applied line by line."""
     counts_by_is_added = Counter(prefix == "+" for prefix, _ in hunk.lines)
     old, added = correction.old.split("\n"), (correction.new or "").split("\n") if counts_by_is_added[True] else []
     if correction.new is None or (len(old), len(added)) != (counts_by_is_added[False], counts_by_is_added[True]):

@@ -1,4 +1,4 @@
-"""Translates indentation written by a model to the file's indentation. An ambiguous result is None, never a guess."""
+"""Translates a model's indentation to the file's. If the result is ambiguous, it is None, never a guess."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import field
@@ -9,7 +9,7 @@ from ebbtide.tools.lazy import dataclass, regex
 _INDENT = regex(r"[ \t]*")
 
 _OPENERS = (":", "{", "(", "[", " then", " do", "else", "=>")
-"""Endings of lines after which the next line is indented more deeply."""
+"""A line that ends with one of these makes the next line more deeply indented."""
 
 MAX_SCANNED_LINES = 5_000
 """Maximum number of lines scanned to determine a file's indentation step."""
@@ -38,13 +38,13 @@ def opens_block(line: str) -> bool:
 
 
 def second_line_indent_width(lines: Sequence[str]) -> int | None:
-    """Return the width of the indentation of the first non-blank line after the first line, or None."""
+    """Return the indentation width of the first non-blank line after the first line. None if there is none."""
     return next((len(indent_of(line)) for line in lines[1:] if line.strip()), None)
 
 
 def indent_plausibility(extra_width: int, unit: int, *, follows_opener: bool) -> int:
-    """Rate how plausible it is that a line is `extra_width` columns deeper than the one above: 0 is implausible, 2 is
-    best."""
+    """Rate how plausible it is that a line is `extra_width` columns deeper than the one above, from 0 (implausible) to
+    2."""
     if follows_opener:
         return 2 if extra_width == unit else int(extra_width > 0)
     return 2 if extra_width == 0 else int(extra_width < 0)
@@ -55,13 +55,13 @@ class IndentMap:
     """Maps the indentation in a model's text to the file's indentation."""
 
     pairs: frozenset[tuple[str, str]]
-    """For each non-blank line, the indentation as the model wrote it and as the file has it."""
+    """The indentation of each non-blank line, as the model wrote it and as it is in the file."""
     model_indents: frozenset[str] = frozenset()
     """All indentations in the model's text, including those of new lines."""
     file_step: Callable[[], str] = field(default=str)
 
     def file_indents(self, indent: str) -> set[str]:
-        """Return the file's indentations of the lines that have this indentation in the model's text."""
+        """Return the indentations that the file uses where the model's text has this one."""
         return {file_indent for model_indent, file_indent in self.pairs if model_indent == indent}
 
     @property
@@ -78,7 +78,7 @@ class IndentMap:
         return all(shallower[1] <= deeper[1] for shallower, deeper in pairwise(depths) if shallower[0] < deeper[0])
 
     def translate(self, indent: str) -> str | None:
-        """Return the file's indentation for an indentation in the model's text; None if `pairs` do not determine it."""
+        """Translate an indentation in the model's text to the file's. None if `pairs` do not determine it."""
         file_indents = self.file_indents(indent)
         if not self.is_ordered:
             return None
@@ -106,7 +106,7 @@ class IndentMap:
 
 
 def _shift_indent(indent: str, pairs: Collection[tuple[str, str]]) -> str | None:
-    """Return the indentation, shifted by the same amount as all pairs; None if the pairs are not shifted equally."""
+    """Shift the indentation by the same amount as all pairs. None unless all pairs are shifted equally."""
     first_model, first_file = min(pairs)
     if first_file.endswith(first_model) and all(
         in_file == first_file.removesuffix(first_model) + in_model for in_model, in_file in pairs
@@ -121,7 +121,7 @@ def _shift_indent(indent: str, pairs: Collection[tuple[str, str]]) -> str | None
 def _scale_indent(
     indent: str, pairs: Collection[tuple[str, str]], model_indents: Collection[str], file_step: str
 ) -> str | None:
-    """Return the indentation if levels correspond one to one but differ in width or characters; otherwise None."""
+    """Translate the indentation if levels correspond one to one but differ in width or characters. None otherwise."""
     model_kind, kind = (
         _only_indent_character([model_indent for model_indent, _ in pairs] + list(model_indents)),
         _only_indent_character([file_indent for _, file_indent in pairs]),
@@ -151,7 +151,7 @@ def _scale_indent(
 def _indent_from_one_level(
     indent: str, model_indent: str, file_indent: str, model_indents: Collection[str], file_step: str
 ) -> str | None:
-    """Return the indentation if only one level is known, which determines neither the width of a level nor how many
+    """Translate the indentation if only one level is known. One level tells neither how wide a level is nor how many
     levels it comprises. None if the indentation cannot be determined."""
     kind, model_kind = _only_indent_character([file_indent, file_step]), _only_indent_character([model_indent, indent])
     if kind is None or model_kind is None:

@@ -1,8 +1,8 @@
-r"""Finds text quoted by a model in a file, and adapts the replacement. Every line ending is `\n`.
+r"""Finds text that a model quoted in a file, and adapts the replacement. Every line ending is `\n`.
 
-An exact match comes first. Without one, the comparison successively ignores typographic punctuation, trailing
-whitespace, indentation and finally the amount of whitespace within a line. A looser comparison is only used if no
-stricter one matches, and whole lines are never skipped: a wrong position is worse than an error.
+An exact match comes first. If there is none, the comparison ignores typographic punctuation, then trailing whitespace,
+then indentation, and finally the amount of whitespace within a line. A looser comparison is used only if no stricter
+one matches. Whole lines are never skipped: a wrong position is worse than an error.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,10 +19,10 @@ Closeness: TypeAlias = Literal["exact", "signs", "blanks", "none"]
 CLOSENESS_ORDER: tuple[Closeness, ...] = get_args(Closeness)
 
 MIN_NEAR_MISS_SCORE = 60.0
-"""Minimum similarity, out of 100, for lines to be shown as a near miss."""
+"""Minimum similarity, from 0 to 100, for lines to be shown as a near miss."""
 
 MAX_COMPARED_POSITIONS, MAX_COMPARED_CHARS = 20_000, 4_000
-"""Maximum number of positions compared for a near miss, and maximum number of characters compared."""
+"""Maximum number of positions and of characters compared when looking for a near miss."""
 
 _WHITESPACE = regex(r"\s+")
 
@@ -43,7 +43,7 @@ class Matches:
 
     @property
     def non_overlapping(self) -> tuple[TextSpan, ...]:
-        """The spans without those that overlap an earlier one."""
+        """The spans that do not overlap an earlier one."""
         spans: list[TextSpan] = []
         for span in self.spans:
             if not spans or span.start >= spans[-1].end:
@@ -54,7 +54,7 @@ class Matches:
 @dataclass(frozen=True, slots=True)
 class LineMatches:
     starts: tuple[int, ...]
-    """Indices of the first lines of the matches, in order, possibly overlapping."""
+    """Indices of the first lines of the matches, in order. Matches may overlap."""
     closeness: Closeness
 
 
@@ -89,7 +89,7 @@ def begins_inside_indent(text: str, span: TextSpan) -> bool:
 
 
 def find_loosely(text: str, old: str) -> Matches:
-    """Return every span of whole lines that equals `old` in the loosest comparison."""
+    """Find every span of whole lines that equals `old` in the loosest comparison."""
     lines, old_lines = text.split("\n"), old.removesuffix("\n").split("\n")
     starts = _find_normalised(lines, old_lines, 0, _without_inner_whitespace)
     return Matches(tuple(_line_spans(lines, starts, len(old_lines), old.endswith("\n"))), "blanks")
@@ -125,7 +125,7 @@ def _find_normalised(
 
 
 def adapt_replacement(text: str, span: TextSpan, old: str, new: str) -> Replacement:
-    """Return the replacement for one occurrence of `old`. Raises `AmbiguousLineError` if it is ambiguous."""
+    """Build the replacement for one occurrence of `old`. Raises `AmbiguousLineError` if it is ambiguous."""
     file_text = text[span.start : span.end]
     if file_text == old or not new:
         return Replacement(span.start, span.end, new)
@@ -144,8 +144,7 @@ def adapt_replacement(text: str, span: TextSpan, old: str, new: str) -> Replacem
 
 
 def extend_over_newline(text: str, span: TextSpan, old: str) -> TextSpan:
-    """If the span covers whole lines, extend it to include the final newline, so that deleting it leaves no empty
-    line."""
+    """If the span covers whole lines, extend it over the final newline, so that deleting it leaves no empty line."""
     start = text.rfind("\n", 0, span.start) + 1
     if text[start : span.start].strip(" \t"):
         return span
@@ -158,7 +157,7 @@ def extend_over_newline(text: str, span: TextSpan, old: str) -> TextSpan:
 
 
 def apply_replacements(text: str, changes: Sequence[Replacement]) -> str:
-    """Apply changes that are in order and do not overlap."""
+    """Apply changes, which must be in order and must not overlap."""
     chunks, offset = [], 0
     for change in changes:
         chunks += [text[offset : change.start], change.text]
@@ -167,12 +166,12 @@ def apply_replacements(text: str, changes: Sequence[Replacement]) -> str:
 
 
 def line_number(text: str, offset: int) -> int:
-    """Return the number of the line that contains the offset `offset`, counted from 1."""
+    """Return the number of the line at `offset`, counted from 1."""
     return text.count("\n", 0, offset) + 1
 
 
 def find_nearest_lines(text: str, sought: str) -> NearMiss | None:
-    """Return the lines most similar to `sought`; None if no lines are similar. Only the beginning of long text is
+    """Find the lines most similar to `sought`. None if no lines are similar. Only the beginning of long text is
     searched."""
     from rapidfuzz import fuzz  # noqa: PLC0415  # deferred: only a failed edit needs it
 
@@ -205,7 +204,7 @@ def _without_outer_whitespace(line: str) -> str:
 
 
 def _without_inner_whitespace(line: str) -> str:
-    """Remove whitespace, except between two words, where it is reduced to one space."""
+    """Remove whitespace, except that one space is kept between two words."""
     return _WHITESPACE.sub(_space_between_words, ascii_punctuation(line).strip())
 
 
@@ -244,7 +243,7 @@ def _find_line(lines: Sequence[str], sought: str, start: int) -> int:
 
 
 def _line_spans(lines: Sequence[str], starts: Sequence[int], line_count: int, ends_line: bool) -> Iterator[TextSpan]:
-    """Yield the spans of the lines in the text, including the final newline if `ends_line` is set and there is one."""
+    """Yield the spans of the lines in the text. With `ends_line`, they include the final newline if there is one."""
     index = offset = 0
     for start in starts:
         offset += sum(len(line) + 1 for line in lines[index:start])

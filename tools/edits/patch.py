@@ -21,7 +21,7 @@ _HEADER = re.compile(r"([ \t]*)\*\*\* ?(Update File|Add File|Delete File|Move to
 _DIFF_HUNK_HEADER = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
 """The hunk header of a unified diff. Its numbers are unreliable and ignored."""
 _CLOSING_STARS = re.compile(r"(?<=\w) ?\*\*\*$")
-"""The asterisks that some models add at the end of a marker."""
+"""Matches the asterisks that some models add at the end of a marker."""
 _OLD_FILE_NAME, _NEW_FILE_NAME = re.compile(r"--- (\S.*?)(?:\t.*)?$"), re.compile(r"\+\+\+ (\S.*?)(?:\t.*)?$")
 _BETWEEN_FILES = re.compile(
     r"diff |index [0-9a-f]+\.\.|(?:new|deleted|old) (?:file )?mode \d|similarity index |Index: |={20}"
@@ -33,7 +33,7 @@ LinePrefix: TypeAlias = Literal[" ", "-", "+"]
 
 
 class PatchError(Exception):
-    """A patch cannot be parsed or does not fit; the message says why and what to do."""
+    """Raised if a patch cannot be parsed or does not fit. The message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class PatchHunk:
 
     @property
     def unchanged_lines(self) -> list[tuple[int, int]]:
-        """The index in `old` and in `new` of each unchanged line."""
+        """The indices of each unchanged line in `old` and in `new`."""
         pairs, old_index, new_index = list[tuple[int, int]](), 0, 0
         for prefix, _ in self.lines:
             if prefix == " ":
@@ -92,7 +92,7 @@ FilePatch: TypeAlias = AddFile | DeleteFile | UpdateFile
 
 
 def parse_patch(patch: str) -> tuple[FilePatch, ...]:
-    """Return what the patch does to each file. Raises `PatchError`."""
+    """Parse a patch into its changes to each file. Raises `PatchError`."""
     lines = patch.replace("\r\n", "\n").replace("\r", "" if "\n" in patch else "\n").split("\n")
     if not any(_HEADER.match(line) or line.strip() in (_BEGIN, _END) for line in lines):
         file_patches = tuple(_parse_unified_diff(lines))
@@ -129,7 +129,7 @@ def _lines_between_markers(lines: list[str]) -> list[str]:
 
 
 def _missing_begin_problem(stripped_lines: list[str]) -> str:
-    """Return the problem with lines that have no begin marker."""
+    """Explain what is wrong with a patch that has no begin marker."""
     if len(stripped_lines) == 1 and stripped_lines[0].startswith((_BEGIN, f"`{_BEGIN}")) and "\\n" in stripped_lines[0]:
         return "its newlines are written as `\\n`: send the patch with real newlines"
     if any(line.startswith("<<<<<<<") for line in stripped_lines) and any(
@@ -155,8 +155,8 @@ def _parse_sections(lines: list[str]) -> Iterator[FilePatch]:
 
 
 def _end_of_section(lines: list[str], index: int, indents: set[str] | None) -> int:
-    """Return the index of the next header. Within an update, a header that is indented differently from the update's
-    header counts as a line of the file."""
+    """Return the index of the next header. Within an update, a header counts as a line of the file if its indentation
+    differs from that of the update's header."""
     while index < len(lines):
         header = _HEADER.match(lines[index])
         ends_section = header is not None and (indents is None or header[1] in indents)
@@ -167,7 +167,7 @@ def _end_of_section(lines: list[str], index: int, indents: set[str] | None) -> i
 
 
 def _parse_unified_diff(lines: list[str]) -> Iterator[FilePatch]:
-    """Yield the files of a unified diff. Raises `PatchError`."""
+    """Parse a unified diff into its changes to each file. Raises `PatchError`."""
     starts = [index for index in range(len(lines)) if _file_names_at(lines, index) is not None]
     if any(line.startswith(("GIT binary patch", "rename from ", "copy from ")) for line in lines):
         raise PatchError("a diff with renames or binary data is not supported: use `*** Move to:`, or bash")
@@ -260,8 +260,8 @@ def _parse_hunks(path: str, body: list[str]) -> Iterator[PatchHunk]:
 def _create_hunk(
     preceding_lines: list[str], lines: list[tuple[LinePrefix, str]], empty_count: int, *, is_at_end: bool = False
 ) -> PatchHunk:
-    """Return the hunk without the `empty_count` trailing lines that have no prefix, which only separate it from the
-    next marker."""
+    """Create a hunk. The last `empty_count` lines, which have no prefix, are dropped: they only separate the hunk from
+    the next marker."""
     return PatchHunk(tuple(preceding_lines), tuple(lines[: max(len(lines) - empty_count, 0)]), is_at_end)
 
 

@@ -24,7 +24,8 @@ from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.outputs.seen_files import ViewState
 
 SuggestPath: TypeAlias = Callable[[Path, Path], str]
-"""Suggests which file in a folder is meant by a path that does not exist, worded as the end of a sentence."""
+"""Suggests which file in a folder was meant by a path that does not exist. The suggestion is worded as the end of a
+sentence."""
 
 
 def patched_paths(arguments: Arguments) -> list[str]:
@@ -33,8 +34,8 @@ def patched_paths(arguments: Arguments) -> list[str]:
 
 
 def plan_patch(arguments: Arguments, workspace: Workspace, suggest_path: SuggestPath) -> PlannedChanges:
-    """Plan every change of the patch before any is made. A file may occur more than once: each part of the patch
-    applies to the result of the parts before it. Raises `ToolError`."""
+    """Plan all changes of the patch before any is made. If a file occurs several times, each part of the patch applies
+    to the result of the parts before it. Raises `ToolError`."""
     planner = _Planner(workspace, suggest_path)
     try:
         for file_patch in _parse_patch(arguments):
@@ -129,7 +130,7 @@ class _Planner:
         return file.content
 
     def _update_file(self, path: Path, file: _FileState, hunks: tuple[PatchHunk, ...]) -> tuple[bytes, str]:
-        """Return the content after the hunks, and a note on how they differed from the file."""
+        """Apply the hunks. Return the new content, and a note on how they differed from the file."""
         name = self._name(path)
         raw = self._require_content(path, file)
         if not hunks:
@@ -162,7 +163,7 @@ class _Planner:
 
 
 def _placement_note(file_text: str, hunks: tuple[PlacedHunk, ...]) -> str:
-    """Return how hunks differed from the file, and the resulting lines; empty if all hunks matched exactly."""
+    """Describe how hunks differed from the file, and show the resulting lines. Empty if all hunks matched exactly."""
     inexact_hunks = [hunk for hunk in hunks if hunk.closeness != "exact" or hunk.note]
     if not inexact_hunks:
         return ""

@@ -42,7 +42,7 @@ MAX_SNIPPET_LINES = 40
 MAX_SNIPPET_CHARS = 2000
 """Maximum number of characters shown per line."""
 MIN_RECOGNISED_CHARS = 8
-"""Minimum number of letters and digits in new text for it to be recognised in the file."""
+"""New text needs at least this many letters and digits to be recognised in the file."""
 MAX_LISTED_POSITIONS = 20
 """Maximum number of line numbers listed for an ambiguous match."""
 
@@ -67,9 +67,8 @@ class TextEdit:
 
 
 def plan_edit(target: EditTarget, old: str, new: str, replace_all: bool) -> TextEdit:
-    """Return the changes that the edit makes. If the file contains `old` literally, the result is that of
-    `str.replace`. Raises `ToolError` if `old` occurs several times, or if it does not occur and the intention could
-    only be guessed."""
+    """Plan the changes that the edit makes. If the file contains `old` literally, the result is that of `str.replace`.
+    Raises `ToolError` if `old` occurs several times, or if it does not occur and the intention would be a guess."""
     matches = find_text(target.text, old)
     if old in target.text:
         return _exact_edit(target, matches, old, new, is_everywhere=replace_all)
@@ -105,8 +104,8 @@ def plan_edit(target: EditTarget, old: str, new: str, replace_all: bool) -> Text
 
 
 def _exact_edit(target: EditTarget, matches: Matches, old: str, new: str, *, is_everywhere: bool) -> TextEdit:
-    """Replace each occurrence of `old` with the unchanged `new`. Raises `ToolError` if there are several occurrences,
-    or for a placeholder."""
+    """Replace each occurrence of `old` with `new`, unchanged. Raises `ToolError` for several occurrences unless
+    `is_everywhere`, and for a placeholder."""
     if len(matches.spans) > 1 and not is_everywhere:
         raise ToolError(_ambiguous_match_text(target, matches, None))
     _refuse_placeholder(target, new)
@@ -115,8 +114,8 @@ def _exact_edit(target: EditTarget, matches: Matches, old: str, new: str, *, is_
 
 
 def _exact_edit_warnings(target: EditTarget, matches: Matches, old: str, new: str) -> Iterator[str]:
-    """Yield warnings about likely mistakes in an exact edit. The edit is made anyway, and the model sees them with the
-    result."""
+    """Yield warnings about likely mistakes in an exact edit. The edit is made anyway, and the model sees the warnings
+    with the result."""
     span = matches.spans[0]
     preceding_text, next_character = target.text[: span.start], target.text[span.end : span.end + 1]
     leaves_line_open = bool(new or preceding_text) and not (preceding_text + new).endswith("\n")
@@ -129,7 +128,7 @@ def _exact_edit_warnings(target: EditTarget, matches: Matches, old: str, new: st
 
 
 def _require_not_applied(target: EditTarget, old: str, new: str) -> None:
-    """Raise `ToolError` if the file contains the new text exactly once, i.e. if the edit was already made."""
+    """Raise `ToolError` if the edit was already made, i.e. if the file contains the new text exactly once."""
     new_matches = (
         find_text(target.text, new) if target.was_read and sum(map(str.isalnum, new)) >= MIN_RECOGNISED_CHARS else None
     )
@@ -142,7 +141,7 @@ def _require_not_applied(target: EditTarget, old: str, new: str) -> None:
 
 
 def _find_corrected(target: EditTarget, old: str, new: str) -> tuple[Matches, Correction]:
-    """Find `old` without artefacts added by the model. Raises `ToolError` if it is still not found."""
+    """Find `old` after removing artefacts that the model added. Raises `ToolError` if it is still not found."""
     candidates = [(find_text(target.text, correction.old), correction) for correction in possible_corrections(old, new)]
     matching = [
         (
@@ -172,8 +171,8 @@ def _corrected_new(correction: Correction, target: EditTarget, matches: Matches)
 
 
 def _match_final_newline(target: EditTarget, matches: Matches, old: str, new: str) -> tuple[str, bool]:
-    """Add the final newline that `old` has and `new` lacks, unless joining the last line with the next one may be
-    intended. Also return whether it was added. Raises `ToolError` if this is unclear."""
+    """Add the final newline that `old` has and `new` lacks, unless the last line may be meant to join the next one.
+    Also return whether it was added. Raises `ToolError` if this is unclear."""
     if not old.endswith("\n") or not new or new.endswith("\n"):
         return new, False
     if new + "\n" == old or not all(_must_end_line(target.text, span, new) for span in matches.spans):
@@ -184,8 +183,8 @@ def _match_final_newline(target: EditTarget, matches: Matches, old: str, new: st
 
 
 def _must_end_line(text: str, span: TextSpan, new: str) -> bool:
-    """Whether `new` cannot be meant to join the text that follows `old`, because there is none, or because it is
-    indented or would merge with `new` into one word."""
+    """Whether `new` cannot be meant to join the text after `old`: there is no such text, it is indented, or it would
+    merge with `new` into one word."""
     following_text = text[span.end :].partition("\n")[0]
     is_indented = bool(following_text.strip()) and following_text[0] in " \t"
     is_one_word = f"_{new[-1]}".isidentifier() and f"_{following_text[:1]}".isidentifier() and bool(following_text)
@@ -193,7 +192,7 @@ def _must_end_line(text: str, span: TextSpan, new: str) -> bool:
 
 
 def _require_plausible_edit(target: EditTarget, matches: Matches, old: str, new: str) -> None:
-    """Raise `ToolError` if the edit would probably change more than intended, or other lines than intended."""
+    """Raise `ToolError` if the edit would probably change too much, or the wrong lines."""
     span = matches.spans[0]
     _refuse_placeholder(target, new)
     if has_lost_indent(old.split("\n"), new.split("\n")):
@@ -220,7 +219,8 @@ def _require_plausible_edit(target: EditTarget, matches: Matches, old: str, new:
 
 
 def _refuse_placeholder(target: EditTarget, new: str) -> None:
-    """Raise `ToolError` for a placeholder such as `# ... existing code ...`, which would delete code."""
+    """Raise `ToolError` if the new text has a placeholder such as `# ... existing code ...`, which would delete
+    code."""
     placeholder = find_omission_placeholder(new, target.text)
     if placeholder is not None:
         raise ToolError(
@@ -290,7 +290,7 @@ def _difference_remark(closeness: Closeness, correction: Correction | None, *, i
 
 
 def _near_miss_text(miss: NearMiss | None) -> str:
-    """Return the most similar lines, worded as the end of a sentence."""
+    """Quote the most similar lines, worded as the end of a sentence."""
     if miss is None:
         return ", and no lines are similar: read the file again"
     last = miss.first_line + len(miss.lines) - 1
@@ -300,8 +300,7 @@ def _near_miss_text(miss: NearMiss | None) -> str:
 
 
 def unread_file_text(name: str) -> str:
-    """Return a note that the model must read the file first, worded as the end of a sentence. Used in place of lines
-    from the file."""
+    """Tell the model to read the file first, worded as the end of a sentence. Shown instead of lines from the file."""
     return f"which was not read in this session: first {read_call_text(name)}"
 
 

@@ -1,8 +1,8 @@
 """Files that other programs run or read automatically: git, shells, editors, CI, package managers, agents.
 
-A file belongs here if it runs, or controls what runs, without being named on a command line: when a folder is entered
-or opened, on a commit, push or install, or when an interpreter starts. Files that run only on request (`make`, a test,
-a build) are not listed.
+A file belongs here if it runs, or decides what runs, although no command line names it: when a folder is entered or
+opened, on a commit, push or install, or when an interpreter starts. Files that run only on request (`make`, a test, a
+build) are not listed.
 """
 
 import unicodedata
@@ -73,7 +73,7 @@ _REASON_BY_NAME = {
     **_with_reason(_TOOL, ".lldbinit .ripgreprc .curlrc .wgetrc .tmux.conf .screenrc .sqliterc .psqlrc .ssh autostart"),
     **_with_reason(_TOOL, "launchagents launchdaemons crontab cron.d"),
 }
-"""Names of files and folders that are autorun in any folder. For a folder, so is everything in it."""
+"""Files and folders that count as autorun wherever they are. Everything in such a folder counts too."""
 
 _REASON_BY_PATTERN = (
     ("*.git", _GIT),
@@ -105,29 +105,29 @@ AUTORUN_SUFFIXES, AUTORUN_PREFIXES = (
     (".git", ".code-workspace", ".sublime-project", ".pth"),
     ("lefthook", ".lefthook", ".clinerules-", ".roorules-"),
 )
-"""In lower case. Every path of an autorun file has a component that is one of `AUTORUN_NAMES`, or has one of these
+"""In lower case. The path of every autorun file has a component that is in `AUTORUN_NAMES`, or that has one of these
 suffixes or prefixes."""
 _TEST_FOLDERS = ("test", "tests", "testing")
-"""Folders in which pytest's `conftest.py` is part of the tests. Elsewhere it is read by every run."""
+"""Folders in which pytest's `conftest.py` belongs to the tests. Elsewhere, every run reads it."""
 
 
 def autorun_reason(path: str, root: str) -> str:
-    """Return why a change to the file needs approval, i.e. which program runs or reads it automatically; empty if none
-    does. `path`: absolute and resolved. `root`: the working folder; the names of its parents are ignored."""
+    """Explain why a change to the file needs approval: which program runs or reads it automatically. Empty if none
+    does. `path`: absolute and resolved. `root`: the working folder, whose parent folders are ignored."""
     relative_path = path.removeprefix(root.rstrip("/")) if f"{path}/".startswith(root.rstrip("/") + "/") else path
     names = [_normalise_leniently(name) for name in relative_path.split("/") if name not in ("", ".")]
     return _reason_for_names(names)
 
 
 def find_autorun_file(paths: Iterable[str], root: str) -> tuple[str, str] | None:
-    """Return the first file that another program runs or reads automatically, with the reason. Paths must be absolute;
+    """Find the first file that another program runs or reads automatically, and the reason. Paths must be absolute;
     they may be targets of redirections."""
     return next(((path, reason) for path in paths if (reason := autorun_reason(path, root))), None)
 
 
 def normalise_path(path: str) -> str:
-    """Normalise a path so that names which some file systems treat as equal become equal: case, invisible characters,
-    decomposed letters."""
+    """Normalise a path so that names which some file systems treat as equal become equal. Handles case, invisible
+    characters and decomposed letters."""
     if path.isascii():
         return path.lower()
     if not path.isprintable():
@@ -137,7 +137,7 @@ def normalise_path(path: str) -> str:
 
 
 def _normalise_leniently(name: str) -> str:
-    """Normalise a name as the most lenient file systems do, which also drop trailing spaces and dots."""
+    """Normalise a name as the most lenient file systems do. They also drop trailing spaces and dots."""
     return _ALTERNATE_STREAM.sub("", normalise_path(name)).rstrip(" .") or name
 
 

@@ -12,19 +12,19 @@ _NON_BLOCKING_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """Flags with which opening a pipe or a terminal does not block."""
 
 MAX_PROGRAM_FILE_BYTES = 1 << 26
-"""Size limit in bytes for files written by this program, which never reach it."""
+"""Size limit for files that this program writes, in bytes. They never reach it."""
 
 
 def read_prefix(path: Path | str, max_bytes: int) -> bytes:
-    """Return the first `max_bytes` bytes of a regular file. Raises `OSError`, also for any other kind of file, because
-    reading one could block or never end."""
+    """Read the first `max_bytes` bytes of a regular file. Raises `OSError` if it is not a regular file, because reading
+    one of those could block or never end."""
     with _open_regular(path) as file:
         return file.read(max_bytes)
 
 
 def read_trusted_prefix(path: Path | str, max_bytes: int) -> bytes:
-    """Return the first `max_bytes` bytes of a file that grants permissions. Raises `OSError`, also if the file belongs
-    to another user or is writable by everyone."""
+    """Read the first `max_bytes` bytes of a file that grants permissions. Raises `OSError` also if the file belongs to
+    another user or is writable by everyone."""
     with _open_regular(path) as file:
         status = os.fstat(file.fileno())
         if status.st_uid not in (0, os.geteuid()):
@@ -41,7 +41,7 @@ def _open_regular(path: Path | str) -> Iterator[BufferedReader]:
 
 
 def open_regular_file(path: Path | str) -> BufferedReader:
-    """Open a regular file. Raises `OSError`, also for any other kind of file."""
+    """Open a regular file. Raises `OSError` if it is not one."""
     file = open(path, "rb", opener=lambda path, _: os.open(path, _NON_BLOCKING_FLAGS))  # noqa: SIM115  # closed by the caller
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return file

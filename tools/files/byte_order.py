@@ -14,7 +14,7 @@ MAX_MARK_BYTES = 4
 
 
 def to_utf8(raw: bytes) -> bytes:
-    """Return text as UTF-8 without a byte order mark. Text without a mark is returned unchanged."""
+    """Convert text with a byte order mark to UTF-8 without it. Text without a mark is returned unchanged."""
     for bom, codec in BOMS:
         if raw.startswith(bom):
             body = raw[len(bom) :]

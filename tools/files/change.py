@@ -1,4 +1,4 @@
-"""Changes to files, planned first and then applied together or not at all."""
+"""Changes to files. They are planned first, and then either all applied or none."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +31,7 @@ from ebbtide.tools.outputs.plain_text import printable_name
 from ebbtide.tools.outputs.seen_files import SeenFiles, ViewState
 
 MAX_RECORDED_FILES, MAX_COMPARED_BYTES = 20, 4_000_000
-"""Maximum number of files recorded after a call that showed them, and maximum size in bytes of a recorded file."""
+"""Maximum number of files to record after a call that showed them, and maximum size of a recorded file in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class ChangePlanner(ABC):
 
 
 def apply_changes(changes: Sequence[Change], seen: SeenFiles) -> None:
-    """Apply every change. If one fails, the previous ones are reverted. Raises `ToolError`."""
+    """Apply all changes. If one fails, those made before it are reverted. Raises `ToolError`."""
     for change in changes:
         _require_writable(change.path, str(change.path))
         if read_bytes_if_exists(change.path) != change.old_content:
@@ -111,7 +111,7 @@ def apply_changes(changes: Sequence[Change], seen: SeenFiles) -> None:
 
 
 def require_read(path: Path, content: bytes, workspace: Workspace) -> None:
-    """Check that the model has seen this content of the file. Raises `ToolError`."""
+    """Check that the model has seen the file's current content. Raises `ToolError`."""
     require_text(path, content, workspace)
     name = display_path(path, workspace.root)
     if not workspace.seen_files.has_seen(path):
@@ -138,8 +138,8 @@ def require_text(path: Path, content: bytes, workspace: Workspace) -> None:
 
 
 def decode_seen_file(path: Path, raw: bytes, workspace: Workspace, encoding: str = "") -> TextFile:
-    """Decode a file with the encoding that the model specifies now or specified in an earlier call. Raises `ToolError`
-    if the file cannot be in that encoding."""
+    """Decode a file in the encoding that the model names now or named in an earlier call. Raises `ToolError` if the
+    file cannot be in that encoding."""
     codec, name = require_codec(encoding), display_path(path, workspace.root)
     file = decode_file(raw, codec or workspace.seen_files.encodings.get(path, ""))
     if codec and file.codec != codec:
@@ -151,8 +151,8 @@ def decode_seen_file(path: Path, raw: bytes, workspace: Workspace, encoding: str
 
 
 def require_codec(encoding: str) -> str:
-    """Return the codec for an encoding name; empty for an empty name. Raises `ToolError` if the encoding cannot be
-    used."""
+    """Return the codec for an encoding name, or an empty string if the name is empty. Raises `ToolError` if the
+    encoding cannot be used."""
     codec = usable_codec(encoding)
     if encoding and not codec:
         raise ToolError(
@@ -177,9 +177,9 @@ def translate_encoding_errors(name: str, file: TextFile) -> Iterator[None]:
 
 
 def require_current_view(path: Path, content: bytes, workspace: Workspace) -> ViewState:
-    """Return how much of the file the model has seen, for a partial change. The model need not have seen the file if it
-    quotes exactly the text that it replaces. Raises `ToolError` if the file is not text, or has changed since the model
-    saw it."""
+    """Check that a partial change may be made, and return how much of the file the model has seen. It need not have
+    seen the file if it quotes exactly the text to replace. Raises `ToolError` if the file is not text, or has changed
+    since the model saw it."""
     require_text(path, content, workspace)
     state = workspace.seen_files.view_state(path, content)
     if state == "outdated":
@@ -201,7 +201,7 @@ def record_partial_views(paths: Iterable[Path], workspace: Workspace) -> None:
 
 
 def comparable_content(path: Path) -> bytes | None:
-    """Return the content of a file for a later comparison; None if it is large or cannot be read."""
+    """Return a file's content for later comparison. None if it is large or cannot be read."""
     with suppress(ToolError, OSError, ValueError):
         if path.is_file() and path.stat().st_size <= MAX_COMPARED_BYTES:
             return read_bytes(path)
@@ -209,7 +209,7 @@ def comparable_content(path: Path) -> bytes | None:
 
 
 def diff_changes(changes: Sequence[Change], root: Path) -> str:
-    """Return all changes as one unified diff. A creation followed by a deletion is shown as a move."""
+    """Format all changes as one unified diff. A creation followed by a deletion is shown as a move."""
     lines: list[str] = []
     remaining = list(changes)
     while remaining:
@@ -233,8 +233,8 @@ def diff_changes(changes: Sequence[Change], root: Path) -> str:
 def diff_lines(
     name: str, before: bytes | None, after: bytes | None, new_name: str | None = None, encoding: str = ""
 ) -> list[str]:
-    r"""Return the lines of a unified diff of two contents; None means no file. Line endings other than `\n` are shown
-    if they differ between the sides. A binary file is only reported as changed."""
+    r"""Format a unified diff of two contents, as lines. None means no file. Line endings other than `\n` are shown if
+    they differ between the two. A binary file is only reported as changed."""
     kind = next((kind for content in (before, after) if content and (kind := binary_kind(content))), None)
     if kind is not None:
         return binary_diff(name, before, after, kind, new_name) if before != after or new_name is not None else []

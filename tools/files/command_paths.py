@@ -28,9 +28,9 @@ _SENSITIVE_NAMES, _SENSITIVE_SUFFIXES, _SENSITIVE_PREFIXES = (
 _MAX_LISTED_NAMES = 2_000
 """Maximum number of names in a folder that are matched against a pattern."""
 _LONG_LINE_CHARS, _MAX_LOOKUPS_IN_LONG = 2_000, 20
-"""Length in characters above which a line is long, and number of names looked up in a long line. More are looked up
-only if one of them may be a secret file or the line changes files. Link targets matter only for lines proved read-only,
-which a long line never is."""
+"""A line with more than `_LONG_LINE_CHARS` characters counts as long. In a long line, only `_MAX_LOOKUPS_IN_LONG` names
+are looked up, unless one may be a secret file or the line changes files. Link targets matter only for lines treated as
+read-only, which a long line never is."""
 _MAX_LOOKUPS = 30
 """Maximum number of sensitive names looked up per line; each takes about ten microseconds."""
 _NAME_PASSING_WORDS = ("xargs", "parallel", "find", "for")
@@ -48,7 +48,7 @@ class CommandPaths:
     link_targets: tuple[str, ...] = ()
     """Targets of links that the command reads."""
     is_incomplete: bool = False
-    """Whether the line is too long to analyse, or names more files than are looked up."""
+    """Whether the line is too long to analyse, or names too many files to look them all up."""
 
 
 def find_command_paths(line: str, root: str) -> CommandPaths:
@@ -97,8 +97,8 @@ def find_command_paths(line: str, root: str) -> CommandPaths:
 
 
 def _sensitive_mentions(line: str) -> Iterator[NamedFile]:
-    """Yield the words that look like sensitive files in a line that was not parsed completely, so that padding cannot
-    hide them."""
+    """Yield the words that look like sensitive files in a line that was only partly parsed, so that padding cannot hide
+    them."""
     text = _without_quoting(without_heredoc_texts(line))
     folded_text = text.casefold()
     suffixes, prefixes = (
@@ -124,7 +124,7 @@ def _sensitive_mentions(line: str) -> Iterator[NamedFile]:
 
 
 def _without_quoting(text: str) -> str:
-    """Return the line without quoting characters, which could split a name."""
+    """Remove quoting characters from the line, because they could split a name."""
     for quote in "\\'\"":
         text = text.replace(quote, "")
     return text
@@ -151,7 +151,7 @@ def _possible_secret_files(files: Sequence[NamedFile]) -> Collection[NamedFile]:
 
 
 def _resolve_with_parents(path: str) -> str:
-    """Resolve a path in which `..` may follow a link, and is then relative to the link's target."""
+    """Resolve a path in which `..` may follow a link. `..` is then relative to the link's target."""
     try:
         return os.path.realpath(path)
     except (OSError, ValueError):
@@ -170,8 +170,8 @@ def _resolve(path: str, links: dict[str, bool]) -> str:
 
 
 def _matching_sensitive_name(pattern: str) -> str:
-    """Return a sensitive name that the pattern matches; if there is none, the pattern itself. Only a pattern that
-    begins with a dot matches a leading dot."""
+    """Return a sensitive name that the pattern matches, or else the pattern itself. A leading dot is matched only by a
+    pattern that begins with one."""
     if pattern[:1] != "." or not any(wildcard in pattern for wildcard in "*?["):
         return pattern
     return next((name for name in sorted(_SENSITIVE_NAMES) if fnmatchcase(name, pattern)), pattern)

@@ -19,7 +19,7 @@ _CONTROL_CHARACTER = regex(r"[\x00-\x1f\x7f]")
 
 
 def unified_diff(name: str, old_text: str | None, new_text: str | None, new_name: str | None = None) -> list[str]:
-    r"""Return the lines of a unified diff; None means a missing file. Only `\n` ends a line, so other line endings are
+    r"""Format a unified diff, as lines. None means a missing file. Only `\n` ends a line, so other line endings are
     visible."""
     old, new = _split_lines(old_text), _split_lines(new_text)
     lines = [line for group in _hunk_groups(find_differing_regions(old, new)) for line in _hunk(group, old, new)]
@@ -30,7 +30,7 @@ def unified_diff(name: str, old_text: str | None, new_text: str | None, new_name
 
 
 def count_changed_lines(before: str, after: str) -> tuple[int, int]:
-    """Return the number of lines added and removed."""
+    """Count the added and removed lines."""
     regions = find_differing_regions(_split_lines(before), _split_lines(after))
     return sum(region.new_end - region.new_start for region in regions), sum(
         region.old_end - region.old_start for region in regions
@@ -40,7 +40,7 @@ def count_changed_lines(before: str, after: str) -> tuple[int, int]:
 def binary_diff(
     name: str, before: bytes | None, after: bytes | None, kind: str, new_name: str | None = None
 ) -> list[str]:
-    """Return the diff lines of a binary change."""
+    """Format the diff of a binary change, as lines."""
     sizes = " -> ".join("none" if content is None else pluralize(len(content), "byte") for content in (before, after))
     lines = diff_header(name, new_name, is_new=before is None, is_deleted=after is None)
     return [*lines, f"{kind}, not shown: {sizes}"]
@@ -54,7 +54,7 @@ def diff_header(name: str, new_name: str | None = None, *, is_new: bool = False,
 
 
 def single_line_name(name: str) -> str:
-    """Return the name with control characters escaped, because a file name may contain any."""
+    """Escape control characters, any of which may occur in a file name."""
     return _CONTROL_CHARACTER.sub(lambda match: f"\\x{ord(match[0]):02x}", name)
 
 
@@ -69,7 +69,7 @@ def join_diff_lines(lines: list[str]) -> str:
 
 
 def _split_lines(text: str | None) -> list[str]:
-    """Return the lines with their endings, so that a missing final newline counts as a difference."""
+    """Split into lines that keep their endings, so that a missing final newline counts as a difference."""
     if not text:
         return []
     *complete_lines, last_line = text.split("\n")
@@ -112,7 +112,7 @@ def _prefixed_lines(prefix: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _hunk_range(start: int, end: int) -> str:
-    """Return a range for a hunk header. For an empty range, the header names the line before it."""
+    """Format a range for a hunk header. If the range is empty, the header names the line before it."""
     count = end - start
     first = start + 1 if count else start
     return f"{first}" if count == 1 else f"{first},{count}"

@@ -1,4 +1,4 @@
-"""The file types in a folder, by suffix, from a short scan."""
+"""Counts the file types in a folder, by suffix, in a short scan."""
 
 import os
 from collections import Counter, deque
@@ -11,8 +11,8 @@ MAX_SCANNED_NAMES = 1000
 
 
 def count_suffixes(folder: Path) -> Counter[str]:
-    """Count the suffixes (such as `.py`, `.ipynb`) of the first files found in a folder and, level by level, below
-    it."""
+    """Count the suffixes (such as `.py`, `.ipynb`) of the first files found in a folder and its subfolders, level by
+    level."""
     pending_folders, remaining_names = deque([str(folder)]), MAX_SCANNED_NAMES
     counts: Counter[str] = Counter()
     while pending_folders and remaining_names > 0:

@@ -9,7 +9,7 @@ _SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpe
 
 
 def image_type(raw: bytes) -> str | None:
-    """Return the media type of an image; None if models do not accept the format."""
+    """Detect the media type of an image. None if models do not accept the format."""
     if raw.startswith(b"RIFF") and raw[8:12] == b"WEBP":
         return "image/webp"
     return next((media_type for signature, media_type in _SIGNATURES if raw.startswith(signature)), None)

@@ -1,4 +1,4 @@
-"""Reads part of a text file that is too large for memory."""
+"""Reads part of a text file that is too large to load into memory."""
 
 from typing import IO
 
@@ -10,7 +10,7 @@ from ebbtide.tools.outputs.plain_text import truncate_line
 _CHUNK_BYTES = 1 << 20
 _MAX_BYTES_PER_CHARACTER = 4
 MAX_SCANNED_BYTES = 1 << 30
-"""Offset in bytes beyond which lines are neither searched nor counted, because that would take minutes and cannot be
+"""Offset beyond which lines are neither searched nor counted, in bytes. That would take minutes and could not be
 interrupted."""
 
 
@@ -24,8 +24,8 @@ class LargePage:
 
 
 def read_numbered_page(file: IO[bytes], name: str, offset: int, limit: int, limits: ReadLimits) -> LargePage:
-    """Return numbered lines starting at `offset`, as many as fit but at least one, using bounded memory. Raises
-    `ToolError` if the file ends before that line, or if the line is too far from the beginning."""
+    """Read numbered lines from `offset` on: as many as fit, but at least one. Memory use is bounded. Raises `ToolError`
+    if the file ends before that line or the line is too far from the beginning."""
     preceding_count, start = _find_line_start(file, offset)
     file.seek(start)
     page, page_bytes, number = list[str](), 0, offset
@@ -51,8 +51,8 @@ def read_numbered_page(file: IO[bytes], name: str, offset: int, limit: int, limi
 
 
 def _find_line_start(file: IO[bytes], line_number: int) -> tuple[int, int]:
-    """Return how many lines precede a line (all of them if the file ends earlier), and the offset at which it
-    begins."""
+    """Return how many lines precede a line, and the offset at which it begins. If the file ends before it, all lines
+    are counted."""
     file.seek(0)
     offset, remaining_lines, is_open = 0, line_number - 1, False
     while remaining_lines > 0 and offset < MAX_SCANNED_BYTES and (chunk := file.read(_CHUNK_BYTES)):
@@ -91,7 +91,7 @@ def _read_line(file: IO[bytes], max_chars: int) -> str | None:
 
 
 def _count_remaining_lines(file: IO[bytes]) -> int | None:
-    """Return the number of lines from the current position on; None if the end is beyond `MAX_SCANNED_BYTES`."""
+    """Count the lines from the current position on. None if the end is beyond `MAX_SCANNED_BYTES`."""
     count, last_byte = 0, b"\n"
     while chunk := file.read(_CHUNK_BYTES):
         count, last_byte = count + chunk.count(b"\n"), chunk[-1:]

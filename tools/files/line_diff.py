@@ -8,9 +8,9 @@ from collections.abc import Hashable, Sequence
 from ebbtide.tools.lazy import dataclass
 
 MAX_COMPARED_PAIRS = 10_000
-"""Maximum number of line pairs in a gap that is compared line by line."""
+"""Maximum number of line pairs in a gap for it to be compared line by line."""
 MAX_COMPARISON_STEPS = 10_000_000
-"""Maximum number of steps for line-by-line comparison; gaps that would exceed it count as replaced."""
+"""Maximum number of steps for line-by-line comparison. Gaps beyond that count as replaced."""
 MAX_DIVISION_DEPTH = 12
 """Maximum depth of nested divisions at anchors."""
 
@@ -51,7 +51,7 @@ def find_differing_regions(old: Sequence[Hashable], new: Sequence[Hashable]) -> 
 
 
 def _trim_common(region: Region, old: Sequence[Hashable], new: Sequence[Hashable]) -> Region:
-    """Return the region without its common prefix or suffix."""
+    """Remove the common prefix and suffix from the region."""
     start, new_start, end, new_end = region.old_start, region.new_start, region.old_end, region.new_end
     while start < end and new_start < new_end and old[start] == new[new_start]:
         start, new_start = start + 1, new_start + 1
@@ -87,8 +87,8 @@ def _compare_lines(region: Region, old: Sequence[Hashable], new: Sequence[Hashab
 
 
 def _between_anchors(region: Region, old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Region]:
-    """Return the regions between anchors: lines that occur once on each side, in the same order. Empty if there are no
-    anchors."""
+    """Return the regions between anchors. Anchors are lines that occur once on each side, in the same order. Empty if
+    there are no anchors."""
     old_counts = Counter(old[region.old_start : region.old_end])
     new_counts = Counter(new[region.new_start : region.new_end])
     new_indices = {
@@ -111,8 +111,8 @@ def _longest_increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int
     """Return the longest subsequence of the pairs that increases on both sides."""
     ends: list[int] = []
     last: list[int] = []
-    """For each length, the index of the pair with the smallest right side that ends an increasing sequence of that
-    length."""
+    """For each length, the index of the last pair of an increasing sequence of that length. Of several, it is the one
+    with the smallest right side."""
     predecessors: list[int] = []
     for index, (_, new_index) in enumerate(pairs):
         length = bisect_left(ends, new_index)

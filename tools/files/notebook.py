@@ -1,7 +1,7 @@
 """Jupyter notebooks: their cells, and edits of a cell that preserve all other bytes.
 
-Edits are made in the file's text, within the cell's span. Rewriting the whole file would change what other programs
-wrote in their own style: key order, numbers, escapes.
+Edits are made in the file's text, within the cell's span. Rewriting the whole file would lose the style in which other
+programs wrote it: key order, numbers, escapes.
 """
 
 import hashlib
@@ -51,11 +51,11 @@ class Notebook:
 
 
 class NotebookError(ValueError):
-    """A notebook cannot be changed; the message says why, worded for the model."""
+    """Raised if a notebook cannot be changed. The message says why, worded for the model."""
 
 
 def parse_notebook(content: bytes) -> Notebook | None:
-    """Return the notebook in a file's bytes; None if they are not a notebook in format 4 or later."""
+    """Parse a notebook. None if the bytes are not a notebook in format 4 or later."""
     try:
         text = content.decode()
         value = json.loads(text.removeprefix(_BOM))
@@ -93,7 +93,7 @@ def source_text(source: object) -> str:
 
 
 def replace_cell(notebook: Notebook, number: int, source: str, kind: CellKind | None) -> Notebook:
-    """Replace the source of a cell. Its outputs are removed. Raises `NotebookError`."""
+    """Replace the source of a cell and remove its outputs. Raises `NotebookError`."""
     cell = _require_cell(notebook, number)
     if kind is not None and kind != cell.kind:
         value = {
@@ -118,7 +118,7 @@ def replace_cell(notebook: Notebook, number: int, source: str, kind: CellKind | 
 
 
 def insert_cell(notebook: Notebook, number: int, source: str, kind: CellKind) -> Notebook:
-    """Insert a new cell after cell `number`, or at the start for 0. Raises `NotebookError`."""
+    """Insert a cell after cell `number`, or at the start if it is 0. Raises `NotebookError`."""
     if number:
         _require_cell(notebook, number)
     style_example = notebook.cells[0].value["source"] if notebook.cells else []
@@ -164,7 +164,7 @@ def _default_cell_fields(kind: CellKind) -> dict[str, object]:
 
 
 def _match_source_style(source: str, style_example: object) -> object:
-    """Return the source in the form of `style_example`: a string or a list of lines."""
+    """Convert the source to the form of `style_example`: a string or a list of lines."""
     if isinstance(style_example, str):
         return source
     lines = re.split(r"(?<=\n)", source)
@@ -172,7 +172,7 @@ def _match_source_style(source: str, style_example: object) -> object:
 
 
 def _create_cell_id(notebook: Notebook, number: int, source: str) -> str:
-    """Return an unused id that is the same in the preview of a change and in the change itself."""
+    """Create an unused id. It is the same in the preview of a change and in the change itself."""
     used_ids, salt = {str(cell.value.get("id")) for cell in notebook.cells}, 0
     while True:
         seed = f"{salt}\0{number}\0{source}\0{notebook.text}".encode("utf-8", "surrogatepass")
@@ -197,7 +197,7 @@ def _reparse(text: str) -> Notebook:
 
 
 def _render_value(value: object, notebook: Notebook, offset: int) -> str:
-    """Return a value as JSON in the file's style, indented for the offset `offset`."""
+    """Format a value as JSON in the file's style, indented to fit at `offset`."""
     line_start = notebook.text.rfind("\n", 0, offset) + 1
     indent = _WHITESPACE.match(notebook.text, line_start)
     is_multiline = _indent_unit(notebook) is not None
@@ -206,7 +206,7 @@ def _render_value(value: object, notebook: Notebook, offset: int) -> str:
 
 
 def _dump_json(value: object, notebook: Notebook, indent: str | None) -> str:
-    """Return JSON in the file's style. `indent`: the newline and spaces before each line; None for a single line."""
+    """Format JSON in the file's style. `indent`: the newline and spaces before each line; None for a single line."""
     is_ascii = notebook.text.isascii() and "\\u" in notebook.text
     unit = _indent_unit(notebook)
     if indent is None or unit is None:
@@ -234,7 +234,7 @@ def _indent_unit(notebook: Notebook) -> str | None:
 
 
 def _indent_at(text: str, offset: int) -> str | None:
-    """Return the newline and spaces before an offset; None if something else precedes it."""
+    """Return the newline and spaces before an offset. None if something else comes before it."""
     match = re.search(r"(\r?\n)([ \t]*)(?:\"cells\"\s*:\s*)?\Z", text[max(offset - 200, 0) : offset])
     return f"{match[1]}{match[2]}" if match else None
 
@@ -245,8 +245,8 @@ def _skip_whitespace(text: str, offset: int) -> int:
 
 
 def _member_spans(text: str, offset: int) -> dict[str, Span]:
-    """Return the spans of the values in the valid JSON object at an offset. If a name occurs twice, the last value
-    counts."""
+    """Return the spans of the values in the JSON object at an offset. The object must be valid. If a name occurs twice,
+    the last value counts."""
     spans: dict[str, Span] = {}
     offset = _skip_whitespace(text, offset + 1)
     while text[offset] != "}":
@@ -259,7 +259,7 @@ def _member_spans(text: str, offset: int) -> dict[str, Span]:
 
 
 def _element_spans(text: str, offset: int) -> Sequence[Span]:
-    """Return the spans of the elements in the valid JSON list at an offset."""
+    """Return the spans of the elements in the JSON list at an offset. The list must be valid."""
     spans: list[Span] = []
     offset = _skip_whitespace(text, offset + 1)
     while text[offset] != "]":

@@ -12,11 +12,11 @@ from ebbtide.tools.outputs.plain_text import terminal_text, truncate_line
 HEAD_LINES, TAIL_LINES = 12, 6
 """Number of lines shown from the beginning and from the end of an output."""
 MAX_OUTPUT_LINE_CHARS = 300
-"""Maximum number of characters shown of an output line."""
+"""Maximum number of characters shown per output line."""
 
 
 def render_cells(raw: bytes, offset: int, limit: int, name: str, limits: ReadLimits) -> Result | None:
-    """Return the cells from number `offset` on, as many as fit but at least one; None if the file is not a notebook.
+    """Format cells from number `offset` on: as many as fit, but at least one. None if the file is not a notebook.
     Raises `ToolError`."""
     notebook = parse_notebook(raw)
     if notebook is None:
@@ -52,7 +52,7 @@ def _with_cut_lines(text: str, limits: ReadLimits) -> str:
 
 
 def render_cell(cell: Cell, number: int, *, is_full: bool = False) -> str:
-    """Return a cell as text, with a header line. Long outputs are shortened unless `is_full`."""
+    """Format a cell with a header line. Long outputs are shortened unless `is_full`."""
     execution_count = cell.value.get("execution_count")
     execution_note = f", ran as [{execution_count}]" if isinstance(execution_count, int) else ""
     sections = [f"[cell {number}: {cell.kind}{execution_note}]", *([terminal_text(cell.source)] if cell.source else [])]
@@ -65,7 +65,7 @@ def render_cell(cell: Cell, number: int, *, is_full: bool = False) -> str:
 
 
 def _output_text(output: Mapping[str, Any]) -> str:
-    """Return the text of an output, with short descriptions of content that is not text."""
+    """Return the text of an output. Content that is not text is described briefly."""
     if output.get("output_type") == "error":
         traceback = output.get("traceback")
         lines = [str(line) for line in traceback] if isinstance(traceback, list) else []

@@ -1,4 +1,4 @@
-"""Resolves paths written by the model. Does not decide whether a path is allowed."""
+"""Resolves paths that the model wrote. Does not decide whether a path is allowed."""
 
 import json
 import os
@@ -21,14 +21,14 @@ def resolve_path(written_path: str, workspace: Workspace) -> Path:
 
 
 def resolve_existing(written: str, workspace: Workspace) -> tuple[Path, str]:
-    """Like `resolve`, but if the path does not exist and exactly one existing name looks the same, return that path and
+    """Like `resolve_path`. If the path does not exist but exactly one existing path looks like it, return that path and
     a note."""
     path, note = locate_existing(written, workspace)
     return check_granted(path, workspace), note
 
 
 def locate_existing(written: str, workspace: Workspace) -> tuple[Path, str]:
-    """Return the path, even if no call may use it, and a note if only a name that looks the same exists."""
+    """Like `resolve_existing`, but without checking whether the running call may use the path."""
     path = locate_path(written, workspace)
     lookalike = None if os.path.lexists(path) else _lookalike_path(path)
     if lookalike is None:
@@ -40,7 +40,7 @@ def locate_existing(written: str, workspace: Workspace) -> tuple[Path, str]:
 
 
 def _lookalike_path(path: Path) -> Path | None:
-    """Return an existing path whose components look the same; None if there is none or several."""
+    """Find an existing path that looks the same as this one. None unless exactly one does."""
     current_path = Path(path.anchor)
     for name in path.parts[1:]:
         if not os.path.lexists(current_path / name):
@@ -58,23 +58,23 @@ def _lookalike_path(path: Path) -> Path | None:
 
 
 def _lookalike_key(name: str) -> str:
-    """Return a key that is equal for names that look the same, whatever their kind of space, apostrophe, quotation mark
-    or dash, and whether accents are composed or decomposed."""
+    """Return a key that is equal for names that look the same. It ignores the kinds of space, apostrophe, quotation
+    mark and dash, and whether accents are composed or decomposed."""
     from unicodedata import normalize  # noqa: PLC0415  # deferred: only a missing name needs it
 
     return ascii_punctuation(normalize("NFC", name))
 
 
 def check_granted(path: Path, workspace: Workspace) -> Path:
-    """Return the path. Raises `ToolError` if the call was not approved for it, because a link has changed since
-    then."""
+    """Return the path if the call was approved for it. Raises `ToolError` if it was not, because a link has changed
+    since then."""
     if workspace.granted_paths is not None and str(path) not in workspace.granted_paths:
         raise ToolError(f"`{printable_name(str(path))}` is not where the path led when it was approved: check it again")
     return path
 
 
 def locate_path(written: str, workspace: Workspace) -> Path:
-    """Return the absolute path, even if no call may use it. Raises `ToolError`."""
+    """Return the absolute path, without checking whether any call may use it. Raises `ToolError`."""
     if not written:
         raise ToolError("the path is empty: name a file or folder")
     if "\0" in written:
@@ -114,12 +114,12 @@ def _path_from_url(url: str) -> str:
 
 
 def path_kind(path: Path) -> Literal["folder", "file", "neither"]:
-    """Return whether the path is a folder, a file or neither. An inaccessible path is "neither"."""
+    """Return whether the path is a folder, a file or neither. An inaccessible path counts as neither."""
     return "folder" if os.path.isdir(path) else "file" if os.path.isfile(path) else "neither"
 
 
 def has_other_hard_links(path: str) -> bool:
-    """Whether the file has several hard links, so that a write changes all of them."""
+    """Whether the file has several hard links. A write would change all of them."""
     try:
         status = os.lstat(path)
     except (OSError, ValueError):
@@ -128,16 +128,16 @@ def has_other_hard_links(path: str) -> bool:
 
 
 def is_inside(path: Path, folder: Path) -> bool:
-    """Whether a resolved path is the folder or inside it, by comparing components."""
+    """Whether a resolved path is the folder itself or inside it. Compares path components."""
     return path.is_relative_to(folder)
 
 
 def display_path(path: Path, root: Path) -> str:
-    """Return a path for display: relative if it is inside `root`, and always on one line."""
+    """Format a path for display: relative if it is inside `root`, and always on one line."""
     return printable_name(str(path.relative_to(root) if is_inside(path, root) else path))
 
 
 def read_call_text(name: str) -> str:
-    """Return how to call `read` for a file, worded as part of a sentence. The text avoids the syntax of a real call,
+    """Describe how to call `read` for a file, worded as part of a sentence. The text avoids the syntax of a real call,
     which would look like a quotation."""
     return f"call `read` with path={json.dumps(name, ensure_ascii=False)}"

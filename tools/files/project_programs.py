@@ -1,4 +1,4 @@
-"""Checks whether programs of the project that a command line starts really are the tools they are named after."""
+"""Checks whether the project's programs on a command line really are the tools that they are named after."""
 
 import os
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ _FOLDER_CHANGES = {"cd", "pushd", "popd"}
 
 
 def trusted_launches(line: str, workspace: Workspace) -> frozenset[tuple[str, ...]]:
-    """Return the words of the commands that can be trusted after checking files: those that start the tool they name
-    (`ToolLaunch.needs_file_check`), and those that activate a virtual environment."""
+    """Return the words of commands that can be trusted after checking files. These either start the tool they name
+    (`ToolLaunch.needs_file_check`) or activate a virtual environment."""
     commands = parse_command_line(line).commands
     stays_in_folder = not any(command.texts[:1] and command.texts[0] in _FOLDER_CHANGES for command in commands)
     return frozenset(
@@ -47,8 +47,8 @@ def _starts_named_tool(
 
 
 def _predate_session(programs: Sequence[str], workspace: Workspace) -> bool:
-    """Whether the programs existed before the session and have not changed since, so that the model cannot have written
-    them. The change time (`ctime`) of a file is used, because no program can set it back."""
+    """Whether the programs are older than the session and unchanged since, so that the model cannot have written them.
+    Compares the change time (`ctime`) of a file, because no program can set it back."""
     try:
         paths = [workspace.root / program for program in programs]
         return all(status.st_ctime < workspace.started_at for path in paths for status in (path.lstat(), path.stat()))

@@ -16,7 +16,7 @@ _ASCII_BY_TYPOGRAPHIC = {
     for typographic in variants
 }
 _ASCII_TRANSLATION = str.maketrans(_ASCII_BY_TYPOGRAPHIC)
-"""Maps each character to exactly one, so that offsets stay the same."""
+"""Maps each character to exactly one, so that offsets stay valid."""
 
 _TOKEN = regex(r"\w+|\s+|.")
 
@@ -27,7 +27,7 @@ def ascii_punctuation(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FilePunctuation:
-    """The ASCII punctuation that a file uses where the model wrote typographic characters."""
+    """The ASCII punctuation that the file has where the model wrote typographic characters."""
 
     ascii_characters: frozenset[str] = frozenset()
     """ASCII characters that the file has wherever the model wrote typographic ones."""
@@ -52,7 +52,7 @@ class FilePunctuation:
         )
 
     def apply_to(self, text: str) -> str:
-        """Return the text with the model's typographic characters replaced with the file's ASCII ones."""
+        """Replace the model's typographic characters with the file's ASCII ones."""
         if not self.ascii_characters or text.isascii():
             return text
         return "".join(
@@ -63,8 +63,8 @@ class FilePunctuation:
         )
 
     def carry_over(self, old: str, new: str, here: str) -> str:
-        """Return the new text. If the old text and the file differ only in punctuation, what the new text shares with
-        the old text is taken from the file."""
+        """Adapt the new text to the file's punctuation. If old text and file differ only in punctuation, what the new
+        text shares with the old text is taken from the file."""
         if old == here or len(old) != len(here) or ascii_punctuation(old) != ascii_punctuation(here):
             return self.apply_to(new)
         return "".join(self._carried_chunks(old, new, here))

@@ -36,7 +36,7 @@ _exclusive_lock = threading.Lock()
 
 
 async def run_exclusive(work: Callable[[], T]) -> T:
-    """Run `work` in a thread, one such call at a time. If the caller is cancelled, wait until `work` has finished
+    """Run `work` in a thread. Only one call runs at a time. If the caller is cancelled, wait for `work` to finish
     before raising."""
     task = asyncio.ensure_future(asyncio.to_thread(_with_exclusive_lock, work))
     try:
@@ -53,7 +53,7 @@ def _with_exclusive_lock(work: Callable[[], T]) -> T:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the content of a regular file. Raises `ToolError` for any other kind of file."""
+    """Return the content of a regular file. Raises `ToolError` if it is not a regular file."""
     with open_regular(path) as (file, size):
         if size > MAX_FILE_BYTES:
             size_text = f"{size / 1e6:.0f} MB"
@@ -65,7 +65,7 @@ def read_bytes(path: Path) -> bytes:
 
 @contextmanager
 def open_regular(path: Path) -> Iterator[tuple[IO[bytes], int]]:
-    """Open a regular file for reading, and yield it with its size. Raises `ToolError` for any other kind of file."""
+    """Open a regular file for reading, and yield it with its size. Raises `ToolError` if it is not a regular file."""
     with _translate_errors("read", path), _open_folder(path.parent) as folder:
         descriptor = os.open(path.name or ".", _READ_FLAGS, dir_fd=folder)
         status = os.fstat(descriptor)
@@ -90,8 +90,8 @@ def write_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
     """Write a file atomically: readers see either the old or the new content.
 
     An existing file keeps its mode, owner and attributes. A new file gets `mode`, or the default of the umask. A file
-    with several hard links, or whose owner or attributes cannot be copied, is written in place instead. During such a
-    write, a copy of the old content exists next to it.
+    is written in place instead if it has several hard links, or if its owner or attributes cannot be copied. During
+    such a write, a copy of the old content exists next to it.
     """
     with _translate_errors("write", path), _open_folder(path.parent, create=True) as folder:
         status = _status(path.name, folder)
@@ -125,7 +125,7 @@ def _replace_atomically(
 
 
 def _copy_owner(name: str, source: os.stat_result, folder: int) -> bool:
-    """Give the temporary file the owner of another file. Return whether it has that owner now."""
+    """Give the temporary file another file's owner. Return whether that worked."""
     status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     if (status.st_uid, status.st_gid) == (source.st_uid, source.st_gid):
         return True
@@ -138,8 +138,8 @@ def _copy_owner(name: str, source: os.stat_result, folder: int) -> bool:
 
 
 def _copy_attributes(name: str, source: str, folder: int) -> bool:
-    """Give the temporary file exactly the extended attributes of another file, including access lists. Return whether
-    that worked. Attributes that programs cannot set are left to the system."""
+    """Give the temporary file the same extended attributes as another file, including access lists. Return whether that
+    worked. Attributes that programs cannot set are left to the system."""
     if not hasattr(os, "listxattr"):  # macOS, where Python does not support them
         return True
     with ExitStack() as stack:
@@ -206,7 +206,8 @@ def _overwrite_or_restore(file: FileIO, content: bytes, old_content: bytes, copy
 
 
 def _overwrite(file: FileIO, content: bytes) -> None:
-    """Write without buffering, so that data rejected by a full disk is not written later, over the restored content."""
+    """Write without buffering. Otherwise, data rejected by a full disk could be written later, over the restored
+    content."""
     remaining = memoryview(content)
     file.seek(0)
     while remaining:
@@ -256,7 +257,7 @@ def _require_regular(path: Path, status: os.stat_result) -> None:
 
 @contextmanager
 def _open_folder(path: Path, create: bool = False) -> Iterator[int]:
-    """Yield a descriptor of the folder, opened step by step from the root of the file system without following
+    """Yield a descriptor of the folder. It is opened step by step from the root of the file system, without following
     links."""
     descriptor = os.open(path.anchor, _FOLDER_FLAGS)
     try:

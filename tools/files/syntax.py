@@ -14,18 +14,18 @@ from ebbtide.tools.lazy import regex
 from ebbtide.tools.outputs.plain_text import truncate_line
 
 MAX_PARSED_BYTES = 500_000
-"""Maximum size in bytes of a file that is parsed. Parsing one of that size takes Python about 0.3 s."""
+"""Largest file that is parsed, in bytes. Parsing a file of that size takes Python about 0.3 s."""
 _MAX_LINE_CHARS = 80
 """Maximum number of characters shown of the invalid line."""
 _FILE_NAME = "<an edited file>"
 _TOML_POSITION = regex(r" \(at line (\d+), column \d+\)\Z")
 _COMMENTED_JSON_STEM = regex(r"tsconfig.*|jsconfig.*|devcontainer|\.eslintrc|settings|launch|tasks|extensions")
-"""Names, without suffix, of JSON files that usually contain comments. New files with such names are not checked."""
+"""Matches names, without suffix, of JSON files that usually contain comments. New files with such names are not
+checked."""
 
 
 def syntax_errors_note(changes: Iterable[AppliedChange], root: Path) -> str:
-    """Return one line for each file that does not parse and is new or parsed before the change. Empty if there is
-    none."""
+    """Return one line for each file that no longer parses, or is new and does not parse. Empty if there are none."""
     return "\n".join(filter(None, (_syntax_note(change, display_path(change.path, root)) for change in changes)))
 
 
@@ -53,7 +53,7 @@ def _syntax_note(change: AppliedChange, name: str) -> str:
 
 
 def _syntax_error(parse: "Callable[[str], tuple[int, str] | None]", content: bytes) -> str:
-    """Return where and why the content does not parse; empty if it parses, or if this cannot be determined."""
+    """Describe where and why the content does not parse. Empty if it parses or if that is unknown."""
     try:
         text = decode_file(content).normalised_text
         error = parse(text)

@@ -1,5 +1,5 @@
-"""Text files as bytes and as text for the model. Legacy encodings are declared by the file or guessed from its bytes; a
-guess is used for display, never for writing. Edits preserve all other bytes."""
+"""Text files, as bytes and as text for the model. Legacy encodings are declared by the file or guessed from its bytes.
+A guess is used only for display, never for writing. Edits preserve all other bytes."""
 
 import codecs
 from bisect import bisect_left
@@ -19,7 +19,7 @@ _SURROGATE = regex("[\ud800-\udfff]")
 _NON_ASCII_RUN = regex(r"[^\x00-\x7f]+")
 _BROKEN_BYTE = regex("[\udc80-\udcff]")
 _MIN_VALID_PER_BROKEN = 10
-"""Minimum number of valid characters per undecodable byte for a declared encoding to be accepted."""
+"""A declared encoding is accepted only if there are at least this many valid characters for each undecodable byte."""
 _MAX_CHARACTER_BYTES = 4
 """Maximum number of bytes that a character takes in any encoding."""
 
@@ -59,7 +59,7 @@ class GuessedEncodingError(EncodingError):
 @dataclass(frozen=True, slots=True)
 class TextFile:
     text: str
-    """The decoded text, without byte order mark and with unchanged line endings. Undecodable bytes are lone
+    """The decoded text, without a byte order mark and with its original line endings. Undecodable bytes become lone
     surrogates."""
     codec: str = "utf-8"
     bom: bytes = b""
@@ -78,8 +78,8 @@ class TextFile:
         return self.text.replace("\r\n", "\n")
 
     def with_changes(self, changes: Sequence[Replacement]) -> "TextFile":
-        """Apply changes whose offsets refer to `normalised_text`, in order and without overlaps. All other bytes are
-        preserved. Raises `EncodingError`."""
+        """Apply changes, which must be in order and must not overlap. Their offsets refer to `normalised_text`. All
+        other bytes are preserved. Raises `EncodingError`."""
         crlf_offsets = self._crlf_offsets()
         if crlf_offsets and "\n" in self.text.replace("\r\n", ""):
             normalised_text = self.normalised_text
@@ -105,8 +105,7 @@ class TextFile:
         return self._with_content("".join(text), b"".join(raw))
 
     def with_text(self, text: str) -> "TextFile":
-        """Return the file with other text, using the most common line ending of the old text. Raises
-        `EncodingError`."""
+        """Return the file with new text, using the most common line ending of the old text. Raises `EncodingError`."""
         text = with_newline(text, self.newline)
         return self._with_content(text, self._bytes_of(text))
 
@@ -114,7 +113,7 @@ class TextFile:
         return TextFile(text, self.codec, self.bom, self.newline, raw, self.is_guess)
 
     def _byte_length(self, start: int, end: int, byte_start: int) -> int:
-        """Return the number of bytes of `text[start:end]`, which begins at byte `byte_start`. Raises
+        """Return the length of `text[start:end]` in bytes. Its first byte is at `byte_start`. Raises
         `EncodingError`."""
         characters = self.text[start:end]
         size = len(characters.encode(self.codec, _error_handler(self.codec)))
@@ -123,8 +122,8 @@ class TextFile:
         return size
 
     def _spliced_bytes(self, old: str, raw: bytes, new: str) -> bytes:
-        """Return the bytes of the new text. The bytes of the prefix and suffix that it shares with the old text are
-        preserved."""
+        """Encode the new text, but keep the original bytes of the prefix and suffix that it shares with the old
+        text."""
         prefix = old[: common_prefix_length(old, new)]
         suffix_length = common_prefix_length(old[len(prefix) :][::-1], new[len(prefix) :][::-1])
         suffix = old[len(old) - suffix_length :]
@@ -140,8 +139,8 @@ class TextFile:
         return self._encode(text)
 
     def _require_sure_encoding(self, new: str) -> None:
-        """Raise `GuessedEncodingError` for new non-ASCII text if the encoding is a guess, and `EncodingError` for a
-        lone surrogate that is not a byte of the file."""
+        """Check that the new text can be encoded safely. Raises `GuessedEncodingError` for non-ASCII text if the
+        encoding is a guess, and `EncodingError` for a lone surrogate that is not a byte of the file."""
         if any(surrogate not in self.text for surrogate in _SURROGATE.findall(new)):
             raise EncodingError("half a surrogate pair is not a character")
         if self.is_guess and not new.isascii():
@@ -151,8 +150,8 @@ class TextFile:
                 raise GuessedEncodingError(f"to add {_quote(new_run)}")
 
     def _require_whole_characters(self, *offsets: int) -> None:
-        """Raise `GuessedEncodingError` for an offset in `raw` that may be inside a character because the encoding is a
-        guess."""
+        """Raise `GuessedEncodingError` if an offset in `raw` may be inside a character, which is possible if the
+        encoding is a guess."""
         for offset in offsets if self.is_guess else ():
             if self.raw[max(offset - _MAX_CHARACTER_BYTES + 1, 0) : offset].isascii():
                 continue
@@ -170,7 +169,7 @@ class TextFile:
             raise EncodingError(f"{self.codec} lacks {_quote(text[error.start : error.end])}") from error
 
     def _crlf_offsets(self) -> list[int]:
-        """Return the offsets in `normalised_text` of the line endings that were CR LF in the original."""
+        """Return the offsets, in `normalised_text`, of line endings that were originally CR LF."""
         if self.newline == "\r":
             return []
         offsets: list[int] = []
@@ -186,8 +185,8 @@ class TextFile:
 
 
 def decode_file(raw: bytes, encoding: str = "") -> TextFile:
-    """Decode the bytes of a file so that encoding restores them. `encoding`: an encoding named by the model or the
-    user, which is ignored if the bytes are certainly UTF-8 or UTF-16."""
+    """Decode the bytes of a file such that encoding restores them. `encoding`: an encoding named by the model or the
+    user. It is ignored if the bytes are certainly UTF-8 or UTF-16."""
     for bom, codec in BOMS:
         if raw.startswith(bom):
             body = raw[len(bom) :]
@@ -200,7 +199,7 @@ def decode_file(raw: bytes, encoding: str = "") -> TextFile:
 
 
 def _detect_codec(raw: bytes, encoding: str) -> tuple[str, bool]:
-    """Return the codec for bytes without a byte order mark, and whether it is a guess."""
+    """Detect the codec of bytes without a byte order mark, and tell whether it is a guess."""
     text = raw.decode("utf-8", "surrogateescape")
     valid_count, broken_count = _count_non_ascii(text)
     if not broken_count and not raw.isascii():
@@ -227,7 +226,7 @@ def _decodes_with(raw: bytes, codec: str, min_valid_per_broken: int) -> bool:
 
 
 def _count_non_ascii(text: str) -> tuple[int, int]:
-    """Return the number of non-ASCII characters in the text, and the number of undecodable bytes."""
+    """Count the non-ASCII characters and the undecodable bytes."""
     if text.isascii():
         return 0, 0
     broken_count = len(_BROKEN_BYTE.findall(text))
@@ -257,7 +256,7 @@ def without_surrogates(text: str) -> str:
 
 
 def binary_kind(raw: bytes) -> str | None:
-    """Return what kind of binary file it is; None for a text file."""
+    """Return the kind of binary file. None for a text file."""
     for magic, kind in _MAGIC:
         if raw.startswith(magic) and (b"\0" in raw[:8192] or not raw[:512].isascii()):
             return kind
@@ -267,7 +266,7 @@ def binary_kind(raw: bytes) -> str | None:
 
 
 def _minimal_changes(text: str, change: Replacement) -> Iterator[Replacement]:
-    """Split a change into smaller ones, so that lines that it does not change keep their line endings."""
+    """Split a change into smaller ones, so that the lines it leaves alone keep their line endings."""
     old = text[change.start : change.end].split("\n")
     new = change.text.split("\n")
     starts = [change.start, *accumulate((len(line) + 1 for line in old), initial=change.start)][1:]
@@ -317,7 +316,7 @@ _DECLARATION = regex(
     rb"""|\A@charset\s+"([-\w.:]+)"|(?i:<meta[^>]{0,300}?charset\s*=\s*["']?([-\w.:]+))"""
 )
 _SUPERSET_CODECS = {"gb2312": "gbk", "shift_jis": "cp932", "euc_kr": "cp949", "big5": "cp950"}
-"""Encodings that editors use under the name of a smaller encoding that they extend."""
+"""Maps an encoding to the larger one that editors actually use under its name."""
 
 _SIMPLIFIED_CHINESE = (
     "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年过发后作里用道行所然家种事成方多经么去法学如都同现"
@@ -349,7 +348,7 @@ _LATIN: Mapping[str, Sequence[str]] = {
     "cp1254": ("çğıöşüâîû",),
     "cp1257": ("ąčęėįšųūž", "āčēģīķļņšūž"),
 }
-"""Non-ASCII letters of the languages that are written in these encodings."""
+"""Non-ASCII letters of the languages written in each encoding."""
 _SCRIPTS = {
     "cp1251": _CYRILLIC, "koi8_u": _CYRILLIC, "cp866": _CYRILLIC, "iso8859_5": _CYRILLIC, "cp1253": _GREEK,
     "iso8859_7": _GREEK, "cp1255": _HEBREW, "cp1256": _ARABIC, "cp874": _THAI,
@@ -364,22 +363,21 @@ _COMMON_LEAD_BYTES = {
 """The first and last lead byte of common characters, by encoding."""
 _ASCII_PROBE = bytes(range(128)) + b".xn--mnchen-3ya"
 _UNUSABLE_CODECS = ("iso2022", "hz", "unicode-escape", "raw-unicode-escape")
-"""Codecs in which the meaning of a byte depends on earlier ones, or that write characters as several ASCII
-characters."""
+"""Codecs in which a byte's meaning depends on earlier ones, or which write a character as several ASCII characters."""
 _BROKEN_BYTE_WEIGHT = -2.0
 """Weight of an undecodable byte; a common character has weight 1."""
 
 
 def find_declared_encoding(raw: bytes) -> str:
-    """Return the encoding that a text declares at its beginning, in the notation of Python, Emacs, Vim, XML, CSS or
-    HTML. Empty if there is none, or none that can be used."""
+    """Find the encoding that text declares at its beginning, in the notation of Python, Emacs, Vim, XML, CSS or HTML.
+    Empty if it declares none that can be used."""
     match = _DECLARATION.search(raw[:MAX_DECLARED_BYTES])
     name = next(filter(None, match.groups()), b"") if match else b""
     return usable_codec(name.decode("ascii", "replace").removesuffix("-unix").removesuffix("-dos"))
 
 
 def usable_codec(name: str) -> str:
-    """Return the codec with that name if it is ASCII-compatible and stateless; otherwise an empty string."""
+    """Return the codec with that name if it is ASCII-compatible and stateless. Empty otherwise."""
     try:
         codec_info = codecs.lookup(name) if name else None
         if codec_info is None or not codec_info._is_text_encoding:  # rejects transformations such as base64
@@ -394,7 +392,7 @@ def usable_codec(name: str) -> str:
 
 
 def guess_encoding(raw: bytes) -> str:
-    """Return the most likely encoding of a text that is not UTF-8."""
+    """Guess the encoding of text that is not UTF-8."""
     sample = b"\n".join(_NON_ASCII_LINE.findall(raw))[:MAX_SAMPLE_BYTES]
     scores = {
         codec: compute_score(sample.decode(codec, "surrogateescape"), codec)
@@ -424,7 +422,8 @@ def _multibyte_score(text: str, codec: str) -> float:
 
 
 def _script_score(text: str, codec: str) -> float:
-    """Score text in a non-Latin script: a word uses a single script, and capitals only occur at its beginning."""
+    """Score text in a non-Latin script. In good text, a word uses a single script, and has capitals only at its
+    beginning."""
     weights = {letter: 0.95 - 0.02 * rank for rank, letter in enumerate(_SCRIPTS[codec])}
     total, count = 0.0, 0
     for word in _WORD.findall(text):
@@ -442,7 +441,7 @@ def _script_score(text: str, codec: str) -> float:
 
 
 def _latin_score(text: str, codec: str) -> float:
-    """Score text in the Latin script: accented letters occur among ASCII letters."""
+    """Score text in the Latin script. In good text, accented letters stand among ASCII letters."""
     total, count, letters = 0.0, 0, list[str]()
     for word in _WORD.findall(text):
         if non_ascii := [letter for letter in word if letter > "\x7f"]:
@@ -471,4 +470,4 @@ _SCORERS: Mapping[str, Callable[[str, str], float]] = {
     **dict.fromkeys(MULTIBYTE_CODECS, _multibyte_score),
     **dict.fromkeys(_SCRIPTS, _script_score),
 }
-"""Scoring functions by encoding. If scores are equal, the encoding that comes first is chosen."""
+"""Scoring functions by encoding. On equal scores, the encoding that comes first is chosen."""

@@ -1,2 +1,2 @@
-"""Optional tools, each in a folder with the modules that it needs. `ebbtide.tools.integration_registry` lists them, and
-they are loaded only on demand."""
+"""Optional tools, each in a folder with the modules that it needs. They are listed in
+`ebbtide.tools.integration_registry` and loaded only on demand."""

@@ -1,4 +1,4 @@
-"""A log file for a server's error output, readable only by its owner and limited in size."""
+"""A size-limited log file for a server's stderr, readable only by its owner."""
 
 import os
 import re
@@ -17,11 +17,11 @@ MAX_LOG_BYTES = 4 * 1024**2
 _MAX_TAIL_BYTES = 2000
 _REDACTION_MARK = REDACTION_MARK.encode()
 _MIN_REVEALING_BYTES = 4
-"""Minimum size in bytes for an incomplete secret at the end of the log to be redacted."""
+"""Minimum length in bytes at which an incomplete secret at the end of the log is redacted."""
 
 
 def read_last_lines(path: Path, max_lines: int) -> list[str]:
-    """Return the last lines of a log; empty if the file does not exist. Raises `OSError`."""
+    """Read the last lines of a log; empty if the file does not exist. Raises `OSError`."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             return [line.rstrip("\n") for line in deque(file, max_lines)]
@@ -30,17 +30,17 @@ def read_last_lines(path: Path, max_lines: int) -> list[str]:
 
 
 class ServerLog:
-    """An append-only log with redaction. Write errors are ignored."""
+    """An append-only log that redacts secrets. Write errors are ignored."""
 
     def __init__(self, path: Path, secrets: Collection[str] = ()) -> None:
-        """`secrets`: values to redact, in each of the forms that `encoded_forms` yields."""
+        """`secrets`: values to redact in every form that `encoded_forms` yields."""
         self._path = path
         forms = (form for secret in secrets for form in encoded_forms(secret))
         encoded_secrets = {form.encode("utf-8", "surrogateescape") for form in forms} - {b""}
         self._secrets = sorted(encoded_secrets, key=len, reverse=True)
         self._pattern = re.compile(b"|".join(map(re.escape, self._secrets)))
         self._pending = b""
-        """Data that may be the beginning of a secret, held back until more arrives."""
+        """Data held back because it may be the beginning of a secret."""
         self._tail = b""
         self._descriptor: int | None = None
         self._size = 0
@@ -54,12 +54,12 @@ class ServerLog:
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def write(self, data: bytes) -> None:
-        """Write data, redacting secrets even if they arrive in several pieces."""
+        """Write data, redacting secrets even if they arrive in several chunks."""
         self._write(self._redact_and_hold_back(self._pending + data) if self._secrets else data)
 
     def _redact_and_hold_back(self, data: bytes) -> bytes:
-        """Return the redacted data. If its end may be the beginning of a secret, that part is held back until more data
-        arrives."""
+        """Redact the data. If it ends with what may be the beginning of a secret, that part is held back until more
+        data arrives."""
         last_match_end = 0
         for match in self._pattern.finditer(data):
             if match.end() == len(data) and self._is_secret_prefix(match[0]):
@@ -71,7 +71,7 @@ class ServerLog:
         return self._pattern.sub(_REDACTION_MARK, data[: len(data) - pending_size])
 
     def _is_secret_prefix(self, data: bytes) -> bool:
-        """Whether the data is a proper prefix of a secret."""
+        """Whether the data is the beginning of a secret, but not all of it."""
         return any(len(secret) > len(data) and secret.startswith(data) for secret in self._secrets)
 
     def _write(self, data: bytes) -> None:
@@ -81,7 +81,7 @@ class ServerLog:
         try:
             if self._size + len(data) > MAX_LOG_BYTES:
                 self._rotate()
-            # If the system writes only part of a chunk, the remainder is lost. That is acceptable for a log.
+            # If the system writes only part of a chunk, the rest is lost. That is acceptable for a log.
             self._size += os.write(self._descriptor, data[-MAX_LOG_BYTES:])
         except OSError:
             self._close()

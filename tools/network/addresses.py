@@ -18,7 +18,7 @@ _NON_PUBLIC_NETWORKS = tuple(
         ),
     )
 )  # fmt: skip
-"""Further networks that are not public, some of which the standard library does not know. One contains Azure's metadata
+"""Further networks that are not public. The standard library does not know all of them. One contains Azure's metadata
 service."""
 _LOCAL_SUFFIXES = (
     "localhost",
@@ -39,20 +39,20 @@ _NAT64, _SIX_TO_FOUR = IPv6Network("64:ff9b::/96"), IPv6Network("2002::/16")
 
 
 def is_private(host: str) -> bool:
-    """Whether the name or address of a host alone shows that it is not public. Nothing is looked up."""
+    """Whether a host's name or address alone shows that it is not public. Nothing is looked up."""
     address = parse_address(host)
     return is_local_name(host) or (address is not None and not is_public(address))
 
 
 def is_local_name(host: str) -> bool:
-    """Whether a name refers to this machine or a private network. Only the name itself is checked, because a proxy may
-    resolve further names. Names without a dot are not public."""
+    """Whether a name refers to this machine or a private network. Only the name is checked, because a proxy may resolve
+    names that are unknown here. Names without a dot are never public."""
     is_dotless = "." not in host and ":" not in host
     return is_dotless or host == _METADATA_HOST or host.endswith(tuple(f".{suffix}" for suffix in _LOCAL_SUFFIXES))
 
 
 def ends_in_number(host: str) -> bool:
-    """Whether some programs would read the name as an address in an unusual form, such as `127.1`."""
+    """Whether some programs would read the name as an address in an unusual notation, such as `127.1`."""
     return bool(_NUMERIC_LABEL.match(host.rpartition(".")[2]))
 
 

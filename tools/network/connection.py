@@ -18,7 +18,7 @@ from ebbtide.tools.network.proxy import ForbiddenAddressError, UnreachableError,
 
 CONNECT_TIMEOUT_S = 15.0
 MAX_TRIED_ADDRESSES = 4
-"""Maximum number of addresses of a host that are tried in turn."""
+"""Maximum number of a host's addresses that are tried, one after the other."""
 _READ_BUFFER_BYTES = 65_536
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[IpAddress]]]
@@ -26,12 +26,12 @@ Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[IpAddress]]]
 
 
 def is_permitted_private(place: NetworkDestination, private_hosts: Sequence[str]) -> bool:
-    """Whether the user has listed the place's host, or host and port, as permitted although it may be private."""
+    """Whether the user has listed the host, with or without its port, as permitted although it may be private."""
     return bool({place.host, place.authority, place.authority.rpartition(":")[0]} & set(private_hosts))
 
 
 async def resolve_public(host: str, port: int) -> Sequence[IpAddress]:
-    """Return the addresses of a host, if all of them are public. Raises `UnreachableError`."""
+    """Return the addresses of a host if they are all public. Raises `UnreachableError`."""
     use_lookup_threads(asyncio.get_running_loop())
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
@@ -50,9 +50,9 @@ async def resolve_public(host: str, port: int) -> Sequence[IpAddress]:
 async def connect(
     place: NetworkDestination, is_tunnel: bool, resolve: Resolve = resolve_public, private_hosts: Sequence[str] = ()
 ) -> UpstreamConnection:
-    """Connect to one of the host's current addresses, each of which is checked. If the environment sets a proxy, names
-    that cannot be looked up here are left to the proxy. Hosts in `private_hosts`, which the user has listed, are always
-    permitted. Raises `UnreachableError`."""
+    """Connect to one of the host's current addresses, after checking each of them. If the environment sets a proxy,
+    names that cannot be looked up here are left to the proxy. `private_hosts`: hosts that the user has listed, which
+    are always permitted. Raises `UnreachableError`."""
     if is_permitted_private(place, private_hosts):
         return await _open_stream(place.host, place.port, str(place))
     proxy = proxy_for("https" if is_tunnel else "http", place.authority)

@@ -1,5 +1,4 @@
-"""Hosts and ports to which commands connect. They are parsed once, so that the check and the connection agree. No
-I/O."""
+"""Hosts and ports that commands connect to. They are parsed once, so that check and connection agree. No I/O."""
 
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.network.addresses import ends_in_number, is_private, parse_address
@@ -12,7 +11,7 @@ _HOST = regex(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a
 @dataclass(frozen=True, slots=True)
 class NetworkDestination:
     host: str
-    """Lower-case ASCII, without brackets and without a trailing dot."""
+    """In lower-case ASCII, without brackets or a trailing dot."""
     port: int
 
     @property
@@ -25,11 +24,11 @@ class NetworkDestination:
 
     @property
     def is_private(self) -> bool:
-        """Whether the host alone shows that the place is not public. Nothing is looked up."""
+        """Whether the host alone shows that the destination is not public. Nothing is looked up."""
         return is_private(self.host)
 
     def __str__(self) -> str:
-        """Return the form used in permission rules, without a default port."""
+        """Format as in permission rules, without a default port."""
         return self._host if self.port in DEFAULT_PORTS else self.authority
 
 

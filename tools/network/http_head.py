@@ -1,5 +1,5 @@
-"""Parses HTTP headers for the proxy strictly: anything that two programs could interpret differently is rejected. No
-I/O."""
+"""Parses HTTP headers for the proxy. Parsing is strict: whatever two programs could interpret differently is rejected.
+No I/O."""
 
 from collections.abc import Sequence
 
@@ -16,11 +16,11 @@ _FIELD_NAME = regex(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _CONTROL_CHARS = regex(r"[\x00-\x08\x0a-\x1f\x7f]")
 _LENGTH_NUMBER = regex(r"[0-9]{1,18}")
 _HOP_BY_HOP_FIELDS = frozenset({"connection", "keep-alive", "te", "trailer", "upgrade", "http2-settings"})
-"""Header fields that apply to one connection only and are not forwarded."""
+"""Header fields that apply to one connection only. They are not forwarded."""
 
 
 class InvalidHead(Exception):
-    """The header is invalid or ambiguous; the message says why."""
+    """Raised if the header is invalid or ambiguous. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class ProxyRequest:
     head: bytes = b""
     """The header for the origin server; empty for a tunnel."""
     absolute_head: bytes = b""
-    """The header for another proxy between this one and the origin server."""
+    """The header to send if there is another proxy between this one and the origin server."""
     body_length: int | None = 0
     """Length of the body in bytes; None if it is chunked."""
 
@@ -43,7 +43,7 @@ class ResponseHead:
 
 
 def parse_request(head: bytes) -> ProxyRequest:
-    """Parse a client's request. The place is taken only from the request line, and a different `Host` field is
+    """Parse a client's request. The destination is taken only from the request line, and a differing `Host` field is
     replaced. Raises `InvalidHead`."""
     line, fields = _parse_head(head)
     match = _REQUEST.fullmatch(line)
@@ -98,7 +98,7 @@ def _parse_head(head: bytes) -> tuple[str, Sequence[tuple[str, str]]]:
 
 
 def _split_target(target: str) -> tuple[str, str]:
-    """Return the authority, and the path including its query."""
+    """Split a request target into its authority and its path with the query."""
     path_start = next((index for index, character in enumerate(target) if character in "/?#"), len(target))
     authority, path = target[:path_start], target[path_start:].partition("#")[0]
     if "@" in authority:

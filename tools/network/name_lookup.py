@@ -10,11 +10,11 @@ from ebbtide.tools.network.addresses import IpAddress, is_local_name, is_public,
 
 
 class PrivateAddressError(Exception):
-    """A host has a private address."""
+    """Raised if a host has a private address."""
 
 
 class UnknownHostError(Exception):
-    """A host has no address."""
+    """Raised if a host has no address."""
 
 
 async def public_addresses(host: str, port: int) -> list[IpAddress]:
@@ -43,14 +43,14 @@ async def resolve_addresses(host: str, port: int) -> list[IpAddress]:
 
 
 def private_address_message(host: str, address: IpAddress) -> str:
-    """Return a message saying that this address of a host is private."""
+    """Build the message that this address of a host is private."""
     address_text = "" if str(address) == host else f" is {address}, which"
     return f"`{host}`{address_text} is on a private network"
 
 
 def use_lookup_threads(loop: asyncio.AbstractEventLoop) -> None:
-    """Make the event loop look up names in separate threads. Its default threads would delay exit, by half a minute if
-    no name server responds, and a few hanging lookups would block everything else that uses these threads."""
+    """Make the event loop look up names in separate threads. Its default threads would delay exit by half a minute if
+    no name server responds. A few hanging lookups would also block everything else that uses these threads."""
 
     async def getaddrinfo(host: str | bytes | None, port: str | int | None, **options: int) -> list[Any]:
         result: asyncio.Future[list[Any]] = loop.create_future()

@@ -2,7 +2,7 @@
 everything else.
 
 Each request is checked individually, and a connection carries only one request or one tunnel, so that nothing can be
-smuggled in after a permitted one. A name is looked up only after its place was permitted, because a lookup itself can
+smuggled in after a permitted one. A name is looked up only after its host was permitted, because a lookup can itself
 leak data.
 """
 
@@ -27,20 +27,20 @@ from ebbtide.tools.network.http_head import (
 MAX_CONNECTIONS = 128
 """Maximum number of simultaneous connections. Further connections get an error and are closed."""
 HEAD_TIMEOUT_S = 10.0
-"""Seconds that a client has to send its request header."""
+"""Seconds within which a client must send its request header."""
 MAX_SILENCE_S = 300.0
-"""Seconds without data after which a response outside a tunnel is aborted."""
+"""Seconds without data after which a response is aborted. Does not apply to tunnels."""
 _CHUNK_BYTES = 65_536
 _MAX_REASON_CHARS = 300
 _LINGER_S = 2.0
-"""Seconds that a refused client has to finish sending."""
+"""Seconds for which a refused client may finish sending."""
 _MAX_UNREAD_BYTES = 1 << 20
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,10})(?:[ \t]*;[^\r\n]*)?\r\n")
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamConnection:
-    """A connection to a place, or to another proxy on the way to it."""
+    """A connection to a host, or to another proxy on the way to it."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -49,25 +49,25 @@ class UpstreamConnection:
 
 
 class UnreachableError(Exception):
-    """A permitted place could not be reached; the message says why."""
+    """Raised if a permitted host could not be reached. The message says why."""
 
 
 class ForbiddenAddressError(UnreachableError):
-    """A permitted name resolves to a forbidden address."""
+    """Raised if a permitted name resolves to a forbidden address."""
 
 
 Connect: TypeAlias = Callable[[NetworkDestination, bool], Awaitable[UpstreamConnection]]
-"""Connects to a place; the second argument says whether a tunnel is needed. Raises `UnreachableError`."""
+"""Connects to a destination. The second argument says whether a tunnel is needed. Raises `UnreachableError`."""
 
 
 class ProxyClient(Protocol):
-    """A client of the proxy, whose access is checked."""
+    """A client of the proxy. Its access is checked."""
 
     async def refusal(self, place: NetworkDestination) -> str:
-        """Return why access to a place is refused; empty if it is permitted."""
+        """Return why access to a destination is refused. Empty if it is permitted."""
 
     def record_failure(self, place: NetworkDestination, why: str) -> None:
-        """Record why a place was refused or could not be reached."""
+        """Record why a destination was refused or could not be reached."""
 
 
 class ProxyServer:
@@ -76,7 +76,7 @@ class ProxyServer:
     def __init__(
         self, connect: Connect, get_client: Callable[[str], ProxyClient | None], head_timeout: float = HEAD_TIMEOUT_S
     ) -> None:
-        """`get_client` returns the client to which the local address of a connection was assigned."""
+        """`get_client`: returns the client that the connection's local address was assigned to."""
         self._connect = connect
         self._client_at = get_client
         self._head_timeout = head_timeout
@@ -151,8 +151,7 @@ class ProxyServer:
 
 
 async def _tunnel(client: UpstreamConnection, server: UpstreamConnection) -> None:
-    """Forward bytes in both directions. If one side has finished sending, it still receives until the other side
-    pauses."""
+    """Forward bytes in both directions. A side that has finished sending still receives until the other side pauses."""
     upload, download = (client.reader, server.writer), (server.reader, client.writer)
     tasks = [asyncio.create_task(_forward_bytes(*direction)) for direction in (upload, download)]
     try:
@@ -210,7 +209,7 @@ async def _exchange(request: ProxyRequest, client: UpstreamConnection, server: U
 
 
 async def _send_body(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, length: int | None) -> None:
-    """Forward exactly `length` bytes, or chunks whose sizes are verified. Raises `InvalidHead`."""
+    """Forward exactly `length` bytes, or chunks after verifying their sizes. Raises `InvalidHead`."""
     if length is not None:
         return await _forward_length(reader, writer, length)
     while True:
@@ -257,7 +256,7 @@ async def _forward_response(reader: asyncio.StreamReader, writer: asyncio.Stream
 
 
 async def _send_error(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, status: int, why: str) -> None:
-    """Send an error. The status line also contains the reason, because many programs show only that line."""
+    """Send an error. The reason is also in the status line, because many programs show nothing else."""
     reason = "".join(character if " " <= character <= "~" else "?" for character in why)[:_MAX_REASON_CHARS]
     body = f"{why}\n".encode()
     head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"

@@ -1,1 +1,1 @@
-"""Results of tool calls: limits on what one answer shows, and stored content as tools read it."""
+"""Results of tool calls: limits on the size of an answer, and stored content as tools read it."""

@@ -7,12 +7,12 @@ from ebbtide.tools.lazy import dataclass
 MAX_ANSWER_BYTES = 51_200
 """Maximum size of an answer, in bytes."""
 RESERVED_NOTE_BYTES, RESERVED_NOTE_TOKENS = 200, 200
-"""Bytes and tokens of an answer reserved for notes."""
+"""Number of bytes and tokens of an answer that are reserved for notes."""
 BYTES_PER_TOKEN = 3
 
 
 def estimate_tokens_by_bytes(text: str) -> int:
-    """Estimate the number of tokens in a text from its size in bytes, for an unknown model."""
+    """Estimate the number of tokens in text from its size in bytes, if the model is unknown."""
     return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 
@@ -32,7 +32,7 @@ class Cap:
         )
 
     def fitting_count(self, lines: Sequence[str]) -> int:
-        """Return the largest number of leading lines that fit together."""
+        """Return how many lines, from the first one on, fit together."""
         low, high = 0, len(lines)
         while low < high:
             middle = (low + high + 1) // 2
@@ -40,7 +40,7 @@ class Cap:
         return low
 
     def truncate(self, text: str) -> str:
-        """Return the text, or as much of its beginning as fits, followed by an ellipsis."""
+        """Return the text if it fits. Otherwise, cut its end off and add an ellipsis."""
         if self.fits(text):
             return text
         low, high = 0, len(text)
@@ -51,8 +51,8 @@ class Cap:
 
 
 def create_cap(max_tokens: int, estimate_tokens: Callable[[str], int]) -> Cap:
-    """Return the cap for an answer of `max_tokens` tokens, including notes. If that is less than twice the space for
-    notes, half is for content, and the notes may exceed the other half."""
+    """Create the cap for an answer of `max_tokens` tokens, including notes. If that is less than twice the space for
+    notes, half of it is for content, and notes may exceed the other half."""
     return Cap(
         MAX_ANSWER_BYTES - RESERVED_NOTE_BYTES,
         max(max_tokens - RESERVED_NOTE_TOKENS, (max_tokens + 1) // 2),

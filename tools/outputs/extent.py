@@ -38,7 +38,7 @@ class Extent:
 
 
 def pluralize(count: int, noun: str) -> str:
-    """Return the count with the noun: `1 line`, `12 lines`, `2 matches`, `3 entries`."""
+    """Format a count with its noun: `1 line`, `12 lines`, `2 matches`, `3 entries`."""
     if count == 1:
         return f"1 {noun}"
     if noun.endswith(("ch", "sh", "s", "x")):
@@ -49,15 +49,15 @@ def pluralize(count: int, noun: str) -> str:
 
 
 def join_limited(names: Sequence[str], max_names: int) -> str:
-    """Return text such as `a, b and 3 more`, with at most `max_names` names."""
+    """Join names to text such as `a, b and 3 more`, with at most `max_names` names."""
     return ", ".join(names[:max_names]) + (f" and {len(names) - max_names} more" if len(names) > max_names else "")
 
 
 def ellipsize(text: str, max_chars: int) -> str:
-    """Return the text, cut to at most `max_chars` characters with an ellipsis at the end if it is longer."""
+    """Cut text that is longer than `max_chars` characters, and end it with an ellipsis."""
     return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 
 
 def truncate(text: str, max_chars: int) -> str:
-    """Return the text, or its first `max_chars` characters followed by a note."""
+    """Cut text after `max_chars` characters, and add a note if it was longer."""
     return text if len(text) <= max_chars else f"{text[:max_chars]}… [cut]"

@@ -11,7 +11,7 @@ class NewProblems:
 
     count: int
     lines: tuple[str, ...]
-    """One line per problem, then, if some are not listed, a line with their number."""
+    """One line per problem. If some are not listed, the last line says how many."""
 
     @property
     def text(self) -> str:

@@ -49,13 +49,13 @@ def is_mostly_noise(decoded: str) -> bool:
 
 
 def truncate_line(line: str, max_chars: int) -> str:
-    """Return the line, or its first `max_chars` characters followed by a note about its length."""
+    """Cut a line after `max_chars` characters, and add a note about its length."""
     return line if len(line) <= max_chars else f"{line[:max_chars]}… [cut: {len(line)} characters]"
 
 
 def number_lines(lines: Sequence[str], first_number: int, max_line_chars: int = MAX_LINE_CHARS) -> str:
-    """Number the lines and cut long ones. The separator is a tab, which costs one token; an arrow would cost two or
-    three, and alignment with spaces one more."""
+    """Number the lines and cut long ones. The separator is a tab, which costs one token. An arrow would cost two or
+    three, and aligning with spaces one more."""
     return "\n".join(
         f"{number}\t{truncate_line(line, max_line_chars)}" for number, line in enumerate(lines, start=first_number)
     )
@@ -72,7 +72,7 @@ def _escape_char(match: re.Match[str]) -> str:
 
 
 def lossless_text(data: bytes) -> str | None:
-    """Return the output as text without its final newline; None if the text would not represent every byte."""
+    """Decode the output without its final newline. None if text cannot represent every byte."""
     text = data.decode("utf-8", "replace")
     readable = terminal_text(text).removesuffix("\n")
     is_lossless = data in (readable.encode(), f"{readable}\n".encode())

@@ -13,7 +13,7 @@ RECALLED_KINDS: tuple[RecalledKind, ...] = ("user", "assistant", "output", "summ
 
 @dataclass(frozen=True, slots=True)
 class RecallQuery:
-    """A search of the session history. Without a query, the newest items are returned."""
+    """A search of the session history. If there is no query, the newest items are returned."""
 
     query: str = ""
     kinds: tuple[RecalledKind, ...] = ()
@@ -48,7 +48,7 @@ class RecalledItem:
     size: int = 0
     """Size in bytes."""
     by_meaning: bool = False
-    """Whether it was found by meaning, i.e. does not contain the words of the query."""
+    """Whether it was found by meaning, without containing the query's words."""
 
 
 @dataclass(frozen=True, slots=True)

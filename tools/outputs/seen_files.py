@@ -1,4 +1,4 @@
-"""Tracks which files the model has seen, and which version of each."""
+"""Tracks which files, and which versions of them, the model has seen."""
 
 import hashlib
 from collections.abc import Mapping
@@ -13,21 +13,21 @@ ViewState: TypeAlias = Literal["current", "outdated", "never"]
 
 @dataclass(slots=True)
 class SeenFiles:
-    """The files that one session has shown to the model or written."""
+    """The files that the model has seen or written in one session."""
 
     digests: dict[Path, str] = field(default_factory=dict)
     """SHA-256 of the content that was shown, by file."""
     partial_digests: dict[Path, str] = field(default_factory=dict)
-    """SHA-256 of the full content of files that a command or search may have shown in part."""
+    """SHA-256 of the full content of files that may have been shown in part by a command or search."""
     encodings: dict[Path, str] = field(default_factory=dict)
-    """The codecs that the model has specified for files."""
+    """The encodings that the model has specified for files."""
 
     def record_content(self, path: Path, content: bytes) -> None:
-        """Record that the model has seen, or written, this content of the file."""
+        """Record that the model has seen or written this content."""
         self.digests[path] = _digest(content)
 
     def record_partial_view(self, path: Path, content: bytes) -> None:
-        """Record that part of the file was shown while it had this content."""
+        """Record that the model has seen part of this content."""
         self.partial_digests[path] = _digest(content)
 
     def forget(self, path: Path) -> None:
@@ -38,11 +38,11 @@ class SeenFiles:
         return path in self.digests
 
     def is_current(self, path: Path, content: bytes) -> bool:
-        """Whether `content` is what the model saw. Modification times are ignored."""
+        """Whether `content` is what the model last saw. Modification times are ignored."""
         return self.digests.get(path) == _digest(content)
 
     def view_state(self, path: Path, content: bytes) -> ViewState:
-        """Return whether the model has seen this content of the file, in full or in part."""
+        """Check whether the model has seen this version of the file (in full or in part), an older one, or none."""
         seen_digests = {digests[path] for digests in (self.digests, self.partial_digests) if path in digests}
         if not seen_digests:
             return "never"
@@ -57,7 +57,7 @@ class FileDifferences:
 
 
 def find_changed_files(digests: Mapping[Path, str]) -> FileDifferences:
-    """Return the files on disk that differ from what was seen. `digests`: SHA-256 of the seen content, by path."""
+    """Find files that differ on disk from what the model saw. `digests`: SHA-256 of the content it saw, by path."""
     changed: list[Path] = []
     deleted: list[Path] = []
     for path, digest in digests.items():

@@ -1,4 +1,4 @@
-"""Stored content that is no longer in context, as seen by the tools that retrieve it. Storage itself is implemented
+"""Stored content that is no longer in context, as the tools that retrieve it see it. Storage itself is implemented
 elsewhere."""
 
 from collections.abc import Iterator
@@ -8,8 +8,8 @@ from ebbtide.tools.lazy import dataclass
 
 
 class Content(Protocol):
-    """Stored bytes with random access. Not thread-safe; must be closed. The first access to damaged or unreadable bytes
-    raises `ToolError`."""
+    """Stored bytes with random access. Not thread-safe, and must be closed. The first access to damaged or unreadable
+    bytes raises `ToolError`."""
 
     @property
     def size(self) -> int: ...
@@ -26,14 +26,14 @@ class Content(Protocol):
         """Return the offset at which a line starts; lines are counted from 1."""
 
     def line_end(self, offset: int) -> int:
-        """Return the offset at which the line that contains `offset` ends, excluding its newline."""
+        """Return the offset at which the line around `offset` ends, excluding its newline."""
 
     def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class StoredContent:
-    """The content behind a reference."""
+    """The content that a reference points to."""
 
     ref: str
     content: Content
@@ -57,8 +57,7 @@ class StoredContent:
     last_accessed_at: float | None = None
     """Time of the last lookup, in Unix seconds."""
     unnumbered_lines: int = 0
-    """Number of trailing lines that the tool added as notes and that, unlike the lines before them, are not
-    numbered."""
+    """Number of trailing lines that the tool added as notes. Unlike the lines before them, they are not numbered."""
 
     @property
     def last_line(self) -> int:

@@ -8,18 +8,18 @@ if TYPE_CHECKING:
     from tree_sitter import Language, Node, Parser
 
 _MAX_STEPS = 30
-"""Maximum work, in hundreds of parser operations. A sensible line of 500 nodes takes at most 25."""
+"""Limit on the parser's work, in hundreds of operations. A sensible line of 500 nodes takes at most 25."""
 _CHUNK_BYTES, _MAX_READS = 1_024, 60
-"""Bytes per read of the parser, and maximum number of reads. A sensible line takes two or three reads."""
+"""Number of bytes that the parser reads at a time, and maximum number of reads. A sensible line takes two or three."""
 _MAX_PARSE_SECONDS = 0.002
 """Maximum processor time in seconds. A sensible line takes 0.3 ms, or 0.6 ms on a busy machine."""
 
 
 def parse_syntax_tree(source: bytes, *, with_time_limit: bool = False) -> "Node | None":
-    """Return the root of the syntax tree of a UTF-8 line; None if parsing takes too much work.
+    """Parse a UTF-8 command line and return the root of its syntax tree. None if parsing takes too much work.
 
-    For meaningless input the parser tries many interpretations at once, and scans to the end for each opening bracket:
-    a line of 10,000 characters can take 200 ms. Work is limited by a count, which is the same on every machine.
+    For meaningless input, the parser tries many interpretations at once and scans to the end for each opening bracket.
+    A line of 10,000 characters can take 200 ms. The work limit is a count, so it is the same on every machine.
     `with_time_limit` also limits the time, because some operations take twenty times as long as others.
     """
     parser, read_count, step_count = _create_parser(_load_language()), 0, 0
@@ -59,8 +59,8 @@ def _load_language() -> "Language":
 
 
 def _create_parser(language: "Language") -> "Parser":
-    """Return a new parser. Each line needs its own, because parsers must not be shared between threads, and a stopped
-    parser would continue with its old text."""
+    """Create a parser. Each line needs a new one: parsers cannot be shared between threads, and a stopped parser would
+    continue with its old text."""
     from tree_sitter import Parser  # noqa: PLC0415  # deferred: as above
 
     return Parser(language)

@@ -19,14 +19,13 @@ from ebbtide.tools.process.program import wait_for_event
 from ebbtide.tools.process.shell import Launch
 
 _MAX_PENDING_LINES = 1000
-"""Number of unread lines after which reading pauses."""
+"""Reading pauses once this many lines are unread."""
 _EXIT_DRAIN_S = 0.2
-"""Seconds for reading the remaining output after a program has exited, because a child may keep the pipe open
-forever."""
+"""Seconds to read the remaining output after a program has exited. A child may keep the pipe open forever."""
 
 
 class ErrorLog(Protocol):
-    """Receives a program's error output."""
+    """Receives what a program writes to stderr."""
 
     @property
     def last_line(self) -> str: ...
@@ -37,7 +36,7 @@ class ErrorLog(Protocol):
 @dataclass(frozen=True, slots=True)
 class ChildResult:
     code: int | None
-    """The exit code; None if the program did not finish in time and was ended."""
+    """The exit code; None if the program ran out of time and was ended."""
     output: bytes
     """The beginning of the output."""
     error_output: bytes
@@ -56,8 +55,8 @@ class MessageBuffer(Protocol):
 async def start_child(
     launch: Launch, folder: Path | None, log: ErrorLog, max_line_bytes: int, messages: MessageBuffer | None = None
 ) -> "Child":
-    """Start the program. `messages` splits its output, by default into lines. Raises `OSError` or `ValueError` if the
-    program cannot be started."""
+    """Start the program. `messages`: splits its output into messages; by default, into lines. Raises `OSError` or
+    `ValueError` if the program cannot be started."""
     try:
         child = await _start_program(Child(log, max_line_bytes, messages), launch, folder)
     finally:
@@ -75,7 +74,7 @@ async def run_with_input(
     max_output_bytes: int,
     on_first_line: Callable[[bytes], object] = lambda _: None,
 ) -> ChildResult:
-    """Run the program with an input, and return its exit code and at most `max_output_bytes` bytes of each output.
+    """Run the program with an input. Return its exit code and up to `max_output_bytes` bytes each of stdout and stderr.
     `on_first_line` is called with the first line as soon as it is printed. When this returns or is cancelled, no
     process of its group remains. Raises `OSError` or `ValueError` if the program cannot be started."""
     try:
@@ -147,7 +146,7 @@ ProgramT = TypeVar("ProgramT", bound=_PipedProgram)
 
 
 async def _start_program(program: ProgramT, launch: Launch, folder: Path | None) -> ProgramT:
-    """Start the program. On cancellation kill all of its processes, because the event loop would end only the program
+    """Start the program. If cancelled, kill all of its processes, because the event loop would end only the program
     itself."""
     protect_own_memory()
     adopt_orphans()
@@ -173,7 +172,7 @@ async def _start_program(program: ProgramT, launch: Launch, folder: Path | None)
 
 
 class _SingleAnswer(_PipedProgram):
-    """Stores the beginning of each output and discards the remainder."""
+    """Stores the beginning of stdout and stderr, and discards the rest."""
 
     def __init__(self, max_bytes: int, on_first_line: Callable[[bytes], object]) -> None:
         super().__init__()
@@ -197,8 +196,8 @@ class _SingleAnswer(_PipedProgram):
 
 
 class Child(_PipedProgram):
-    """A program whose output is split into messages. Buffers the unread lines and at most one incomplete line of
-    `max_pending_bytes` bytes."""
+    """A program whose output is split into messages. Buffers unread lines, and up to `max_pending_bytes` bytes of one
+    incomplete line."""
 
     def __init__(self, log: ErrorLog, max_pending_bytes: int, messages: MessageBuffer | None = None) -> None:
         super().__init__()
@@ -238,8 +237,8 @@ class Child(_PipedProgram):
         await self._may_write.wait()
 
     async def end(self, grace: float = TERMINATE_GRACE_S) -> None:
-        """Close the program's input and end its whole group within `grace` seconds: SIGTERM after half of that time,
-        SIGKILL at the end; SIGKILL at once if cancelled."""
+        """Close the program's input, and end its whole group within `grace` seconds. Sends SIGTERM after half of that
+        time and SIGKILL at the end. If cancelled, sends SIGKILL at once."""
         try:
             self._is_closed = True
             self._has_changed.set()
@@ -258,7 +257,7 @@ class Child(_PipedProgram):
                 GUARDIAN.release(self.transport.get_pid())
 
     async def end_reason(self) -> str:
-        """Return why communication with the program has ended, including the last line of its error output."""
+        """Say why communication with the program has ended, including the last line of its stderr."""
         if self.problem:
             return self.problem
         await wait_for_event(_EXIT_DRAIN_S, self.exited)

@@ -1,5 +1,5 @@
-"""Calls git in such a way that nothing in the repository is executed: no hook, filter, monitor or external program. The
-index is not changed."""
+"""Calls git in a way that executes nothing from the repository: no hook, filter, monitor or external program. The index
+stays unchanged."""
 
 import os
 import re
@@ -13,8 +13,7 @@ from shutil import which
 GIT_TIMEOUT_S = 10.0
 """Timeout of one git call, in seconds."""
 _MAX_GIT_MEMORY_BYTES = 2 << 30
-"""Memory limit in bytes. It guards against a `.gitattributes` that is an endless file, such as a link to
-`/dev/zero`."""
+"""Memory limit, in bytes. Guards against a `.gitattributes` without an end, such as a link to `/dev/zero`."""
 
 SAFE_SETTINGS = {
     "core.fsmonitor": "false",
@@ -53,17 +52,18 @@ _FILTER_SETTING = re.compile(r"filter\.(.*)\.(clean|smudge|process|required)", r
 
 
 _PRINTED_METADATA_FOLDERS = ("info", "objects/info", "rebase-merge", "rebase-apply", "sequencer")
-"""Metadata folders with files that git may quote: it prints lines that it does not understand or has yet to process."""
+"""Metadata folders with files that git may quote. It prints lines that it does not understand or has not processed
+yet."""
 
 
 class GitError(Exception):
-    """A git call failed; the message says why."""
+    """Raised if a git call fails. The message says why."""
 
 
 def metadata_link_targets(metadata: Path) -> Iterator[Path]:
     """Yield the targets of symbolic links among the metadata files whose lines git prints: `shallow`, `packed-refs`,
-    `BISECT_START` and others. A link to a file with the same name as the link is skipped, because work trees share
-    files in this way."""
+    `BISECT_START` and others. A link to a file of the same name is skipped, because this is how work trees share
+    files."""
     worktrees = metadata / "worktrees"
     folders = (metadata, *(metadata / name for name in _PRINTED_METADATA_FOLDERS), *_entries(worktrees))
     for folder in folders:
@@ -90,13 +90,13 @@ def search_path_outside(root: Path, path: str | None = None) -> str:
 
 
 def find_program_outside(name: str, root: Path) -> str | None:
-    """Return the absolute path of a program; None if there is none outside `root`."""
+    """Find a program and return its absolute path. None if there is none outside `root`."""
     path = which(name, path=search_path_outside(root))
     return None if path is None or Path(os.path.realpath(path)).is_relative_to(root) else path
 
 
 def find_repository_top(folder: Path) -> Path | None:
-    """Return the nearest folder that contains a `.git`: this folder or one above it."""
+    """Return the nearest folder that contains a `.git`, starting with this one and going up."""
     return next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
 
 
@@ -114,9 +114,9 @@ def filter_disabling_settings(git: str, root: Path) -> Mapping[str, str]:
 
 
 def setting_running_program(root: Path, command: str) -> str:
-    """Return the name of a setting or hook of the repository that makes a git command run a program; empty if there is
-    none. The user's own settings and hooks are ignored. If the repository's settings cannot be read, the returned text
-    says so."""
+    """Return the name of a repository setting or hook that makes a git command run a program. Empty if there is none.
+    The user's own settings and hooks are ignored. If the repository's settings cannot be read, the returned text says
+    so."""
     git = find_program_outside("git", root)
     setting_pattern = _SETTINGS_RUNNING_PROGRAMS.get(command)
     if git is None or setting_pattern is None:
@@ -158,7 +158,7 @@ def run_git(
     input_bytes: bytes = b"",
     timeout: float = GIT_TIMEOUT_S,
 ) -> bytes:
-    """Return git's output. Raises `GitError`."""
+    """Run git and return its output. Raises `GitError`."""
     command = [git, *arguments]
     environment = git_environment(settings, os.environ)
     pipe = subprocess.PIPE

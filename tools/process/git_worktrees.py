@@ -1,5 +1,5 @@
-"""Git work trees in the program's data folder, each on its own branch: created or reused, inspected, committed and
-removed. Nothing that the repository configures is executed."""
+"""Git work trees in the program's data folder, each on its own branch. They are created or reused, inspected, committed
+and removed. Nothing that the repository configures is executed."""
 
 import hashlib
 import os
@@ -36,7 +36,7 @@ class Repository:
     def run(
         self, folder: Path, *arguments: str, accepted_codes: tuple[int, ...] = (0,), timeout: float = CHECKOUT_TIMEOUT_S
     ) -> str:
-        """Return git's output in a folder, without the final newline. Raises `GitError`."""
+        """Run git in a folder and return its output, without the final newline. Raises `GitError`."""
         output = run_git(self.git, folder, self.settings, *arguments, accepted_codes=accepted_codes, timeout=timeout)
         return os.fsdecode(output).removesuffix("\n")
 
@@ -54,14 +54,15 @@ class Worktree:
 
     @property
     def folder(self) -> Path:
-        """The folder to work in: the counterpart of the original folder or, if that does not exist, the top folder."""
+        """The folder to work in. This is the counterpart of the original folder or, if there is none, the top
+        folder."""
         subfolder = self.path / self.repository.subfolder
         return subfolder if subfolder.is_dir() else self.path
 
 
 @dataclass(frozen=True, slots=True)
 class WorktreeState:
-    """The changes in a work tree that are not in the main one."""
+    """The changes in a work tree that the main one lacks."""
 
     commit_count: int
     uncommitted_file_count: int
@@ -88,8 +89,8 @@ def read_repository(root: Path) -> Repository:
 
 
 def _repository_filter_overrides(git: str, root: Path) -> Mapping[str, str]:
-    """Return settings that disable the filters defined by the repository. The user's own filters stay enabled, because
-    large files need them."""
+    """Return settings that disable the repository's filters. The user's own filters stay enabled, because large files
+    need them."""
     listing = run_git(
         git, root, SAFE_SETTINGS, "config", "--null", "--show-scope", "--name-only", "--get-regexp", r"^filter\.",
         accepted_codes=(0, 1),
@@ -102,8 +103,8 @@ def _repository_filter_overrides(git: str, root: Path) -> Mapping[str, str]:
 
 
 def enter_worktree(root: Path, name: str, worktrees_folder: Path) -> Worktree:
-    """Return the work tree with this name; if it does not exist, it is created from the current commit.
-    `worktrees_folder`: the folder that contains the work trees of all repositories. Raises `GitError`."""
+    """Return the work tree with this name. If it does not exist, create it from the current commit. `worktrees_folder`:
+    holds the work trees of all repositories. Raises `GitError`."""
     if not _WORKTREE_NAME.fullmatch(name) or name.endswith((".lock", ".")):
         raise GitError(f"`{name}` is not a valid name for a work tree: use letters, digits, `-`, `_` and `.`")
     repository = read_repository(root)

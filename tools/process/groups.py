@@ -1,7 +1,7 @@
-"""Sends signals to a program with all its descendants. A separate process ends them if this program is killed.
+"""Sends signals to a program and all its descendants. If this program is killed, a separate process ends them.
 
-A program starts in its own session, which has the same id as the program's first process and its process group.
-Descendants that create another group (`timeout`, a shell with job control) stay in that session.
+A program starts in its own session. The session's id is also that of the program's first process and its process group.
+Descendants that create another group (`timeout`, a shell with job control) stay in the session.
 """
 
 import atexit
@@ -14,7 +14,7 @@ from threading import Lock
 from typing import NamedTuple
 
 _CHILD_ID_RANGE = 64
-"""Range above a program's process id in which the ids of its first children usually are."""
+"""The ids of a program's first children are usually at most this far above its own."""
 TERMINATE_GRACE_S = 2.0
 """Seconds for a program to end on its own before its group is killed."""
 
@@ -30,7 +30,7 @@ class _Process(NamedTuple):
 
 class ProcessFamily:
     """A process that leads a session, all other processes in that session, and its descendants in other sessions.
-    Processes in other sessions that were detached from their parents are not included."""
+    Processes in other sessions are not included if they have been detached from their parents."""
 
     def __init__(self, leader: int, *, is_wrapped: bool = False) -> None:
         """`is_wrapped`: the leader is a wrapper that waits for its child. A termination signal would end the wrapper
@@ -38,8 +38,8 @@ class ProcessFamily:
         self._leader = leader
         self._is_wrapped = is_wrapped
         self._other_groups = set[tuple[int, int]]()
-        """Groups other than the leader's, with their sessions. They are recorded because a group can no longer be
-        assigned to the family once the parents of its processes have ended."""
+        """Groups other than the leader's, with their sessions. They are recorded because once their processes' parents
+        have ended, it is no longer known that they belong to the family."""
         self._start_ticks_by_id = dict[int, int]()
         """Known descendants with their start times. Recorded because a descendant may start a new session just as its
         parent ends."""
@@ -88,13 +88,14 @@ class ProcessFamily:
         return self._members(dict(_processes()))
 
     def has_only_cleanup_process(self) -> bool:
-        """Whether at most one process remains: the one that cleans up after the others."""
+        """Record the current descendants. Once their parents have ended, it is no longer known that they belong to the
+        family."""
         processes = dict(_processes())
         return sum(processes[process_id].state not in b"ZX" for process_id in self._members(processes)) <= 1
 
     def has_namespace_ended(self) -> bool:
-        """Whether the first process in the leader's pid namespace has ended. This is visible at once and ends the whole
-        namespace, although the zombie may remain for seconds."""
+        """Whether the first process in the leader's pid namespace has ended. This shows at once, and ends the whole
+        namespace, although the process may remain a zombie for seconds."""
         if not self._namespace_init:
             candidate_ids = range(self._leader + 1, self._leader + _CHILD_ID_RANGE)
             self._namespace_init = next(
@@ -183,8 +184,8 @@ def _signal_group(group: int, signal_number: int) -> bool:
 
 
 def _signal_followers(leader: int, signal_number: int) -> bool:
-    """Send a signal to every process of a group except its leader, which remains to report how they ended; return
-    whether there are any."""
+    """Send a signal to every process in a group except its leader, which stays to report how they ended. Return whether
+    there are any."""
     followers = [process_id for process_id, process in _processes() if process.group == leader and process_id != leader]
     for follower in followers:
         with suppress(ProcessLookupError, PermissionError):
@@ -232,8 +233,8 @@ for each in $groups $others; do kill -s KILL -- "-$each"; done
 
 
 class Guardian:
-    """A helper process that kills the guarded groups, other groups in their sessions and all their descendants when
-    this process has died. It starts with the first guarded group."""
+    """A helper process. After this process has died, it kills the guarded groups, all other groups in their sessions
+    and all their descendants. It is started with the first guarded group."""
 
     def __init__(self) -> None:
         self._lock = Lock()

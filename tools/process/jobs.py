@@ -17,7 +17,7 @@ class EndedJob:
     outcome: str
     """How it ended: `exit code 1`, or the name of the signal."""
     last_lines: tuple[str, ...] = ()
-    """The end of the output that the model has not seen yet."""
+    """The last lines of the output that the model has not seen yet."""
 
 
 @dataclass(slots=True)
@@ -26,18 +26,18 @@ class Job:
     command: str
     program: Program
     returned_bytes: int = 0
-    """Number of bytes of output that have been returned."""
+    """Number of output bytes that have already been returned."""
     returned_log_offset: int = 0
-    """Offset in the job's log after the output that has been returned."""
+    """Offset in the job's log up to which output has been returned."""
     end: EndedJob | None = None
     """How the job ended; None while it is running."""
     has_own_network: bool = False
     """Whether it runs in the shared network namespace of the session's commands."""
     ports: dict[int, int | None] = field(default_factory=dict)
-    """The ports that the job listens on in that namespace, each with the port of 127.0.0.1 that is forwarded to it, if
-    any."""
+    """The ports that the job listens on in that namespace. Each maps to the port of 127.0.0.1 that is forwarded to it,
+    if any."""
     is_end_reported: bool = False
-    """Whether the model knows that the job has ended, because it was notified or ended the job itself."""
+    """Whether the model knows that the job has ended: it was notified, or it ended the job itself."""
 
     @property
     def ports_text(self) -> str:
@@ -64,12 +64,12 @@ async def ignore_job_end(ended: EndedJob) -> None:
 
 @dataclass(slots=True)
 class BackgroundJobs:
-    """The background jobs of a session, by id, and processes that foreground commands have left running."""
+    """A session's background jobs by id, and the processes that foreground commands left running."""
 
     by_id: dict[str, Job] = field(default_factory=dict)
     leftovers: list[Program] = field(default_factory=list)
     on_end: Callable[[EndedJob], Awaitable[None]] = ignore_job_end
-    """Called when a job ends, unless the model already knows that it has ended."""
+    """Called when a job ends, unless the model already knows."""
     forward_ports: Callable[[], Awaitable[int]] = no_ports_to_forward
     """Forwards every port that jobs listen on; returns the number of ports."""
     on_start: Callable[[Job], None] = ignore_job_start
@@ -77,7 +77,7 @@ class BackgroundJobs:
     pending_notes: list[str] = field(default_factory=list)
     """Other notes about jobs, for the next message to the model."""
     _jobs_of_earlier_runs: dict[str, EndedJob] = field(default_factory=dict)
-    """Ended jobs from earlier runs of the session that have not been reported to the model."""
+    """Jobs that ended in earlier runs of the session and have not been reported to the model."""
     _job_count: int = 0
     _watchers: set[asyncio.Task[None]] = field(default_factory=set)
     _job_ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -96,7 +96,8 @@ class BackgroundJobs:
         return job
 
     def restore(self, ended: Mapping[str, EndedJob]) -> None:
-        """Restore ended jobs from an earlier run that have not been reported to the model. Their ids are not reused."""
+        """Restore jobs that ended in an earlier run and have not been reported to the model. Their ids are not
+        reused."""
         self._jobs_of_earlier_runs.update(ended)
         numbers = [int(number) for job_id in ended if (number := job_id.removeprefix("job-")).isdecimal()]
         self._job_count = max(self._job_count, *numbers, 0)
@@ -117,7 +118,7 @@ class BackgroundJobs:
 
     @property
     def unfinished(self) -> tuple[Job, ...]:
-        """Jobs whose end neither this session nor the model knows of."""
+        """Jobs whose end is known neither to this session nor to the model."""
         return tuple(job for job in self.by_id.values() if job.end is None and not job.is_end_reported)
 
     @property

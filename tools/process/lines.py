@@ -9,7 +9,7 @@ _MAX_EDGE_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class TruncatedLine:
-    """A line that was too long; only its two ends were stored."""
+    """A line that was too long, so that only its two ends were kept."""
 
     head: bytes
     tail: bytes
@@ -20,21 +20,21 @@ OutputLine: TypeAlias = bytes | bytearray | TruncatedLine
 
 
 class LineBuffer:
-    """Collects bytes and returns complete lines. Buffers at most one line of `max_line_bytes` bytes."""
+    """Collects bytes and returns complete lines. Buffers at most one line, of up to `max_line_bytes` bytes."""
 
     def __init__(self, max_line_bytes: int, separator: bytes = b"\n") -> None:
         self._max_line_bytes = max_line_bytes
         self._separator = separator
         self._buffer = bytearray()
         self._tail = b""
-        """The end of a line that is too long. In that case `_buffer` is its beginning."""
+        """The end of a line that is too long. `_buffer` is then its beginning."""
         self.size = 0
         """Number of bytes of the incomplete line."""
 
     @property
     def problem(self) -> str:
-        """Why reading should stop: a line is more than twice as long as the limit above which lines are truncated.
-        Empty if reading can continue."""
+        """Why reading should stop: a line is more than twice as long as the limit for truncation. Empty if reading can
+        continue."""
         return f"a line of more than {2 * self._max_line_bytes:,} bytes" if self.size > 2 * self._max_line_bytes else ""
 
     def feed(self, chunk: bytes) -> list[OutputLine]:

@@ -1,8 +1,8 @@
 """Reaps orphaned processes if no init process does.
 
-Bubblewrap's first process ends with the command. Its second process, process 1 of the sandbox, ends a moment later. It
-remains a zombie until the nearest subreaper or the system's process 1 waits for it, which never happens in a container
-without an init process.
+Bubblewrap's first process ends with the command. Its second process, which is process 1 of the sandbox, ends a moment
+later. It stays a zombie until the nearest subreaper or the system's process 1 waits for it. In a container without an
+init process, that never happens.
 """
 
 import os
@@ -18,13 +18,13 @@ _REAPING_INIT_PROGRAMS = frozenset(
     systemd init tini tini-static docker-init podman-init dumb-init catatonit s6-svscan runit finit pause launchd
     """.split()  # noqa: SIM905  # as for the list in `ebbtide.tools.process.shell`
 )
-"""Programs that reap orphans if they are process 1."""
+"""Programs that reap orphans when they run as process 1."""
 
 
 @cache
 def adopt_orphans() -> None:
     """On Linux, make this process the subreaper of all processes that it starts. Does nothing if process 1 is known to
-    reap orphans, because detached processes are then better left to process 1."""
+    reap orphans, because it is then better to leave detached processes to it."""
     if sys.platform != "linux" or os.getpid() == 1 or _init_name() in _REAPING_INIT_PROGRAMS:
         return
     import ctypes  # noqa: PLC0415  # deferred: only needed when something is started
@@ -46,7 +46,7 @@ def reap_orphans_in_background(group: int) -> None:
 
 
 def _init_name() -> str:
-    """Return the name of process 1; empty if it is unknown."""
+    """Return the name of process 1. Empty if unknown."""
     try:
         return Path("/proc/1/comm").read_text().rstrip("\n")
     except OSError:

@@ -1,4 +1,4 @@
-"""A log file for a program's output: complete up to a limit, beyond that reduced to beginning and end."""
+"""A log file for a program's output. It is complete up to a limit; beyond that, only the beginning and end are kept."""
 
 import os
 from collections import deque
@@ -11,12 +11,12 @@ MAX_RECLAIMED_BYTES = 1 << 20
 """Maximum number of bytes that a log gives up when the disk is full, so that the session itself can still be saved."""
 
 _MAX_TAIL_BYTES = 1 << 20
-"""Number of bytes stored from the end of output that exceeds the limit, or a quarter of the limit if that is less."""
+"""Number of bytes kept from the end of output that exceeds the limit, but at most a quarter of the limit."""
 
 
 class OutputLog:
-    """A log that is written by one thread, and flushed and read by others. The end of output that exceeds the limit is
-    kept in memory until it is flushed."""
+    """A log that one thread writes, and others flush and read. If output exceeds the limit, its end is kept in memory
+    until it is flushed."""
 
     def __init__(self, descriptor: int, limit: int = MAX_OUTPUT_BYTES) -> None:
         self.printed_bytes = 0
@@ -32,7 +32,7 @@ class OutputLog:
         self._tail = deque[bytes]()
         self._buffered_bytes = self._unreported_dropped_bytes = 0
         self._dropped_bytes = 0
-        """Bytes dropped so far, whether or not the file already mentions them."""
+        """Bytes dropped so far, even if the file does not mention them yet."""
         self._lock = Lock()
 
     @property
@@ -55,7 +55,7 @@ class OutputLog:
             self.printed_bytes += len(chunk)
 
     def flush(self) -> int:
-        """Write buffered output, after a line about dropped output if there is any. Returns the size of the file."""
+        """Write buffered output. If output was dropped, a line about that comes first. Return the size of the file."""
         with self._lock:
             if self._tail:
                 tail = b"".join(self._tail)

@@ -15,9 +15,9 @@ DEBUGGABLE_VARIABLE = "EBB_DEBUGGABLE"
 
 @cache
 def protect_own_memory() -> None:
-    """On Linux, block `/proc/PID/environ`, `/proc/PID/mem` and debuggers before the first program is started. API keys
-    are also erased from this process's environment block, so that administrators cannot read them there. `os.environ`
-    still contains them."""
+    """On Linux, block `/proc/PID/environ`, `/proc/PID/mem` and debuggers before the first program is started. Also
+    erase API keys from this process's environment block, so that administrators cannot read them there. `os.environ`
+    keeps them."""
     if sys.platform != "linux" or os.environ.get(DEBUGGABLE_VARIABLE):
         return
     import ctypes  # noqa: PLC0415  # deferred: only needed when something is started

@@ -12,15 +12,15 @@ _START_CODE = (
 
 
 def search_path() -> list[str]:
-    """Return this process's module search path without the folder in which it was started, because its content is under
-    the control of the user's projects."""
+    """Return this process's module search path, without the folder in which it was started. The content of that folder
+    may come from the user's projects."""
     folders = [path for path in sys.path if path]
     return folders if _PACKAGE_PARENT in folders else [_PACKAGE_PARENT, *folders]
 
 
 def own_module_command(module: str, *arguments: str, prelude: str = "") -> list[str]:
-    """Return the command that calls `main` of a module with these arguments. `module`: the full name, derived from the
-    caller's `__name__` or `__package__`, because it differs between an installation and a checkout. `prelude`: a
+    """Return the command that calls a module's `main` with these arguments. `module`: the full name, derived from the
+    caller's `__name__` or `__package__`, because an installation and a checkout have different names. `prelude`: a
     statement to run before any import."""
     code = f"{prelude}\n{_START_CODE}" if prelude else _START_CODE
     return [sys.executable, "-I", "-S", "-c", code, json.dumps(search_path()), module, *arguments]

@@ -1,8 +1,8 @@
-"""Running programs. Each has its own process group and an output file, and is ended together with its children.
+"""Running programs. Each has its own process group and output file, and is ended together with its children.
 
-A thread per program moves the output from a pipe to the file. It waits for the program, not for the end of the pipe,
-which a background child may hold open for hours. Writing directly to the file would need no thread, but a program that
-opens /dev/stderr would then truncate it.
+Each program has a thread that moves the output from a pipe to the file. It waits for the program, not for the end of
+the pipe, which a background child may hold open for hours. Writing directly to the file would need no thread, but then
+a program that opens /dev/stderr would truncate it.
 """
 
 import asyncio
@@ -27,12 +27,12 @@ from ebbtide.tools.process.output_log import OutputLog
 
 _CHUNK_BYTES = 1 << 16
 _MAX_CLEANUP_S = 0.05
-"""Maximum seconds to wait for the cleanup after a wrapped program, which usually takes 0.001."""
+"""Maximum number of seconds to wait for the cleanup after a wrapped program. It usually takes 0.001."""
 _RETRY_PAUSE_S = 0.0005
 _PROGRESS_INTERVAL_S = 0.1
 _MAX_PROGRESS_CHARS = 4000
 _MAX_PROGRESS_BYTES = 4 * _MAX_PROGRESS_CHARS
-"""Number of bytes read from the end of new output: enough for `_MAX_PROGRESS_CHARS` characters."""
+"""Number of bytes read from the end of new output. This is enough for `_MAX_PROGRESS_CHARS` characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class ProcessLimits:
 
 
 class Program:
-    """A started program. `log` contains its output, including that of children which outlive it."""
+    """A started program. `log` contains its output, including that of children that outlive it."""
 
     def __init__(
         self,
@@ -95,7 +95,8 @@ class Program:
         return self.code is not None and (self._was_killed or (self.is_output_closed and not self._has_children()))
 
     async def wait(self, seconds: float) -> bool:
-        """Return whether the program exited within this time. If so, its output is in the log."""
+        """Wait until the program has exited or the time is up. Return whether it has exited. If so, its output is in
+        the log."""
         return await wait_for_event(seconds, self._exited)
 
     def processes(self) -> list[int]:
@@ -115,8 +116,7 @@ class Program:
                 return
 
     def write(self, data: bytes) -> bool:
-        """Write to the program's terminal; return whether it accepted all of the data. After the program has exited, it
-        accepts none."""
+        """Write to the program's terminal. Return whether it accepted all data. It accepts none once it has exited."""
         with self._write_lock:
             if self._terminal is None:
                 return False
@@ -130,8 +130,8 @@ class Program:
         self._progress = None
 
     async def end(self) -> None:
-        """End the program and everything that it started: first with SIGTERM, then with SIGKILL; with SIGKILL at once
-        if cancelled."""
+        """End the program and everything that it started, first with SIGTERM, then with SIGKILL. If cancelled, use
+        SIGKILL at once."""
         was_running = self.code is None
         try:
             if was_running:
@@ -153,7 +153,7 @@ class Program:
         await wait_for_event(self._limits.grace_seconds, self._closed)
 
     def _has_children(self) -> bool:
-        """Whether processes of the program's group still run after it has exited."""
+        """Whether processes in the program's group are still running after it has exited."""
         if self._has_no_children or not self._family.has_group():
             return False
         if self._is_wrapped and self._process.returncode is not None:
@@ -168,7 +168,7 @@ class Program:
             self._family.signal(number, is_reaped=self._process.returncode is not None)
 
     def _watch(self, pipe: int, descriptor: int) -> None:
-        """Copy output to the log until the program has exited and no process can print any more. Runs in the program's
+        """Copy output to the log until the program has exited and nothing can print any more. Runs in the program's
         thread."""
         exit_descriptor = _open_exit_descriptor(self._process.pid)
         poller = select.poll()
@@ -206,7 +206,7 @@ class Program:
             reap_orphans(self._process.pid)
 
     def _poll_timeout_ms(self, exit_descriptor: int | None) -> float | None:
-        """Return how many milliseconds to wait for output or the exit; None for no limit."""
+        """Return how long to wait for output or the exit, in milliseconds. None for no limit."""
         if exit_descriptor is None:
             return 10
         progress = self._progress
@@ -219,8 +219,8 @@ class Program:
             return self._process.poll() is not None
 
     def _drain(self, pipe: int) -> None:
-        """Move the data that the program left in the pipe; later output of children is moved separately. A wrapper ends
-        a moment after its program, and keeps the pipe open until then."""
+        """Move the data that the program left in the pipe. Output that children print later is moved separately. A
+        wrapper ends a moment after its program, and keeps the pipe open until then."""
         os.set_blocking(pipe, False)
         poller = select.poll()
         poller.register(pipe, select.POLLIN)
@@ -244,7 +244,7 @@ class Program:
             time.sleep(_RETRY_PAUSE_S)
 
     def _copy_chunk(self, pipe: int) -> int:
-        """Move data from the pipe to the log; return the number of bytes, 0 at the end of the pipe."""
+        """Move data from the pipe to the log. Return the number of bytes, or 0 at the end of the pipe."""
         chunk = self._read(pipe)
         if not chunk:
             return 0
@@ -279,7 +279,7 @@ class Program:
 
 
 class _OutputProgress:
-    """Collects new output for display, several times a second. If there is much output, only its end is shown."""
+    """Collects new output and shows it several times a second. If there is much, only its end is shown."""
 
     def __init__(self, on_output: Callable[[str], None]) -> None:
         self.on_output = on_output
@@ -291,7 +291,8 @@ class _OutputProgress:
         self.pending = (self.pending + self._decoder.decode(chunk[-_MAX_PROGRESS_BYTES:]))[-_MAX_PROGRESS_CHARS:]
 
     def take_due_text(self, is_final: bool) -> str:
-        """Return the text to show now; empty if none is due. `is_final`: ignore the interval between texts."""
+        """Return the text to show now. Empty if it is too early or there is none. `is_final`: do not wait for the
+        interval to pass."""
         now = time.monotonic()
         if not self.pending or (now - self._last_reported_at < _PROGRESS_INTERVAL_S and not is_final):
             return ""
@@ -301,7 +302,7 @@ class _OutputProgress:
 
 
 async def wait_for_event(seconds: float, event: asyncio.Event) -> bool:
-    """Return whether the event was set within this time."""
+    """Wait for the event. Return whether it was set in time."""
     try:
         await asyncio.wait_for(event.wait(), max(seconds, 0))
     except TimeoutError:
@@ -310,7 +311,7 @@ async def wait_for_event(seconds: float, event: asyncio.Event) -> bool:
 
 
 def _open_exit_descriptor(process_id: int) -> int | None:
-    """Return a descriptor that becomes readable when the process exits; None if the system has none."""
+    """Return a descriptor that becomes readable when the process exits. None if the system does not support this."""
     try:
         return os.pidfd_open(process_id)
     except (AttributeError, OSError):

@@ -1,4 +1,4 @@
-"""The shell and the environment that commands run in. No I/O, except that the shell is looked up once."""
+"""The shell and environment for commands. No I/O, except that the shell is looked up once."""
 
 import os
 import re
@@ -21,8 +21,8 @@ _SHELLS = (
 )
 
 PASS_ENV_VARIABLE = "EBB_PASS_ENV"
-"""Variable with the user's list of further variables for commands, separated by commas or spaces. `AWS_*` matches all
-with that prefix. Listed variables are always passed on."""
+"""Environment variable with the user's list of further variables for commands, separated by commas or spaces. `AWS_*`
+matches all that start with `AWS_`. Listed variables are always passed on."""
 
 _ALLOWED_NAMES = frozenset(
     """
@@ -44,7 +44,7 @@ _ALLOWED_NAMES = frozenset(
     WSL_DISTRO_NAME WSL_INTEROP IN_NIX_SHELL LOCALE_ARCHIVE NPM_CONFIG_PREFIX npm_config_prefix
     """.split()  # noqa: SIM905  # easier to read as one string
 )
-"""Variables that are passed on. They include SSH_AUTH_SOCK, because Git needs it to fetch over SSH and it lets keys be
+"""Variables that are passed on. SSH_AUTH_SOCK is among them: Git needs it to fetch over SSH, and it allows keys to be
 used without revealing them."""
 
 _ALLOWED_PREFIXES = tuple(
@@ -59,7 +59,7 @@ _ALLOWED_PREFIXES = tuple(
 )
 
 _ADDRESS_VARIABLE = regex(r"(?i)registry|index|proxy|mirror|links|repos")
-"""Names of variables that contain the address of a package registry or proxy."""
+"""Matches names of variables that contain the address of a package registry or proxy."""
 _QUIET_VARIABLES = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_EDITOR": "true",
@@ -80,14 +80,16 @@ _QUIET_VARIABLES = {
     "GIT_CONFIG_VALUE_2": "never",
 }
 """Variables for all commands. They keep programs from waiting for user input, using colours and checking for updates.
-They also keep git from running monitors, verifying signatures by default and running commands to fetch, even if the
-repository's settings request it. Settings for commits are not changed. A repository's diff program is replaced
-(`ebbtide.tools.sandbox.diff_program`)."""
+
+They also keep git from running monitors, from verifying signatures by default and from running commands to fetch, even
+if the repository's settings ask for it. Settings for commits are not changed. A repository's diff program is replaced
+(`ebbtide.tools.sandbox.diff_program`).
+"""
 
 
 @cache
 def shell_path() -> str:
-    """Return the shell for commands, from a path that only an administrator can change."""
+    """Return the shell for commands. Its path can be changed only by an administrator."""
     return next((path for path in _SHELLS if Path(path).is_file()), "/bin/sh")
 
 
@@ -102,7 +104,7 @@ class Launch:
     argv: tuple[str, ...]
     environment: Mapping[str, str]
     descriptors: tuple[int, ...] = ()
-    """Descriptors that the program inherits. This process closes them after the start."""
+    """Descriptors that the program inherits. This process closes its own copies after the start."""
     is_wrapped: bool = False
     """Whether the first process is a wrapper that only waits for the command, its child."""
     is_confined: bool = False
@@ -114,11 +116,11 @@ def shell_launch(command: str, variables: Mapping[str, str] | None = None) -> La
 
 
 def child_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the environment of commands, including settings that keep programs quiet.
+    """Return the environment for commands, including settings that keep programs quiet.
 
-    It is an allow-list, because the names of secrets cannot be enumerated. Names that match only by prefix are checked
-    again, and so is every value. Addresses of registries and proxies lose their passwords. Variables set by direnv are
-    passed on unless they look like secrets.
+    It is built from an allow-list, because secrets can have any name. Names that match only by prefix are checked
+    again, and so is every value. Passwords are removed from addresses of registries and proxies. Variables set by
+    direnv are passed on unless they look like secrets.
     """
     passed_variables = dict[str, str]()
     for name, value in environment.items():
@@ -136,8 +138,8 @@ def _direnv_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_login(name: str, value: str) -> str:
-    """Return the value of a variable. The address of a registry or proxy is passed without its password, so that
-    programs fail to log in there instead of using another one."""
+    """Return the value of a variable. For a registry or proxy, the password is removed from its address. Programs then
+    fail to log in there instead of using another one."""
     if "@" not in value or not _ADDRESS_VARIABLE.search(name):
         return value
     return secrets.registry_settings.without_login(value)

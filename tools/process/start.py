@@ -76,8 +76,8 @@ def _start_process(
 
 @contextmanager
 def _preferred_oom_victim() -> Iterator[None]:
-    """Make programs started in this context, and their children, the first to be killed when memory runs out. Programs
-    inherit the setting from this process, which therefore has it temporarily."""
+    """Make programs started in this context, and their children, the first to be killed when memory runs out. This
+    process has the setting meanwhile, because programs inherit it."""
     own_score = _own_oom_score()
     if own_score >= _EXPENDABLE_OOM_SCORE:  # not Linux, or already among the first
         yield
@@ -100,11 +100,11 @@ def _own_oom_score() -> int:
 
 
 _OOM_SCORE_FILE, _EXPENDABLE_OOM_SCORE = Path("/proc/self/oom_score_adj"), 500
-"""The file and the value that make the system kill a process early when memory runs out, on a scale up to 1,000: it is
-treated as if it used an additional half of the memory."""
+"""The file and value that make the system kill a process early when memory runs out. At 500 of 1,000, a process is
+treated as if it used half of the memory in addition."""
 _OPEN_TERMINAL_SCRIPT = 'exec 0<>"$1" 1>&0 2>&1; shift; exec "$@"'
-"""Opens a terminal before running the program: as a session leader, it gets the terminal as its controlling
-terminal."""
+"""Opens a terminal before running the program. Because the program leads a session, the terminal becomes its
+controlling terminal."""
 
 
 def _open_terminal() -> tuple[int, int]:

@@ -16,12 +16,12 @@ class ProgramState:
     signal: int | None = None
     """Number of the signal that ended it."""
     limit: int | None = None
-    """The time limit in seconds, if the program was ended because of it."""
+    """The time limit in seconds, if the program was ended for exceeding it."""
     job: str = ""
     """The job id, if the program runs in the background."""
     is_silent: bool = False
-    """Whether the program has printed nothing; for a background job, nothing since the last call. The text before
-    `told` is then only a note about that."""
+    """Whether the program has printed nothing or, for a background job, nothing since the last call. The text before
+    `told` is then only a note that says so."""
 
     @property
     def is_running(self) -> bool:
@@ -29,7 +29,7 @@ class ProgramState:
 
     @property
     def outcome_text(self) -> str:
-        """How the program ended, or that it is running, in a few words."""
+        """Says in a few words how the program ended, or that it is running."""
         if self.limit is not None:
             return f"not finished after {self.limit} s"
         if self.signal is not None:
@@ -43,7 +43,7 @@ class ProgramState:
 
 
 def program_state(code: int | None, job: str = "") -> ProgramState:
-    """Return the state for an exit code: negative for a signal, None while the program is running."""
+    """Build the state for an exit code, which is negative for a signal and None while the program is running."""
     if code is None or code >= 0:
         return ProgramState(code=code, job=job)
     return ProgramState(signal=-code, job=job)

@@ -19,18 +19,18 @@ _UNSAFE_NAMES = regex(
     r"(?:BASH|ZSH|LD_|DYLD_|GCONV_PATH|LOCPATH|GLIBC_|GIT_|SSH_|EBB_|DIRENV_|DBUS_|DOCKER_|SUDO_|PROMPT_COMMAND|PS[0-4]\Z"
     r"|ENV\Z|IFS\Z|SHELLOPTS|CDPATH|LESS|PYTHONSTARTUP|PERL5|NODE_OPTIONS|RUBYOPT|JAVA_TOOL_OPTIONS).*"
 )
-"""Variables that affect how shells and interpreters start, or that point to other programs."""
+"""Matches variables that affect how shells and interpreters start, or that point to other programs."""
 _MAX_VALUE_CHARS = 4_096
 _MIN_RANDOM_CHARS = 16
 _MAX_NAMED_VARIABLES = 4
 _WORD_BREAKS = regex(r"[\s:;,=/@?&.]+")
 _RANDOM_RUN = regex(r"(?=.*\d)[0-9a-f]{16,}|(?=.*\d)[0-9a-z]{24,}")
 _SHELL_OR_OWN_NAMES = regex(r"_|OLDPWD|SHLVL|EBB_.*|DIRENV_.*")
-"""Variables that are set by shells or by this program."""
+"""Matches variables that shells or this program set."""
 
 
 def direnv_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that direnv has set and whose names and values do not look like secrets."""
+    """Return the variables that direnv set, unless their names or values look like secrets."""
     direnv_names = _direnv_names(environment.get(_DIRENV_VARIABLE, ""))
     return {
         name: environment[name]
@@ -45,14 +45,14 @@ def withheld_variables(environment: Mapping[str, str], visible: Mapping[str, str
 
 
 def withheld_direnv_variables(environment: Mapping[str, str], visible: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the withheld variables that direnv has set."""
+    """Return the names of withheld variables that direnv set."""
     direnv_names = _direnv_names(environment.get(_DIRENV_VARIABLE, ""))
     return tuple(name for name in withheld_variables(environment, visible) if name in direnv_names)
 
 
 def withheld_variables_note(command: str, printed: str, withheld: tuple[str, ...]) -> str:
-    """Return a note if the command uses a withheld variable or, after a failure, if its output mentions one; otherwise
-    an empty string. `printed`: the end of a failed command's output."""
+    """Build a note if the command uses a withheld variable, or if the output of a failed command mentions one. Empty
+    otherwise. `printed`: the end of a failed command's output."""
     names = [name for name in withheld if _is_used_in(name, command) or ("_" in name and _occurs_in(name, printed))]
     if not names:
         return ""
@@ -69,7 +69,7 @@ def withheld_variables_note(command: str, printed: str, withheld: tuple[str, ...
 
 
 def _is_used_in(name: str, command: str) -> bool:
-    """Whether a command uses a variable that it does not set itself."""
+    """Whether a command uses the variable without setting it itself."""
     if not _occurs_in(name, command):
         return False
     name = re.escape(name)
@@ -89,7 +89,7 @@ def _direnv_names(difference: str) -> frozenset[str]:
 
 
 def _parse_names(difference: str) -> Iterator[str]:
-    """Yield the names of variables in direnv's record of its changes, which is compressed JSON in base64."""
+    """Yield the names of variables in direnv's record of its changes. The record is compressed JSON in base64."""
     try:
         compressed = base64.urlsafe_b64decode(difference)
         json_text = zlib.decompressobj().decompress(compressed, _MAX_UNPACKED_BYTES)
@@ -112,5 +112,5 @@ def _is_safe_variable(name: str, value: str) -> bool:
 
 
 def _is_random(word: str) -> bool:
-    """Whether a word looks random: mixed case with digits, or a long run of hexadecimal digits."""
+    """Whether a word looks random: it mixes case and digits, or has a long run of hexadecimal digits."""
     return looks_random(word) or _RANDOM_RUN.fullmatch(word) is not None

@@ -1,4 +1,4 @@
-"""The sandbox of commands: what they may write, see and reach, enforced by the kernel. Permissions are decided
+"""The sandbox for commands: what they may write, see and reach. The kernel enforces it. Permissions are decided
 elsewhere."""
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Infers from the output of a failed command what the sandbox has probably blocked. No I/O."""
+"""Infers from a failed command's output what the sandbox probably blocked. No I/O."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +12,7 @@ from ebbtide.tools.sandbox.boundary import Boundary
 _BUSY = "Device or resource busy"
 _UNWRITABLE = regex(rf"([^\n]{{0,400}})(?:Read-only file system|EROFS|{_BUSY})([^\n]{{0,400}})")
 _PERMISSION_DENIED = regex(r"([^\n]{0,400})(?:Permission denied|EACCES|Operation not permitted)([^\n]{0,400})")
-"""Error messages that appear if Landlock or the macOS sandbox blocks something."""
+"""Matches error messages that appear when Landlock or the macOS sandbox blocks something."""
 _PATH = regex(r"[^\s'\"`:;,()<>\[\]’‘]*/[^\s'\"`:;,()<>\[\]’‘]*")
 _NETWORK_ERRORS = regex(
     r"Could not resolve host|Temporary failure in name resolution|Name or service not known|nodename nor servname"
@@ -39,7 +39,7 @@ _SSH_ERRORS = regex(
 )
 _SIGNING_FAILED = regex(r"gpg failed to sign|No secret key|Couldn't load public key")
 _LOGIN_REQUIRED = regex(r"\bE40[13]\b|\bENEEDAUTH\b|\bcode E404\b|\bYN0041\b|\bERR_PNPM_FETCH_40[134]\b")
-"""Error messages of package managers that appear if a registry requires a login."""
+"""Matches error messages with which package managers report that a registry requires a login."""
 _DEVICE_PATHS = regex(r"/dev/(?:dri|nvidia\w*|kvm|fuse|kfd|snd|video\d*|tty(?:USB|ACM)\d+)\b")
 _CROSS_DEVICE_ERRORS = regex(r"Invalid cross-device link|EXDEV")
 _NAMESPACE_ERRORS = regex(
@@ -50,7 +50,7 @@ _NAMESPACE_ERRORS = regex(
 _GIT_PUSH_FAILED = regex(
     r"unable to create temporary object directory|insufficient permission for adding an object to repository database"
 )
-"""Git's error messages when a push to a local repository fails; they do not name the repository."""
+"""Matches Git's error messages when a push to a local repository fails. They do not name the repository."""
 _LISTING_PROGRAMS = "ps pgrep pkill pidof killall lsof fuser ss netstat top htop pstree ip ifconfig"
 _LISTING_PROGRAM_WORD = regex(rf"\b(?:{_LISTING_PROGRAMS.replace(' ', '|')})\b")
 _ERROR_LINE_PATTERNS: Mapping[str, str] = {
@@ -82,7 +82,7 @@ _BUBBLEWRAP_PATH = regex(r"/(?:[^:\n\"]+)")
 
 
 def visibility_note(command: str) -> str:
-    """Return what a command that lists processes, ports or networks cannot see, in a few words. Empty for other
+    """Say in a few words what a command cannot see if it lists processes, ports or networks. Empty for other
     commands."""
     if not _LISTING_PROGRAM_WORD.search(command):
         return ""
@@ -93,8 +93,8 @@ def visibility_note(command: str) -> str:
 
 
 def did_mount_path_vanish(output: str, exists: Callable[[str], bool]) -> bool:
-    """Whether the sandbox could not be set up because a path to be mounted disappeared, such as the socket of another
-    program. In that case the command has not run."""
+    """Whether the sandbox could not be set up because a path to mount disappeared, such as another program's socket.
+    The command has not run then."""
     if not _SETUP_FAILED.fullmatch(output):
         return False
     mount_paths = (path.removeprefix("/newroot").removeprefix("/oldroot") for path in _BUBBLEWRAP_PATH.findall(output))
@@ -107,7 +107,7 @@ def may_have_been_blocked(output: str) -> bool:
 
 
 def _own_error_lines(command: str, output: str) -> str:
-    """Return the output lines in which the command's own programs report errors."""
+    """Return the output lines in which the programs of the command report errors."""
     names = {commands.nested.program_name(words) for words in commands.nested.command_variants(command)} - {""}
     special_patterns = filter(
         None, (_ERROR_LINE_PATTERNS.get(_ERROR_STYLE_ALIASES.get(name, name), "") for name in sorted(names))
@@ -129,10 +129,12 @@ def denial_reasons(
     *,
     has_failed: bool = True,
 ) -> str:
-    """Return what the sandbox denied to a command, in a few words; empty if the output does not suggest that anything
-    was blocked. `exists_outside`: whether a file exists outside the sandbox. `has_failed`: whether the command failed.
-    If it succeeded, only errors reported by its own programs, and denied writes to files named in the output, are
-    considered, because other text may come from a file that it printed."""
+    """Say in a few words what the sandbox denied to a command. Empty if the output does not suggest that anything was
+    blocked. `exists_outside`: whether a file exists outside the sandbox. `has_failed`: whether the command failed.
+
+    If the command succeeded, other text in its output may come from a file that it printed. Then only errors from its
+    own programs count, and denied writes to files named in the output.
+    """
     if not has_failed:
         matches = _UNWRITABLE.finditer(output) if boundary.kind == "bubblewrap" else ()
         write_denials = filter(None, (_write_denial(match, boundary, folder) for match in matches))
@@ -154,8 +156,8 @@ def _missing_in_tmp(output: str) -> Iterator[str]:
 
 
 def _write_denial(match: Match[str], boundary: Boundary, folder: str) -> str:
-    """Return the denial for a path that an error line reports as not writable, in a few words; empty if the sandbox
-    allows writing it."""
+    """Say in a few words that writing to a path was denied, if an error line reports it as not writable. Empty if the
+    sandbox allows writing to it."""
     path_texts = [*_PATH.findall(match[2])[:1], *reversed(_PATH.findall(match[1]))]  # nearest to the message first
     paths = [normpath(join(folder, name)) for name in path_texts]
     if path := next((path for path in paths if boundary.access_to(path) != "write"), ""):

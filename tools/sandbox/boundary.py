@@ -13,11 +13,11 @@ opened."""
 
 SandboxKind: TypeAlias = Literal["bubblewrap", "landlock", "seatbelt"]
 SandboxState: TypeAlias = Literal["bubblewrap", "landlock", "seatbelt", "none", "off"]
-"""The active kind of sandbox. `none`: no sandbox is available; `off`: the user has disabled it."""
+"""The active kind of sandbox. `none`: the system has none. `off`: the user has disabled it."""
 
 Network: TypeAlias = Literal["open", "proxy", "none"]
-"""What a command can reach. `open`: every address; `proxy`: the session's proxy and servers started by its other
-commands; `none`: nothing."""
+"""What a command can reach. `open`: every address. `proxy`: the session's proxy, and servers that the session's other
+commands started. `none`: nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,23 +25,23 @@ class Boundary:
     """The paths to which access is restricted or extended, and the network access. All other files are readable."""
 
     access_by_path: Mapping[str, Access]
-    """Access by absolute resolved path. Of the paths that contain a file, the deepest one applies."""
+    """Access by absolute resolved path. For a file, the deepest of the paths that contain it applies."""
     temp_folder: str
     """The folder that is mounted as /tmp."""
     network: Network
     kind: SandboxKind = "bubblewrap"
     """The kind of sandbox that enforces the boundary."""
     copies: Mapping[str, SettingsCopy] = field(default_factory=dict)
-    """Replacements for some hidden files, with their settings but without secrets."""
+    """Replacements for some hidden files. They contain the settings, but no secrets."""
 
     @property
     def is_look_only(self) -> bool:
-        """Whether the boundary is for a look-only command, which sees only listed paths and can neither write, even to
-        /tmp, nor open a socket."""
+        """Whether this boundary is for a command that may only read. It sees only the listed paths, and can neither
+        write, not even to /tmp, nor open a socket."""
         return self.access_by_path.get("/") == "hidden folder"
 
     def access_to(self, path: str) -> Access:
-        """Return the access to an absolute resolved path."""
+        """Return the access that the command has to an absolute resolved path."""
         while path not in self.access_by_path and path != "/":
             path = path.rpartition("/")[0] or "/"
         return self.access_by_path.get(path, "read")

@@ -13,14 +13,14 @@ from ebbtide.tools.sandbox.boundary import Access, Boundary
 
 UNSHARE_FLAGS = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 DISABLE_USERNS_FLAG = "--disable-userns"
-"""Prevents commands from creating namespaces. Needs bubblewrap 0.8; with earlier versions, only the system call filter
-prevents them."""
+"""Prevents commands from creating namespaces. Needs bubblewrap 0.8. With older versions, only the system call filter
+prevents this."""
 _BASE_MOUNTS = (
     "--dev", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--tmpfs", "/run",
 )  # fmt: skip
 SYSTEM_MOUNTS = ("--cap-drop", "ALL", "--ro-bind", "/", "/", *_BASE_MOUNTS)
 _LOOK_ONLY_MOUNTS = ("--cap-drop", "ALL", *_BASE_MOUNTS)
-"""Mounts for look-only commands, which do not see the rest of the file system."""
+"""Mounts for commands that may only read. They do not see the rest of the file system."""
 _NIXOS_PROGRAM_FOLDERS = ("/run/current-system", "/run/opengl-driver")
 """Program folders of NixOS."""
 _CHECK_MOUNTS_SCRIPT = r"""
@@ -32,8 +32,8 @@ done
 shift
 exec "$@"
 """
-"""Starts the command only if every mount is the expected one. Bubblewrap mounts paths, so a process that still runs in
-a folder could replace a path with a link, and the link's target would be mounted."""
+"""Starts the command only if every mount is as expected. Bubblewrap mounts paths. A process that still runs in a folder
+could replace a path with a link, and the link's target would be mounted."""
 _MOUNT_TABLE_ESCAPES = {ord(character): f"\\{ord(character):03o}" for character in " \t\n\\"}
 """Escapes for paths in the kernel's mount table."""
 
@@ -47,8 +47,8 @@ def bubblewrap_command(
     mount_table: str,
     copies: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[str, ...]:
-    """Return the command line that runs a command in bubblewrap. `program`: bubblewrap with the flags that it supports;
-    `filter_descriptor`: the descriptor of the system call filter; `mount_table`: the mount table outside the sandbox;
+    """Build the command line that runs a command in bubblewrap. `program`: bubblewrap with the flags that it supports.
+    `filter_descriptor`: the descriptor of the system call filter. `mount_table`: the mount table outside the sandbox.
     `copies`: descriptors of the replacements for hidden files."""
     mount_rows = expected_mounts(boundary.access_by_path, mount_table)
     return (
@@ -68,8 +68,8 @@ def bubblewrap_command(
 
 
 def has_shared_mounts(mount_table: str) -> bool:
-    """Whether mounts made outside while a command runs would appear in its sandbox, because the mount table has shared
-    mounts."""
+    """Whether the mount table has shared mounts. If so, mounts made outside while a command runs would appear in its
+    sandbox."""
     return " shared:" in mount_table or " master:" in mount_table
 
 
@@ -102,8 +102,8 @@ def _is_below_visible_path(path: str, access_by_path: Mapping[str, Access]) -> b
 
 
 def _mount_flags(boundary: Boundary, copies: Mapping[str, int]) -> Iterator[str]:
-    """Yield the flags of all mounts. Outer folders come first, because a mount covers everything below it. A hidden
-    folder is made read-only last, after everything in it has been mounted."""
+    """Yield the flags for all mounts. Outer folders come first, because a mount covers everything below it. A hidden
+    folder is made read-only at the end, once everything in it is mounted."""
     mounts = sorted(boundary.access_by_path.items(), key=lambda item: item[0].split("/"))
     for path, access in mounts:
         yield from ("--ro-bind-data", str(copies[path]), path) if path in copies else _mount_flags_for(path, access)

@@ -1,8 +1,7 @@
 """Keeps Git from running a diff program that a repository configures (`diff.external`).
 
-No setting disables such a program, and Git fails if the setting is empty. If a repository configures one, Git is
-therefore given a replacement that shows the change as Git itself would. In all other repositories the user's own diff
-program is used.
+No setting disables such a program, and Git fails if the setting is empty. So if a repository configures one, Git gets a
+replacement that shows the change as Git itself would. In all other repositories, the user's own diff program is used.
 """
 
 from collections.abc import Iterable
@@ -32,7 +31,7 @@ new version; and, for a rename, the new path and details."""
 
 
 def diff_override_variables(folders: Iterable[Path]) -> dict[str, str]:
-    """Return the environment variables for commands; empty unless a repository of these folders configures a diff
+    """Return the environment variables that commands need. Empty unless a repository in these folders configures a diff
     program."""
     return (
         {"GIT_EXTERNAL_DIFF": _PLAIN_DIFF_SCRIPT} if any(map(_configures_diff_program, dict.fromkeys(folders))) else {}

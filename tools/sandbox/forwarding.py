@@ -1,7 +1,7 @@
-"""Forwards ports of jobs in the sandbox: each can be reached at 127.0.0.1 as long as its job listens on it.
+"""Forwards ports of jobs in the sandbox. A port can be reached at 127.0.0.1 while its job listens on it.
 
-Connections can only be made from the outside in. A client outside connects to a socket of this program, and a process
-in the sandbox's network connects to the job and passes the connected socket out. Nothing in the sandbox can open a
+Connections can only be made from the outside in. A client outside connects to a socket of this program. A process in
+the sandbox's network then connects to the job, and passes the connected socket out. Nothing in the sandbox can open a
 connection to the outside.
 """
 
@@ -91,8 +91,8 @@ class PortForward:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def open(self) -> int:
-        """Start listening; return the port at 127.0.0.1. This is the job's own port or, if that is taken, another one.
-        Raises `OSError`."""
+        """Start listening, and return the port at 127.0.0.1. It is the job's own port or, if that is taken, another
+        one. Raises `OSError`."""
         preferred_port = self._port if self._port >= _FIRST_UNPRIVILEGED_PORT else 0
         try:
             self._server = await asyncio.start_server(self._accept, "127.0.0.1", preferred_port)

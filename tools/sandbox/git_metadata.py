@@ -1,6 +1,5 @@
 """Finds the metadata of a repository that determines which programs Git runs: settings, hooks and their locations,
-including those of submodules and linked work trees. Git itself is not called, because it might run some of these
-programs."""
+including those of submodules and linked work trees. It does not call Git, which might run some of these programs."""
 
 import os
 import re
@@ -17,13 +16,12 @@ _CONFIG_TOKEN = re.compile(
     r"""|(?P<name>[A-Za-z][A-Za-z0-9-]*)[ \t]*(?P<value>=(?:\\[\s\S]|"(?:[^"\\\n]|\\[\s\S])*"|[^\n;#"\\])*)?"""
     r"""|[#;][^\n]*"""
 )
-"""A section, a setting or a comment in a settings file. Several sections may be on one line; only values may continue
-on the next line."""
+"""Matches a section, a setting or a comment in a settings file. Several sections may be on one line. Only values may
+continue on the next line."""
 _MAX_SETTINGS_BYTES = 1 << 20
 """Maximum number of bytes read per file."""
 HEAD = "HEAD"
-"""With `objects` and `refs` next to it, this file makes any folder a repository, even a work tree whose `.git` is
-damaged."""
+"""Next to `objects` and `refs`, this file makes any folder a repository, even a work tree with a damaged `.git`."""
 _MAX_MODULE_DEPTH = 10
 """Maximum nesting depth of submodules that is searched."""
 _OPTIONAL_PREFIX = ":(optional)"
@@ -33,7 +31,7 @@ _MAX_INCLUDED_FILES = 100
 _MAX_SEARCHED_FOLDERS = 2_000
 """Maximum number of folders searched for repositories."""
 _MAX_REPOSITORIES = 12
-"""Maximum number of repositories below a folder. Each needs four mounts, and every further mount is slower than the one
+"""Maximum number of repositories below a folder. Each needs four mounts, and each mount is slower than the one
 before."""
 _BUILD_FOLDERS = frozenset(
     (
@@ -48,7 +46,7 @@ _NO_LINK_NAMES = ("config", "config.worktree", "commondir", "hooks")
 
 def git_path_access(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
     """Return the access to the metadata of a folder's repository. Commands can commit, but cannot change what Git
-    executes. `writable`: the folders that are writable."""
+    executes. `writable`: the writable folders."""
     work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
     if work_tree != folder and _is_bare_repository(folder):
         return {path: access for path, access in _metadata_access(folder, None, 0) if is_in(path, writable)}
@@ -64,7 +62,7 @@ def git_path_access(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
     if dot_git.is_file() and is_in(str(dot_git), writable):
         access_by_path[str(dot_git)] = "read"
     if _is_verified(metadata, dot_git):
-        # A mount cannot protect a link, because a command could replace the link's target.
+        # A mount cannot protect a link: a command could replace the link's target.
         links = [
             name for git_folder in (metadata, common) for name in _NO_LINK_NAMES if (git_folder / name).is_symlink()
         ]
@@ -106,8 +104,8 @@ def included_settings_files(metadata: Path) -> Iterator[str]:
 
 
 def settings_file_paths(folder: Path) -> Iterator[Path]:
-    """Yield the paths of all settings files that can affect a folder's repository, whether they exist or not: the files
-    of the repository and its submodules, included files, `.gitmodules` and the user's files."""
+    """Yield the paths of all settings files that can affect a folder's repository, including files that do not exist.
+    These are the files of the repository and its submodules, included files, `.gitmodules` and the user's files."""
     work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
     paths = [*_user_settings_files(), *([work_tree / ".gitmodules"] if work_tree is not None else [])]
     for metadata in dict.fromkeys((claimed_metadata(work_tree) if work_tree is not None else None) or ()):
@@ -118,8 +116,8 @@ def settings_file_paths(folder: Path) -> Iterator[Path]:
 
 
 def list_git_settings(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the lower-case name and section of every Git setting in a folder's repository, its submodules and included
-    files."""
+    """Yield the name (in lower case) and section of every Git setting in a folder's repository, its submodules and
+    included files."""
     work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
     metadata = (
         claimed_metadata(work_tree)
@@ -141,8 +139,8 @@ def _repository_settings(metadata: Path, depth: int) -> Iterator[tuple[str, str]
 
 
 def linked_work_tree_git_files(folder: Path) -> dict[Path, Path]:
-    """Map the `.git` files of the linked work trees of a folder's repository to their metadata, if the metadata refers
-    back to them."""
+    """Map the `.git` files of a repository's linked work trees to their metadata. Only those to which the metadata
+    refers back are included."""
     work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
     verified = verified_metadata(work_tree) if work_tree is not None else None
     if verified is None:
@@ -172,8 +170,8 @@ def is_work_tree_of(link: Path, common: Path) -> bool:
 
 
 def submodule_git_files(folder: Path) -> dict[Path, Path]:
-    """Map the `.git` files of a folder's submodules to their metadata, if the metadata refers back to them. Submodules
-    that contain submodules are skipped."""
+    """Map the `.git` files of a folder's submodules to their metadata. Only those to which the metadata refers back are
+    included. Submodules that contain submodules are skipped."""
     work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
     verified = verified_metadata(work_tree) if work_tree is not None else None
     if verified is None:
@@ -206,15 +204,15 @@ def is_git_link_to(link: Path, metadata: Path) -> bool:
 
 
 def verified_metadata(work_tree: Path) -> tuple[Path, Path] | None:
-    """Return the metadata folder of the repository with a work tree at this folder, and the shared metadata folder.
-    None if there is no repository, or if its metadata does not refer back to the work tree."""
+    """Return the metadata folder and the shared metadata folder of the repository whose work tree is this folder. None
+    if there is no repository, or if its metadata does not refer back to the work tree."""
     claimed = claimed_metadata(work_tree)
     return claimed if claimed is not None and _is_verified(claimed[0], work_tree / ".git") else None
 
 
 def main_work_tree_folder(folder: Path) -> Path | None:
-    """For a folder in a linked work tree, return the corresponding folder in the main work tree. The relation is read
-    from the main repository's metadata, which a cloned repository cannot forge."""
+    """Return the folder in the main work tree that corresponds to a folder in a linked one. The relation is read from
+    the main repository's metadata, which a cloned repository cannot forge."""
     work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
     verified = verified_metadata(work_tree) if work_tree is not None else None
     if (
@@ -228,7 +226,7 @@ def main_work_tree_folder(folder: Path) -> Path | None:
 
 
 def claimed_metadata(work_tree: Path) -> tuple[Path, Path] | None:
-    """Return the metadata folder and the shared metadata folder to which a work tree's `.git` points. None if the
+    """Return the metadata folder and the shared metadata folder that a work tree's `.git` points to. None if the
     metadata folder does not exist."""
     dot_git = work_tree / ".git"
     metadata = Path(
@@ -325,7 +323,7 @@ def _redirecting_files(folder: Path) -> Iterator[Path]:
 
 
 def is_active_redirection(path: Path) -> bool:
-    """Whether a file that would make Git use other settings exists and takes effect."""
+    """Whether a file that makes Git use other settings exists and has an effect."""
     return os.path.lexists(path) and (path.name != HEAD or _is_bare_repository(path.parent))
 
 
@@ -387,7 +385,7 @@ def _settings_file_access(path: Path, work_tree: Path) -> Iterator[tuple[str, Ac
 
 
 def _hook_link_targets(hooks: Path) -> Iterator[tuple[str, Access]]:
-    """Yield the targets of hooks that are symbolic links, as read-only files."""
+    """Yield the targets of hooks that are symbolic links. They are read-only."""
     try:
         links = [entry.path for entry in os.scandir(hooks) if entry.is_symlink()]
     except OSError:
@@ -398,8 +396,8 @@ def _hook_link_targets(hooks: Path) -> Iterator[tuple[str, Access]]:
 
 
 def _creation_barrier(path: str, access: Access) -> tuple[str, Access]:
-    """Return the path and access that prevent a missing path from being created: its first ancestor that is missing or
-    not a folder."""
+    """Return the path and access that keep a missing path from being created. This is its first ancestor that is
+    missing or not a folder."""
     while not os.path.isdir(parent := os.path.dirname(path)):
         path, access = parent, "hidden folder"
     return path, "read" if os.path.lexists(path) else access
@@ -433,7 +431,7 @@ def _points_back(metadata: Path, dot_git: Path) -> bool:
 
 
 def _settings_with_includes(path: Path) -> Iterator[tuple[str, str, str, Path]]:
-    """Yield name, section, value and file of each setting, also of those in included files."""
+    """Yield the name, section, value and file of each setting, including settings in included files."""
     pending, seen_paths = [path], set[str]()
     while pending and len(seen_paths) < _MAX_INCLUDED_FILES:
         path = pending.pop()
@@ -457,7 +455,7 @@ def _settings_in_file(path: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def _unquoted_value(raw: str) -> str:
-    """Return a value as Git reads it, without quotes."""
+    """Parse a value as Git does, removing quotes."""
     joined = re.sub(r"\\([\s\S])", lambda match: "" if match[1] == "\n" else match[0], raw)
     escapes = {"t": "\t", "n": "\n", "b": "\b"}
     return re.sub(

@@ -2,7 +2,7 @@
 
 `.git/config` is read-only in a sandbox, because many of its settings run programs. When Git renames a newly written
 file over it, Git itself is used to find the settings that differ. If all of them are harmless, only these settings are
-changed in the old file, and the new file is discarded.
+changed in the old file. The new file is discarded.
 """
 
 import errno
@@ -29,14 +29,14 @@ _REMOVABLE_SECTIONS = ("branch", "remote", "submodule")
 """Sections that a command may remove or rename."""
 _CONTROL_CHARS = regex(r"[\x00-\x1f\x7f]")
 _REMOTE_HELPER = regex(r"\w[\w.+-]*::")
-"""Prefix of an address that makes Git run a remote helper program."""
+"""Matches the prefix of an address that makes Git run a remote helper program."""
 _SCHEME = regex(r"([A-Za-z][\w+.-]*)://")
 _SCHEMES = frozenset(("https", "http", "ssh", "git", "git+ssh", "ssh+git", "ftp", "ftps"))
 """Schemes that Git itself supports. For any other scheme, Git runs a helper program."""
 _SSH_HOST = regex(r"[^/]+:")
-"""Prefix of an address to which Git connects by SSH."""
+"""Matches the prefix of an address to which Git connects by SSH."""
 _RELATIVE_PATH = regex(r"\.\.?/")
-"""Prefix of a relative path."""
+"""Matches the prefix of a relative path."""
 _KEYWORD_VALUE = regex(r"[a-z01]{0,11}")
 """Matches boolean values and rebase modes."""
 
@@ -45,7 +45,7 @@ Settings = Mapping[str, Sequence[str | None]]
 
 
 class GitSettings:
-    """Watches the settings of the repositories that one command can see, until its last process ends."""
+    """Watches the settings of the repositories that a command can see, until the command's last process ends."""
 
     names = frozenset(("config",))
     """Base names of the watched files."""
@@ -67,8 +67,8 @@ class GitSettings:
         return bool(self._files)
 
     def rename(self, old_path: str, new_path: str) -> int | None:
-        """Handle a request to rename a file. Return 0 if the rename was done, an error number to refuse it, or None to
-        let it proceed."""
+        """Handle a request to rename a file. Return 0 if it was renamed here, an error number to refuse, or None to let
+        the rename proceed."""
         if new_path not in self._files or old_path != new_path + _LOCK_SUFFIX:
             return None
         with _WRITE_LOCK:  # two commands may change settings at the same time
@@ -84,7 +84,7 @@ class GitSettings:
         return errno.EPERM
 
     def _apply_changes(self, old_path: str, new_path: str) -> str:
-        """Write the changed settings if all are harmless. Return why they were not written; empty on success."""
+        """Write the changed settings if all are harmless. If not, return why. Empty on success."""
         content = _read_file(new_path)
         old_settings, new_settings = self._parse_settings(content), self._parse_settings(_read_file(old_path))
         new_settings = with_renamed_remote(old_settings, new_settings)
@@ -142,7 +142,7 @@ _WRITE_LOCK = Lock()
 
 
 def refusal_reason(key: str, old_settings: Settings, new_settings: Settings, boundary: Boundary) -> str:
-    """Return why the change of a setting is refused; empty if it is allowed."""
+    """Explain why a setting must not be changed. Empty if it may be."""
     section, subsection, name = split_key(key)
     old_values, new_values = old_settings.get(key, ()), new_settings.get(key, ())
     if _CONTROL_CHARS.search(key):
@@ -174,7 +174,7 @@ def refusal_reason(key: str, old_settings: Settings, new_settings: Settings, bou
 def config_arguments(
     changed_keys: Sequence[str], old_settings: Settings, new_settings: Settings
 ) -> list[tuple[str, ...]]:
-    """Return the arguments of each `git config` call that is needed to make the changes."""
+    """Return the arguments of each `git config` call that makes the changes."""
     arguments = list[tuple[str, ...]]()
     for section in dict.fromkeys(key.rpartition(".")[0] for key in changed_keys):
         if not any(key.rpartition(".")[0] == section for key in new_settings):
@@ -192,7 +192,7 @@ def config_arguments(
 
 
 def split_key(key: str) -> tuple[str, str | None, str]:
-    """Split the key of a setting into section, subsection and name. Only the subsection may contain dots."""
+    """Split a setting's key into section, subsection and name. Only the subsection may contain dots."""
     section, _, remainder = key.partition(".")
     subsection, has_subsection, name = remainder.rpartition(".")
     return section, subsection if has_subsection else None, name
@@ -234,7 +234,7 @@ def _is_renamed(key: str, old_settings: Settings, new_settings: Settings) -> boo
 
 
 def _value_problem(section: str, name: str, value: str, new_settings: Settings, boundary: Boundary) -> str:
-    """Return what is wrong with a value; empty if nothing is."""
+    """Explain what is wrong with a value. Empty if nothing is."""
     if (name != "description" and _CONTROL_CHARS.search(value)) or "\0" in value or "\ufffd" in value:
         return "its value contains control characters"
     if value.startswith("-"):
@@ -249,8 +249,8 @@ def _value_problem(section: str, name: str, value: str, new_settings: Settings, 
 
 
 def address_problem(value: str, boundary: Boundary) -> str:
-    """Return why the address of a remote is not allowed; empty if it is. It must not be a folder that commands can
-    write to, because pushing to a folder runs its hooks."""
+    """Explain why a remote's address is not allowed. Empty if it is. It must not be a folder that commands can write
+    to, because pushing to a folder runs its hooks."""
     if _REMOTE_HELPER.match(value) or "ext::" in value.lower():
         return "its value names a program"
     if "://-" in value or ":-" in value:
@@ -269,8 +269,7 @@ def address_problem(value: str, boundary: Boundary) -> str:
 
 
 def with_renamed_remote(old_settings: Settings, new_settings: Settings) -> Settings:
-    """Return the new settings with the branches of a renamed remote already updated, because Git updates them one at a
-    time."""
+    """If a remote was renamed, update all its branches in the new settings. Git itself updates them one at a time."""
     removed_urls = [key for key in old_settings if _is_url(key) and key not in new_settings]
     added_urls = [key for key in new_settings if _is_url(key) and key not in old_settings]
     new_names = {
@@ -286,10 +285,8 @@ def with_renamed_remote(old_settings: Settings, new_settings: Settings) -> Setti
 
 
 def with_absolute_urls(old_settings: Settings, new_settings: Settings, work_tree: str) -> Settings:
-    """Return the new settings with relative addresses of remotes made absolute, based on the repository's only work
-    tree. In a linked work tree added later, a relative path would point to another folder, which may have its own
-    hooks.
-    """
+    """Make relative addresses of remotes absolute in the new settings, based on the repository's only work tree. In a
+    linked work tree added later, a relative path would point to a different folder, which may have its own hooks."""
     return {
         key: [
             os.path.normpath(os.path.join(work_tree, value))
@@ -304,8 +301,8 @@ def with_absolute_urls(old_settings: Settings, new_settings: Settings, work_tree
 
 
 def dangling_remote_problem(old_settings: Settings, new_settings: Settings) -> str:
-    """Return an error if a setting still names a removed remote, because Git would take the name for a path. Empty if
-    none does."""
+    """Explain the problem if a setting still names a removed remote: Git would take the name for a path. Empty if none
+    does."""
     for key, values in new_settings.items():
         for value in values if _names_remote(key) else ():
             if value and _has_url(value, old_settings) and not _has_url(value, new_settings):
@@ -324,7 +321,7 @@ def _is_url(key: str) -> bool:
 
 
 def _is_known_path(key: str, value: str | None, old_settings: Settings) -> bool:
-    """Whether the value is a relative path that one of the repository's remotes already has, so it gives access to no
+    """Whether the value is a relative path that one of the repository's remotes already has. It then gives access to no
     new folder."""
     if value is None or not _is_url(key) or not _RELATIVE_PATH.match(value):
         return False
@@ -332,7 +329,7 @@ def _is_known_path(key: str, value: str | None, old_settings: Settings) -> bool:
 
 
 def _only_work_tree(config: str) -> str | None:
-    """Return the work tree of a settings file's repository; None if it has several or is bare."""
+    """Return the only work tree of a settings file's repository. None if the repository has several or is bare."""
     metadata = os.path.dirname(config)
     is_only_work_tree = os.path.basename(metadata) == ".git" and not os.path.lexists(
         os.path.join(metadata, "worktrees")
@@ -349,7 +346,7 @@ def _is_metadata_folder(folder: str) -> bool:
 
 
 def _read_file(path: str) -> bytes:
-    """Return the content of a regular file without following links. Raises `OSError`."""
+    """Read a regular file without following links. Raises `OSError`."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         state = os.fstat(descriptor)
@@ -359,9 +356,8 @@ def _read_file(path: str) -> bytes:
 
 
 def _write_in_place(path: str, content: bytes) -> None:
-    """Overwrite the file in place, because a new file would not be read-only in running sandboxes. If the content is
-    shorter, it is padded with newlines before the file is truncated, so that concurrent readers see complete
-    content."""
+    """Overwrite the file in place, because a new file would not be read-only in running sandboxes. Shorter content is
+    padded with newlines before the file is truncated, so that anyone reading at the same time sees complete content."""
     descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         os.pwrite(descriptor, content.ljust(os.fstat(descriptor).st_size, b"\n"), 0)

@@ -1,4 +1,4 @@
-"""Detects the ports on which jobs in the sandbox listen, and forwards them if the settings or the user request it."""
+"""Detects the ports that jobs in the sandbox listen on, and forwards them if the settings or the user ask for it."""
 
 import asyncio
 import os
@@ -49,7 +49,7 @@ class JobPorts:
             watcher.add_done_callback(self._watchers.discard)
 
     async def forward_all(self) -> int:
-        """Forward every port that is not yet forwarded; return the number of these ports."""
+        """Forward every port that is not forwarded yet. Return how many there were."""
         unforwarded = [
             (job, port)
             for job in self._jobs.running

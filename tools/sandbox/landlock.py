@@ -1,9 +1,9 @@
-"""The boundary on Linux without bubblewrap. This module creates a Landlock ruleset. A small program applies the ruleset
-and a system call filter to itself, and then executes the command in its place.
+"""The boundary on Linux without bubblewrap. This module creates a Landlock ruleset. A small program applies it and a
+system call filter to itself, and then executes the command in its place.
 
 This is weaker than bubblewrap. The names of hidden files are visible, though not their content. Nothing inside a
-writable folder can be protected, so Git's settings and hooks can be changed. Named sockets cannot be used and, without
-network access, no sockets. New terminals cannot be opened. /tmp cannot be used, so `TMPDIR` names another folder.
+writable folder can be protected, so Git's settings and hooks can be changed. Named sockets cannot be used; without
+network access, no sockets can. New terminals cannot be opened. /tmp cannot be used, so `TMPDIR` names another folder.
 """
 
 import ctypes
@@ -18,12 +18,12 @@ _CREATE_RULESET, _ADD_RULE = 444, 445
 _RULE_PATH_BENEATH = 1
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER, _TRUNCATE = 1, 2, 4, 8, 1 << 14
 _SCOPE_FLAGS = 3
-"""Restricts abstract sockets and signals to processes within the sandbox."""
+"""Keeps processes in the sandbox from sending signals or connecting to abstract sockets outside it."""
 _ALL_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1}
 """All file rights, by Landlock version. Rights added by later versions are not needed."""
 _FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 _HIDDEN_FOLDERS = ("/dev", "/run", "/tmp", "/var/tmp")
-"""Folders that contain devices and sockets of other programs, hidden except for a few files."""
+"""Folders with devices and other programs' sockets. They are hidden except for a few files."""
 _USABLE_DEVICES = (
     "/dev/null",
     "/dev/zero",
@@ -33,8 +33,8 @@ _USABLE_DEVICES = (
     "/dev/tty",
     "/dev/shm",
 )
-"""Devices that commands can use. The only terminal is the command's own, because commands could read and write other
-programs' terminals."""
+"""Devices that commands can use. The command's own terminal is the only one, because a command could read and write
+other programs' terminals."""
 _EXTRA_READABLE_FOLDERS = ("/run/systemd/resolve", "/run/current-system")
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -45,15 +45,15 @@ def landlock_version() -> int:
 
 
 def landlock_command(ruleset: int, system_calls: bytes, command: Sequence[str]) -> tuple[str, ...]:
-    """Return the command line that runs a command under a ruleset, whose descriptor it inherits. It uses the base
+    """Build the command line that runs a command under a ruleset, whose descriptor it inherits. It uses the base
     interpreter, because a virtual environment may be hidden."""
     program = (os.path.realpath(sys.executable), "-I", "-S", landlock_program.__file__)
     return (*program, str(ruleset), system_calls.hex(), *command)
 
 
 def create_ruleset(access_by_path: Mapping[str, str], scratch: str) -> int:
-    """Create a ruleset for a command and return its descriptor, to be passed to the command and then closed. Raises
-    `OSError`."""
+    """Create a ruleset for a command and return its descriptor. The caller passes it to the command and then closes it.
+    Raises `OSError`."""
     kernel_version = landlock_version()
     if not kernel_version:
         raise OSError("the kernel has no Landlock")

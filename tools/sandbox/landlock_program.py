@@ -40,8 +40,8 @@ def _check(result: int) -> None:
 
 
 def find_program(name: str) -> str:
-    """Return the path of a program. A bare name is searched for in the absolute folders of `PATH`, never in the current
-    folder."""
+    """Find a program and return its path. A bare name is searched for in the absolute folders of `PATH`, never in the
+    current folder."""
     if "/" in name:
         return name
     paths = (os.path.join(folder, name) for folder in os.get_exec_path() if os.path.isabs(folder))

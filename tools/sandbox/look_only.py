@@ -1,5 +1,5 @@
-"""The boundary of a look-only command: it sees the working folder, except for files with secrets, and the system's
-programs. It cannot write anything, open sockets or reach other programs."""
+"""The boundary of a command that may only read. It sees the system's programs and the working folder, except for files
+with secrets. It cannot write anything, open sockets or reach other programs."""
 
 import os
 import stat
@@ -32,12 +32,12 @@ _MAX_SEARCHED_FOLDERS = 20_000
 _MAX_HIDDEN_FILES = 100
 """Maximum number of hidden files; each takes a mount."""
 _SETTLED_NS = 100_000_000
-"""Minimum age, in nanoseconds, of a folder's last change for its listing to be cached. If the change is more recent,
-another one may not alter the folder's time stamp."""
+"""A folder's listing is cached only if its last change is at least this old, in nanoseconds. After a more recent
+change, another one might not alter the folder's time stamp."""
 
 
 class CannotHide(OSError):
-    """Not every file with secrets can be hidden: there are too many files or folders."""
+    """Raised if not every file with secrets can be hidden, because there are too many files or folders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,14 @@ class FolderListing:
     """The folder's modification time in nanoseconds; 0 if it may have changed since."""
     folders: tuple[str, ...] = ()
     secret_paths: tuple[str, ...] = ()
-    """Files and folders with secrets, and named pipes, which can be written to even on a read-only mount."""
+    """Files and folders with secrets. Also named pipes, which can be written to even on a read-only mount."""
 
 
 def look_only_boundary(
     roots: Sequence[Path], readable: Sequence[str], hidden: Sequence[str], scratch: Path
 ) -> Boundary:
-    """Return the boundary of a look-only command. `readable`: further paths that it sees; `hidden`: paths that it does
-    not see."""
+    """Build the boundary of a command that may only read. `readable`: further paths that it sees. `hidden`: paths that
+    it does not see."""
     access_by_path: dict[str, Access] = {"/": "hidden folder"}
     for path in (*_PROGRAM_FOLDERS, *_SYSTEM_SETTINGS, *map(str, roots), *readable):
         if os.path.exists(path):
@@ -80,8 +80,8 @@ def folders_to_search(roots: Sequence[Path], readable: Sequence[str]) -> tuple[s
 
 
 def find_secret_files(folders: Sequence[str], listings: dict[str, FolderListing], *, is_git: bool) -> list[str]:
-    """Return the files with secrets in the folders. `listings`: cached listings, which are updated; `is_git`: whether
-    Git needs its settings. Raises `CannotHide`."""
+    """Find the files with secrets in the folders. `listings`: cached listings, which are updated. `is_git`: whether Git
+    needs its settings. Raises `CannotHide`."""
     secret_paths = dict.fromkeys(path for folder in folders for path in _find_secrets(folder, listings))
     folder_prefixes = tuple(f"{folder}/" for folder in folders)
     real_paths = dict.fromkeys(map(os.path.realpath, secret_paths))
@@ -137,6 +137,6 @@ def _may_have_secret_name(name: str) -> bool:
 
 
 def user_git_settings_paths(home: Path, variables: Mapping[str, str]) -> Iterator[str]:
-    """Yield the paths of the user's Git settings, which need not exist."""
+    """Yield the paths of the user's Git settings, whether they exist or not."""
     yield from (str(home / name) for name in GIT_SETTINGS)
     yield from filter(os.path.isabs, (variables.get("GIT_CONFIG_GLOBAL", ""),))

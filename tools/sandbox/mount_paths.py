@@ -1,5 +1,5 @@
-"""Determines which paths commands may write, may only read, or cannot see: the working folder, caches of package
-managers, files that make Git run programs, and files that contain keys."""
+"""Determines which paths commands may write, may only read, or cannot see. These are the working folder, package
+managers' caches, files that make Git run programs, and files that contain keys."""
 
 import os
 import pwd
@@ -39,7 +39,7 @@ CACHE_FOLDERS = (
     ".bundle/cache", ".pub-cache", ".stack", ".cabal/packages", ".opam/download-cache", ".cache/golangci-lint",
     ".cache/pip-tools", ".cache/virtualenv", ".cache/turbo", ".cache/vite", ".cache/helm", ".cache/bazelisk",
 )  # fmt: skip
-"""Shared build caches below the home folder, which are writable if they exist."""
+"""Shared build caches below the home folder. They are writable if they exist."""
 _CACHES_BY_PROGRAM = {
     "pip": (".cache/pip",), "pip3": (".cache/pip",), "uv": (".cache/uv",), "poetry": (".cache/pypoetry",),
     "pre-commit": (".cache/pre-commit",), "npm": (".npm",), "yarn": (".cache/yarn",), "deno": (".cache/deno",),
@@ -47,7 +47,7 @@ _CACHES_BY_PROGRAM = {
     "ccache": (".cache/ccache",), "gradle": (".gradle/caches",), "mvn": (".m2/repository",),
     "composer": (".cache/composer",),
 }  # fmt: skip
-"""The caches of each program. The program itself cannot create them in a sandbox."""
+"""Each program's caches. In a sandbox, the program cannot create them itself."""
 _CACHES_BY_VARIABLE = {
     "PIP_CACHE_DIR": ("",), "UV_CACHE_DIR": ("",), "PRE_COMMIT_HOME": ("",), "npm_config_cache": ("",),
     "NPM_CONFIG_CACHE": ("",), "YARN_CACHE_FOLDER": ("",), "DENO_DIR": ("",), "BUN_INSTALL_CACHE_DIR": ("",),
@@ -59,12 +59,12 @@ _CACHES_BY_VARIABLE = {
 folder."""
 
 SHARED_SOCKET_FOLDERS = ("/tmp", "/var/tmp", "/run")
-"""Folders that may be working folders although they contain sockets of other programs."""
+"""Folders that may be working folders although they contain other programs' sockets."""
 _NAMESPACE_CACHE_S = 30
 """Seconds for which the network namespace of a process is cached."""
 HIDDEN_SOCKET_FOLDERS = ("/var/tmp",)
-"""Folders with other programs' sockets that must be hidden explicitly. The sandbox replaces /tmp and /run in any case.
-"""
+"""Folders with other programs' sockets that must be hidden explicitly. /tmp and /run need not be, because the sandbox
+replaces them."""
 
 
 def sandbox_path_access(
@@ -160,8 +160,11 @@ def _cache_path(name: str, home: Path) -> str:
 
 def secret_path_access(home: Path, working_folders: Sequence[Path]) -> dict[str, Access]:
     """Return the access to existing files with keys: the system's, those below the home folders, and those at paths set
-    by variables. SSH and other programs use the home folder in the user database, so it is included. Paths in variables
-    are skipped if the user passes the variable on to commands, or if they are inside or above a working folder."""
+    by variables.
+
+    SSH and other programs use the home folder from the user database, so that one is included. A path from a variable
+    is skipped if the user passes the variable on to commands, or if the path is inside or above a working folder.
+    """
     access_by_path: dict[str, Access] = {}
     homes = dict.fromkeys(map(str, (home, _user_database_home())))
     for path in (*SYSTEM_SECRET_PATHS, *(path for folder in homes for path in _usual_secret_paths(folder))):
@@ -179,7 +182,7 @@ def secret_path_access(home: Path, working_folders: Sequence[Path]) -> dict[str,
 
 
 def settings_copies(access_by_path: Mapping[str, Access], home: Path, *, uses_proxy: bool) -> dict[str, SettingsCopy]:
-    """Return the replacements for hidden settings files of package managers, without the secrets in them."""
+    """Return replacements for package managers' hidden settings files. They contain no secrets."""
     in_variables = ((NPM_SETTINGS_FILE, os.environ.get(name, "")) for name in NPM_SETTINGS_VARIABLES)
     homes = dict.fromkeys(map(str, (home.resolve(), _user_database_home())))
     in_homes = ((name, f"{folder}/{name}") for folder in homes for name in SETTINGS_FILES)
@@ -194,7 +197,8 @@ def settings_copies(access_by_path: Mapping[str, Access], home: Path, *, uses_pr
 
 
 def _usual_secret_paths(home: str) -> Iterator[str]:
-    """Yield the usual paths of keys below a home folder, except those whose first component does not exist there."""
+    """Yield the usual paths of keys below a home folder. Paths whose first component does not exist there are
+    skipped."""
     names: frozenset[str] | None = None
     with suppress(OSError):  # the folder may not be listable
         names = frozenset(os.listdir(home))
@@ -204,7 +208,8 @@ def _usual_secret_paths(home: str) -> Iterator[str]:
 
 @cache
 def _user_database_home() -> Path:
-    """Return the user's home folder according to the user database; the root folder if it has none."""
+    """Return the user's home folder according to the user database. If the user is not in it, return the root
+    folder."""
     try:
         return Path(os.path.realpath(pwd.getpwuid(os.getuid()).pw_dir))
     except KeyError:
@@ -227,8 +232,8 @@ def _secret_paths_in_variables() -> Iterator[str]:
 
 
 def _writable_folders(root: Path, further_roots: Sequence[Path], home: Path) -> Iterator[str]:
-    """Yield the writable folders. If one is the home folder or above it, only the entries of the home folder without a
-    leading dot are yielded, because dotfiles such as `.bashrc` are run by other programs."""
+    """Yield the writable folders. If one of them is the home folder or above it, yield only those entries of the home
+    folder that have no leading dot, because other programs run dotfiles such as `.bashrc`."""
     for folder in (root, *further_roots):
         if not home.is_relative_to(folder):
             yield str(folder)
@@ -239,8 +244,8 @@ def _writable_folders(root: Path, further_roots: Sequence[Path], home: Path) -> 
 
 
 def _subfolders_with_sockets(folder: Path) -> Iterator[str]:
-    """Yield the subfolders with sockets of other programs, such as terminal multiplexers, SSH agents and display
-    servers."""
+    """Yield the subfolders with other programs' sockets: those of terminal multiplexers, SSH agents, display servers
+    and the like."""
     for entry in os.scandir(folder):
         with suppress(OSError):
             if entry.is_dir(follow_symlinks=False) and any(map(_is_socket, os.listdir(entry.path), repeat(entry.path))):
@@ -248,9 +253,12 @@ def _subfolders_with_sockets(folder: Path) -> Iterator[str]:
 
 
 def _foreign_sockets(folders: Sequence[Path], home: Path) -> Iterator[str]:
-    """Yield the sockets of other programs anywhere on this machine: container daemons, SSH agents, editors. Connecting
-    to one needs no write access to its folder. Sockets in a working folder are skipped as part of the project, unless
-    that folder is the home folder, contains it, or is in `SHARED_SOCKET_FOLDERS`."""
+    """Yield other programs' sockets anywhere on this machine: container daemons, SSH agents, editors. A program can
+    connect to one without write access to its folder.
+
+    Sockets in a working folder are skipped as part of the project, unless that folder is the home folder, contains it,
+    or is in `SHARED_SOCKET_FOLDERS`.
+    """
     project_folders = [
         folder for folder in folders if not home.is_relative_to(folder) and str(folder) not in SHARED_SOCKET_FOLDERS
     ]
@@ -272,8 +280,8 @@ def _foreign_sockets(folders: Sequence[Path], home: Path) -> Iterator[str]:
 
 
 def _socket_table_lines() -> Iterator[bytes]:
-    """Yield the lines of the kernel's tables of named sockets in every network namespace, because a socket file works
-    across namespaces."""
+    """Yield the lines of the kernel's tables of named sockets, for every network namespace. Socket files work across
+    namespaces."""
     seen_namespaces = set[int]()
     cache_period = int(time.monotonic() // _NAMESPACE_CACHE_S)
     for process in ("self", *filter(str.isdecimal, os.listdir("/proc"))):

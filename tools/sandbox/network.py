@@ -25,7 +25,7 @@ _MAX_COUNT_DIGITS = 4
 _PYTHON = os.path.realpath(sys.executable)
 TUNNEL_PROGRAM = Path(__file__).parents[1] / "network" / "tunnel.py"
 _SSH_COMMAND = shlex.join(("ssh", "-o", f"ProxyCommand={shlex.join((_PYTHON, '-I', '-S', str(TUNNEL_PROGRAM)))} %h %p"))
-"""The command by which Git reaches SSH hosts, because SSH ignores proxies set in the environment."""
+"""The command with which Git reaches SSH hosts. It is needed because SSH ignores proxies set in the environment."""
 
 
 class NetworkPolicy(Protocol):
@@ -37,13 +37,13 @@ class NetworkPolicy(Protocol):
 
     @property
     def answer_wait_seconds(self) -> float:
-        """Total number of seconds spent waiting for the user's answers so far."""
+        """Total time spent waiting for the user's answers so far, in seconds."""
 
     async def refusal(self, place: "NetworkDestination") -> str:
-        """Return why the command may not reach the place; empty if it may."""
+        """Return why the command may not reach the destination. Empty if it may."""
 
     async def close(self) -> None:
-        """Withdraw unanswered questions to the user."""
+        """Withdraw questions that the user has not answered."""
 
 
 class NetworkAccess:
@@ -53,7 +53,7 @@ class NetworkAccess:
         self.policy = policy
         self.address = address
         self.failures = dict[str, str]()
-        """Places that were refused or could not be reached, each with the reason."""
+        """Destinations that were refused or could not be reached, each with the reason."""
         self._namespace = namespace
 
     async def refusal(self, place: "NetworkDestination") -> str:
@@ -64,7 +64,7 @@ class NetworkAccess:
             self.failures[str(place)] = why
 
     def wrap_launch(self, launch: Launch) -> Launch:
-        """Return the launch, changed so that it runs bubblewrap inside the session's network namespace."""
+        """Change the launch so that it runs bubblewrap inside the session's network namespace."""
         argv, descriptors = self._namespace.nsenter_command(launch.argv)
         return Launch(
             argv, launch.environment, (*launch.descriptors, *descriptors), launch.is_wrapped, launch.is_confined
@@ -106,7 +106,7 @@ class SessionNetwork:
         self._proxy: ProxyServer | None = None
 
     async def create_access(self, reach: NetworkPolicy) -> NetworkAccess | None:
-        """Return the access for one command; None if this system cannot limit commands to permitted hosts. The first
+        """Create the access for one command. None if this system cannot limit commands to permitted hosts. The first
         call takes about 60 ms."""
         if self._namespace_task is None:
             self._namespace_task = asyncio.create_task(self._open_namespace())

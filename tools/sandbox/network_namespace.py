@@ -14,7 +14,7 @@ from ebbtide.tools.sandbox.bubblewrap import SYSTEM_MOUNTS, UNSHARE_FLAGS
 from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, detect_sandbox
 
 _NSENTER_PATHS = ("/usr/bin/nsenter", "/bin/nsenter", "/run/current-system/sw/bin/nsenter")
-"""Paths of nsenter that only an administrator can change."""
+"""Where to look for nsenter. Only an administrator can change these paths."""
 _TRIAL_TIMEOUT_S = 5.0
 _BACKLOG = 128
 _CREATE_SCRIPT = """
@@ -26,17 +26,17 @@ listener.listen(int(sys.argv[2]))
 held = [listener.fileno(), *(os.open(f"/proc/self/ns/{kind}", os.O_RDONLY) for kind in ("user", "net"))]
 ours.sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", held))])
 """
-"""Creates the socket inside the namespace and passes it out together with descriptors of the namespaces, so that no
-process has to remain inside."""
+"""Creates the socket inside the namespace, and passes it out together with the namespaces' descriptors. No process has
+to stay inside."""
 
 
 class NamespaceUnavailable(Exception):
-    """No namespace can be created on this system; the message says why."""
+    """Raised if no namespace can be created on this system. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkNamespace:
-    """A network namespace, which exists as long as one of these descriptors is open."""
+    """A network namespace. It exists as long as one of these descriptors is open."""
 
     listener: socket.socket
     user_descriptor: int
@@ -71,7 +71,7 @@ def create_namespace() -> NetworkNamespace:
 
 @cache
 def namespace_problem() -> str:
-    """Return why this system cannot create a namespace; empty if a test succeeded."""
+    """Explain why this system cannot create a namespace. Empty if a test succeeded."""
     try:
         create_namespace().close()
     except NamespaceUnavailable as error:
@@ -80,7 +80,7 @@ def namespace_problem() -> str:
 
 
 def _entry_error(namespace: NetworkNamespace) -> str:
-    """Return the error if the namespace cannot be entered; empty if it can."""
+    """Return the error with which entering the namespace fails. Empty if it succeeds."""
     detected = detect_sandbox()
     assert isinstance(detected, SandboxProgram)
     argv, descriptors = namespace.nsenter_command(

@@ -22,7 +22,7 @@ class _Filter(ctypes.Structure):
 
 
 def install_listener(system_calls: bytes) -> int:
-    """Install the filter and return a descriptor on which the kernel reports waiting calls; a negative number if it
+    """Install the filter. Return a descriptor on which the kernel reports waiting calls, or a negative number if it
     does not support this."""
     buffer = ctypes.create_string_buffer(system_calls, len(system_calls))
     filter_program = _Filter(len(system_calls) // 8, ctypes.addressof(buffer))

@@ -1,8 +1,8 @@
-"""Decides about file renames in a sandbox, which wait for the decision. Git writes its settings by renaming a new file
-over the old one.
+"""Decides about file renames in a sandbox. A rename waits for the decision. Git writes its settings by renaming a new
+file over the old one.
 
-All other renames proceed within the limits of the sandbox. This gives commands no further rights, because this program
-decides on and writes the new content of a watched file.
+All other renames proceed within the limits of the sandbox. Commands gain no rights from this, because this program
+decides on the new content of a watched file and writes it itself.
 """
 
 import array
@@ -18,8 +18,8 @@ from contextlib import suppress
 
 _RECEIVE_IOCTL, _SEND_IOCTL = 0xC0502100, 0xC0182101
 _REQUEST, _ANSWER = struct.Struct("=QIIiIQ6Q"), struct.Struct("=QqiI")
-"""The kernel's layouts: id, process, flags, call number, architecture, address, arguments for a request; id, value,
-error, flags for an answer."""
+"""The kernel's layouts. Request: id, process, flags, call number, architecture, address, arguments. Answer: id, value,
+error, flags."""
 _CONTINUE_FLAG = 1
 _AT_FDCWD = 0xFFFFFF9C
 """`AT_FDCWD` as an unsigned number."""
@@ -27,14 +27,14 @@ _MAX_PATH_BYTES = 4096
 _PAGE_BYTES = 4096
 
 RenameHandler = Callable[[str, str], int | None]
-"""Handles a rename, given the old and the new absolute path. Returns 0 if it has made the rename itself, an error
-number to refuse it, or None to let it proceed."""
+"""Handles a rename from one absolute path to another. Returns 0 if it has renamed the file itself, an error number to
+refuse, or None to let the rename proceed."""
 
 
 def start_rename_server(rename: RenameHandler, names: frozenset[str], calls: Mapping[int, Sequence[int]]) -> int:
-    """Start answering renames; return a descriptor for `rename_program`, to be passed to it and then closed. `names`:
-    base names of the watched files; `calls`: by system call, the argument positions of the old folder, old name, new
-    folder and new name."""
+    """Start answering renames. Return a descriptor for `rename_program`; pass it on, then close it. `names`: base names
+    of the watched files. `calls`: by system call, the argument positions of the old folder, old name, new folder and
+    new name."""
     ours, theirs = socket.socketpair()
     threading.Thread(target=_serve_requests, args=(ours, rename, names, calls), name="renames", daemon=True).start()
     return theirs.detach()
@@ -76,7 +76,7 @@ def _serve_requests(
 
 
 def _receive_descriptor(ours: socket.socket) -> int | None:
-    """Return the seccomp descriptor that `rename_program` sends; None if it has ended or sends none."""
+    """Receive the seccomp descriptor that `rename_program` sends. None if the program has ended or sends none."""
     descriptors = array.array("i")
     try:
         _, ancillary, _, _ = ours.recvmsg(1, socket.CMSG_SPACE(descriptors.itemsize), socket.MSG_CMSG_CLOEXEC)

@@ -29,7 +29,7 @@ _OUTSIDE_VARIABLES = frozenset(
     TMPDIR TMP TEMP SSH_AUTH_SOCK DISPLAY WAYLAND_DISPLAY XAUTHORITY XDG_RUNTIME_DIR DOCKER_HOST WSL_INTEROP
     """.split()  # noqa: SIM905  # as in `ebbtide.tools.process.shell`
 )
-"""Variables that refer to paths or services which commands in a sandbox cannot reach."""
+"""Variables that refer to paths or services that are out of reach inside a sandbox."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,15 @@ class Sandbox:
     temp_folder: Path
     """A folder private to the session, which is mounted as /tmp."""
     added_roots: list[Path] = field(default_factory=list)
-    """Further writable folders, which may change during the session."""
+    """Further writable folders. They may change during the session."""
     own_folders: tuple[Path, ...] = ()
     """Folders with this program's own files, which are hidden from commands."""
     visible_paths: tuple[Path, ...] = ()
-    """Folders inside `ours` that commands may read anyway."""
+    """Folders inside `own_folders` that commands may read anyway."""
     has_network: bool = True
     """Whether commands can reach every address, not just what `network` permits."""
     network: "SessionNetwork | None" = None
-    """Network access of commands that cannot reach every address; None if they have none at all."""
+    """Network access for commands that cannot reach every address. None if they have no access at all."""
     repositories_by_folder: "dict[Path, Repositories]" = field(default_factory=dict)
     """The repositories in each folder, as found when it was first examined."""
     removable_git_files: dict[Path, Path] = field(default_factory=dict)
@@ -79,9 +79,9 @@ class Sandbox:
         removes_work_trees: bool = False,
         removes_submodules: bool = False,
     ) -> Launch:
-        """Return the launch inside the sandbox, or the same launch if the system has no sandbox. `settings` handles
-        changes to Git's settings, which are read-only without it. `removes_work_trees`: whether the command may remove
-        linked work trees; `removes_submodules`: whether it may remove submodules. Raises `OSError`."""
+        """Wrap a command so that it runs in the sandbox, if the system has one. `settings`: handles changes to Git's
+        settings, which are read-only otherwise. `removes_work_trees`: whether the command may remove linked work trees.
+        `removes_submodules`: whether it may remove submodules. Raises `OSError`."""
         detected = detect_sandbox()
         if isinstance(detected, NoSandbox):
             return launch
@@ -111,8 +111,8 @@ class Sandbox:
     def wrap_look_only(
         self, launch: Launch, folder: Path, readable: Sequence[str], *, is_git: bool
     ) -> "tuple[Launch, Boundary]":
-        """Return the launch of a look-only command, and its boundary. `readable`: further paths that it sees; `is_git`:
-        whether it runs Git. Raises `OSError`, also if the system has no bubblewrap."""
+        """Wrap a command that may only read, and return its boundary too. `readable`: further paths that it sees.
+        `is_git`: whether it runs Git. Raises `OSError`, also if the system has no bubblewrap."""
         detected = detect_sandbox()
         if isinstance(detected, NoSandbox) or detected.kind != "bubblewrap":
             raise OSError("it needs bubblewrap")
@@ -156,7 +156,7 @@ class Sandbox:
         )
 
     def find_repositories(self) -> None:
-        """Find the repositories in folders not yet examined. A large folder takes about 50 ms."""
+        """Find the repositories in folders that have not been examined yet. A large folder takes about 50 ms."""
         if not self.repositories_by_folder:
             sandbox.mount_paths.create_caches(Path.home())
 
@@ -189,8 +189,8 @@ class Sandbox:
         return tuple(str(link.parent) for link in git_files)
 
     def _git_files_to_unprotect(self, find_in: Callable[[Path], dict[Path, Path]]) -> dict[Path, Path]:
-        """Return the `.git` files that `find_in` yields for the sandbox's folders, if they are inside these folders and
-        their work tree contains none of them."""
+        """Return the `.git` files that `find_in` finds in the sandbox's folders. Excluded are those outside these
+        folders, and those whose work tree contains one of them."""
         folders = (self.root, *self.added_roots)
         return {
             link: metadata
@@ -223,8 +223,8 @@ class Sandbox:
 def _with_rename_server(
     argv: Sequence[str], settings: "GitSettings", boundary: "Boundary"
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Return the command, wrapped so that it reports renames, and the descriptor to which it reports. If there are no
-    settings files to watch, return the command unchanged."""
+    """Wrap the command so that it reports renames, and return the descriptor to which it reports. If there are no
+    settings files to watch, the command stays unchanged."""
     if not settings.watch(boundary):
         return tuple(argv), ()
     machine = os.uname().machine
@@ -284,8 +284,8 @@ def _temporary_folder_variables(boundary: "Boundary") -> dict[str, str]:
 
 
 def _force_remove(path: Path) -> None:
-    """Remove a path even if a command has made its folder or its content inaccessible. A path with inaccessible content
-    is only renamed, because changing the permissions of the content would follow links. Raises `OSError`."""
+    """Remove a path even if a command has made its folder or its content inaccessible. If the content is inaccessible,
+    the path is only renamed, because changing the content's permissions would follow links. Raises `OSError`."""
     mode = stat.S_IMODE(path.parent.stat().st_mode)
     path.parent.chmod(mode | stat.S_IRWXU)
     try:
@@ -297,16 +297,19 @@ def _force_remove(path: Path) -> None:
 
 
 def without_outside_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without variables that refer to something unreachable in the sandbox."""
+    """Remove variables that refer to something that cannot be reached in the sandbox."""
     return {name: value for name, value in environment.items() if name not in _OUTSIDE_VARIABLES}
 
 
 def _move_variables_inside(
     environment: Mapping[str, str], argv: Sequence[str], folder: Path
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Move variables that make programs load code from the environment into the command, because the sandbox program
-    itself must not load code from folders that commands can write to. `PWD` is moved because it may name the folder by
-    a link and would be lost; `LC_ALL`, because every shell started on the way would warn about a missing locale."""
+    """Move variables that make programs load code from the environment into the command. The sandbox program itself
+    must not load code from folders that commands can write to.
+
+    `PWD` is moved because it may name the folder by a link and would be lost. `LC_ALL` is moved because every shell
+    started on the way would warn about a missing locale.
+    """
     command_variables = {
         name: value
         for name, value in environment.items()
@@ -339,5 +342,5 @@ _TAKE_TERMINAL_COMMAND = (
     "given = open('/proc/self/environ', 'rb').read().split(bytes(1)); "
     "os.execve(sys.argv[1], sys.argv[1:], dict(line.split(b'=', 1) for line in given if b'=' in line))",
 )  # fmt: skip
-"""Starts a command as the leader of a new session that owns the terminal. If bubblewrap were in the terminal's
-foreground, Ctrl-C would end bubblewrap. Uses the base interpreter, because a virtual environment may be in /tmp."""
+"""Starts a command as the leader of a new session that owns the terminal. If bubblewrap were in the foreground of the
+terminal, Ctrl-C would end it. Uses the base interpreter, because a virtual environment may be in /tmp."""

@@ -25,7 +25,7 @@ _REMOVAL_WORDS = regex(r"\bdeinit\b|\bgit\b[^\n]*\brm\b")
 
 
 def can_remove_submodules(command: str, folder: Path) -> bool:
-    """Whether a command line only removes files with Git and then commits without running hooks, so that nothing can
+    """Whether a command line only removes files with Git and then commits without running hooks. Nothing can then
     replace a submodule with another repository in between."""
     if not _REMOVAL_ONLY.fullmatch(command):
         return False
@@ -33,8 +33,8 @@ def can_remove_submodules(command: str, folder: Path) -> bool:
 
 
 def removal_problem(command: str, folder: Path) -> str:
-    """Return why a command line that removes a submodule would fail halfway in the sandbox and must not run. Empty if
-    it removes no submodule, or would succeed."""
+    """Explain why a command line that removes a submodule must not run, because it would fail halfway in the sandbox.
+    Empty if it removes none or would succeed."""
     if not _REMOVAL_WORDS.search(command):
         return ""
     calls = [

@@ -1,4 +1,4 @@
-"""Detects once which sandbox this system supports."""
+"""Detects which sandbox this system supports. Does so only once."""
 
 import os
 import subprocess
@@ -18,7 +18,8 @@ if TYPE_CHECKING:  # imported for types only: the filter is built when a command
     from ebbtide.tools.sandbox.system_calls import Sockets
 
 _BUBBLEWRAP = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap", "/run/current-system/sw/bin/bwrap")
-"""Paths that only an administrator can change. `PATH` is not searched, because it may include a working folder."""
+"""Where to look for bubblewrap. Only an administrator can change these paths. `PATH` is not searched, because it may
+include a working folder."""
 _UNSHARE = ("/usr/bin/unshare", "/bin/unshare", "/run/current-system/sw/bin/unshare")
 _PRIVATE_MOUNT_FLAGS = ("--user", "--map-current-user", "--mount", "--propagation", "private", "--")
 _NO_OP_COMMAND = ("/bin/sh", "-c", ":")
@@ -34,8 +35,8 @@ class SandboxProgram:
     note: str = ""
     """A limitation that the user should know about."""
     prefix_argv: tuple[str, ...] = ()
-    """A prefix that keeps mounts made outside while a command runs out of the sandbox. With bubblewrap alone, such
-    mounts would appear in the sandbox and be writable."""
+    """A command prefix that keeps later mounts out of the sandbox. With bubblewrap alone, mounts made outside while a
+    command runs would appear in the sandbox and be writable."""
 
     @property
     def full_argv(self) -> tuple[str, ...]:
@@ -51,7 +52,7 @@ class NoSandbox:
 
 @cache
 def detect_sandbox() -> SandboxProgram | NoSandbox:
-    """Return the sandbox that works on this system. The first call runs a test, which takes about 10 ms."""
+    """Find the sandbox that works on this system. The first call runs a test, which takes about 10 ms."""
     if sys.platform == "darwin":
         is_installed = os.access(SEATBELT, os.X_OK)
         return SandboxProgram("seatbelt", ()) if is_installed else NoSandbox(f"there is no `{SEATBELT}`")
@@ -99,7 +100,7 @@ def _private_mounts() -> tuple[str, ...]:
 
 
 def detected_sandbox_kind() -> SandboxState | None:
-    """Return the kind of sandbox; None if it has not been determined yet."""
+    """Return the kind of sandbox. None if it has not been detected yet."""
     return sandbox_kind() if detect_sandbox.cache_info().currsize else None
 
 
@@ -110,7 +111,7 @@ def sandbox_kind() -> SandboxState:
 
 
 def landlock_problem() -> str:
-    """Return why Landlock does not work on this system; empty if it does."""
+    """Explain why Landlock does not work on this system. Empty if it does."""
     calls = _filter_for_machine("none")
     if isinstance(calls, NoSandbox):
         return calls.problem
@@ -129,8 +130,8 @@ def _filter_for_machine(sockets: "Sockets") -> bytes | NoSandbox:
 
 
 def _trial_error(command: Sequence[str], descriptor: int) -> str:
-    """Return the error if the command fails; otherwise an empty string. The descriptor is passed to the command and
-    then closed."""
+    """Run the command and return the error if it fails. Empty if it succeeds. The descriptor is passed to the command
+    and then closed."""
     try:
         with suppress(OSError, subprocess.TimeoutExpired):
             result = subprocess.run(
@@ -150,7 +151,7 @@ def _trial_error(command: Sequence[str], descriptor: int) -> str:
 
 
 def create_readable_descriptor(data: bytes) -> int:
-    """Return a descriptor from which the bytes can be read. They must fit into a pipe."""
+    """Create a descriptor from which the bytes can be read. They must fit into a pipe."""
     reading, writing = os.pipe()
     try:
         os.write(writing, data)

@@ -1,7 +1,7 @@
-"""Builds the system call filter of sandboxed programs, as bytes for the kernel. No I/O.
+"""Builds the system call filter for sandboxed programs, as bytes for the kernel. No I/O.
 
-The filter rejects leaving or creating namespaces, administrative calls, socket families that are not confined to the
-network namespace, and inserting input into terminals.
+The filter rejects administrative calls, calls that leave or create namespaces, socket families that are not confined to
+the network namespace, and inserting input into terminals.
 """
 
 import struct
@@ -22,7 +22,7 @@ _NEW_NAMESPACES = 0x7E020000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _FIRST_X32_CALL = 0x40000000
-"""First number of the x32 calls of x86_64, which are numbered separately."""
+"""Number of the first x32 call on x86_64. These calls are numbered separately."""
 
 _COMMON_REJECTED_CALLS = {
     "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429,
@@ -49,7 +49,7 @@ _MACHINES: Mapping[str, tuple[int, Mapping[str, int], tuple[int, int, int, int]]
     "riscv64": (0xC00000F3, _GENERIC_REJECTED_CALLS, (220, 198, 29, 261)),
     "loongarch64": (0xC0000102, _GENERIC_REJECTED_CALLS, (220, 198, 29, 261)),
 }
-"""By machine: the number of the architecture, the rejected calls, and the numbers of clone, socket, ioctl and
+"""For each machine: the number of the architecture, the rejected calls, and the numbers of clone, socket, ioctl and
 prlimit64."""
 
 _RENAMES: Mapping[str, Mapping[int, tuple[int, ...]]] = {
@@ -65,7 +65,7 @@ def rename_calls(machine: str) -> Mapping[int, tuple[int, ...]]:
 
 
 def rename_listener_filter(machine: str) -> bytes:
-    """Return a filter that makes rename calls wait for an answer and allows all other calls."""
+    """Build a filter that makes rename calls wait for an answer and allows all other calls."""
     return b"".join(
         (
             _instruction(_LOAD, _ARCHITECTURE),
@@ -78,7 +78,7 @@ def rename_listener_filter(machine: str) -> bytes:
 
 
 def system_call_filter(machine: str, sockets: Sockets = "network") -> bytes:
-    """Return the filter; empty if the machine is unknown."""
+    """Build the filter. Empty if the machine is unknown."""
     if machine not in _MACHINES:
         return b""
     architecture, rejected, (clone, socket, ioctl, prlimit) = _MACHINES[machine]
@@ -116,8 +116,7 @@ def system_call_filter(machine: str, sockets: Sockets = "network") -> bytes:
 
 
 def _own_limits_only() -> Iterator[bytes]:
-    """Yield steps that only allow a process to change its own limits, because lower limits could end the user's other
-    programs."""
+    """Yield steps that let a process change only its own limits. Lower limits could end the user's other programs."""
     yield _instruction(_LOAD, _FIRST_ARGUMENT)
     yield from _if(0, _allow())
     yield _refuse(_EPERM)
@@ -134,8 +133,8 @@ def _socket_family_steps(sockets: Sockets) -> Iterator[bytes]:
 
 
 def _if(value: int, *steps: bytes) -> Iterator[bytes]:
-    """Yield the steps, preceded by an instruction that skips them unless the loaded value equals `value`. They must end
-    with a decision."""
+    """Yield the steps, after an instruction that skips them unless the loaded value equals `value`. The last step must
+    be a decision."""
     yield _instruction(_EQUAL, value, 0, len(steps))
     yield from steps
 

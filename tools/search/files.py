@@ -1,5 +1,5 @@
-"""Searches in a process that can be killed: with ripgrep if it is available, or else with this program's own searcher,
-which gives the same results."""
+"""Searches in a process that can be killed. It uses ripgrep if available, or else this program's own searcher, which
+gives the same results."""
 
 import asyncio
 import base64
@@ -26,10 +26,10 @@ EXTRA_COUNT_S = 1.0
 """Seconds for counting the matches beyond the limit."""
 
 IGNORED_SEARCH_TIMEOUT_S = 3.0
-"""Seconds for searching files that git ignores, which is done if nothing else was found."""
+"""Seconds for searching files that git ignores. This is done only if nothing else was found."""
 
 LINE_TIMEOUT_S = 1.0
-"""Seconds that the search of one line is always allowed to take. A line that takes twice as long is skipped."""
+"""Seconds that the search of a line may always take. A line that takes twice as long is skipped."""
 
 _MAX_RECORD_BYTES = 1 << 22
 _MATCH_RECORD = re.compile(rb'\{"type": ?"match"')
@@ -53,11 +53,11 @@ MAX_BUFFERED_CHARS = 1 << 23
 """Maximum number of buffered characters of a file."""
 
 MAX_LEGACY_FILES, LEGACY_SCAN_SECONDS = 20_000, 10.0
-"""Maximum number of non-UTF-8 files that are searched, and seconds for finding such files."""
+"""Maximum number of non-UTF-8 files to search, and seconds for finding them."""
 MAX_LEGACY_LINES = 20_000
-"""Maximum number of buffered lines found in such files."""
+"""Maximum number of buffered lines found in non-UTF-8 files."""
 MAX_ARGUMENT_CHARS = 20_000
-"""Maximum number of characters in the paths of one command line; a character may take six bytes."""
+"""Maximum number of characters that the paths in one command line may have. A character may take six bytes."""
 
 SearchContinuation: TypeAlias = Literal["more", "count", "nothing"]
 """What the receiver of matches wants next: more matches, only a count of the remaining ones, or nothing."""
@@ -68,7 +68,7 @@ class FoundLine:
     path: str
     """Path relative to the searched folder."""
     line_number: int
-    """Line number; 0 for a line that is too long, in which case `text` is a note about that."""
+    """Line number. 0 for a line that is too long; `text` then only says so."""
     text: str
     is_match: bool
 
@@ -79,9 +79,9 @@ class SearchOutcome:
     path: str = ""
     """The file in which a search ran out of time, if known."""
     line: int = 0
-    """The line that it had reached; 0 if unknown."""
+    """The last line that it reached; 0 if unknown."""
     skipped_lines: tuple[tuple[str, int], ...] = ()
-    """Lines that were skipped because the pattern takes too long on them, with their files."""
+    """Lines that were skipped because the pattern takes too long on them. Pairs of file and line number."""
 
 
 MatchDetail: TypeAlias = Literal["lines", "count", "first"]
@@ -105,8 +105,7 @@ class LineQuery:
 
 @cache
 def find_ripgrep(search_path: str, project: Path) -> str | None:
-    """Return the absolute path of ripgrep, if there is one. Programs inside the project or in relative folders are
-    ignored."""
+    """Find ripgrep and return its absolute path. Programs inside the project or in relative folders are ignored."""
     for folder in search_path.split(os.pathsep):
         rg_path = Path(os.path.realpath(Path(folder) / "rg"))
         if os.path.isabs(folder) and not rg_path.is_relative_to(project) and os.access(rg_path, os.X_OK):
@@ -122,8 +121,7 @@ async def list_files(
     with_ignored: bool = False,
     seconds: float | None = None,
 ) -> SearchEnding:
-    """Pass the path of each file, relative to the folder, to `on_path`, until `on_path` returns False or the time is
-    up."""
+    """Pass the path of each file to `on_path`, relative to the folder, until `on_path` returns False or time is up."""
     rg = find_ripgrep(os.environ.get("PATH", ""), project)
     argv = searcher.searcher_argv(None, with_ignored=with_ignored)
     if rg is not None:
@@ -138,8 +136,8 @@ async def list_files(
 async def search_lines(
     root: Path, project: Path, query: LineQuery, on_lines: Callable[[Sequence[FoundLine]], SearchContinuation]
 ) -> SearchOutcome:
-    """Pass the lines found in each file to `on_lines`, ordered by path and possibly in several parts, until `on_lines`
-    returns "nothing". The ending is also `complete` if the last lines were only counted."""
+    """Pass the lines found in each file to `on_lines`, until it returns "nothing". Lines are ordered by path, and a
+    file's lines may come in several parts. The search also counts as `complete` if the last lines were only counted."""
     folder, only_file = _folder_and_file(root)
     rg = find_ripgrep(os.environ.get("PATH", ""), project)
     if rg is not None:
@@ -187,7 +185,7 @@ def _relative_encodings(encodings: Mapping[str, str], folder: Path) -> dict[str,
 
 
 async def _non_utf8_files(base: Sequence[str], folder: Path, target: str, seconds: float) -> list[str]:
-    """Return the files that contain a line which is not UTF-8, because ripgrep finds only ASCII text in such a line."""
+    """Return the files with a line that is not UTF-8. In such a line, ripgrep finds only ASCII text."""
     paths: list[str] = []
 
     def on_record(record: bytes) -> SearchContinuation:
@@ -210,7 +208,7 @@ class _LegacyFiles:
         self._on_lines = on_lines
 
     def batches(self) -> Iterator[list[str]]:
-        """Yield the paths in order, each time as many as fit into one command line."""
+        """Yield the paths in order, in groups that fit into one command line."""
         batch = list[str]()
         char_count = 0
         for path in sorted(self._paths, key=_path_sort_key):
@@ -229,7 +227,7 @@ class _LegacyFiles:
         return "more" if self._buffered_line_count < MAX_LEGACY_LINES else "nothing"
 
     def pass_on_lines(self, lines: Sequence[FoundLine]) -> SearchContinuation:
-        """Pass on what ripgrep found in a file, after the buffered lines of files that come before it."""
+        """Pass on what ripgrep found in a file, after the buffered lines of earlier files."""
         sort_key = _path_sort_key(lines[0].path)
         while self._buffered_parts and _path_sort_key(self._buffered_parts[0][0].path) < sort_key:
             if self._on_lines(self._buffered_parts.pop(0)) == "nothing":
@@ -260,8 +258,8 @@ async def _ignore_options(folder: Path, with_ignored: bool) -> list[str]:
 
 
 class _RecordAssembler:
-    """Assembles the printed records of a search into the lines of each file. The lines of a file that turns out to be
-    binary are dropped."""
+    """Assembles a search's printed records into the lines of each file. If a file turns out to be binary, its lines are
+    dropped."""
 
     def __init__(self, on_lines: Callable[[Sequence[FoundLine]], SearchContinuation], detail: MatchDetail) -> None:
         self._on_lines = on_lines
@@ -348,8 +346,8 @@ async def _run_search(
     on_record: Callable[[bytes], SearchContinuation],
     seconds: float | None = None,
 ) -> _ProgramEnd:
-    """Run the program and pass its records to `on_record` until it ends, `on_record` returns "nothing", or the time is
-    up."""
+    """Run the program and pass its records to `on_record`. Stops when the program ends, `on_record` returns "nothing",
+    or time is up."""
     process = _start_process(argv, folder)
     read_task = asyncio.ensure_future(asyncio.to_thread(_read_records, process, separator, on_record))
     try:
@@ -405,7 +403,7 @@ def _read_records(
 
 
 def _records(stream: IO[bytes], separator: bytes) -> Iterator[bytes]:
-    """Yield the records of a stream. A record that is too long is cut, so that it does not parse."""
+    """Yield the records of a stream. A record that is too long is cut, so that it cannot be parsed."""
     records = LineBuffer(_MAX_RECORD_BYTES, separator)
     while chunk := stream.read1(1 << 16) if hasattr(stream, "read1") else stream.read(1 << 16):
         for record in records.feed(chunk):

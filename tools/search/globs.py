@@ -14,7 +14,7 @@ _WILDCARD = regex(r"[*?\[{]")
 
 
 class GlobError(ValueError):
-    """A pattern is invalid; the message says why and what to do."""
+    """Raised if a pattern is invalid. The message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def parse_glob(pattern: str) -> GlobPattern:
 
 
 def _split(pattern: str) -> tuple[str, str]:
-    """Return the fixed folder and the remaining pattern, which contains at least the last component."""
+    """Split off the fixed folder from the rest of the pattern, which keeps at least the last component."""
     components = pattern.split("/")
     fixed_count = 0
     while fixed_count < len(components) - 1 and not _WILDCARD.search(components[fixed_count]):
@@ -73,7 +73,7 @@ def _expand_once(pattern: str) -> list[str]:
 
 
 def _compile_components(pattern: str, is_anchored: bool) -> list[re.Pattern[str] | None]:
-    """Return a regular expression for each path component; None for `**`."""
+    """Compile a regular expression for each path component. None stands for `**`."""
     components = [component for component in pattern.split("/") if component not in ("", ".")]
     if not is_anchored:
         components = ["**", *components]
@@ -88,8 +88,7 @@ def _compile_components(pattern: str, is_anchored: bool) -> list[re.Pattern[str]
 
 
 def _component_regex(component: str) -> str:
-    """Return the regular expression for one path component. Brackets, such as those of `[id]` in Next.js, also match
-    literally."""
+    """Build the regular expression for one path component. Brackets also match literally, as for `[id]` in Next.js."""
     pattern = fnmatch.translate(component.replace("[^", "[!"))
     return f"{re.escape(component.replace(chr(92), ''))}\\Z|{pattern}" if "[" in component else pattern
 
@@ -99,8 +98,8 @@ def _matches_any(alternatives: list[list[re.Pattern[str] | None]], names: list[s
 
 
 def _matches_components(patterns: list[re.Pattern[str] | None], names: list[str]) -> bool:
-    """Whether the patterns match all of the names. Keeps track, name by name, of how many patterns may have matched so
-    far."""
+    """Whether the patterns match all of the names. Goes through the names and keeps track of how many patterns may have
+    matched so far."""
     indices = _with_skipped_wildcards({0}, patterns)
     for name in names:
         next_indices = set()
@@ -116,7 +115,7 @@ def _matches_components(patterns: list[re.Pattern[str] | None], names: list[str]
 
 
 def _with_skipped_wildcards(indices: set[int], patterns: list[re.Pattern[str] | None]) -> set[int]:
-    """Return the indices together with those reached by skipping `**`, which may also match zero folders."""
+    """Return the indices, plus those reached by skipping `**`, which may match zero folders."""
     extended = set(indices)
     for index in sorted(indices):
         while index < len(patterns) and patterns[index] is None:

@@ -13,12 +13,12 @@ from ebbtide.tools.search.walk import visible_entries
 DEFAULT_LIMIT_NAMES = 300
 """Default number of names shown."""
 MAX_SORTED_NAMES = 50_000
-"""Maximum number of names in a folder for it to be sorted and shown."""
+"""A folder with more names than this is neither sorted nor shown."""
 
 
 def list_folder(folder: Path, root: Path, offset: int, limit: int | None) -> Result:
-    """Return the names, starting with number `offset`, one per line. Folders end in `/`, and links show their target.
-    Raises `ToolError`."""
+    """List the names from number `offset` on, one per line. Folders end in `/`, and links show their target. Raises
+    `ToolError`."""
     name = display_path(folder, root)
     name_count = _count_names(folder, name)
     entries = list(visible_entries(str(folder)))
@@ -37,8 +37,8 @@ def list_folder(folder: Path, root: Path, offset: int, limit: int | None) -> Res
 
 
 def _count_names(folder: Path, name: str) -> int:
-    """Return the number of names, including ignored ones. Raises `ToolError` for a folder that cannot be listed or has
-    too many names."""
+    """Count the names, including ignored ones. Raises `ToolError` for a folder that cannot be listed or has too many
+    names."""
     try:
         with os.scandir(folder) as entries:
             count = sum(1 for _ in islice(entries, MAX_SORTED_NAMES + 1))

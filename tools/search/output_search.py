@@ -1,5 +1,5 @@
-"""Searches stored content for lines that match a pattern, in a separate process that can be killed. The code of that
-process is `ebbtide.tools.search.scan`."""
+"""Searches stored content for lines that match a pattern, in a separate process that can be killed. That process runs
+`ebbtide.tools.search.scan`."""
 
 import asyncio
 import json
@@ -48,7 +48,7 @@ async def filter_lines(
     start: int | None = None,
     has_line_numbers: bool = False,
 ) -> FilterResult:
-    """Return the matching lines in a range with their context, up to `max_bytes` bytes. `start`: the byte in the first
+    """Find the matching lines in a range, with their context, up to `max_bytes` bytes. `start`: the byte in the first
     line at which the search begins. `has_line_numbers`: lines begin with numbers, which are not searched. Raises
     `ToolError`, for example for damaged bytes."""
     line_start = content.line_start(lines[0])

@@ -43,7 +43,7 @@ _SYNONYM_GROUPS = (
     "email mail",
     "image picture photo",
 )
-"""Synonyms common in the names of tools: actions, and objects of issue trackers, chats and calendars."""
+"""Synonyms that are common in tool names: actions, and objects of issue trackers, chats and calendars."""
 _ABBREVIATIONS = {
     "vm": "virtual machine instance",
     "db": "database",
@@ -65,7 +65,7 @@ def word_stems(text: str) -> tuple[str, ...]:
 
 
 def query_terms(query: str) -> list[Mapping[str, float]]:
-    """Return, for each word of a query, the stems that match it, with their weights."""
+    """Return the matching stems for each word of a query, with their weights."""
     terms: dict[str, Mapping[str, float]] = {}
     for word in _split(query):
         own_forms = {} if word in _STOP_WORDS else {stem(word): 1.0}
@@ -121,12 +121,12 @@ def _build_synonyms() -> Mapping[str, set[str]]:
 
 
 _SYNONYMS = _build_synonyms()
-"""The stems of the synonyms of each stem."""
+"""Maps each stem to the stems of its synonyms."""
 
 
 def best_matches(query: str, documents: Sequence[Mapping[str, float]], max_results: int) -> tuple[int, ...]:
-    """Return the indices of up to `max_results` documents that match words of the query or synonyms of them, best
-    first; ties keep their order. A document maps its words (see `words_of`) to counts or weights."""
+    """Return the indices of up to `max_results` documents that match the query's words or their synonyms, best first.
+    Ties keep their order. A document maps word stems (see `word_stems`) to counts or weights."""
     lengths = [sum(document.values()) for document in documents]
     average_length = sum(lengths) / max(len(documents), 1) or 1.0
     scores = [0.0] * len(documents)

@@ -1,7 +1,7 @@
-"""The process that searches bytes for matching lines: it reads bytes from standard input and prints JSON lists.
+"""The process that searches bytes for matching lines. It reads bytes from standard input and prints JSON lists.
 
-Patterns that RE2 interprets in the same way as `re` are matched by RE2, which takes linear time and can search a
-megabyte at once. All other patterns are matched by `re`, line by line.
+RE2 is used for patterns that it interprets like `re`. It takes linear time and can search a megabyte at once. All other
+patterns are matched by `re`, line by line.
 """
 
 import json
@@ -16,8 +16,8 @@ from types import FrameType
 from typing import Protocol
 
 PIECE_BYTES = 1 << 20
-"""Number of bytes searched at a time, even of a longer line. Neighbouring pieces of a line overlap, so that no short
-match is missed."""
+"""Number of bytes searched at a time, even within a longer line. Neighbouring pieces of a line overlap, so that no
+short match is missed."""
 _OVERLAP_BYTES = 1 << 12
 _BYTES_BEFORE_MATCH = 200
 """Number of bytes shown before a match in a long line; in total, twice as many are shown."""
@@ -27,9 +27,9 @@ _PROGRESS_EVERY_S = 0.2
 _LINE_NUMBERS = re.compile(rb"^\d{1,18}\t", re.MULTILINE)
 _CARRIAGE_RETURNS = re.compile(rb"\r+(?=\n|\Z)")
 _RE2_DIFFERENCES = re.compile(r"\\[AZz]|\{,|\(\?[a-zA-Z]*[sxauL]")
-"""Syntax that RE2 interprets differently, always or if the text has several lines."""
+"""Matches syntax that RE2 interprets differently, always or in text with several lines."""
 _RE2_NON_ASCII_DIFFERENCES = re.compile(r"\\[wWdDsSbB]|\(\?[a-zA-Z]*i")
-"""Syntax that RE2 interprets differently in text that is not ASCII."""
+"""Matches syntax that RE2 interprets differently in text that is not ASCII."""
 _WHITESPACE_ONLY_FOR_RE = (b"\x0b", b"\x1c", b"\x1d", b"\x1e", b"\x1f")
 """ASCII characters that are whitespace for `re` but not for RE2."""
 
@@ -46,7 +46,7 @@ class ScanBlock:
     """Number of bytes at the beginning that have already been searched."""
     data: bytes
     is_open: bool = False
-    """Whether the last line continues beyond the data."""
+    """Whether the last line goes on after the data."""
 
     @property
     def next_line(self) -> int:
@@ -62,15 +62,15 @@ class LineTimeout:
     """A time limit for a line. `re` handles signals during a search, so an alarm can interrupt it."""
 
     def __init__(self, seconds: float, on_slow_line: Callable[[int], None]) -> None:
-        """`seconds`: interval of the alarm. A line is skipped if it takes longer than one to two intervals.
-        `on_slow_line` is then called with its number."""
+        """`seconds`: interval of the alarm. A line is skipped after one to two intervals. `on_slow_line`: called with
+        the number of that line."""
         self._on_slow_line = on_slow_line
         self._current_line = self._line_at_last_alarm = 0
         signal.signal(signal.SIGALRM, self._on_alarm)
         signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
 
     def search(self, pattern: re.Pattern[str], text: str, line: int) -> re.Match[str] | None:
-        """Return the first match; None if there is none or the line is skipped."""
+        """Find the first match. None if there is none or the line is skipped."""
         try:
             self._current_line = line
             match = pattern.search(text)
@@ -93,13 +93,13 @@ class Readable(Protocol):
 
 
 MatchSpan = tuple[int, int]
-"""Byte offsets in a block: the start of a line, and the start of the line's first match."""
+"""Byte offsets in a block, of a line's start and of its first match."""
 BlockSearch = Callable[[ScanBlock], Iterator[MatchSpan]]
 
 
 def main(request_json: str) -> None:
-    """Print a list for each line shown; at intervals a list with the number of the next line and the number of bytes
-    searched; and an empty list if everything was found."""
+    """Print a list for each line shown. At intervals, also print a list with the number of the next line and the number
+    of bytes searched. Print an empty list if everything was found."""
     request = json.loads(request_json)
     output = _MatchPrinter(
         int(request["last_line"]), int(request["before"]), int(request["after"]), int(request["max_bytes"])
@@ -124,7 +124,7 @@ class _MatchPrinter:
         self._lines_before, self._lines_after = lines_before, lines_after
         self._remaining_bytes = max_bytes
         self._context_before: list[tuple[int, int, bytes]] = []
-        """Lines just before the current position that were not printed, as many as the context may need."""
+        """Unprinted lines just before the current position, as many as the context may need."""
         self._context_lines_due = 0
         """Number of context lines that are still to be printed after a match."""
         self.searched = 0
@@ -167,7 +167,7 @@ class _MatchPrinter:
         return False
 
     def _skip_lines(self, block: ScanBlock, start: int, end: int, number: int, line_count: int) -> bool:
-        """Handle lines without matches, printing those that are context; return False after the last line of the
+        """Handle lines without matches, and print those that are context. Return False after the last line of the
         range."""
         if not line_count or not (self._context_lines_due or self._lines_before):
             return True
@@ -215,8 +215,8 @@ def block_searcher(
     ignore_case: bool = False,
     line_timeout: LineTimeout | None = None,
 ) -> BlockSearch:
-    """Return a function that finds the matching lines in a block. `on_progress` is called with the current line of a
-    slow search. Without `line_timeout`, the time for a line is not limited."""
+    """Create a function that finds the matching lines in a block. `on_progress`: called with the current line of a slow
+    search. `line_timeout`: without it, a line may take any amount of time."""
     by_line = _line_searcher(pattern, on_progress, ignore_case, line_timeout)
     by_block = _re2_searcher(pattern, ignore_case)
     if by_block is None:
@@ -242,7 +242,7 @@ def is_utf8(data: bytes) -> bool:
 
 
 def _re2_searcher(pattern: str, ignore_case: bool) -> BlockSearch | None:
-    """Return a search that uses RE2; None if it is not installed or would interpret the pattern differently from
+    """Create a search that uses RE2. None if RE2 is not installed or would interpret the pattern differently from
     `re`."""
     if _RE2_DIFFERENCES.search(pattern):
         return None

@@ -1,7 +1,7 @@
-"""The search process used without ripgrep. It prints what `rg --files --null` and `rg --json` would print.
+"""The search process used if there is no ripgrep. It prints what `rg --files --null` and `rg --json` would print.
 
-It is a process because a regular expression may take forever and Python cannot interrupt it, whereas a process can be
-killed.
+A separate process is needed because a regular expression may take forever. Python cannot interrupt it, but a process
+can be killed.
 """
 
 import base64
@@ -32,9 +32,9 @@ from ebbtide.tools.search.walk import walk_files
 _COUNTED_MATCH = b'{"type": "match"}\n'
 """The record of a line that is counted but not shown."""
 MAX_LEGACY_BYTES = 64 * 1024 * 1024
-"""Maximum size in bytes of a file whose encoding is detected."""
+"""Largest file whose encoding is detected, in bytes."""
 _BINARY_CHECK_BYTES = 1 << 16
-"""Number of bytes at the beginning in which a file is recognised as binary."""
+"""Number of bytes at the start of a file that are checked to find out whether it is binary."""
 _PROGRESS_EVERY_S = 0.5
 """Seconds between progress reports."""
 
@@ -54,9 +54,9 @@ def searcher_argv(
     encodings: Mapping[str, str] | None = None,
     with_ignored: bool = False,
 ) -> list[str]:
-    """Return the command that lists the files in its working folder, or searches them (or only `paths`) for the
-    pattern. `line_seconds`: seconds that a line may always take; a line that takes twice as long is skipped.
-    `encodings`: codecs specified for individual files."""
+    """Build the command that lists the files in its working folder or, with a pattern, searches them (or only `paths`).
+    `line_seconds`: seconds that a line may always take; a line that takes twice as long is skipped. `encodings`: codecs
+    specified for individual files."""
     request = {
         "pattern": pattern,
         "paths": paths,
@@ -140,7 +140,7 @@ def _search_file(
     path: str, codec: str, search: BlockSearch, context: int, progress: _SearchProgress, *, first_only: bool = False
 ) -> Iterator[SearchRecord]:
     """Yield the matching lines of a text file with their context, or only the first match. A line that is too long
-    gives a `long` record, and a file that is not text gives one `binary` record."""
+    yields a `long` record. A file that is not text yields one `binary` record."""
     progress.path = path
     tracker = _ContextTracker(context)
     is_done = False
@@ -187,7 +187,7 @@ class _ContextTracker:
         self._lines_due_after = self._context
 
     def context_lines(self, block: ScanBlock, start: int, end: int, number: int) -> Iterator[SearchRecord]:
-        """Yield the context lines among lines without a match, which end where the next match starts."""
+        """Yield the context lines from a range of lines without a match. The next match starts where the range ends."""
         if not self._context or start >= end:
             return
         for line in block.data[start : end - 1].split(b"\n"):
@@ -207,7 +207,7 @@ def _is_piece(block: ScanBlock, start: int, end: int) -> bool:
 
 
 def _blocks(path: str, specified_codec: str) -> Iterator[ScanBlock]:
-    """Yield the blocks of a text file in UTF-8; none if it is unreadable."""
+    """Yield the blocks of a text file, in UTF-8. Yields none if it is unreadable."""
     try:
         with open(path, "rb", opener=_open_without_blocking) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -224,8 +224,8 @@ def _blocks(path: str, specified_codec: str) -> Iterator[ScanBlock]:
 
 
 def _legacy_text(file: BinaryIO, specified_codec: str) -> bytes | None:
-    """Return the remaining text of a file that is not UTF-8, in the form in which `read` shows it. For any other file
-    return None and leave the position unchanged."""
+    """Decode the rest of a file that is not UTF-8, as `read` would show it. None for ASCII, UTF-8, binary and very
+    large files; the position then stays unchanged."""
     start = file.tell()
     raw = file.read(_BINARY_CHECK_BYTES)
     if b"\0" not in raw:

@@ -12,11 +12,11 @@ from ebbtide.tools.search.walk import walk_nearest_first
 
 MAX_SUGGESTIONS = 3
 MAX_SCANNED_NAMES = 3_000
-"""Maximum number of names examined in the workspace (nearest first), and in a folder."""
+"""Maximum number of names examined, both in the workspace (nearest first) and in a folder."""
 
 
 def path_suggestion(path: Path, root: Path) -> str:
-    """Return what the model may have meant, worded as the end of a sentence; empty if nothing is similar."""
+    """Suggest what the model may have meant, worded as the end of a sentence. Empty if nothing is similar."""
     nearby_paths = list(islice(walk_nearest_first(str(root)), MAX_SCANNED_NAMES))
     names = list(dict.fromkeys((*_paths_with_same_name(path, root, nearby_paths), *_similar_siblings(path, root))))[
         :MAX_SUGGESTIONS
@@ -26,7 +26,7 @@ def path_suggestion(path: Path, root: Path) -> str:
 
 
 def _paths_with_same_name(path: Path, root: Path, nearby_paths: Sequence[str]) -> list[str]:
-    """Return the files of the workspace that have the same name, ignoring case. Files that share most of the path come
+    """Return the files in the workspace that have the same name, ignoring case. Those that share most of the path come
     first."""
     suffix = f"/{path.name}".lower()
     reversed_parts = Path(str(path).lower()).parts[::-1]

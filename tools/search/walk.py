@@ -1,7 +1,7 @@
-"""Lists the files of a folder that git would not ignore, in path order. Symbolic links are not followed.
+"""Lists the files in a folder that git would not ignore, in path order. Symbolic links are not followed.
 
-`.gitignore` in any folder and `.git/info/exclude` are respected, also outside a repository. Hidden files are included,
-but not `.git`.
+`.gitignore` in any folder and `.git/info/exclude` are respected, even outside a repository. Hidden files are included,
+but `.git` is not.
 """
 
 import os
@@ -25,7 +25,7 @@ class IgnoreRule:
 
 
 def parse_ignore_rules(lines: Iterable[str]) -> tuple[IgnoreRule, ...]:
-    """Return the rules in the lines of a file, in order. Invalid lines are skipped."""
+    """Parse the rules in a file's lines, in order. Invalid lines are skipped."""
     return tuple(rule for line in lines if (rule := _parse_rule(line)) is not None)
 
 
@@ -99,7 +99,7 @@ class WalkScope:
     """The rules that apply in the searched folder."""
 
     is_tracked: bool
-    """Whether the rules of the enclosing repository apply. They do not if the searched folder is itself ignored there,
+    """Whether the rules of the enclosing repository apply. They do not if it ignores the searched folder itself,
     because a folder that is named explicitly must be searched."""
     outer_rules: tuple[FolderRules, ...] = ()
 
@@ -110,8 +110,8 @@ def is_generated(path: str) -> bool:
 
 
 def walk_scope(root: str) -> WalkScope:
-    """Return whether the folder belongs to a repository, and the rules of the folders above it up to the top of the
-    repository."""
+    """Find out whether the folder belongs to a repository. Also return the rules of the folders above it, up to the top
+    of the repository."""
     folders = []
     current = root
     while not _is_repository(current):
@@ -147,7 +147,7 @@ def walk_files(root: str, *, with_ignored: bool = False) -> Iterator[str]:
 
 
 def walk_nearest_first(root: str) -> Iterator[str]:
-    """Yield paths relative to the root, nearest first; folders are included, with a trailing slash."""
+    """Yield paths relative to the root, nearest first. Folders are included, and end in a slash."""
     scope = walk_scope(root)
     pending: deque[tuple[str, str, tuple[FolderRules, ...]]] = deque([(root, "", scope.outer_rules)])
     while pending:
@@ -164,7 +164,7 @@ def walk_nearest_first(root: str) -> Iterator[str]:
 
 
 def visible_entries(folder: str) -> Iterator[tuple[str, bool]]:
-    """Yield the names in a folder that are not ignored, in order, each with whether it is a folder."""
+    """Yield the names in a folder that are not ignored, in order, and whether each is a folder."""
     scope = walk_scope(folder)
     rules = rules_in_folder(folder, scope.outer_rules, scope.is_tracked)
     for entry in _list_entries(folder):
@@ -174,8 +174,8 @@ def visible_entries(folder: str) -> Iterator[tuple[str, bool]]:
 
 
 def rules_in_folder(folder: str, above: tuple[FolderRules, ...], is_tracked: bool) -> tuple[FolderRules, ...]:
-    """Return the rules that apply inside the folder, outermost first. A nested repository does not use the rules of the
-    enclosing repository."""
+    """Return the rules that apply inside the folder, outermost first. The enclosing repository's rules do not apply to
+    a nested repository."""
     lines: list[str] = []
     if _is_repository(folder):
         above = () if is_tracked else above
@@ -185,8 +185,7 @@ def rules_in_folder(folder: str, above: tuple[FolderRules, ...], is_tracked: boo
 
 
 def is_ignored(path: str, is_folder: bool, rules: tuple[FolderRules, ...]) -> bool:
-    """Return whether the path is ignored, as decided by the innermost matching rule. Names are compared byte by byte,
-    as in git."""
+    """Whether the path is ignored. The innermost matching rule decides. Names are compared byte by byte, as in git."""
     for rule in reversed(rules):
         relative_path = path[len(rule.folder.rstrip("/")) + 1 :]
         decision = ignore_decision(rule.rules, os.fsencode(relative_path).decode("latin-1"), is_folder)
@@ -208,7 +207,7 @@ def _list_entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _read_lines(path: str) -> list[str]:
-    """Return the lines of a regular file; none for any other kind of file."""
+    """Return the lines of a regular file. Empty if it is not a regular file."""
     try:
         return read_prefix(path, 1 << 20).decode("latin-1").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     except OSError:

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from ebbtide.tools.outputs.stored_content import Content
 
 PIECE_BYTES = 1 << 18
-"""Number of bytes searched at once. The process is blocked during that time."""
+"""Number of bytes searched at once. Searching them blocks the process."""
 _OVERLAP_BYTES = 1 << 10
 """Number of bytes by which neighbouring pieces overlap, so that no short match is missed."""
 _INCOMPLETE_CHARS = 4
 """Number of characters at the beginning of a piece that may be cut. The previous piece contains them completely."""
 _CHARS_BEFORE_MATCH, _MAX_EXCERPT_CHARS = 80, 200
-"""Number of characters shown before a match, and number shown in total."""
+"""Number of characters shown before a match, and in total."""
 _TOKEN = re.compile(r"[^\W_]+")
 _NAME_WORD_BOUNDARY = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-"""The boundary between two words of a name."""
+"""Matches the boundary between two words in a name."""
 _NAME = re.compile(r"\w+(?:-\w+)*")
 _SINGLE_CASE_RUN = re.compile(r"[a-z0-9]+|[^\x00-\x7f]+")
-"""Runs of lower-case ASCII letters and digits, or of other characters."""
+"""Matches a run of lower-case ASCII letters and digits, or of non-ASCII characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,11 @@ class ScanResult:
     """How far the content was searched, and what was found."""
 
     lines: tuple[tuple[int, str], ...] = ()
-    """Number and text of the first line that contains each word, in order of lines; the text may be shortened."""
+    """Number and text of the first line with each word, in line order. The text may be shortened."""
     has_found_all: bool = False
     """Whether all words were found."""
     searched_bytes: int = 0
-    """Number of bytes searched, from the beginning."""
+    """Number of bytes searched, counted from the beginning."""
 
 
 def scan_words(content: Content, words: Sequence[str], should_stop: Callable[[], bool]) -> ScanResult:
@@ -75,8 +75,8 @@ class _Word:
         return self._required_bytes in lower_data
 
     def find(self, lower_text: str, min_offset: int) -> int | None:
-        """Return the first offset, not before `min_offset`, at which the word occurs in the lower-case text at the
-        start of a word; None if there is none."""
+        """Find the first offset, at or after `min_offset`, at which the word occurs at the start of a word. None if
+        there is none."""
         offsets = (match.start() for match in self._pattern.finditer(lower_text, min_offset))
         return next((offset for offset in offsets if offset == 0 or not lower_text[offset - 1].isalnum()), None)
 
@@ -95,7 +95,7 @@ def _pieces(content: Content) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _line_around(text: str, offset: int) -> str:
-    """Return the line around an offset; it may be shortened."""
+    """Return the line around an offset, possibly shortened."""
     line_start, line_end = text.rfind("\n", 0, offset) + 1, text.find("\n", offset)
     line_end = len(text) if line_end < 0 else line_end
     start = max(line_start, offset - _CHARS_BEFORE_MATCH)

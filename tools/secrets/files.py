@@ -18,9 +18,10 @@ SECRET_FILE_PATTERNS = (
     *(f"*{suffix}" for suffix in _SECRET_SUFFIXES),
     *(f"{prefix}*" for prefix in _SECRET_PREFIXES),
 )
-"""Patterns that match the base names of such files, for programs that take patterns for folders separately."""
+"""Patterns for the base names of such files, needed by programs that take patterns for folders separately."""
 SECRET_NAME_PARTS = (*_SECRET_NAMES, *_SECRET_FOLDERS, *_SECRET_SUFFIXES, *_SECRET_PREFIXES, ".git/config")
-"""Parts of such names. A line that names a file with secrets contains at least one of them, in lower case."""
+"""Parts of the names of such files. A line that names a file with secrets contains at least one of them, in lower
+case."""
 SECRET_NAMES, SECRET_PREFIXES, SECRET_SUFFIXES = (
     frozenset((*_SECRET_NAMES, *_SECRET_FOLDERS)),
     _SECRET_PREFIXES,
@@ -55,7 +56,7 @@ HOME_SECRET_PATHS = (
     ".lesshst", ".irb_history", ".Rhistory",
     "Library/Keychains", "Library/Application Support/Google/Chrome", "Library/Application Support/Firefox",
 )  # fmt: skip
-"""Paths below the home folder with keys, passwords and histories, which are hidden from commands."""
+"""Paths below the home folder with keys, passwords and histories. They are hidden from commands."""
 
 SECRET_PATH_VARIABLES = tuple(
     """
@@ -74,7 +75,7 @@ SECRET_FOLDER_VARIABLES = {
     "GRADLE_USER_HOME": ".gradle/",
     "HF_HOME": ".cache/huggingface/",
 }
-"""Variables that name a replacement for a folder below the home folder, each with that folder."""
+"""Variables that replace a folder below the home folder, each with the folder it replaces."""
 
 SYSTEM_SECRET_PATHS = (
     "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d",
@@ -85,12 +86,12 @@ SYSTEM_SECRET_PATHS = (
 
 
 def case_insensitive_pattern(pattern: str) -> str:
-    """Return a file name pattern made case-insensitive."""
+    """Make a file name pattern case-insensitive."""
     return "".join(f"[{character}{character.upper()}]" if character.islower() else character for character in pattern)
 
 
 def may_contain_secrets(path: str) -> bool:
-    """Whether a path's names suggest passwords or keys, such as `.env` or a private key."""
+    """Whether the names in a path suggest passwords or keys, such as `.env` or a private key."""
     *folders, name = path.casefold().split("/")
     if not _SECRET_FOLDERS.isdisjoint((*folders, name)) or [*folders[-1:], name] == [".git", "config"]:
         return True

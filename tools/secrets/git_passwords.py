@@ -10,7 +10,7 @@ _HEADER = regex(r"(?i)\bauthorization:[ \t]*(?:basic|bearer|token)[ \t]+(?P<secr
 
 
 def find_git_passwords(text: str) -> dict[str, str]:
-    """Return the secrets to redact, with a name for each. A password that could be an ordinary word is redacted only
+    """Find the secrets to redact, with a name for each. A password that could be an ordinary word is redacted only
     together with the user name, as in a URL."""
     names_by_secret = known_secrets({_SECRET_NAME: text})
     for match in _LOGIN.finditer(text):

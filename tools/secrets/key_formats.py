@@ -52,7 +52,7 @@ _KEY_FORMATS = (
     ("huggingface-token", "hf_", regex(r"\bhf_[A-Za-z]{34}\b")),
     ("jwt", "eyJ", regex(r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{20,}")),
 )
-"""Name of each format, a substring that the text must contain, and the pattern."""
+"""For each format: its name, a substring that the text must contain, and the pattern."""
 
 _UNFINISHED_KEY_HEADER = regex(r"-----BEGIN [A-Z0-9 ]*-{0,5}[^-]*-{0,5}[A-Z0-9 ]*-{0,4}\Z")
 _FINAL_WORD = regex(r"[A-Za-z0-9_.-]+\Z")
@@ -62,15 +62,15 @@ _KEY_PREFIXES = (
 )
 
 _URL_CREDENTIALS = regex(r"://(?:[^/\s:@]*:([^/\s@]+)|([^/\s:@]{16,}))@")
-"""Credentials before the host of a URL: a user name and a password, or only a token."""
+"""Matches credentials before the host in a URL: a user name and a password, or only a token."""
 _SCHEME = regex(r"(?:Bearer|Basic|Token)\s+", re.IGNORECASE)
 _POSSIBLE_SECRET = regex(r"[A-Za-z0-9+/_-]{16,}={0,2}")
-"""A possible secret within a compound value: a list, a cookie, JSON, a connection string."""
+"""Matches a possible secret within a compound value: a list, a cookie, JSON, a connection string."""
 
 
 def known_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the values of an environment that are secrets, with the names of their variables. Paths and plain words
-    are excluded, because they occur in ordinary text."""
+    """Return the secret values in an environment, each with its variable's name. Paths and plain words are excluded,
+    because they occur in ordinary text."""
     name_by_value: dict[str, str] = {}
     for name, value in environment.items():
         passwords = [match[1] or match[2] for match in _URL_CREDENTIALS.finditer(value)]
@@ -102,7 +102,7 @@ def _is_path(value: str) -> bool:
 
 
 def encoded_forms(value: str) -> Iterator[str]:
-    """Yield the forms that a secret may take in text: unchanged, escaped for programs, JSON, HTML and shells,
+    """Yield the forms in which a secret may occur in text: unchanged, escaped for programs, JSON, HTML and shells,
     URL-encoded, in hexadecimal, and in base64 at any alignment."""
     data = _environment_bytes(value)
     yield value
@@ -139,8 +139,8 @@ _URL_SAFE = str.maketrans("+/", "-_")
 
 
 def find_incomplete_secret(text: str, known_values: Iterable[str], max_chars: int = 20_000) -> int:
-    """Return the offset from which the rest of the text may be the beginning of a secret; the length of the text if
-    there is none."""
+    """Return the offset from which the rest of the text may be the beginning of a secret. If there is none, return the
+    length of the text."""
     offset = len(text)
     if (match := _UNFINISHED_KEY_HEADER.search(text, max(len(text) - max_chars, 0))) is not None:
         offset = match.start()
@@ -161,8 +161,8 @@ def _ends_with_prefix_of(text: str, value: str) -> bool:
 
 
 def detect_secrets(text: str, names_by_form: Mapping[str, str]) -> list[SecretSpan]:
-    """Return all secrets in a text, in order and without overlaps. `names_by_form` maps the forms of known values to
-    their names."""
+    """Find all secrets in text, in order and without overlaps. `names_by_form`: maps the forms of known values to their
+    names."""
     secrets = [
         SecretSpan(match.start(), match.end(), name)
         for value, name in names_by_form.items()
@@ -184,7 +184,7 @@ def detect_secrets(text: str, names_by_form: Mapping[str, str]) -> list[SecretSp
 
 
 def merge_overlapping(secrets: Iterable[SecretSpan]) -> list[SecretSpan]:
-    """Return the secrets in order, with overlapping ones merged under the name of the first."""
+    """Return the secrets in order, with overlapping ones merged. A merged one gets the name of the first."""
     merged: list[SecretSpan] = []
     for secret in sorted(secrets, key=lambda secret: (secret.start, -secret.end)):
         if merged and secret.start < merged[-1].end:

@@ -24,7 +24,7 @@ _SECRET_WORDS = r"key|token|bearer|secret|passw|auth|cred|sig\b"
 _SECRET_OPTION = regex(rf"--?[\w-]*(?:{_SECRET_WORDS})[\w-]*", re.IGNORECASE)
 _FOLDER_VARIABLES = ("PWD", "OLDPWD")
 _MAX_VALUE_CHARS = 4096
-"""Maximum number of characters that a pattern below may examine, so that the time for long text stays linear."""
+"""Maximum number of characters that a pattern below may examine, so that long text takes only linear time."""
 _CONTEXT_PATTERNS = tuple(
     (hints, regex(pattern, re.DOTALL))
     for hints, pattern in (
@@ -51,7 +51,7 @@ _CONTEXT_PATTERNS = tuple(
             ("passw", "passphrase", "pwd", "secret"),
             r"(?i)(?:password|passwd|passphrase|pwd|secret)\\?['\"]?\s*[:=]\s*\\?['\"](?P<secret>[^'\"\s\\]{4,})\\?['\"]",
         ),
-        # Password options of curl, wget, httpie, sshpass, mysql and docker.
+        # Options for passwords in curl, wget, httpie, sshpass, mysql and docker.
         (
             ("-u", "--user", "--proxy-user", "-a", "--auth"),
             r"(?:^|\s)(?:-u|--user|-U|--proxy-user|-a|--auth)(?:\s+|=)?['\"]?(?!\d+:\d+\b)[^\s'\":/=]+:(?P<secret>[^\s'\"/]{3,})",
@@ -67,22 +67,21 @@ _CONTEXT_PATTERNS = tuple(
         ),
     )
 )
-"""Patterns for secrets recognisable by their context, each with substrings of which the lower-cased text must contain
-one."""
+"""Patterns for secrets that can be recognised by their context. With each come substrings, one of which the lower-cased
+text must contain."""
 
 
 _learned_secrets: set[str] = set()
 
 
 def learn_secret(value: str) -> None:
-    """Redact the value in every text from now on, in this process. Meant for secrets that are not in its
-    environment."""
+    """Redact this value in all text from now on, in this process. Meant for secrets that are not in its environment."""
     _learned_secrets.add(value)
 
 
 def secret_forms(environment: Mapping[str, str], known_values: Iterable[str] = ()) -> dict[str, str]:
-    """Map each form of the secrets in an environment to the name of its variable, and each form of `known_values` and
-    of learned secrets to an empty string."""
+    """Map each form of a secret to its name. For a secret in the environment, this is the name of the variable; for
+    `known_values` and learned secrets, an empty string."""
     names_by_value = {
         value: name
         for name, value in environment.items()
@@ -95,13 +94,13 @@ def secret_forms(environment: Mapping[str, str], known_values: Iterable[str] = (
 
 
 def find_secrets(text: str, forms: Mapping[str, str]) -> list[SecretSpan]:
-    """Return the secrets in a text, in order and without overlaps: those in `forms` (from `secret_forms`), those in a
-    known format, and those that are likely from their context."""
+    """Find the secrets in text, in order and without overlaps: those in `forms` (from `secret_forms`), those in a known
+    format, and those that are likely from their context."""
     return merge_overlapping([*detect_secrets(text, forms), *find_likely_secrets(text)])
 
 
 def find_likely_secrets(text: str) -> Iterator[SecretSpan]:
-    """Yield text that is likely to be secret because of its context, possibly with duplicates."""
+    """Yield text that is probably secret, judging by its context. May contain duplicates."""
     lowered = text.lower()
     for pattern in (pattern for hints, pattern in _CONTEXT_PATTERNS if any(hint in lowered for hint in hints)):
         for match in pattern.finditer(text):
@@ -109,19 +108,19 @@ def find_likely_secrets(text: str) -> Iterator[SecretSpan]:
 
 
 def redact_text(text: str, environment: Mapping[str, str], known_values: Iterable[str] = ()) -> str:
-    """Return the text with the secrets of the environment, those in `known_values`, and likely secrets redacted."""
+    """Redact the environment's secrets, those in `known_values`, and likely secrets."""
     return redact_forms(text, secret_forms(environment, known_values))
 
 
 def redact_forms(text: str, forms: Mapping[str, str]) -> str:
-    """Return the text with each secret replaced by `***`."""
+    """Replace each secret with `***`."""
     for secret in reversed(find_secrets(text, forms)):
         text = text[: secret.start] + REDACTION_MARK + text[secret.end :]
     return text
 
 
 def redact_url(url: str) -> str:
-    """Return the URL with credentials and query values redacted."""
+    """Redact credentials and query values in a URL."""
     scheme, separator, remainder = url.partition("://")
     remainder, question, query = remainder.partition("?")
     # A `/` in a password is invalid, but people write it.
@@ -135,7 +134,7 @@ def redact_url(url: str) -> str:
 
 
 def redact_options(words: Sequence[str]) -> list[str]:
-    """Return a command's words with the values of options such as `--api-key` redacted."""
+    """Redact the values of options such as `--api-key` in a command's words."""
     redacted: list[str] = []
     is_value = False
     for word in words:

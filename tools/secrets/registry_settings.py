@@ -17,7 +17,7 @@ SETTINGS_FILES = (
 NPM_SETTINGS_VARIABLES = ("NPM_CONFIG_USERCONFIG", "npm_config_userconfig")
 """Variables that name another npm settings file."""
 _MAX_COPY_BYTES = 60_000
-"""Maximum size in bytes of a copied file: the capacity of a pipe."""
+"""Maximum size of a copied file, in bytes. This is the capacity of a pipe."""
 _MAY_BE_SECRET = regex(r"(?i)pass|pwd|token|secret|auth|cred|key|cert|user|login|cookie|header|private|otp|e?mail")
 _URL_LOGIN = regex(r"(?<=://)[^/\s'\"]*@")
 _RANDOM_WORD = regex(r"(?=\S*\d)(?=\S*[A-Z])(?=\S*[a-z])[A-Za-z0-9+_=-]{20,}")
@@ -35,9 +35,9 @@ class SettingsCopy:
 
 
 def copy_without_secrets(name: str, text: str, *, must_use_proxy: bool = False) -> SettingsCopy | None:
-    """Return the settings without secrets, or None if they cannot be copied. npm's file is filtered line by line; any
-    other file is copied only if it contains no secrets. If commands must use the sandbox's proxy (`must_use_proxy`), a
-    file that sets a proxy is not copied."""
+    """Copy the settings without secrets. None if that is not possible. npm's file is filtered line by line. Any other
+    file is copied only if it contains no secrets. `must_use_proxy`: commands must use the sandbox's proxy, so a file
+    that sets a proxy is not copied."""
     if len(text.encode()) > _MAX_COPY_BYTES:
         return None
     if name != NPM_SETTINGS_FILE:
@@ -52,7 +52,7 @@ def copy_without_secrets(name: str, text: str, *, must_use_proxy: bool = False) 
 
 
 def without_login(url: str) -> str:
-    """Remove user names and passwords from a URL, or from several in one text."""
+    """Remove user names and passwords from every URL in text."""
     return _URL_LOGIN.sub("", url)
 
 

@@ -1,5 +1,4 @@
-"""Detects secrets in pieces: values split or cut off by line breaks, values in hex dumps, and incomplete private
-keys."""
+"""Detects incomplete secrets: values split or cut off by line breaks, values in hex dumps, and partial private keys."""
 
 import re
 from bisect import bisect_right
@@ -9,7 +8,7 @@ from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.plain_text import common_prefix_length
 
 MIN_SECRET_CHARS = 8
-"""Minimum length of a value that is redacted anywhere. A shorter one could be part of an ordinary word."""
+"""Minimum length of a value that is redacted wherever it appears. Shorter values could be part of an ordinary word."""
 
 _LINE_BREAKS = regex(r"[\r\n\0\b]+")
 _MIN_SPLIT_SECRET_CHARS = 16
@@ -25,7 +24,7 @@ _KEY_HEADER = regex(r"(?:Proc-Type|DEK-Info|Version|Comment|Hash): |^\W*\d*\W*$"
 
 _PIECE_WORD = regex(r"[A-Za-z0-9+/=_-]+")
 _MIN_PIECE_CHARS = 40
-"""Minimum length of a line's last word for it to possibly continue on the next line."""
+"""Minimum length of a line's last word to be treated as possibly continuing on the next line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +35,8 @@ class SecretSpan:
 
 
 def find_secret_pieces(text: str, known_forms: Mapping[str, str]) -> Iterator[SecretSpan]:
-    """Yield the pieces of known values, in no particular order and possibly with duplicates. `known_forms` maps forms
-    of values to names."""
+    """Find pieces of known secrets, in no particular order and possibly with duplicates. `known_forms` maps each form
+    of a value to its name."""
     yield from _find_in_wrapped_lines(text, known_forms)
     yield from _find_split_by_line_breaks(text, known_forms)
     yield from _find_cut_off(text, known_forms)
@@ -45,7 +44,7 @@ def find_secret_pieces(text: str, known_forms: Mapping[str, str]) -> Iterator[Se
 
 
 def _find_split_by_line_breaks(text: str, known_forms: Mapping[str, str]) -> Iterator[SecretSpan]:
-    """Yield the pieces of values split by line breaks at any position."""
+    """Find values that line breaks have split at any position."""
     joined = _LINE_BREAKS.sub("", text)
     if len(joined) == len(text):
         return
@@ -57,7 +56,7 @@ def _find_split_by_line_breaks(text: str, known_forms: Mapping[str, str]) -> Ite
     break_positions: list[int] = []
     """Offset of each line break in the joined text."""
     break_chars_before = [0]
-    """Number of break characters before each line break, then in the full text."""
+    """Number of break characters before each line break. The last item is the total."""
     for match in _LINE_BREAKS.finditer(text) if split_values else ():
         break_positions.append(match.start() - break_chars_before[-1])
         break_chars_before.append(break_chars_before[-1] + len(match[0]))
@@ -77,7 +76,7 @@ def _find_split_by_line_breaks(text: str, known_forms: Mapping[str, str]) -> Ite
 
 
 def _find_cut_off(text: str, known_forms: Mapping[str, str]) -> Iterator[SecretSpan]:
-    """Yield the visible parts of values that are cut off at the end or start of a line."""
+    """Find the visible parts of values that are cut off at the start or end of a line."""
     for value, name in known_forms.items():
         length, min_visible_chars = len(value), max(MIN_SECRET_CHARS, len(value) // 3)
         if length < _MIN_SPLIT_SECRET_CHARS or not re.search(r"\d", value):
@@ -95,7 +94,7 @@ def _find_cut_off(text: str, known_forms: Mapping[str, str]) -> Iterator[SecretS
 
 
 def _find_in_hex_dump(text: str, known_forms: Mapping[str, str]) -> Iterator[SecretSpan]:
-    """Yield the lines of a dump that contain bytes of a value."""
+    """Find the lines of a hex dump that contain bytes of a value."""
     lines = [(line.start(1), line.end(), re.sub(r"\s", "", line[1]).lower()) for line in _DUMP_LINE.finditer(text)]
     joined = "".join(digits for *_, digits in lines)
     for value, name in known_forms.items():
@@ -115,7 +114,7 @@ def _positions_of(piece: str, text: str) -> Iterator[int]:
 
 
 def find_private_key_parts(text: str) -> Iterator[SecretSpan]:
-    """Yield private keys that are cut off, or whose lines each have a prefix, as in a diff."""
+    """Find private keys that are cut off or have a prefix on every line, as in a diff."""
     for marker in _KEY_MARKER.finditer(text):
         if marker[1] == "END":
             if (start := _key_start_above(text, marker.start())) < marker.start():
@@ -125,7 +124,7 @@ def find_private_key_parts(text: str) -> Iterator[SecretSpan]:
 
 
 def _key_end_below(text: str, start: int) -> int:
-    """Return the end of the private key whose first line ends at `start`."""
+    """Find the end of the private key whose first line ends at `start`."""
     key_end, line_start, other_line_count = start, start, 0
     while line_start < min(len(text), start + _MAX_KEY_CHARS):
         line_end = text.find("\n", line_start) + 1 or len(text)
@@ -143,7 +142,7 @@ def _key_end_below(text: str, start: int) -> int:
 
 
 def _key_start_above(text: str, end: int) -> int:
-    """Return the start of the private key whose last line starts at `end`."""
+    """Find the start of the private key whose last line starts at `end`."""
     key_start = line_end = end
     for line_index in range(_MAX_KEY_CHARS // _MIN_PIECE_CHARS):
         line_start = text.rfind("\n", 0, max(line_end - 1, 0)) + 1
@@ -159,14 +158,14 @@ def _key_start_above(text: str, end: int) -> int:
 
 
 def _key_span(line: str) -> tuple[int, int]:
-    """Return start and end of the part of a line that looks like a key, or (0, 0) if there is none."""
+    """Find the part of a line that looks like key data. Returns its start and end, or (0, 0) if there is none."""
     matches = [match for match in _KEY_LINE.finditer(line) if looks_random(match[0])]
     return (matches[0].start(), matches[-1].end()) if matches else (0, 0)
 
 
 def _find_in_wrapped_lines(text: str, known_forms: Mapping[str, str]) -> Iterator[SecretSpan]:
-    """Yield the pieces of values in wrapped output, such as that of `base64` or `xxd -p`, with or without line numbers.
-    Each line's last word continues on the next line."""
+    """Find pieces of values in wrapped output, such as that of `base64` or `xxd -p`, with or without line numbers. In
+    such output, the last word of each line continues on the next line."""
     pieces: list[tuple[int, str]] = []
     line_start = 0
     for line in text.splitlines(keepends=True) if text.count("\n") else ():
@@ -196,5 +195,5 @@ def _find_in_joined_pieces(pieces: Sequence[tuple[int, str]], known_forms: Mappi
 
 
 def looks_random(text: str) -> bool:
-    """Whether text looks random, as keys do: it contains upper-case letters, lower-case letters and digits."""
+    """Whether text looks like a random key: it mixes upper-case letters, lower-case letters and digits."""
     return all(re.search(character_class, text) for character_class in ("[a-z]", "[A-Z]", r"\d"))

@@ -1,5 +1,5 @@
-"""Decides which web addresses may be reached, based on the address alone. The IP addresses that its host name resolves
-to are checked by `ebbtide.tools.web.connection`. No I/O."""
+"""Decides, from a web address alone, whether it may be reached. No I/O. The IP addresses of the host are checked by
+`ebbtide.tools.web.connection`."""
 
 from collections.abc import Sequence
 from urllib.parse import quote, urljoin, urlsplit
@@ -16,7 +16,7 @@ PERMISSION_HINT = "the user can allow hosts in `web.private`"
 
 _PORTS = {"http": 80, "https": 443}
 _MIN_USER_PORT = 1024
-"""Lowest port allowed apart from 80 and 443. Lower ones belong to other services, such as mail, shells and files."""
+"""Lowest permitted port besides 80 and 443. Lower ports belong to other services, such as mail and SSH."""
 _INVALID_CHARACTER = regex(r"[\x00-\x20\x7f-\x9f\\]")
 _HOST = regex(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?")
 _UNQUOTED_CHARACTERS = "%/:=&?~#+!$,;'@()*[]|"
@@ -35,7 +35,7 @@ class WebAddress:
 
     @property
     def host_and_port(self) -> str:
-        """The host, with the port unless it is the default: the subject of permission rules."""
+        """The host, followed by the port unless it is the default. Permission rules match against this."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -72,7 +72,7 @@ def parse_web_address(written: str) -> WebAddress:
 
 
 def redirect_target(address: WebAddress, location: str) -> WebAddress:
-    """Return the target of a redirect. Raises `ToolError`."""
+    """Resolve the target of a redirect. Raises `ToolError`."""
     try:
         target = urljoin(str(address), location.strip())
     except ValueError as error:
@@ -83,8 +83,8 @@ def redirect_target(address: WebAddress, location: str) -> WebAddress:
 
 
 def require_public(address: WebAddress, allowed_private_hosts: Sequence[str]) -> None:
-    """Raise `ToolError` if the host's name is not public or the port is not a web port, unless the user has permitted
-    them."""
+    """Check that the host name is public and the port is a web port, unless the user has permitted them. Raises
+    `ToolError`."""
     if (
         address.port < _MIN_USER_PORT
         and address.port not in _PORTS.values()
@@ -102,6 +102,6 @@ def require_public(address: WebAddress, allowed_private_hosts: Sequence[str]) ->
 
 
 def is_allowed(address: WebAddress, allowed_private_hosts: Sequence[str]) -> bool:
-    """Whether the user has permitted the host, or the host and port, on a private network."""
+    """Whether the user has permitted this host on a private network, with or without its port."""
     host = f"[{address.host}]" if ":" in address.host else address.host
     return bool({address.host, host, f"{host}:{address.port}"} & set(allowed_private_hosts))

@@ -1,6 +1,6 @@
-"""Decodes a page according to its bytes, to the encoding that the server or the page declares, or to a guess. No I/O.
+"""Decodes a page by its bytes, by the encoding that the server or the page declares, or by a guess. No I/O.
 
-`charset_normalizer` detects scripts well but cannot distinguish Latin encodings: French text decoded in the Central
+`charset_normalizer` recognises scripts well but cannot tell Latin encodings apart: French text decoded in the Central
 European code page contains almost no impossible characters. Latin encodings are therefore chosen by the alphabets of
 languages.
 """
@@ -23,13 +23,13 @@ _CODEC_ALIASES = {
     "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "big5": "cp950",
     "utf-16": "utf-16-le", "utf-32": "utf-32-le",
 }  # fmt: skip
-"""Maps a declared encoding to the wider one that such pages actually use, as browsers do."""
+"""Maps each declared encoding to the larger one that such pages really use, as browsers do."""
 
 _DECLARATION = regex(
     rb"""(?is)<meta[^>]{0,500}?charset\s*=\s*["']?([\w.:-]+)|<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]+)"""
 )
 _MAX_DECLARATION_BYTES = 65_536
-"""Number of bytes at the beginning of a page in which it may declare its encoding."""
+"""Number of bytes at the start of a page that are searched for an encoding declaration."""
 
 _DOUBLE_BYTE_CODECS = ("gb18030", "cp932", "euc_jp", "big5", "cp949")
 _NON_LATIN_CODECS = (
@@ -44,19 +44,19 @@ _LATIN_ALPHABETS = (
 """Encodings of Latin scripts, most likely first, with the non-ASCII letters of their languages."""
 
 _LONG_NON_ASCII_RUN = regex(rb"[\x80-\xff]{10}")
-"""A sequence of non-ASCII bytes long enough that it is no coincidence if all are valid double-byte characters.
-`charset_normalizer` does not consider this."""
+"""A run of non-ASCII bytes so long that it must be double-byte text if every pair is valid. `charset_normalizer` does
+not check this."""
 _NON_ASCII_TEXT = regex(rb"[^<>\r\n]*[\x80-\xff][^<>\r\n]*")
 _CONTROL = regex(r"[\x00-\x08\x0e-\x1a]")
 _MAX_SAMPLE_BYTES = 16_384
-"""Number of bytes from which an encoding is guessed."""
+"""Number of bytes used to guess an encoding."""
 _MAX_MESS = 0.15
-"""Maximum "mess" (as measured by `charset_normalizer`) at which a text is accepted as another script."""
+"""Maximum "mess" (as measured by `charset_normalizer`) at which text is accepted as being in another script."""
 
 
 def decode_page(content: bytes, declared: str = "", *, is_truncated: bool = False) -> str | None:
-    """Return the text, or None if the bytes are not text. `declared`: the server's charset, which may be wrong or
-    unknown. `is_truncated`: the last character may be incomplete. Invalid bytes become U+FFFD."""
+    """Decode a page; None if it is not text. `declared`: the server's charset, which may be wrong or unknown.
+    `is_truncated`: whether the last character may be incomplete. Invalid bytes become U+FFFD."""
     for bom, codec in _BOMS:
         if content.startswith(bom):
             return content[len(bom) :].decode(codec, "replace")
@@ -77,8 +77,8 @@ def decode_page(content: bytes, declared: str = "", *, is_truncated: bool = Fals
 
 
 def _codecs_to_try(content: bytes, declared: str) -> Iterator[str]:
-    """Yield the encodings to try, in order. UTF-8 comes first, because other text is hardly ever valid UTF-8 by
-    chance."""
+    """Yield the encodings to try, in order. UTF-8 comes first, because text in other encodings is hardly ever valid
+    UTF-8."""
     yield "iso2022_jp" if b"\x1b$B" in content or b"\x1b$@" in content else "utf-8"
     yield _actual_codec(declared)
     if match := _DECLARATION.search(content[:_MAX_DECLARATION_BYTES]):
@@ -87,7 +87,7 @@ def _codecs_to_try(content: bytes, declared: str) -> Iterator[str]:
 
 
 def _actual_codec(declared: str) -> str:
-    """Return the codec that pages with this declaration actually use; empty if it is unknown."""
+    """Map a declared encoding to the codec that such pages really use; empty if it is unknown."""
     try:
         codec_info = codecs.lookup(declared) if declared else None
     except (LookupError, ValueError):
@@ -98,8 +98,8 @@ def _actual_codec(declared: str) -> str:
 
 
 def _decode_if_valid(content: bytes, codec: str, is_cut: bool) -> str | None:
-    """Return the decoded text, or None if it is not in this encoding. Except in UTF-8, one in a hundred non-ASCII
-    characters may be invalid."""
+    """Decode the content; None if it is not in this encoding. Up to one in a hundred non-ASCII characters may be
+    invalid, except in UTF-8."""
     if not codec:
         return None
     try:
@@ -113,7 +113,7 @@ def _decode_if_valid(content: bytes, codec: str, is_cut: bool) -> str | None:
 
 
 def _wide_codecs(content: bytes) -> Iterator[str]:
-    """Yield the UTF-16 and UTF-32 encodings that match the positions of the zero bytes."""
+    """Yield the UTF-16 and UTF-32 encodings that fit the positions of zero bytes."""
     sample = content[:4096]
     zero_shares = [sample[offset::4].count(0) / max(len(sample[offset::4]), 1) for offset in range(4)]
     if zero_shares[2] > 0.9 and zero_shares[3] > 0.9:
@@ -150,7 +150,7 @@ def _guess_codec(content: bytes) -> str:
 
 
 def _latin_codec(sample: bytes) -> str:
-    """Return the encoding in which most non-ASCII letters belong to a single language."""
+    """Choose the encoding in which most non-ASCII letters belong to one language."""
     best_codec, best_share = "cp1252", 0.0
     for names, alphabets in _LATIN_ALPHABETS:
         for codec in names.split():

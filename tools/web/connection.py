@@ -1,5 +1,5 @@
-"""Connections to the public network. A name is resolved once, each of its addresses is checked, and the connection is
-made to an address that was checked, so later DNS changes have no effect."""
+"""Connections to the public internet. A host name is resolved once and every address is checked. The connection then
+goes to a checked address, so that later DNS changes have no effect."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import ssl
 
 MAX_TRIED_ADDRESSES = 4
-"""Maximum number of addresses of a host that are tried one after another."""
+"""Maximum number of a host's addresses to try."""
 
 
 class GuardedBackend(httpcore2.AsyncNetworkBackend):
@@ -51,9 +51,9 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
 
 
 async def create_connection_pool(address: WebAddress, *, may_be_private: bool) -> httpcore2.AsyncConnectionPool:
-    """Return a pool for connections to the address, with the same trusted certificates as for providers. If the
-    environment sets a proxy for the address, the pool uses it. `may_be_private`: whether the user permits this host
-    even if it is private. Raises `ToolError`, `PrivateAddressError`."""
+    """Create a connection pool for the address, with the same trusted certificates as for providers. It uses the proxy
+    that the environment sets for the address, if any. `may_be_private`: whether the user permits this host even if it
+    is private. Raises `ToolError`, `PrivateAddressError`."""
     use_lookup_threads(asyncio.get_running_loop())
     context = await asyncio.to_thread(_tls_context, address)
     proxy = proxy_for(address.scheme, address.host_and_port)

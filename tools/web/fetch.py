@@ -16,9 +16,9 @@ from ebbtide.tools.web.addresses import PERMISSION_HINT, WebAddress, is_allowed,
 from ebbtide.tools.web.connection import create_connection_pool
 
 MAX_PAGE_BYTES = 5_000_000
-"""Maximum size of a page in bytes, both compressed and decompressed."""
+"""Maximum size of a page in bytes. Applies both before and after decompression."""
 FETCH_TIMEOUT_S = 60.0
-"""Maximum time for a page, in seconds. The part received by then is shown."""
+"""Time limit for a page, in seconds. Whatever has arrived by then is shown."""
 CONNECT_TIMEOUT_S = 15.0
 MAX_REDIRECTS = 5
 
@@ -35,7 +35,7 @@ class Page:
     """The address after all redirects."""
     media_type: str
     charset: str
-    """The charset declared by the server; empty if there is none."""
+    """The charset that the server declares; empty if none."""
     content: bytes
     incomplete_reason: str = ""
     """Why the content is incomplete; empty if it is complete."""
@@ -47,8 +47,8 @@ class Redirect:
 
 
 async def fetch_page(address: WebAddress, allowed_private_hosts: Sequence[str] = ()) -> Page:
-    """Fetch a page. `allowed_private_hosts`: permitted hosts on private networks. A redirect to another host or
-    port is not followed, because permission was given only for this one. Raises `ToolError`."""
+    """Fetch a page. `allowed_private_hosts`: permitted hosts on private networks. Redirects to another host or port are
+    not followed, because the permission covers only this one. Raises `ToolError`."""
     start_time = asyncio.get_running_loop().time()
     for _ in range(MAX_REDIRECTS + 1):
         remaining_seconds = FETCH_TIMEOUT_S - (asyncio.get_running_loop().time() - start_time)
@@ -121,8 +121,8 @@ async def _fetch_once(address: WebAddress, may_be_private: bool, seconds: float)
 
 
 async def _decompress(stream: AsyncIterator[bytes], encoding: str) -> AsyncIterator[bytes]:
-    """Yield the decompressed bytes piece by piece. The size of a piece is limited, because compressed data may expand
-    to any size."""
+    """Decompress a stream chunk by chunk. The size of a chunk is limited, because compressed data may expand to any
+    size."""
     match encoding.strip().lower():
         case "" | "identity":
             async for chunk in stream:
@@ -148,7 +148,7 @@ def _status_text(status: int) -> str:
 
 
 def _declared_type(headers: Mapping[str, str]) -> tuple[str, str]:
-    """Return the media type and charset declared by a server; each is empty if not declared."""
+    """Parse the media type and charset that the server declares; either may be empty."""
     media_type, *parameters = headers.get("content-type", "").split(";")
     parameter_values = dict(parameter.strip().lower().partition("=")[::2] for parameter in parameters)
     return media_type.strip().lower(), parameter_values.get("charset", "").strip("\"' ")

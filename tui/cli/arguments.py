@@ -1,4 +1,4 @@
-"""The arguments of `ebb`, and the settings derived from them. Starts no front end."""
+"""The arguments of `ebb`, and the settings derived from them. It starts no front end."""
 
 import argparse
 import os
@@ -54,10 +54,10 @@ SUBCOMMANDS: Mapping[str, str] = {
 """The subcommands and their descriptions."""
 
 _MAX_SYSTEM_PROMPT_CHARS = 1_000_000
-"""Maximum number of characters read from a system prompt file, which may be an endless device. No context window is
+"""Maximum number of characters read from a system prompt file, which could be an endless device. No context window is
 larger."""
 _SESSION_ID_START = r"[0-9a-f]{4,12}|[0-9a-f]{8}-[0-9a-f-]{0,27}"
-"""The beginning of a session id, as typed."""
+"""The beginning of a session id, as a user would type it."""
 
 OUTPUT_FORMATS = ("text", "json", "stream-json", *STREAM_FORMATS)
 INPUT_FORMATS = ("text", "stream-json", *STREAM_FORMATS)
@@ -66,7 +66,7 @@ _is_capturing: ContextVar[bool] = ContextVar("_is_capturing", default=False)
 
 
 class ParserCaptured(Exception):
-    """Raised instead of parsing the arguments, to obtain the parser."""
+    """Raised in place of parsing, to get hold of the parser."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         super().__init__(parser.prog)
@@ -74,7 +74,7 @@ class ParserCaptured(Exception):
 
 
 class CliParser(argparse.ArgumentParser):
-    """An argument parser that reports usage errors in one line, and does not hide errors in writing its output."""
+    """An argument parser that reports usage errors in one line and does not hide errors when writing output."""
 
     def parse_known_args(  # type: ignore[override]  # no caller passes a namespace of another type
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
@@ -84,7 +84,8 @@ class CliParser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """Print the error in one line and exit with 2. The list of flags that argparse prints would hide it."""
+        """Print the error in one line and exit with 2. argparse would also print a list of flags, in which the error
+        would get lost."""
         text = tui_text.sanitise.sanitise_line(secrets.redaction.redact_text(message, {}))
         self.exit(2, f"ebb: {text}; see `{self.prog} --help`\n")
 
@@ -112,7 +113,7 @@ def parse_number(word: str) -> float:
 
 
 def capture_parser(command: Callable[[Sequence[str]], object], arguments: Sequence[str]) -> argparse.ArgumentParser:
-    """Return the parser that a command would use for these arguments, without running the command."""
+    """Get the parser that a command would use for these arguments, without running the command."""
     token = _is_capturing.set(True)
     try:
         command(arguments)
@@ -124,7 +125,7 @@ def capture_parser(command: Callable[[Sequence[str]], object], arguments: Sequen
 
 
 def action_names(parser: argparse.ArgumentParser) -> Sequence[str]:
-    """Return the names of a command's actions, which are the allowed values of its first positional argument; empty if
+    """Get the names of a command's actions, which are the allowed values of its first positional argument. Empty if
     that argument is not `action`."""
     for action in parser._actions:
         if not action.option_strings:
@@ -133,7 +134,7 @@ def action_names(parser: argparse.ArgumentParser) -> Sequence[str]:
 
 
 class ShowVersions(argparse.Action):
-    """Print the versions, one per line, starting with the program's own, and exit."""
+    """Print the versions, one per line and the program's own first, and exit."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         parser._print_message(
@@ -143,8 +144,8 @@ class ShowVersions(argparse.Action):
 
 
 def first_positional_index(arguments: Sequence[str]) -> int | None:
-    """Return the index of the first word that is neither a flag nor a flag's value; None if there is none or it follows
-    `--`."""
+    """Find the index of the first word that is neither a flag nor a flag's value. None if there is no such word, or it
+    follows `--`."""
     index = 0
     while index < len(arguments):
         word = arguments[index]
@@ -160,7 +161,7 @@ def first_positional_index(arguments: Sequence[str]) -> int | None:
 
 
 def _starts_with_flag(words: Sequence[str]) -> bool:
-    """Whether the next word is a flag. A preceding flag with an optional value then has no value."""
+    """Whether the next word is a flag. If so, a preceding flag with an optional value has no value."""
     return bool(words) and words[0].startswith("-") and words[0] != "-"
 
 
@@ -234,7 +235,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _help_epilog() -> str:
-    """Return the epilog of `--help`: commands and exit codes."""
+    """Build the epilog of `--help`: commands and exit codes."""
     import textwrap  # noqa: PLC0415  # deferred: argparse loads it only to print help
 
     commands = "\n".join(f"  ebb {name:<12} {description}" for name, description in SUBCOMMANDS.items())
@@ -246,15 +247,15 @@ def _help_epilog() -> str:
 
 
 def create_subcommand_parser(command: str, description: str, epilog: str | None = None) -> argparse.ArgumentParser:
-    """Return the parser of a subcommand, for `parse_subcommand_args`."""
+    """Create the parser of a subcommand, for use with `parse_subcommand_args`."""
     return CliParser(prog=f"ebb {command}", description=description, epilog=epilog, allow_abbrev=False)
 
 
 def parse_subcommand_args(
     parser: argparse.ArgumentParser, arguments: Sequence[str], json_description: str, *, has_one_word: bool = False
 ) -> argparse.Namespace:
-    """Parse the arguments of a subcommand and the common flags. Flags and words may be mixed. `json_description`: the
-    output of `--json`, for its help text. `has_one_word`: only one positional argument is allowed."""
+    """Parse a subcommand's arguments and the common flags, which may appear in any order. `json_description`: what
+    `--json` prints, for the help text. `has_one_word`: whether only one positional argument is allowed."""
     parser.add_argument("--json", action="store_true", help=f"print {json_description}")
     add_common_flags(parser)
     return parser.parse_args(arguments) if has_one_word else parser.parse_intermixed_args(arguments)
@@ -273,7 +274,7 @@ def add_common_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def confirm(question: str, *, as_json: bool) -> bool:
-    """Ask a yes-no question in the terminal; return the answer. Input typed before the question is discarded."""
+    """Ask a yes-no question in the terminal and return the answer. Anything typed before the question is discarded."""
     if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     import termios  # noqa: PLC0415  # deferred: few runs ask
@@ -287,8 +288,8 @@ def confirm(question: str, *, as_json: bool) -> bool:
 
 
 def join_resume_id(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with `-r WORD` joined if WORD is meant as a session id: it looks like one, it is the only
-    word, or there is another prompt. Several words, or a single argument with spaces, are taken as a prompt."""
+    """Turn `-r WORD` into one argument if WORD is meant as a session id: it looks like one, it is the only word, or
+    there is another prompt. Several words, or one argument that contains spaces, are taken as a prompt."""
     separator_index = arguments.index("--") if "--" in arguments else len(arguments)
     before_separator, after_separator = arguments[:separator_index], arguments[separator_index:]
     has_prompt = any(re.match(r"-p|--prompt(=|$)", word) for word in before_separator)
@@ -309,13 +310,13 @@ def join_resume_id(arguments: Sequence[str]) -> list[str]:
 
 
 def open_sessions(options: argparse.Namespace, *, is_interactive: bool) -> "Sessions":
-    """Open the sessions of the working folder with its settings. Raises `UsageError`."""
+    """Open the sessions of the working folder, with its settings. Raises `UsageError`."""
     root, config = read_settings_with_warnings(options)
     return create_sessions(root, config, options, is_interactive=is_interactive)
 
 
 def run_with_sessions(options: argparse.Namespace, work: "Callable[[Sessions], Coroutine[Any, Any, T]]") -> T:
-    """Run `work` with the sessions of the working folder and close them. Raises `UsageError`."""
+    """Run `work` with the sessions of the working folder, and close them afterwards. Raises `UsageError`."""
     import asyncio  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
     async def run() -> T:
@@ -329,7 +330,7 @@ def run_with_sessions(options: argparse.Namespace, work: "Callable[[Sessions], C
 
 
 def read_settings_with_warnings(options: argparse.Namespace) -> tuple[Path, "Config"]:
-    """Call `read_settings` and print its warnings on stderr."""
+    """Read the settings, printing warnings on stderr."""
     root, config = read_settings(options)
     for notice in config.notices:
         print(f"ebb: {tui_text.sanitise.sanitise_line(notice)}", file=sys.stderr)
@@ -337,7 +338,7 @@ def read_settings_with_warnings(options: argparse.Namespace) -> tuple[Path, "Con
 
 
 def create_sessions(root: Path, config: "Config", options: argparse.Namespace, *, is_interactive: bool) -> "Sessions":
-    """Create the sessions of a folder with these settings."""
+    """Create the sessions of a folder with the given settings."""
     from ebbtide.agent.compose.sessions import Sessions  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
     environment = environment_with_keys(config)
@@ -354,7 +355,7 @@ def environment_with_keys(config: "Config") -> Mapping[str, str]:
 
 
 def read_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:
-    """Return the working folder and its configuration. Raises `UsageError`."""
+    """Determine the working folder and read its configuration. Raises `UsageError`."""
     try:
         root = Path(options.cd).expanduser()
         is_folder = root.is_dir() and root.resolve(strict=True).is_dir()
@@ -387,7 +388,7 @@ def read_settings(options: argparse.Namespace) -> tuple[Path, "Config"]:
 
 
 def _read_system_prompt(file_name: str | None) -> str:
-    """Read the system prompt file; empty if none is given. Raises `UsageError`."""
+    """Read the system prompt file; empty if no file is given. Raises `UsageError`."""
     if file_name is None:
         return ""
     try:

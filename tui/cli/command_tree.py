@@ -9,12 +9,12 @@ from ebbtide.tui.cli.arguments import SUBCOMMANDS, action_names, capture_parser,
 
 
 def command_parser(*words: str) -> ArgumentParser:
-    """Return the parser of a command (`sessions`, `sessions search`), or of `ebb` itself without words."""
+    """Get the parser of a command (`sessions`, `sessions search`), or of `ebb` itself if there are no words."""
     return capture_parser(_subcommand_function(words[0]), words[1:]) if words else make_parser()
 
 
 def all_parsers() -> Iterator[tuple[Sequence[str], ArgumentParser]]:
-    """Yield the words and the parser of each command, and of each action that has its own parser; `ebb` first."""
+    """Yield the words and parser of each command, and of each action with its own parser. `ebb` comes first."""
     yield (), make_parser()
     for name in SUBCOMMANDS:
         parser = command_parser(name)

@@ -1,4 +1,4 @@
-"""`ebb completion`: the shell script, and the completions it requests at each Tab."""
+"""`ebb completion`: the shell script, and the completions that it requests whenever Tab is pressed."""
 
 import shlex
 from collections.abc import Iterable, Sequence
@@ -19,14 +19,14 @@ if TYPE_CHECKING:  # imported for types only: most words are completed without o
 SHELLS = ("bash", "zsh", "fish")
 
 MAX_SUGGESTED_SESSIONS = 50
-"""Maximum number of sessions offered."""
+"""Maximum number of sessions suggested."""
 
 _OFFLINE_PROVIDERS = ("anthropic", "openai")
-"""Providers whose models are known offline."""
+"""Providers whose models can be listed offline."""
 
 
 def run(arguments: Sequence[str], get_parser: GetParser) -> int:
-    """Run `ebb completion`; return the exit code. `get_parser`: the parsers of all commands."""
+    """Run `ebb completion`; return the exit code. `get_parser` returns the parser of any command."""
     parser = create_subcommand_parser(
         "completion",
         "Print a script that completes the commands, flags, sessions, models and settings of `ebb` in your shell.",
@@ -52,8 +52,8 @@ def run(arguments: Sequence[str], get_parser: GetParser) -> int:
 
 
 def split_line(line: str) -> Sequence[str]:
-    """Split a command line into the words after the program's name. The last word may be incomplete or an open
-    quotation."""
+    """Split a command line into the words after the program's name. The last word may be incomplete, or a quotation
+    that is not closed."""
     for quote in ("", "'", '"'):
         with suppress(ValueError):
             words = shlex.split(line + quote)
@@ -62,8 +62,8 @@ def split_line(line: str) -> Sequence[str]:
 
 
 def _shell_lines(result: ShellCompletion, shell: str, inserted_chars: int) -> Iterable[str]:
-    """Yield the completions as lines for the shell script. `inserted_chars`: number of characters of the word that the
-    shell has already inserted."""
+    """Format the completions for the shell script. `inserted_chars`: how many characters of the word the shell has
+    already inserted."""
     for name, help_text in result.candidates:
         description = sanitise_line(help_text) if help_text and shell != "bash" else ""
         yield f"{name[inserted_chars:]}\t{description}" if description else name[inserted_chars:]
@@ -72,8 +72,8 @@ def _shell_lines(result: ShellCompletion, shell: str, inserted_chars: int) -> It
 
 
 def _completion_sources(preceding_words: Sequence[str]) -> CompletionSources:
-    """Return the completion sources on this machine, for the folder that `-C` in `preceding_words` selects. Unreadable
-    sources are skipped."""
+    """Create the completion sources for the folder selected by `-C` in `preceding_words`. Sources that cannot be read
+    are skipped."""
     flags = [
         word
         for index, word in enumerate(preceding_words)

@@ -1,4 +1,4 @@
-"""`ebb config`: prints every setting with its value and source, or the schema of the configuration file."""
+"""`ebb config`: prints every setting with its value and source, or prints the configuration file's schema."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _saved_rules(root: Path, config: Config) -> list[str]:
-    """Return lines with the rules saved for this folder and the file that contains them."""
+    """Format the rules saved for this folder, with the name of the file that contains them."""
     rules = ProjectRules(config.folders.config, root.resolve())
     saved = rules.read()
     lines = [f"allowed in this folder: {rule}    # {rules.path}" for rule in saved.allow]
@@ -76,7 +76,7 @@ def _provider_value(config: Config, key: str) -> object:
 
 
 def _server_value(config: Config, key: str) -> object:
-    """Return a setting of a server, without secrets."""
+    """Get a setting of a server, without secrets."""
     name, _, field = key.removeprefix("mcp.servers.").rpartition(".")
     value = config.mcp_servers[name][field]
     if field == "client_secret":
@@ -87,15 +87,15 @@ def _server_value(config: Config, key: str) -> object:
 
 
 def _without_secrets(value: object) -> object:
-    """Return a text, or the words of a command, without secrets; any other value unchanged."""
+    """Remove secrets from text or from the words of a command. Other values are returned unchanged."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [redact_text(word, {}) for word in redact_options([str(word) for word in value])]
     return redact_text(value, {}) if isinstance(value, str) else value
 
 
 def _window_lines(config: Config) -> list[str]:
-    """Return lines about the context window of the configured model, with the source of each number. Only what is known
-    offline is included."""
+    """Describe the configured model's context window, naming the source of each number. Only what is known offline is
+    included."""
     window = _model_window(config)
     if window is None:
         return []
@@ -116,7 +116,7 @@ def _window_lines(config: Config) -> list[str]:
 
 
 def _model_window(config: Config) -> Window | None:
-    """Return the context window of the configured model, if it is known offline."""
+    """Get the configured model's context window, if it is known offline."""
     provider, _, model = (config.model or "").partition("/")
     if provider in ("", "scripted") or not model:
         return None

@@ -1,4 +1,4 @@
-"""`ebb context`: the contents and cost of a session's context."""
+"""`ebb context`: what is in a session's context, and what it costs."""
 
 import shutil
 import sys

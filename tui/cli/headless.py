@@ -1,4 +1,4 @@
-"""`ebb -p`: builds a headless run from the command line."""
+"""`ebb -p`: sets up a headless run from the command line."""
 
 import argparse
 import asyncio
@@ -51,13 +51,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _first_message(options: argparse.Namespace) -> tuple[str, str]:
-    """Return the prompt from the command line, and no piped input, for a run that reads messages from stdin."""
+    """Join the prompt from the command line, for a run that reads its other messages from stdin. There is no piped
+    input."""
     return _join_texts([*([options.prompt] if options.prompt not in (None, "-") else ()), *options.words]), ""
 
 
 def _prompt_and_input(prompt: str, words: Sequence[str]) -> tuple[str, str]:
-    """Return the prompt and the piped input. Piped input may be untrusted, so `@PATH` in it attaches nothing. If it is
-    the only input, or `-` is given, it is the prompt. Raises `UsageError` if both are empty."""
+    """Read the prompt and the piped input. Piped input may be untrusted, so `@PATH` in it attaches nothing. It becomes
+    the prompt if there is no other or if `-` is given. Raises `UsageError` if both are empty."""
     texts = [*words] if prompt == "-" else [prompt, *words]
     if prompt == "-" and sys.stdin.isatty():
         print("ebb: type the prompt, then press Ctrl-D on an empty line", file=sys.stderr)
@@ -88,7 +89,7 @@ def parse_seconds(text: str | None) -> float | None:
 
 
 def _session_id(text: str | None, resume: str | None) -> str:
-    """Return the id for the new session; empty if none is given. Raises `UsageError`."""
+    """Validate the id for the new session; empty if none is given. Raises `UsageError`."""
     if text is None:
         return ""
     if resume is not None:

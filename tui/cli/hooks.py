@@ -1,4 +1,4 @@
-"""`ebb hooks`: the hooks of a session in this folder, their sources and approval."""
+"""`ebb hooks`: the hooks of sessions in this folder, where they come from and whether they are approved."""
 
 import sys
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The entry point of `ebb`: picks a front end and returns an exit code."""
+"""The entry point of `ebb`: chooses a front end and returns an exit code."""
 
 import argparse
 import errno
@@ -18,17 +18,16 @@ from ebbtide.tui import cli, integration_registry, text
 from ebbtide.tui.cli.arguments import SUBCOMMANDS, first_positional_index, join_resume_id, make_parser
 
 _MIN_SIMILARITY = 0.7
-"""Minimum similarity of a word to a subcommand for the word to count as a typo: `ebb sesions` does, `ebb search` does
-not."""
+"""Minimum similarity to a subcommand for a word to count as a typo of it: `ebb sesions` does, `ebb search` does not."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run `ebb` with these arguments; return the exit code. Errors are printed as one sentence on stderr."""
+    """Run `ebb` with these arguments; return the exit code. Errors are printed on stderr as one sentence."""
     try:
         try:
             return _run(list(sys.argv[1:] if argv is None else argv))
         finally:
-            # The output is written and cleanup is done. From here on, Ctrl-C ends the process without a traceback, and
+            # All output has been written and cleaned up. From here on, Ctrl-C ends the process without a traceback, and
             # the interpreter's final garbage collection has nothing to scan.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             gc.freeze()
@@ -37,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    # Objects created while modules load stay alive. Scanning them repeatedly takes a tenth of the startup time.
+    # Objects created while modules load stay alive. Scanning them again and again takes a tenth of the startup time.
     gc.set_threshold(100_000, 50, 100)
     _prepare_streams()
     try:
@@ -51,8 +50,8 @@ def _run(arguments: list[str]) -> int:
         _print_error(str(error))
         return error.exit_code
     except BrokenPipeError:
-        # The reader of the output is gone, so the interpreter must not report an error when it flushes the output at
-        # exit.
+        # Nobody reads the output any more, so stop the interpreter from reporting an error when it flushes the output
+        # at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except Exception as error:  # noqa: BLE001  # unexpected errors are reported here
@@ -65,7 +64,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _raise_on_interrupt() -> None:
-    """From now on, raise `KeyboardInterrupt` on Ctrl-C, so that cleanup runs. Before this, Ctrl-C simply ends the
+    """From now on, raise `KeyboardInterrupt` on Ctrl-C so that cleanup runs. Until now, Ctrl-C simply ended the
     process."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -73,14 +72,14 @@ def _raise_on_interrupt() -> None:
 
 
 def _exit_on_ignored_interrupt(unraisable: "sys.UnraisableHookArgs", /) -> None:
-    """Exit on an interrupt that Python would print and then ignore, such as one in a finaliser."""
+    """Exit on an interrupt that Python would otherwise print and ignore, such as one in a finaliser."""
     if isinstance(unraisable.exc_value, KeyboardInterrupt):
         os._exit(130)
     sys.__unraisablehook__(unraisable)
 
 
 def _report_crash(error: Exception, arguments: Sequence[str]) -> int:
-    """Report a bug in the program without its internals; return the exit code."""
+    """Report a bug in this program without showing its internals; return the exit code."""
     from ebbtide.agent.logs.crash_reports import crash_error  # noqa: PLC0415  # deferred: needed only after a crash
 
     if "--debug" in arguments:
@@ -99,11 +98,11 @@ def _print_traceback(error: BaseException) -> None:
 
 
 def _prepare_streams() -> None:
-    """Prevent closed streams, and characters that the locale cannot encode, from ending the run."""
+    """Keep closed streams, and characters that the locale cannot encode, from aborting the run."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
         if stream is None and name == "stdout":
-            # Output to a closed stdout must not be lost silently. Writing to a read-only descriptor fails.
+            # Output to a closed stdout must not be lost silently, so use a read-only descriptor: writing to it fails.
             read_only_descriptor = os.open(os.devnull, os.O_RDONLY)
             sys.stdout = open(read_only_descriptor, mode, encoding="utf-8")  # noqa: SIM115  # open until the process ends
         elif stream is None:
@@ -129,7 +128,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _refuse_misspelt(word: str) -> None:
-    """Raise `UsageError` if a one-word message looks like a misspelt subcommand, which would cost money to send."""
+    """Raise `UsageError` if a one-word message looks like a misspelt subcommand. Sending it would cost money."""
     suggestions = tui.slash_commands.closest_names(word.lower(), [*SUBCOMMANDS], _MIN_SIMILARITY)
     if suggestions and word.split() == [word]:
         suggestions_text = " or ".join(f"`ebb {name}`" for name in suggestions)

@@ -1,4 +1,4 @@
-"""`ebb permissions test`: shows whether a command or host would be allowed and why. Nothing is run."""
+"""`ebb permissions test`: shows whether a command or host would be allowed, and why. Nothing is run."""
 
 import argparse
 import sys
@@ -115,12 +115,12 @@ def _test_command(options: argparse.Namespace) -> int:
 
 
 def _workspace(root: Path, config: Config) -> Workspace:
-    """Return a workspace for deciding about a command. Nothing runs in it."""
+    """Create a workspace in which to decide about a command. Nothing runs in it."""
     return Workspace(root, root, sandbox=None if config.sandbox == "off" else Sandbox(root, root))
 
 
 def _claude_rules_decision(config: Config, command: str, root: Path) -> HookDecision | None:
-    """Return what the permission rules in Claude Code's settings decide; None if no rule matches."""
+    """Apply the permission rules in Claude Code's settings; None if no rule matches."""
     views = to_claude_calls(ToolCall("", Bash.name, {"command": command}), str(root))
     return load_claude_rules(config).decide_call(views, str(root), str(config.project_folder))
 
@@ -139,7 +139,7 @@ def _test_host(host: str, policy: Policy, private: Sequence[str], *, as_json: bo
 
 
 def _with_rules_from_file(policy: Policy, file: Path) -> Policy:
-    """Return the policy with only the rules from a file. Raises `UsageError`."""
+    """Replace the policy's rules with those from a file. Raises `UsageError`."""
     try:
         document: Mapping[str, object] = tomllib.loads(file.read_text())
     except OSError as error:
@@ -156,8 +156,8 @@ def _with_rules_from_file(policy: Policy, file: Path) -> Policy:
 
 
 def _uncovered_commands(request: PermissionRequest, policy: Policy) -> list[str]:
-    """Return the commands of a line that no rule matches, in backticks, each with the word that prevents a prefix rule
-    from matching. Empty if there are no prefix rules."""
+    """List the commands in a line that no rule matches, in backticks, each with the word that keeps a prefix rule from
+    matching. Empty if there are no prefix rules."""
     coverages = command_coverage(request, policy)
     descriptions: list[str] = []
     prefixes = [rule.words for rule in policy.allow if rule.tool == request.tool and rule.words]
@@ -170,7 +170,7 @@ def _uncovered_commands(request: PermissionRequest, policy: Policy) -> list[str]
 
 
 def _why_uncovered(words: Sequence[Word]) -> str:
-    """Return the word that prevents a prefix rule from matching, and the reason if it is known."""
+    """Explain which word keeps a prefix rule from matching and, if known, why."""
     doubt = git_rule_doubt(words) if words[0].text == "git" else None
     proof = prove_read_only(words, has_input=True)
     if doubt is not None and (proof is None or proof.last_unproved_index is None or not is_guarded_git_call(words)):
@@ -185,7 +185,7 @@ def _why_uncovered(words: Sequence[Word]) -> str:
 
 
 def _read_only_doubts(command: str, request: PermissionRequest, policy: Policy) -> list[str]:
-    """Return why a command that looks read-only might not be."""
+    """List the reasons why a command that looks read-only might not be."""
     if request.read_only_access is not None and request.read_only_access.paths != ("/",):
         return []
     root = Path(policy.root)
@@ -201,7 +201,8 @@ def _read_only_doubts(command: str, request: PermissionRequest, policy: Policy) 
 
 
 def _why_sandboxed(request: PermissionRequest, policy: Policy) -> str:
-    """Return why the line stays in the sandbox although an `outside` rule covers part of it; empty if no rule does."""
+    """Explain why the line stays in the sandbox although an `outside` rule matches part of it. Empty if no such rule
+    does."""
     unsandboxed_request, unsandboxed_policy = unsandboxed_variant(request, policy)
     coverages = command_coverage(unsandboxed_request, unsandboxed_policy)
     uncovered = [f"`{' '.join(coverage.command.texts)}`" for coverage in coverages if coverage.prefix is None]

@@ -10,15 +10,15 @@ from ebbtide.agent.errors import UsageError
 from ebbtide.tools import files
 
 _FIRST_BYTE_TIMEOUT_S = 2.0
-"""Seconds to wait for the first byte of a pipe that may stay silent."""
+"""Seconds to wait for the first byte from a pipe that may stay silent."""
 _MAX_INLINE_CHARS = 8_000
-"""Maximum number of characters of piped input that are put into the prompt itself."""
+"""Maximum length, in characters, of piped input that is put into the prompt itself."""
 _MAX_PIPED_BYTES = 64 << 20
 """Maximum size of piped input in bytes."""
 
 
 def has_piped_input() -> bool:
-    """Whether stdin is a file, or a pipe on which data arrives soon."""
+    """Whether stdin is a file, or a pipe that soon delivers data."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError, AttributeError):
@@ -31,8 +31,8 @@ def has_piped_input() -> bool:
 
 
 def read_piped_input() -> str:
-    """Read stdin and decode it in any encoding supported for files. Undecodable bytes become surrogate escapes.
-    Raises `UsageError`."""
+    """Read stdin, decoding any encoding that is supported for files. Undecodable bytes become surrogate escapes. Raises
+    `UsageError`."""
     data = sys.stdin.buffer.read(_MAX_PIPED_BYTES + 1)
     if len(data) > _MAX_PIPED_BYTES:
         problem = f"more than {_MAX_PIPED_BYTES >> 20} MB piped in"
@@ -52,13 +52,13 @@ def _decode_non_utf8(data: bytes) -> str:
 
 
 def needs_attachment(text: str) -> bool:
-    """Whether piped input becomes an attachment, because it is long or is not plain text."""
+    """Whether piped input must become an attachment because it is long or not plain text."""
     return len(text) > _MAX_INLINE_CHARS or "\0" in text or not providers.loose_json.is_encodable(text)
 
 
 def reattach_terminal() -> bool:
-    """Make stdin the terminal again after a pipe or file; return False if there is no terminal or stdout is not a
-    terminal."""
+    """Make stdin the terminal again after reading a pipe or file. Returns False if there is no terminal or stdout is
+    not one."""
     if not sys.stdout.isatty():
         return False
     try:

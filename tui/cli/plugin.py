@@ -1,4 +1,4 @@
-"""`ebb plugin`: lists, adds and removes plugins. Their contents are shown before they are added."""
+"""`ebb plugin`: lists, adds and removes plugins. A plugin's contents are shown before it is added."""
 
 import sys
 from collections.abc import Sequence

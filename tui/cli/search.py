@@ -56,7 +56,7 @@ def search(arguments: Sequence[str]) -> int:
 
 
 def result_lines(item: RecalledItem) -> list[str]:
-    """Return the lines of a result: its reference, time, kind and title, and the excerpt that matched."""
+    """Format a search result: its reference, time, kind, title and matching excerpt."""
     time_text = time.strftime("%Y-%m-%d %H:%M", time.localtime(item.at))
     kind = f"{item.kind} of {item.tool}" if item.tool else item.kind
     heading = "  ".join(

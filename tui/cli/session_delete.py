@@ -24,11 +24,12 @@ from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 from ebbtide.tui.view.sessions import deleted_message
 
 MAX_PREVIEWED_SESSIONS = 20
-"""Maximum number of sessions in a preview; the rest are only counted."""
+"""Maximum number of sessions listed in a preview. The rest are only counted."""
 
 
 def delete(arguments: Sequence[str]) -> int:
-    """Run `ebb sessions delete ID…`, or with filters; return the exit code, 2 if confirmation was impossible."""
+    """Run `ebb sessions delete` with ids or filters; return the exit code, which is 2 if the user could not be asked to
+    confirm."""
     parser = create_subcommand_parser(
         "sessions delete",
         "Delete sessions with their stored data and sub-agent sessions. Filters list them first and ask. "
@@ -72,7 +73,7 @@ def _select_sessions(
         raise UsageError("use either `--tag` or `--untagged`, not both")
     project = project_name(config)
     if options.project:
-        # Sessions of a folder that no longer exists can also be deleted.
+        # The folder need not exist: sessions of deleted folders can be selected too.
         project = str(Path(options.project).expanduser().resolve())
     cutoff = parse_time_argument(options.older_than) if options.older_than else None
     return select_sessions(
@@ -114,7 +115,7 @@ def _confirm(sessions: Sequence[SessionInfo], skipped: Sequence[SkippedSession],
 def _report_not_deleted(
     sessions: Sequence[SessionInfo], skipped: Sequence[SkippedSession], options: argparse.Namespace
 ) -> int:
-    """Report what would have been deleted; return the exit code."""
+    """Report which sessions would have been deleted; return the exit code."""
     needs_confirmation = not options.dry_run and bool(sessions)
     was_declined = needs_confirmation and not options.json and sys.stdin.isatty() and sys.stdout.isatty()
     if options.json:
@@ -176,7 +177,7 @@ def _skipped_json(skipped: Sequence[SkippedSession]) -> list[dict[str, str]]:
 
 
 class _DeleteProgress:
-    """Shows progress on a terminal if there are many sessions."""
+    """Shows progress on a terminal if there are many sessions to delete."""
 
     def __init__(self, total: int) -> None:
         self._total = total

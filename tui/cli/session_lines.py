@@ -1,4 +1,4 @@
-"""A stored session as `ebb sessions` prints it: one line, or JSON fields."""
+"""Formats a stored session for `ebb sessions`: as one line, or as JSON fields."""
 
 import time
 
@@ -15,7 +15,7 @@ def session_line(info: SessionInfo) -> str:
 
 
 def json_fields(info: SessionInfo) -> dict[str, object]:
-    """Return the JSON fields of a session, including sub-agent sessions if there are any."""
+    """Build the JSON fields of a session, including its sub-agent sessions, if any."""
     agents = [_fields(agent, "id", "agent", "title", "model", "updated_at", "messages") for agent in info.agents]
     fields = _fields(info, "id", "title", "model", "updated_at", "messages", "project", "tags")
     return {**fields, **({"agents": agents} if agents else {})}

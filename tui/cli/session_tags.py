@@ -37,7 +37,7 @@ def untag(arguments: Sequence[str]) -> int:
 
 
 def _change(options: argparse.Namespace, added: Sequence[str] = (), removed: Sequence[str] | None = ()) -> int:
-    """Change the tags of a session. If `removed` is None, all tags are removed."""
+    """Change a session's tags. `removed`: None removes all tags."""
 
     async def work(sessions: "Sessions") -> SessionInfo:
         removed_tags = None if removed is None else normalise_tags(removed)

@@ -1,4 +1,4 @@
-"""`ebb sessions show`: prints a session's messages, or the content of a reference."""
+"""`ebb sessions show`: prints a session's messages, or what a reference refers to."""
 
 import argparse
 import codecs
@@ -49,7 +49,7 @@ def _show_reference(options: argparse.Namespace) -> None:
 
 
 def _print_referenced(stored: StoredContent) -> None:
-    """Print the referenced bytes unchanged or, on a terminal, without control sequences."""
+    """Print the referenced bytes. On a terminal, control sequences are removed."""
     try:
         start, end = referenced_range(stored)
     except ToolError as error:

@@ -9,17 +9,17 @@ from typing import Literal, Protocol
 from ebbtide.tui.cli.arguments import SUBCOMMANDS, action_names, first_positional_index, parse_integer
 
 ListCandidates = Callable[[], Iterable[tuple[str, str]]]
-"""Names with descriptions, looked up on demand."""
+"""Looks up names with their descriptions on demand."""
 
 
 class GetParser(Protocol):
     def __call__(self, *words: str) -> ArgumentParser:
-        """Return the parser of a command, or of `ebb` itself without words."""
+        """Get the parser of a command, or of `ebb` itself if there are no words."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompletionSources:
-    """Functions that list names for completion, from stored sessions, settings and the model registry."""
+    """Functions that list names to complete, taken from stored sessions, settings and the model registry."""
 
     list_sessions: ListCandidates
     """Session ids with titles, newest first."""
@@ -38,13 +38,13 @@ class ShellCompletion:
     candidates: tuple[tuple[str, str], ...] = ()
     """Possible words, each with its description."""
     paths: Literal["files", "folders"] | None = None
-    """Whether the shell should add file or folder names."""
+    """Whether the shell should suggest file or folder names as well."""
 
 
 def complete(
     preceding_words: Sequence[str], word: str, get_parser: GetParser, sources: CompletionSources
 ) -> ShellCompletion:
-    """Return the completions of `word`, which may be empty, in `ebb PRECEDING_WORDS… WORD`."""
+    """Complete `word`, which may be empty, in `ebb PRECEDING_WORDS… WORD`."""
     if "--" in preceding_words:
         return ShellCompletion(paths="files")
     parser, command_words = _parser_for(preceding_words, get_parser)
@@ -65,7 +65,7 @@ def complete(
 
 
 def _parser_for(preceding_words: Sequence[str], get_parser: GetParser) -> tuple[ArgumentParser, Sequence[str]]:
-    """Return the parser of the command in `preceding_words`, and the words without the command's name."""
+    """Find the parser of the command in `preceding_words`. Also returns the words after the command's name."""
     command_index = first_positional_index(preceding_words)
     if command_index is None or preceding_words[command_index] not in SUBCOMMANDS:
         return get_parser(), preceding_words
@@ -103,7 +103,7 @@ def _complete_positional(
 
 
 def _positional_words(command_words: Sequence[str], parser: ArgumentParser) -> Iterator[str]:
-    """Yield the positional words, without flags or their values."""
+    """Yield the positional words, skipping flags and their values."""
     flags_with_value = {name for action in parser._actions if _takes_value(action) for name in action.option_strings}
     is_flag_value = False
     for word in command_words:

@@ -1,4 +1,4 @@
-"""Starts the interactive interface: full-screen, or line mode."""
+"""Starts the interactive interface, full-screen or in line mode."""
 
 import argparse
 import asyncio
@@ -25,12 +25,12 @@ if TYPE_CHECKING:  # imported for types only: a front end loads what it needs, w
     from ebbtide.agent.config.values import Config
 
 _SWITCH_INTERVAL_S = 0.001
-"""Python's thread switch interval, in seconds: how long a busy thread can delay a key press, perhaps several times. The
-default is five times as long."""
+"""Python's thread switch interval, in seconds. Each switch can delay a key press by this much while another thread is
+busy. The default is five times as long."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run an interactive session; return the exit code. Raises `AgentError` if none can be opened."""
+    """Run an interactive session; return the exit code. Raises `AgentError` if no session can be opened."""
     is_served = os.environ.get("TEXTUAL_DRIVER", "").endswith(":ServedDriver")
     is_interactive = is_served or (sys.stdin.isatty() and sys.stdout.isatty())
     piped = ""
@@ -39,8 +39,8 @@ def run(options: argparse.Namespace) -> int:
         is_interactive = reattach_terminal()
     if not is_interactive and not (options.plain and (piped.strip() or options.words)):
         raise UsageError("no terminal; use `ebb -p PROMPT` to print the answer")
-    # The parent process may have set this signal to be ignored (`nohup`). The program would then read end-of-file
-    # endlessly once its terminal closes.
+    # The parent process may have had this signal ignored (`nohup`). The program would then keep reading end-of-file
+    # forever once its terminal closes.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     root, config = read_settings_with_warnings(options)
     drafts = Drafts(None if options.ephemeral else config.folders.drafts)
@@ -111,10 +111,10 @@ async def _run_full_screen(
 async def _run_line_mode(
     options: argparse.Namespace, root: Path, config: "Config", drafts: Drafts, piped: str, *, is_interactive: bool
 ) -> tuple[str | None, int]:
-    """Run line mode. `piped`: piped input; `is_interactive`: whether a user can type."""
+    """Run line mode. `piped`: piped input. `is_interactive`: whether a user can type."""
     sessions = _create_sessions(options, root, config, is_interactive=is_interactive)
     try:
-        # If the word after `-r` is not a session id, it is the beginning of the prompt.
+        # If the word after `-r` is not a session id, it is the first word of the prompt.
         is_prompt_word = bool(options.pick and options.words) and not await sessions.is_likely_session_id(options.pick)
         choose = is_prompt_word or options.pick == ""
         resume = options.resume if options.pick is None else options.pick
@@ -122,7 +122,7 @@ async def _run_line_mode(
         app = plain.app.LineModeApp(
             sessions,
             history,
-            # Opened before anything is printed, so that an error is only one sentence and an exit code.
+            # Open it before printing anything, so that a failure gives just one sentence and an exit code.
             session=None if choose else await sessions.open(resume),
             chooses_from_list=choose,
             first_message=" ".join([options.pick, *options.words] if is_prompt_word else options.words),
@@ -148,7 +148,7 @@ def _create_sessions(
 def _session_settings(
     options: argparse.Namespace, config: "Config", existing_sessions: "Callable[[], object]"
 ) -> "Settings":
-    """Return the settings of this run. `existing_sessions` returns the sessions that use them, if they exist yet."""
+    """Create the settings of this run. `existing_sessions` returns the sessions that use them, if there are any yet."""
     from ebbtide.agent.compose.sessions import Sessions  # noqa: PLC0415  # deferred until after the first paint
 
     def apply_config(changed_config: "Config") -> None:

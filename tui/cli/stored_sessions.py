@@ -1,4 +1,4 @@
-"""`ebb sessions`: lists, shows, forks and renames stored sessions, and loads the functions of the other actions."""
+"""`ebb sessions`: lists, shows, forks and renames stored sessions. Other actions are imported when needed."""
 
 import argparse
 import sys
@@ -23,14 +23,14 @@ if TYPE_CHECKING:  # imported for types only: listing needs only the rows
     from ebbtide.agent.compose.sessions import Sessions
 
 MAX_LISTED_SESSIONS = 100
-"""Maximum number of sessions listed, without sub-agent sessions."""
+"""Maximum number of sessions listed, not counting sub-agent sessions."""
 _ACTION_FUNCTIONS: Mapping[str, str] = {
     "search": "search:search",
     "tag": "session_tags:tag",
     "untag": "session_tags:untag",
     "delete": "session_delete:delete",
 }
-"""The functions of actions that parse their own arguments, as `MODULE:NAME`."""
+"""Actions that parse their own arguments, with their functions as `MODULE:NAME`."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -69,14 +69,14 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _action_function(name: str) -> Subcommand | None:
-    """Return the function of an action that parses its own arguments; None for other actions."""
+    """Load the function of an action that parses its own arguments; None for other actions."""
     if name in integration_registry.SESSION_ACTIONS:
         return integration_registry.SESSION_ACTIONS[name].load()
     return load_subcommand(_ACTION_FUNCTIONS[name]) if name in _ACTION_FUNCTIONS else None
 
 
 def _list(options: argparse.Namespace) -> None:
-    """List sessions. This runs often, so it imports no models, tools or event loop."""
+    """List sessions. This is run often, so it does not import models, tools or the event loop."""
     tags = archive.tags.normalise_tags(options.tag)
     sessions, problem = archive.session_listing.newest_sessions(
         cli.arguments.read_settings_with_warnings(options)[1], options.limit + 1, in_all_projects=options.all, tags=tags

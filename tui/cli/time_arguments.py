@@ -11,7 +11,7 @@ _AGE = re.compile(r"(\d{1,6})\s*(h|d|w|mo|y)")
 
 
 def parse_time_argument(text: str) -> float:
-    """Return Unix seconds for an age (`30d`, `12h`, `2w`, `6mo`, `1y`) or the local start of a day (`2026-01-31`).
+    """Convert an age (`30d`, `12h`, `2w`, `6mo`, `1y`) or the local start of a day (`2026-01-31`) to Unix seconds.
     Raises `UsageError`."""
     match = _AGE.fullmatch(text.strip().lower())
     if match is not None:

@@ -1,4 +1,4 @@
-"""`ebb trust`: lists what a project ships, and approves, refuses or forgets it."""
+"""`ebb trust`: lists what a project ships, and approves, refuses or forgets items."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ from ebbtide.tui.cli.arguments import (
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 
 FindProjectItems: TypeAlias = Callable[[Config, Mapping[str, str]], tuple[Sequence[TrustItem], Sequence[str]]]
-"""Returns the items to approve, and the reasons for skipped ones."""
+"""Finds the items to approve. Also returns the reasons why others were skipped."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -69,7 +69,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _project_items(config: Config) -> Iterable[TrustItem]:
-    """Return everything that the project ships, and print the reasons for skipped items."""
+    """Find everything that the project ships, and print why items were skipped."""
     (skills, skill_problems), (commands, command_problems) = find_skills(config), find_custom_commands(config)
     (agents, agent_problems), hooks = find_agents(config), collect_hooks(config)
     environment = environment_with_keys(config)
@@ -90,7 +90,7 @@ def _project_items(config: Config) -> Iterable[TrustItem]:
 
 
 def _selected_keys(available: Mapping[str, object], names: Sequence[str]) -> list[str]:
-    """Return the keys of the named items; without names, of all items. Raises `UsageError`."""
+    """Get the keys of the named items, or of all items if no names are given. Raises `UsageError`."""
     for name in names:
         if name not in available:
             raise UsageError(f"`{name}` is not listed; write KIND:NAME as in `ebb trust`")
@@ -98,7 +98,7 @@ def _selected_keys(available: Mapping[str, object], names: Sequence[str]) -> lis
 
 
 def _rows(trust: ProjectTrust, items: Mapping[str, TrustItem]) -> Iterable[dict[str, str]]:
-    """Yield rows for existing items, and for decisions about items that no longer exist."""
+    """Yield a row for each existing item, and for each decision about an item that no longer exists."""
     for key, item in items.items():
         standing = trust.trust_state(item)
         yield {"name": key, "standing": "approved" if standing == "on" else standing, "source": item.source}

@@ -1,4 +1,4 @@
-"""`ebb undo`: reverts a turn's file changes, or reapplies them."""
+"""`ebb undo`: reverts or reapplies a turn's file changes."""
 
 import sys
 import time
@@ -28,7 +28,7 @@ NOT_COVERED_NOTE = (
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run `ebb undo`; return the exit code. Raises `AgentError` if it cannot restore anything."""
+    """Run `ebb undo`; return the exit code. Raises `AgentError` if nothing can be restored."""
     parser = create_subcommand_parser("undo", "Revert the agent's file changes in this folder.", NOT_COVERED_NOTE)
     parser.add_argument("id", nargs="?", type=parse_integer, help="id from `--list` (default: the last turn)")
     parser.add_argument("--list", action="store_true", help="list what can be reverted, most recent first")
@@ -62,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
             _refuse_overwriting(plan, is_allowed=options.force or options.skip)
             kind: PointKind = "undo" if point.kind == "turn" else "redo"
             restored = project.restore(plan, point.turn_key, kind, forced=options.force)
-            # Not every file may have been restored: git may have changed some meanwhile.
+            # Some files may not have been restored, for example because git changed them in the meantime.
             unrestored_by_path = {planned.path: planned for planned in restored.unrestored}
             plan = replace(plan, paths=tuple(unrestored_by_path.get(planned.path, planned) for planned in plan.paths))
         _print_outcome(point, plan, options.force, 0 if options.dry_run else restored.point, as_json=options.json)

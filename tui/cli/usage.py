@@ -1,4 +1,4 @@
-"""`ebb usage`: tokens and cost of requests, as a bar chart or JSON."""
+"""`ebb usage`: the tokens and cost of requests, as a bar chart or JSON."""
 
 import os
 import shutil
@@ -26,20 +26,20 @@ _BAR_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def usage_rows(report: UsageReport) -> tuple[tuple[UsageLine, ...], int]:
-    """Return the lines to show, including days without requests, and the number of omitted lines: the oldest days or
-    months, or the smallest values."""
+    """Select the lines to show, including days without requests. Also returns how many lines were omitted: the oldest
+    days or months, or the smallest values."""
     lines = fill_missing_days(report.lines, MAX_VISIBLE_ROWS) if report.group_by == "day" else report.lines
     visible = lines[-MAX_VISIBLE_ROWS:] if report.group_by in ("day", "month") else lines[:MAX_VISIBLE_ROWS]
     return visible, len(lines) - len(visible)
 
 
 def bar_measure(report: UsageReport) -> str:
-    """Return what the bars measure: `cost`, or `tokens` if no price is known."""
+    """Decide what the bars measure: `cost`, or `tokens` if no price is known."""
     return "cost" if report.total.cost else "tokens"
 
 
 def draw_bar(value: float, largest: float, width: int, *, ascii_only: bool) -> str:
-    """Return a bar relative to the largest value; a value above 0 is always visible. `ascii_only`: draw it with `#`."""
+    """Draw a bar in proportion to the largest value. Any value above 0 is visible. `ascii_only`: draw with `#`."""
     if value <= 0 or largest <= 0:
         return ""
     if ascii_only:
@@ -53,7 +53,7 @@ def line_name(line: UsageLine) -> str:
 
 
 def cost_text(line: UsageLine) -> str:
-    """Return the cost, with a final `+` if the price of some requests is unknown."""
+    """Format the cost, followed by `+` if the price of some requests is unknown."""
     if not line.requests:
         return ""
     return format_dollars(line.cost) + ("+" if line.cost is not None and line.unpriced else "")
@@ -64,13 +64,13 @@ def tokens_text(line: UsageLine) -> str:
 
 
 def cached_share(line: UsageLine) -> str:
-    """Return the share of sent tokens that was read from a cache."""
+    """Format the share of input tokens that was read from a cache."""
     sent = line.input + line.cache_read + line.cache_write
     return f"{line.cache_read / sent:.0%}" if sent else ""
 
 
 def total_lines(report: UsageReport, omitted_count: int) -> list[str]:
-    """Return the totals as a sentence, and notes about unknown prices and omitted lines."""
+    """Write the totals as a sentence, with notes about unknown prices and omitted lines."""
     total = report.total
     group = {"day": "day", "month": "month", "model": "model", "project": "project"}[report.group_by]
     notes = [
@@ -89,7 +89,7 @@ def total_lines(report: UsageReport, omitted_count: int) -> list[str]:
 
 
 DEFAULT_PERIOD = "30d"
-"""Default period if the report is grouped by day."""
+"""Default period when grouping by day."""
 _COLUMNS: Sequence[tuple[str, Callable[[UsageLine], str]]] = (
     ("cost", cost_text),
     ("tokens", tokens_text),
@@ -98,9 +98,9 @@ _COLUMNS: Sequence[tuple[str, Callable[[UsageLine], str]]] = (
     ("sessions", lambda line: f"{line.sessions:,}" if line.requests else ""),
 )
 _OPTIONAL_COLUMNS = ("cached", "sessions", "requests")
-"""Columns dropped on a narrow terminal, in this order."""
+"""Columns to drop on a narrow terminal, in this order."""
 _MIN_NAMES_WIDTH = 36
-"""Minimum width of names and bars, in cells. If less is available, columns are dropped."""
+"""Minimum width of names and bars together, in cells. If there is less space, columns are dropped."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -154,7 +154,7 @@ def _fields(report: UsageReport, since: float | None, project: str | None) -> di
 
 
 def _print_report(report: UsageReport, heading: str) -> None:
-    """Print each line with its bar, in the terminal's colours; ASCII only if the locale requires it."""
+    """Print each line with its bar, in the terminal's colours. Uses only ASCII if the locale requires it."""
     rows, hidden = usage_rows(report)
     ascii_only = is_ascii_locale(os.environ) or "utf" not in (sys.stdout.encoding or "").lower()
     console_width = shutil.get_terminal_size((100, 24)).columns

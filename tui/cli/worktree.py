@@ -1,4 +1,4 @@
-"""`ebb -w NAME`: work in a git worktree of the repository."""
+"""`ebb -w NAME`: works in a git worktree of the repository."""
 
 import argparse
 import os
@@ -14,7 +14,7 @@ from ebbtide.tui.text.sanitise import sanitise_line
 
 
 def run_in_worktree(options: argparse.Namespace, run_interface: Callable[[argparse.Namespace], int]) -> int:
-    """Run a front end in the named worktree and print how to merge the work; return the exit code. Raises
+    """Run a front end in the named worktree, then print how to merge the work; return the exit code. Raises
     `UsageError`."""
     stream = sys.stdout if options.prompt is None else sys.stderr
     worktree = _enter(options, find_folders(os.environ).worktrees)

@@ -1,4 +1,4 @@
-"""The command that lists sub-agents, stops running ones and opens the sessions of finished ones."""
+"""The command that lists sub-agents, stops running ones, and opens the sessions of finished ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # session modules load only after the first paint
 
 
 NAME_PREFIX = "name:"
-"""Prefix of the row values of available agents."""
+"""Prefix of the row values of agents that could be started."""
 AGENTS_KEY_HINTS = "s stop   Enter open a finished one   PgUp, PgDn scroll   Esc close"
 
 
@@ -34,8 +34,8 @@ def agents_panel(
     activity_by_call: Mapping[str, str],
     actions: Sequence[PanelAction],
 ) -> Panel:  # fmt: skip
-    """Return the panel of running, finished and available agents. `activity_by_call`: the recent activity of each
-    running agent, by call id."""
+    """Build the panel of running, finished and available agents. `activity_by_call`: what each running agent did last,
+    by call id."""
     rows = [_running_row(agent, activity_by_call.get(agent.call_id, "")) for agent in running]
     if finished_rows:
         rows += [heading_row("Finished"), *finished_rows]
@@ -73,13 +73,13 @@ def _running_row(agent: RunningAgent, activity: str) -> PanelRow:
 
 
 def finished_agent_row(info: SessionInfo, content: LoadedText, now: float) -> PanelRow:
-    """Return the row of a finished agent with a stored session. `now` is in Unix seconds."""
+    """Build the row of a finished agent whose session is stored. `now` is in Unix seconds."""
     draw = partial(session_line, info, now=now, current_id="", ids_to_delete=(), shows_projects=False)
     return PanelRow(info.id, draw, content=content)
 
 
 async def show_agents(context: CommandContext, argument: str) -> None:
-    """List the agents, or stop one of them if the argument is `stop` and its name, session id or call id."""
+    """List the agents. If the argument is `stop` followed by a name, session id or call id, stop that agent."""
     session = context.controller.session
     if session is None or session.agents is None:
         return
@@ -118,7 +118,7 @@ class AgentList:
     def __init__(
         self, context: CommandContext, agents: "Agents", library: "Library", agent_sessions: "Sequence[SessionInfo]"
     ) -> None:
-        """`agent_sessions`: the agent sessions that existed when the list was opened, including running ones."""
+        """`agent_sessions`: the sub-agent sessions that existed when the list was opened, including running ones."""
         self._context, self._agents, self._library, self._sessions = context, agents, library, agent_sessions
 
     def build_panel(self) -> Panel:

@@ -1,4 +1,4 @@
-"""The interface between commands and the front ends."""
+"""The interface between slash commands and front ends."""
 
 from collections.abc import Awaitable, Sequence
 from typing import Protocol
@@ -18,7 +18,7 @@ class SendMessage(Protocol):
 
 
 class Themes(Protocol):
-    """Themes of a front end."""
+    """The themes of a front end."""
 
     chosen_theme: ThemeName
     is_colorless: bool
@@ -31,7 +31,7 @@ class CommandContext(Protocol):
     def controller(self) -> SessionController: ...
     @property
     def model(self) -> str | None:
-        """The model for new sessions if the user chooses no other."""
+        """The model for new sessions unless the user chooses another."""
 
     @property
     def settings(self) -> Settings | None:
@@ -39,25 +39,25 @@ class CommandContext(Protocol):
 
     @property
     def themes(self) -> Themes | None:
-        """The themes; None if there are no colours."""
+        """The themes; None if there is no colour."""
 
     @property
     def keys(self) -> Sequence[KeyBinding]:
         """The keys of the front end, for `/help` and the palette."""
 
     async def run_action(self, action: str) -> None:
-        """Run the Textual action of a key."""
+        """Run a key's Textual action."""
 
     # Output and questions
 
     async def show(self, panel: Panel) -> RowChosen | None:
-        """Show a panel and return the chosen row, or None."""
+        """Show a panel. Returns the chosen row, or None if none was chosen."""
 
     async def confirm(self, question: str, lines: Sequence[Line], confirm_label: str) -> bool:
-        """Ask for confirmation. `confirm_label`: what confirming does, in a word or two."""
+        """Ask for confirmation. `confirm_label`: one or two words that say what confirming does."""
 
     def hint(self, text: str) -> None:
-        """Show a hint for a short time."""
+        """Show a hint briefly."""
 
     def set_prompt_text(self, text: str) -> None:
         """Replace the text of the prompt."""
@@ -66,15 +66,15 @@ class CommandContext(Protocol):
         """Insert text into the prompt at the cursor."""
 
     def show_session(self) -> None:
-        """Show the session to which the controller has switched."""
+        """Display the session that the controller has switched to."""
 
     # Starting and stopping work
 
     def send(self, text: str, *, later: bool = False) -> None:
-        """Send a message at once or, during a turn, with its next step; with `later`, only after the turn."""
+        """Send a message at once or, during a turn, with its next step. With `later`, send it after the turn."""
 
     def invoke(self, invocation: Invocation) -> None:
-        """Run a command, at once or as the next job."""
+        """Run a command at once or as the next job."""
 
     def exit(self) -> Awaitable[None]:
         """Stop all work and exit."""
@@ -88,7 +88,7 @@ class CommandContext(Protocol):
         """Run the action typed after `/context`. Raises `AgentError`."""
 
     async def compact(self, compaction: ManualCompaction) -> None:
-        """Run a manual compaction, step by step."""
+        """Run a manual compaction step by step."""
 
     async def search_history(self) -> None:
         """Search the prompt history."""
@@ -97,11 +97,11 @@ class CommandContext(Protocol):
         """Edit the message in the user's editor. Raises `AgentError`."""
 
     async def edit_text(self, text: str, name: str) -> str:
-        """Let the user edit text in their editor, in a file whose name ends in `name`; return the new text. Raises
+        """Let the user edit text in their editor, in a file whose name ends in `name`. Returns the new text. Raises
         `AgentError`."""
 
     async def toggle_vim_keys(self) -> None: ...
     def copy(self, text: str) -> None: ...
     async def print_conversation(self) -> None: ...
     def apply_setting(self, key: str) -> None:
-        """Apply a changed setting that takes effect immediately."""
+        """Apply a changed setting if it takes effect immediately."""

@@ -55,7 +55,8 @@ def newest_first(occurrences: Sequence[Occurrence]) -> tuple[Occurrence, ...]:
 
 
 def occurrences_panel(texts: ContentSource, text: str, trace: Trace) -> Panel:
-    """Return a panel of the occurrences of the text, each with what happened to it and an action to bring it back."""
+    """Build a panel of all occurrences of the text. Each shows what happened to it and can be brought back into
+    context."""
     occurrences = newest_first(trace.occurrences)
     ref_width = max((len(occurrence.ref) for occurrence in occurrences), default=0)
     visible_refs = {occurrence.ref for occurrence in occurrences if occurrence.fate == "visible"}
@@ -94,7 +95,7 @@ def occurrences_panel(texts: ContentSource, text: str, trace: Trace) -> Panel:
 
 
 def occurrence_line(occurrence: Occurrence, width: int, column: int) -> Line:
-    """Return the reference, fate and content in one line of `width` cells."""
+    """Format an occurrence as one line of `width` cells: its reference, what happened to it, and its content."""
     style: TextStyle = "dim" if occurrence.fate == "visible" else "warn"
     ref, fate = f"{occurrence.ref:<{column}}  ", f"{FATE_LABELS[occurrence.fate]:<10}  "
     content_width = max(8, width - len(ref) - len(fate))
@@ -103,7 +104,7 @@ def occurrence_line(occurrence: Occurrence, width: int, column: int) -> Line:
 
 
 def fate_text(occurrence: Occurrence) -> str:
-    """Return what happened to this occurrence of the text."""
+    """Say what happened to this occurrence of the text."""
     match occurrence.fate:
         case "visible":
             return "visible to the model"
@@ -124,7 +125,7 @@ def fate_text(occurrence: Occurrence) -> str:
 ARCHIVE_KEY_HINTS = "Enter insert  Ctrl-Y copy  PgUp, PgDn scroll  Tab to list  Esc close"
 ARCHIVE_LIST_KEY_HINTS = "Enter insert  y copy  PgUp, PgDn scroll  type to filter  Esc close"
 STATE_LABELS = {"masked": "one line"}
-"""Labels of states that are shown under a clearer name."""
+"""Clearer names for some states."""
 STATE_STYLES: dict[str, TextStyle] = {"one line": "accent", "summarised": "accent", "removed": "warn"}
 """Text styles by state."""
 
@@ -140,11 +141,11 @@ class ArchiveRow:
     age_text: str
     state: str
     recall_text: str = ""
-    """How often and when it was recalled; empty if never."""
+    """How often and when the item was recalled; empty if never."""
 
 
 def archive_rows(items: Sequence[ArchiveItem], now: float) -> tuple[ArchiveRow, ...]:
-    """Return the rows of the archive browser. `now` is in Unix seconds."""
+    """Build the rows of the archive browser. `now` is in Unix seconds."""
     return tuple(_archive_row(item, now) for item in items)
 
 
@@ -171,7 +172,7 @@ def _recall_text(item: ArchiveItem, now: float) -> str:
 
 
 def archive_panel(listing: ContentSource, rows: Sequence[ArchiveRow]) -> Panel:
-    """Return a panel of stored items, to read and to insert into the prompt."""
+    """Build a panel of stored items, which can be read or inserted into the prompt."""
     ref_width = max((len(row.ref) for row in rows), default=0)
 
     async def copy(row: PanelRow, _: str) -> CopyText:
@@ -201,7 +202,7 @@ def archive_panel(listing: ContentSource, rows: Sequence[ArchiveRow]) -> Panel:
 
 
 def archive_line(row: ArchiveRow, width: int, ref_width: int) -> Line:
-    """Return the row as a line of `width` cells. The title gets the remaining width."""
+    """Format a row as a line of `width` cells. The title gets whatever width remains."""
     ref_column = f"{row.ref:<{ref_width}}  "
     recalled = f"  {row.recall_text}" if row.recall_text else ""
     right_columns = f"{recalled}  {row.line_count_text:>11} {row.size_text:>8}  {row.age_text:>6}  "
@@ -222,7 +223,7 @@ async def compact(context: CommandContext, focus: str) -> None:
 
 
 async def undo_rewrite(context: CommandContext) -> None:
-    """Undo the last context change after the user has confirmed its cost."""
+    """Undo the last context change, once the user has confirmed its cost."""
     controller = context.controller
     if controller.session is None:
         return
@@ -257,8 +258,7 @@ async def trace_text(context: CommandContext, text: str) -> None:
 
 
 async def find_text(controller: SessionController, text: str) -> Trace:
-    """Find where a text is now, in the context or elsewhere in the session. If the model has never seen it, show
-    that."""
+    """Find where text is now, in the context or elsewhere in the session. If the model has never seen it, say so."""
     if not text:
         controller.show_notice("type some text after `/why`, such as `/why parse_date`")
         return Trace()
@@ -269,7 +269,7 @@ async def find_text(controller: SessionController, text: str) -> Trace:
 
 
 def never_seen_message(text: str, notes: Sequence[str]) -> str:
-    """Return the message for a text that the model has never seen."""
+    """Build the message for text that the model has never seen."""
     return "\n".join(map(sanitise_line, (f"the model has never seen `{text}` in this session", *notes)))
 
 

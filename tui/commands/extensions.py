@@ -30,7 +30,7 @@ _TRUST_STATE_STYLES: "dict[TrustState, TextStyle]" = {
 
 
 async def show_skills(context: CommandContext, _: str) -> None:
-    """List the skills; choosing one inserts it into the prompt."""
+    """List the skills. Choosing one puts it into the prompt."""
     session = context.controller.session
     extensions = session.extensions if session is not None else None
     if extensions is None or not extensions.skills:
@@ -42,7 +42,7 @@ async def show_skills(context: CommandContext, _: str) -> None:
 
 
 def build_skills_panel(extensions: "SessionExtensions") -> Panel:
-    """Return the skills of a session; choosing one inserts it into the prompt."""
+    """Build the list of a session's skills. Choosing one puts it into the prompt."""
     rows = []
     for skill in extensions.skills:
         trust_state = extensions.trust_state(skill)
@@ -65,7 +65,7 @@ def build_skills_panel(extensions: "SessionExtensions") -> Panel:
 
 
 async def show_trust(context: CommandContext, _: str) -> None:
-    """List what the project ships, and approve or refuse it."""
+    """List what the project ships, to be approved or refused."""
     session = context.controller.session
     if session is None or session.trust is None:
         context.controller.show_notice("nothing in this folder needs approval")
@@ -74,8 +74,8 @@ async def show_trust(context: CommandContext, _: str) -> None:
 
 
 def _trust_panel(trust: "SessionTrust") -> Panel:
-    """Return the project's extensions with the user's decisions about them, and the actions that change these
-    decisions."""
+    """Build the list of the project's extensions. It shows what the user has decided about each, and has actions to
+    change that."""
     items = {item.key: item for item in trust.items}
 
     def create_action(key: str, label: str, message: str, decide: "Callable[[TrustItem], None]") -> PanelAction:
@@ -115,8 +115,8 @@ def _trust_row(item: "TrustItem", trust_state: "TrustState") -> PanelRow:
 
 
 async def show_hooks(context: CommandContext, _: str) -> None:
-    """List the hooks with their results. Project hooks, and hooks declared for other programs, can be approved or
-    refused."""
+    """List the hooks and their results. Hooks from the project, and hooks declared for other programs, can be approved
+    or refused."""
     session, settings = context.controller.session, context.settings
     hooks = session.hooks if session is not None else None
     after_tool = settings.config.hooks_after_tool if settings is not None else ()
@@ -215,7 +215,7 @@ def _decision_action(
     rebuild_panel: Callable[[], Panel],
     is_available: Callable[[PanelRow], bool] = any_row,
 ) -> PanelAction:
-    """Return an action that records a decision. `decide` takes the value of the selected row and returns a message."""
+    """Create an action that records a decision. `decide` takes the value of the selected row and returns a message."""
 
     async def run(row: PanelRow, _: str) -> Outcome:
         try:

@@ -1,4 +1,4 @@
-"""The first start: the user chooses a model, or enters an API key, which is tested and stored."""
+"""The first start: the user chooses a model or enters an API key, which is tested and stored."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,13 +25,13 @@ from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, RowCho
 
 DEMO, CHOOSE_MODEL = "demo", "choose"
 MODEL_PREFIX, LOCAL_PREFIX, KEY_PREFIX, ENTER_KEY_PREFIX = "use:", "served:", "key:", "give:"
-"""Prefixes of the row values. In order: a model; a model of a local server other than Ollama; a provider with the
-variable that contains its key; a provider whose key the user must enter."""
+"""Prefixes of row values. In order: a model; a model on a local server other than Ollama; a provider, with the variable
+that contains its key; a provider whose key must be entered."""
 
 OLLAMA = "Ollama"
 _REFRESH_HINT = "then press Enter here to refresh"
 REFRESH_PREFIX = "again:"
-"""Prefix of row values for steps that the user takes outside the program; choosing such a row refreshes the list."""
+"""Prefix of the row values of steps that the user takes outside the program. Choosing such a row refreshes the list."""
 
 
 def first_run_panel(
@@ -40,8 +40,8 @@ def first_run_panel(
     test_and_store_key: Callable[[str, str], Awaitable[None]],
     message: str = "",
 ) -> Panel:
-    """Return a panel with the models and keys that were found, and ways to set one up. `test_and_store_key` tests and
-    stores a provider's key and may raise `AgentError`; `message` is shown above the list."""
+    """Build a panel with the models and keys that were found and ways to set one up. `test_and_store_key` tests and
+    stores a provider's key; it may raise `AgentError`. `message` is shown above the list."""
 
     async def choose_row(row: PanelRow, _: str) -> Outcome:
         return RowChosen(row.value)
@@ -71,7 +71,7 @@ def first_run_panel(
 
 
 def first_run_rows(keys: Sequence[DetectedKey], servers: Sequence[LocalModelServer]) -> tuple[PanelRow, ...]:
-    """Return the rows, with available models first. `servers`: servers that run on this machine."""
+    """Build the rows, available models first. `servers`: the servers running on this machine."""
     key_rows = (
         *map(_key_row, keys),
         *(_enter_key_row(variable, model.partition("/")[0]) for variable, model in DEFAULT_MODELS),
@@ -121,7 +121,7 @@ def _local_model_row(server_index: int, server: LocalModelServer, name: str) -> 
 
 
 def _ollama_setup_rows(server: LocalModelServer | None) -> tuple[PanelRow, ...]:
-    """Return a row that says how to get a first model for Ollama; empty if it already has one."""
+    """Build a row that explains how to get a first model for Ollama; none if it already has a model."""
     if server is not None and server.models:
         return ()
     if server is not None:
@@ -144,11 +144,11 @@ def _row(value: str, name: str, description: str, details: str = "") -> PanelRow
 
 class FirstRunContext(CommandContext, Protocol):
     async def play_demo(self) -> None:
-        """Play the demo outside the running interface."""
+        """Play the demo outside the interface."""
 
 
 async def choose_first_model(context: FirstRunContext) -> str | None:
-    """Let the user choose a first model. Return None if a model is already configured or none was chosen."""
+    """Let the user choose a first model. Returns None if a model is already configured or none was chosen."""
     settings = context.settings
     if settings is None or not is_first_run(settings.config, settings.environment):
         return None
@@ -181,7 +181,7 @@ async def choose_first_model(context: FirstRunContext) -> str | None:
 
 
 def _save_choice(settings: Settings, local: tuple[LocalModelServer, ...], value: str) -> str:
-    """Return the model of a row, and save the settings that the model needs to the user's file."""
+    """Save the settings that a row's model needs to the user's file. Returns the model."""
     if value.startswith(MODEL_PREFIX):
         return value.removeprefix(MODEL_PREFIX)
     if value.startswith(LOCAL_PREFIX):

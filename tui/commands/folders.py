@@ -14,7 +14,7 @@ from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, ShowMe
 
 
 def folders_panel(folders: Sequence[str], remove: Callable[[PanelRow, str], Awaitable[Outcome]]) -> Panel:
-    """Return the panel of additional working folders. `remove` removes the folder of a row."""
+    """Build the panel of additional working folders. `remove` removes the folder in a row."""
     return Panel(
         "add-dir",
         ((("Additional folders", "strong"), *parse_inline_code("  `/add-dir FOLDER` adds one until you exit", "dim")),),
@@ -28,7 +28,7 @@ def folders_panel(folders: Sequence[str], remove: Callable[[PanelRow, str], Awai
 
 
 _MAX_LISTED_PATHS = 40
-"""Maximum number of paths listed for each kind of access."""
+"""Maximum number of paths listed per kind of access."""
 _ACCESS_LABELS: tuple[tuple[str, tuple[Access, ...]], ...] = (
     ("writable", ("write",)),
     ("read-only inside it", ("read",)),
@@ -37,7 +37,7 @@ _ACCESS_LABELS: tuple[tuple[str, tuple[Access, ...]], ...] = (
 
 
 def sandbox_panel(state: SandboxState, note: str, boundary: Boundary | None, home: str) -> Panel:
-    """Return the sandbox panel. `note`: a remark, or the reason why there is no sandbox."""
+    """Build the sandbox panel. `note`: a remark, or why there is no sandbox."""
     title: Line = (
         ("Sandbox  ", "strong"),
         *parse_inline_code(_SANDBOX_TEXTS[state], "text" if boundary is not None else "warn"),

@@ -33,14 +33,14 @@ TOPICS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Models and settings", ("Ctrl-P", "F5", "model", "key", "effort", "settings", "theme", "commands", "panel")),
     ("Program", ("F1", "Ctrl-Z", "Ctrl-C", "Ctrl-D", "help", "doctor", "quit")),
 )  # fmt: skip
-"""The help topics, each with its command names and key labels. A key is listed by its full label or by the first key
-in it."""
+"""The help topics, each with its command names and key labels. A key is named by its full label or by the first key in
+it."""
 
 OTHER_TOPIC = "Other"
 
 
 def help_panel(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -> Panel:
-    """Return a searchable panel of all keys and commands."""
+    """Build a searchable panel of all keys and commands."""
     return Panel(
         "help",
         ((("Help", "strong"), ("  keys and commands", "dim")),),
@@ -53,7 +53,7 @@ def help_panel(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -> 
 
 
 def help_entries(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -> tuple[PanelRow, ...]:
-    """Return a row for every key and command, grouped under topic headings."""
+    """Build a row for every key and command, grouped under topic headings."""
     rows_by_topic: dict[str, list[PanelRow]] = {topic: [] for topic in (*(topic for topic, _ in TOPICS), OTHER_TOPIC)}
     for key in keys:
         rows_by_topic[_topic_of_key(key)].append(_help_row(key.label, key.help, key_row_value(key), ()))
@@ -70,7 +70,7 @@ def help_entries(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -
 
 
 def key_row_value(key: KeyBinding) -> str:
-    """Return the row value of a key: `action:NAME`; empty if the prompt handles the key."""
+    """Get the row value of a key: `action:NAME`, or empty if the prompt handles the key."""
     return f"action:{key.action}" if key.action else ""
 
 
@@ -94,18 +94,18 @@ def _help_row(name: str, description: str, value: str, details: tuple[Line, ...]
 
 
 def _help_line(name: str, description: str, width: int) -> Line:
-    """Return one line of the list. If the list is narrow, the description gets more than half of it."""
+    """Format one line of the list. In a narrow list, the description gets more than half the width."""
     name_width = min(_USAGE_WIDTH, width * 3 // 7)
     return (("  ", "text"), (f"{fit_width(name, name_width - 1)} ", "accent"), *parse_inline_code(description, "text"))
 
 
 MAX_PALETTE_SESSIONS = 20
 _NAME_WIDTH = 20
-"""Minimum width, in cells, of a name that is followed by a description."""
+"""Minimum width, in cells, of a name before its description."""
 
 
 def palette_panel(entries: Sequence[PanelRow]) -> Panel:
-    """Return the command palette. Choosing a row returns a command line, or `action:NAME`."""
+    """Build the command palette. Choosing a row returns a command line or `action:NAME`."""
     title: Line = (("What would you like to do?", "strong"),)
     keys = "Up, Down   Enter select   Esc cancel"
     return Panel("commands", (title,), tuple(entries), keys, empty_message="No match.", waits_for_main_screen=True)
@@ -118,7 +118,7 @@ def palette_entries(
     models: Sequence[str],
     now: float,
 ) -> tuple[PanelRow, ...]:
-    """Return rows for commands, keys, sessions, models, themes and settings. `now` is in Unix seconds."""
+    """Build rows for commands, keys, sessions, models, themes and settings. `now` is in Unix seconds."""
     by_action = {f"command('{command.name}')": command.name for command in commands}
     key_labels = {by_action[key.action]: key.label for key in keys if key.action in by_action}
     entries = [heading_row("Commands")]
@@ -177,7 +177,7 @@ async def show_help(context: CommandContext, _: str) -> None:
 
 
 async def show_palette(context: CommandContext, _: str) -> None:
-    """Show the command palette and run the chosen entry. A command that needs an argument is put into the prompt
+    """Show the command palette and run the chosen entry. If a command needs an argument, it is put into the prompt
     instead."""
     sessions = context.controller.sessions
     entries = palette_entries(

@@ -33,7 +33,7 @@ from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, ShowMe
 
 
 async def save_note(controller: SessionController, text: str, path: Path) -> None:
-    """Append a note to `path`, an instruction file, and inform the model. Errors are shown."""
+    """Append a note to the instruction file `path` and tell the model. Errors are shown."""
     try:
         remembered = append_memory(text, path)
     except AgentError as error:
@@ -45,15 +45,15 @@ async def save_note(controller: SessionController, text: str, path: Path) -> Non
 
 
 async def announce_removal(controller: SessionController, text: str, path: str) -> None:
-    """Inform the model that a note was removed. `path`: the file that contained it."""
+    """Tell the model that a note was removed. `path`: the file that contained it."""
     await controller.run_with_activity(
         "forgetting", lambda session: session.change_conversation(announce_memory, text, path, is_removed=True)
     )
 
 
 async def undo_last_note(controller: SessionController) -> bool:
-    """If the last block of the conversation reports a saved note, remove the note from its file, or show why that is
-    impossible. Return whether there was such a note."""
+    """If the last block of the conversation reports a saved note, remove the note from its file or show why this is
+    impossible. Returns whether there was such a note."""
     match controller.view.blocks[-1:]:
         case (Notice(remembered=Remembered() as remembered),):
             try:
@@ -86,7 +86,7 @@ def note_target_panel(files: Sequence[MemoryFile]) -> Panel:
 
 
 FILE_VALUE_PREFIX = "file:"
-"""Prefix of the row values of instruction files; other values are indexes of notes."""
+"""Prefix of the row values of instruction files. The other values are indexes of notes."""
 
 
 def memory_panel(
@@ -95,8 +95,8 @@ def memory_panel(
     root: Path,
     forget: Callable[[PanelRow, str], Awaitable[Outcome]],
 ) -> Panel:
-    """Return the panel of instruction files and notes. `files`: instruction files with their size in bytes. `forget`
-    removes the note of a row."""
+    """Build the panel of instruction files and notes. `files`: instruction files with their sizes in bytes. `forget`
+    removes the note in a row."""
     file_rows = [_file_row(path, byte_count, root) for path, byte_count in files]
     note_rows = [_note_row(index, note) for index, note in enumerate(notes)]
     groups = (("Instructions", file_rows), ("Notes", note_rows))
@@ -145,7 +145,7 @@ async def remember(context: CommandContext, text: str) -> None:
 
 
 async def show_memory(context: CommandContext, _: str) -> None:
-    """List instruction files and notes. The user can open each in the editor, and remove notes."""
+    """List instruction files and notes. The user can open them in the editor and remove notes."""
     settings, session = context.settings, context.controller.session
     if settings is None or session is None:
         return context.controller.show_notice("No session yet. This lists the instructions and notes of a session.")
@@ -178,7 +178,7 @@ async def show_memory(context: CommandContext, _: str) -> None:
 
 
 def _files_and_notes(settings: Settings, session: Session) -> tuple[tuple[tuple[Path, int], ...], tuple[Memory, ...]]:
-    """Return the instruction files with their sizes, including files read later in the session, and the notes."""
+    """Get the notes, and the instruction files with their sizes. Files read later in the session are included."""
     config = settings.config
     initial_files = find_instruction_files(
         session.working_folder, config.project_folder, config.folders.config, config.folders.home
@@ -188,12 +188,12 @@ def _files_and_notes(settings: Settings, session: Session) -> tuple[tuple[tuple[
 
 
 _MAX_FILE_BYTES = 4_000_000
-"""Maximum size of an edited file in bytes."""
+"""Maximum size, in bytes, of a file to edit."""
 
 
 async def edit_file(path: Path, run_editor: Callable[[str], Awaitable[str]]) -> str:
-    """Let the user edit a file, and return a sentence that reports the outcome. `run_editor` lets the user edit the
-    text and returns it. If another program changes the file meanwhile, nothing is saved. Raises `UsageError`."""
+    """Let the user edit a file. Returns a sentence about the outcome. `run_editor` opens text in the editor and returns
+    the edited text. Nothing is saved if another program changes the file in the meantime. Raises `UsageError`."""
     try:
         previous_content = _read_limited(path)
         text = previous_content.decode("utf-8", "surrogateescape")
@@ -207,8 +207,8 @@ async def edit_file(path: Path, run_editor: Callable[[str], Awaitable[str]]) -> 
 
 
 def _write_in_place(path: Path, previous_content: bytes, new_content: bytes) -> None:
-    """Replace the content in place, which preserves hard links and symbolic links. Raises `UsageError` if the file no
-    longer has the previous content."""
+    """Replace a file's content in place, to preserve hard links and symbolic links. Raises `UsageError` if it no longer
+    has the previous content."""
     with open(path, "r+b") as file:
         if file.read(_MAX_FILE_BYTES + 1) != previous_content:
             raise UsageError(f"`{path}` was changed by another program meanwhile, so nothing was saved")

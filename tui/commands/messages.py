@@ -45,7 +45,7 @@ async def propose_instructions(context: CommandContext, request: str) -> None:
 
 
 def command_prompt(command: str, argument: str) -> str:
-    """Return the prompt of `/review` or `/init`. Without an argument, `/review` reviews the uncommitted changes."""
+    """Build the prompt of `/review` or `/init`. `/review` without an argument reviews the uncommitted changes."""
     prompt = Path(__file__).with_name(f"{command}.md").read_text(encoding="utf-8").strip()
     if command == "review":
         uncommitted_changes = (
@@ -56,7 +56,7 @@ def command_prompt(command: str, argument: str) -> str:
 
 
 def _send(context: CommandContext, command: str, argument: str) -> None:
-    """Send the prompt of a command. The conversation shows the command that was typed."""
+    """Send the prompt of a command. The conversation shows the command as it was typed."""
     context.send(
         context.controller.pastes.with_prompt_placeholder(f"/{command} {argument}", command_prompt(command, argument))
     )

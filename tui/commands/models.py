@@ -1,4 +1,5 @@
-"""The command that switches the model, and the list of models: capabilities, prices, the cost of switching."""
+"""The command that switches the model, and the list of models with their capabilities, prices and the cost of
+switching."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
@@ -31,11 +32,12 @@ def models_panel(
     *,
     needs_confirmation: bool = False,
 ) -> Panel:
-    """Return the panel of models. `describe` returns the choice for a model that is not listed; `used_tokens`: tokens
-    of the conversation; `needs_confirmation`: whether switching costs money."""
+    """Build the panel of models. `describe` returns the choice for a model that is not listed. `used_tokens`: tokens in
+    the conversation. `needs_confirmation`: whether switching costs money."""
 
     def typed_model_rows(typed_text: str) -> Sequence[PanelRow]:
-        """Return a row for a model that was typed; none if it is listed or not of the form PROVIDER/NAME."""
+        """Build a row for a model that the user typed; none if it is already listed or not of the form
+        PROVIDER/NAME."""
         provider, slash, name = typed_text.partition("/")
         if not (provider and slash and name) or any(typed_text == offer.model for offer in choices):
             return ()
@@ -57,7 +59,7 @@ def models_panel(
 
 
 def _rows(choices: Sequence[ModelChoice], current: str, used_tokens: int) -> Iterator[PanelRow]:
-    """Yield the models, grouped by provider."""
+    """Yield rows for the models, grouped by provider."""
     for title, group in groupby(choices, lambda offer: "Your models" if offer.is_configured else offer.provider):
         yield heading_row(sanitise_line(title))
         for offer in group:
@@ -73,8 +75,8 @@ def _rows(choices: Sequence[ModelChoice], current: str, used_tokens: int) -> Ite
 def available_models(
     settings: "Settings | None", current: str, names: Sequence[str]
 ) -> tuple[Sequence[ModelChoice], Callable[[str], ModelChoice]]:
-    """Return the models to choose from, and a function that describes any other model. `names`: models to offer if
-    there are no settings."""
+    """Get the models to choose from, and a function that describes any other model. `names`: models to offer if there
+    are no settings."""
     if settings is None:
         return [ModelChoice(name) for name in dict.fromkeys((*([current] if current else []), *names))], ModelChoice
     config, environment = settings.config, settings.environment
@@ -83,7 +85,7 @@ def available_models(
 
 
 def plain_model_line(offer: ModelChoice, current: str) -> str:
-    """Return a model as one line, for line mode."""
+    """Format a model as one line for line mode."""
     phrases = [offer.model + (" (in use)" if offer.model == current else "")]
     if offer.window_tokens is not None:
         phrases.append(f"window {format_tokens(offer.window_tokens)}")
@@ -138,7 +140,7 @@ def model_details(offer: ModelChoice, current: str, used_tokens: int) -> tuple[L
 
 
 def switch_cost_text(offer: ModelChoice, used_tokens: int) -> str:
-    """Return a sentence about the cost of switching to the model."""
+    """Write a sentence about what switching to the model costs."""
     if not used_tokens:
         return "no messages yet: switching is free"
     cost = switch_cost(offer, used_tokens)
@@ -177,7 +179,7 @@ async def choose_model(context: CommandContext, name: str) -> None:
 async def pick_model(
     context: CommandContext, current: str, search_text: str, *, needs_confirmation: bool = False
 ) -> str:
-    """Let the user choose a listed model or type another, and return it; empty if none was chosen.
+    """Let the user choose a listed model or type another. Returns an empty string if none was chosen.
     `needs_confirmation`: whether switching costs money."""
     choices, describe = available_models(context.settings, current, context.controller.sessions.available_models())
     choice = await context.show(

@@ -1,5 +1,4 @@
-"""API keys entered during a session. They are tested with a short request, then stored in the same way as by `ebb key
-set`."""
+"""API keys entered during a session. They are tested with a short request, then stored just as `ebb key set` does."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -18,7 +17,7 @@ from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, RowCho
 
 
 def key_request(get_provider: Callable[[PanelRow], str]) -> TextRequest:
-    """Return a request for a key, which is hidden while it is typed."""
+    """Build a request for a key, which is hidden as it is typed."""
     return TextRequest(
         lambda row: "",
         "Enter test it with one short request and save it   Esc cancel",
@@ -35,8 +34,8 @@ def keys_panel(
     test_and_store_key: Callable[[str, str], Awaitable[None]],
     search_text: str = "",
 ) -> Panel:
-    """Return the panel of providers. `variables`: for each provider, the environment variable that contains its key, or
-    an empty string. `test_and_store_key` tests and stores a key; it may raise `AgentError`."""
+    """Build the panel of providers. `variables`: the environment variable that contains each provider's key, or an
+    empty string. `test_and_store_key` tests and stores a key; it may raise `AgentError`."""
 
     async def enter_key(row: PanelRow, key: str) -> Outcome:
         await test_and_store_key(row.value, key)
@@ -62,7 +61,7 @@ PROVIDERS_WITH_KEYS = tuple(name for name in PROVIDERS if name != "scripted")
 
 
 def default_model(provider: str) -> str:
-    """Return the default model of a provider; empty if it has none."""
+    """Get a provider's default model; empty if it has none."""
     return next((model for _, model in DEFAULT_MODELS if model.startswith(f"{provider}/")), "")
 
 
@@ -70,15 +69,15 @@ class KeyEntry:
     """Tests and stores API keys."""
 
     def __init__(self, settings: Settings, model: str = "") -> None:
-        """`model`: the current model, used to test a key of its provider."""
+        """`model`: the current model. Keys for its provider are tested with it."""
         self._settings, self._model = settings, model
         self._untested: tuple[str, str] | None = None
-        """The provider and key whose test failed for a reason other than rejection. If the user enters them again, the
-        key is stored untested."""
+        """The last provider and key for which the test failed without the key being rejected. If the user enters them
+        again, the key is stored untested."""
 
     async def test_and_store(self, provider: str, typed_key: str) -> None:
-        """Test a key, store it, and use it from now on. Raises `AgentError` if the key is malformed, rejected or could
-        not be tested."""
+        """Test a key, store it and use it from now on. Raises `AgentError` if the key is malformed, is rejected or
+        cannot be tested."""
         settings, key = self._settings, validate_key(typed_key)
         config = settings.config
         model = self._model if self._model.startswith(f"{provider}/") else default_model(provider)
@@ -104,7 +103,7 @@ class KeyEntry:
 
 
 def key_variable_in_use(settings: Settings, provider: str) -> str:
-    """Return the environment variable that contains a provider's key; empty if none is set."""
+    """Get the environment variable that contains a provider's key; empty if none is set."""
     variable = key_variable(provider, settings.config.provider(provider))
     return variable if variable and settings.environment.get(variable) else ""
 
@@ -124,14 +123,14 @@ def _sign_in_notice(settings: Settings, provider: str) -> str:
 
 
 async def replace_key(context: CommandContext, argument: str) -> None:
-    """Ask for a provider's key, and continue the session with the new one."""
+    """Ask for a provider's key and continue the session with it."""
     settings, session = context.settings, context.controller.session
     if settings is None:
         return context.controller.show_notice("keys cannot be changed here. Run `ebb key set PROVIDER` in a shell.")
     model = session.model if session is not None else context.model or settings.config.model or ""
     current = model.partition("/")[0]
     if argument and argument not in PROVIDERS_WITH_KEYS:
-        # The argument may be a key, so it is not repeated here. The prompt history omits the argument of `/key`.
+        # The argument may be a key, so do not repeat it here. The prompt history omits the argument of `/key` too.
         provider_names = ", ".join(PROVIDERS_WITH_KEYS)
         return context.controller.show_notice(
             f"Type `/key PROVIDER` ({provider_names}). The key is entered next, hidden."

@@ -1,4 +1,4 @@
-"""The function of each slash command."""
+"""The functions of the slash commands."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias, cast

@@ -25,26 +25,26 @@ _PURPOSE_NAMES = {"step": "step", "summary": "summary", "keep-alive": "keep-aliv
 
 @dataclass(frozen=True, slots=True)
 class SessionFacts:
-    """Facts about a session that are not part of its context overview."""
+    """Facts about a session that the context overview does not include."""
 
     folder: str
     branch: str
     mode: str
     sandbox: str
-    """State of the sandbox, a `SandboxState`."""
+    """The state of the sandbox, a `SandboxState`."""
     effort: str
     """The configured reasoning effort; empty if not set."""
     file_change_totals: tuple[int, int, int]
-    """Number of files changed by tools, and lines added and removed."""
+    """Number of files changed by tools, lines added and lines removed."""
     job_count: int
     unsent_message_count: int
     """Number of unsent messages."""
     language_servers: Sequence[tuple[str, str]] = ()
-    """The language servers used so far, with their states."""
+    """The language servers used so far and their states."""
 
 
 def status_panel(overview: Overview, facts: SessionFacts) -> Panel:
-    """Return the status panel. A row names the command that shows more, if there is one."""
+    """Build the status panel. Where a command shows more, the row names it."""
     title: Line = (("Session  ", "strong"), (sanitise_line(overview.title) or "(no messages yet)", "text"))
     return build_report_panel("status", title, [_status_line(*row) for row in _status_rows(overview, facts)])
 
@@ -92,7 +92,7 @@ def _status_rows(overview: Overview, facts: SessionFacts) -> Iterator[tuple[str,
 
 
 def _cost_text(requests: Sequence[RequestUsage]) -> str:
-    """Return the cost of all requests, broken down by model if several were used."""
+    """Format the cost of all requests, broken down by model if there were several."""
     models = dict.fromkeys(request.model for request in requests)
     costs = {model: _total_cost(request.cost for request in requests if request.model == model) for model in models}
     total = format_dollars(_total_cost(costs.values()))
@@ -105,7 +105,7 @@ def _cost_text(requests: Sequence[RequestUsage]) -> str:
 
 
 def _total_cost(costs: Iterable[float | None]) -> float | None:
-    """Return the sum, or None if one of the costs is unknown."""
+    """Sum the costs; None if any is unknown."""
     total = 0.0
     for cost in costs:
         if cost is None:
@@ -141,7 +141,7 @@ async def show_status(context: CommandContext, _: str) -> None:
 
 
 async def _file_change_totals(session: Session) -> tuple[int, int, int]:
-    """Return the number of files changed by tools, and of lines added and removed; zeros if unknown."""
+    """Count files changed by tools, lines added and lines removed; zeros if unknown."""
     try:
         changes = await session.file_log.changes("session")
     except AgentError:  # the session records no file changes

@@ -35,7 +35,7 @@ MAX_LISTED_FILES, MAX_MESSAGE_LINES, MAX_MESSAGE_CHARS = 8, 6, 200
 
 
 def tree_panel(tree: Tree, rows: Sequence[TreeRow], now: float) -> Panel:
-    """Return the panel of the user's messages in a session and its forks. `now` is in Unix seconds."""
+    """Build the panel of the user's messages in a session and its forks. `now` is in Unix seconds."""
     fork_count = len(tree.branches) - 1
     counts_text = pluralize(len(rows), "message") + (f", {pluralize(fork_count, 'fork')}" if fork_count else "")
     return Panel(
@@ -65,7 +65,7 @@ def tree_panel(tree: Tree, rows: Sequence[TreeRow], now: float) -> Panel:
 
 
 def tree_line(row: TreeRow, width: int, now: float) -> Line:
-    """Return a row of the tree as one line. `now` is in Unix seconds."""
+    """Format a row of the tree as one line. `now` is in Unix seconds."""
     age_column = f"  {format_age(now - row.message.sent_at).removesuffix(' ago'):>7}"
     fork_mark = "↳ " if row.is_first else "  "
     depth = min(row.depth, max(0, width // 8))
@@ -78,13 +78,13 @@ def tree_line(row: TreeRow, width: int, now: float) -> Line:
 
 
 def plain_tree_line(row: TreeRow, now: float) -> str:
-    """Return a row as one line, for line mode."""
+    """Format a row as one line for line mode."""
     text = " ".join(sanitise_line(row.message.text[:MAX_MESSAGE_CHARS]).split())
     return f"{text}, {format_age(now - row.message.sent_at)}{'' if row.is_on_path else ', in another branch'}"
 
 
 def message_details(tree: Tree, row: TreeRow) -> tuple[Line, ...]:
-    """Return the message and the files changed since, which a rewind does not revert."""
+    """Format the message and the files changed since then, which a rewind does not revert."""
     return tuple(_detail_lines(tree, row))
 
 
@@ -111,7 +111,7 @@ def changed_file_lines(files: Sequence[str]) -> Iterator[Line]:
 
 
 def rewound_message(files: Sequence[str]) -> str:
-    """Return the message shown after rewinding."""
+    """Build the message to show after rewinding."""
     message = "your message is back in the prompt, to continue from there; `/rewind` shows the other branch"
     if not files:
         return message
@@ -130,8 +130,8 @@ async def show_sessions(context: CommandContext, _: str) -> None:
 
 
 async def pick_session(context: CommandContext) -> str:
-    """Let the user choose a session and return its id; empty if none was chosen. Also delete the sessions that were
-    marked for deletion in the list."""
+    """Let the user choose a session. Returns its id, or an empty string if none was chosen. Sessions that the user
+    marked for deletion in the list are deleted."""
     current = context.controller.session.id if context.controller.session is not None else ""
     library = await context.controller.sessions.open_library()
     session_list = SessionList(library, current, time())
@@ -145,8 +145,8 @@ async def pick_session(context: CommandContext) -> str:
 
 
 async def rewind(context: CommandContext, _: str) -> None:
-    """Let the user choose one of their messages and go back to the point before it: fork the conversation there, with
-    the message back in the prompt, restore the files as they were then, or both. The original session is not
+    """Let the user choose one of their messages and go back to just before it. They can fork the conversation there
+    with the message back in the prompt, restore the files as they were, or both. The original session is not
     changed."""
     library, session = await context.controller.sessions.open_library(), context.controller.session
     tree = await _load_tree(context.controller, library)
@@ -179,7 +179,7 @@ async def rewind(context: CommandContext, _: str) -> None:
 
 
 async def _load_tree(controller: "SessionController", library: "Library") -> Tree | None:
-    """Return the user's messages in the session and its forks. If there are none, show a notice and return None."""
+    """Load the user's messages in the session and its forks. If there are none, show a notice and return None."""
     tree = await library.tree(controller.session.id) if controller.session is not None else None
     if tree is None or not any(branch.own_messages for branch in tree.branches):
         controller.show_notice("nothing to go back to: no messages yet")
@@ -195,8 +195,8 @@ async def _switch_to_fork(
     *,
     with_files: bool = False,
 ) -> bool:
-    """Switch to a fork that ends before the message; return whether the fork could be opened. The original session is
-    not changed. `with_files`: whether the files are restored too, so that the notice need not list them."""
+    """Switch to a fork that ends before the message. Returns whether the fork could be opened. The original session is
+    not changed. `with_files`: whether the files are restored too; if so, the notice need not list them."""
     forked_session = await library.fork(message.session, message.position, is_draft=True)
     if is_open := await controller.open(session_id=forked_session.id):
         controller.show_notice(rewound_message(() if with_files else files_changed_since(tree, message)))
@@ -204,7 +204,7 @@ async def _switch_to_fork(
 
 
 async def _undo_points_since(context: CommandContext, tree: Tree, message: MessagePreview) -> tuple[UndoPoint, ...]:
-    """Return the undo points of the turns since that message. If no turn changed files, show a notice."""
+    """Get the undo points of all turns since that message. If no turn changed files, show a notice."""
     session = context.controller.session
     if session is None:
         return ()
@@ -218,7 +218,7 @@ async def _undo_points_since(context: CommandContext, tree: Tree, message: Messa
 
 
 def has_messages(context: CommandContext) -> bool:
-    """Whether the session has messages and is therefore stored."""
+    """Whether the session has messages, and so is stored."""
     return any(isinstance(block, UserText) for block in context.controller.view.blocks)
 
 
@@ -266,7 +266,7 @@ async def switch_mode(controller: SessionController, name: str) -> str:
 
 
 def next_mode(mode: str) -> Mode:
-    """Return the next mode in the cycle. `auto` is not part of the cycle, so that it is only set by name."""
+    """Get the next mode in the cycle. `auto` is not in the cycle; it can only be set by name."""
     cycle: tuple[Mode, ...] = ("ask", "accept-edits", "plan")
     return cycle[(cycle.index(mode) + 1) % len(cycle)] if mode in cycle else "ask"
 

@@ -42,7 +42,7 @@ OFFERED_THEMES: tuple[OfferedTheme, ...] = (
 
 
 def themes_panel(chosen: ThemeName, colorless: bool, apply_theme: Callable[[ThemeName], None]) -> Panel:
-    """Return the panel of themes, which previews the marked theme. `colorless`: whether colours are off in every
+    """Build the panel of themes, which previews the highlighted theme. `colorless`: whether colours are off in every
     theme."""
     message = "`NO_COLOR` is set, so all themes look alike"
     return Panel(
@@ -74,7 +74,7 @@ COMMON_SETTINGS = (
     "agent.model", "agent.permission_mode", "agent.reasoning_effort", "agent.sandbox", "permissions.allow",
     "permissions.sandboxed", "agent.max_cost", "tui.theme", "tui.detail", "tui.notify",
 )  # fmt: skip
-"""Common settings, shown first."""
+"""Common settings, which are shown first."""
 SETTING_GROUPS = (
     ("Interface", ("tui.",)),
     (
@@ -86,7 +86,7 @@ SETTING_GROUPS = (
     ("Telemetry", ("telemetry.",)),
     ("Model and context", ("agent.", "rewrite.")),
 )
-"""Groups of the other settings, by key prefix."""
+"""Groups for the other settings, by key prefix."""
 _ORIGIN_STYLES: dict[SettingOrigin, TextStyle] = {
     "default": "dim",
     "yours": "accent",
@@ -99,7 +99,7 @@ _ORIGIN_STYLES: dict[SettingOrigin, TextStyle] = {
 def settings_panel(
     list_settings: Callable[[], Sequence[Setting]], set_value: Callable[[str, str], str], search_text: str = ""
 ) -> Panel:
-    """Return the settings panel. `set_value` takes a key and the new text, and returns a message. It may raise
+    """Build the settings panel. `set_value` takes a key and the new value as text, and returns a message; it may raise
     `AgentError`."""
     settings = {setting.key: setting for setting in list_settings()}
 
@@ -134,7 +134,7 @@ def settings_panel(
 
 
 def _rows(settings: Mapping[str, Setting]) -> Iterator[PanelRow]:
-    """Yield rows for common settings, then for the others in groups."""
+    """Yield rows for the common settings, then for the others by group."""
     yield heading_row("Common")
     yield from (_row(settings[key]) for key in COMMON_SETTINGS if key in settings)
     for title, prefixes in SETTING_GROUPS:
@@ -156,7 +156,7 @@ def _row(setting: Setting) -> PanelRow:
 
 
 def setting_line(setting: Setting, width: int) -> Line:
-    """Return the key, value and source of a setting. In a narrow list the columns are not aligned."""
+    """Format a setting's key, value and source. Columns are not aligned if the list is narrow."""
     value = ellipsize(sanitise_line(format_for_display(setting.value)), _VALUE_WIDTH)
     key_width = _KEY_WIDTH if width > _KEY_WIDTH + _VALUE_WIDTH else len(setting.key) + 2
     return (
@@ -167,7 +167,7 @@ def setting_line(setting: Setting, width: int) -> Line:
 
 
 def setting_details(setting: Setting) -> tuple[Line, ...]:
-    """Return what a setting does, its allowed values, and where its value comes from."""
+    """Explain what a setting does, which values it allows and where its value comes from."""
     option = OPTIONS_BY_KEY[setting.key]
     value = sanitise_line(format_for_display(setting.value))
     lines: list[Line] = [parse_inline_code(setting.description, "text")]
@@ -186,7 +186,7 @@ def setting_details(setting: Setting) -> tuple[Line, ...]:
 
 
 def allowed_values(key: str) -> str:
-    """Return the allowed values of a setting, taken from its parser's error message."""
+    """Describe the allowed values of a setting, using its parser's error message."""
     try:
         OPTIONS_BY_KEY[key].parse(object())
     except ValueError as error:
@@ -255,7 +255,7 @@ NO_SETTINGS_NOTICE = "settings cannot be changed here; `ebb config` lists them"
 
 
 async def choose_effort(context: CommandContext, level: str) -> None:
-    """Set the reasoning effort from now on, including the current session."""
+    """Set the reasoning effort from now on, in the current session too."""
     settings, session = context.settings, context.controller.session
     if settings is None or session is None:
         return context.controller.show_notice(NO_SETTINGS_NOTICE)
@@ -274,7 +274,7 @@ async def choose_effort(context: CommandContext, level: str) -> None:
 
 
 def _effort_message(settings: Settings, model: str, message: str) -> str:
-    """Return the message after a change, with a warning if the model may ignore the setting."""
+    """Add a warning to the message after a change if the model may ignore the setting."""
     _, describe = available_models(settings, model, ())
     is_supported = describe(model).supports_thinking
     message = message.replace("; takes effect in the next session", ", also in later sessions")
@@ -293,7 +293,7 @@ def _efforts_panel(current: str) -> Panel:
 
 
 async def choose_thoughts(context: CommandContext, mode_name: str) -> None:
-    """Set how reasoning is shown; without a name, switch to the next mode."""
+    """Set how reasoning is shown. Without a name, switch to the next mode."""
     settings = context.settings
     if settings is None:
         return context.controller.show_notice(NO_SETTINGS_NOTICE)

@@ -1,4 +1,4 @@
-"""Commands that show and revert file changes of turns."""
+"""Commands that show and revert the file changes of turns."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -38,12 +38,12 @@ MAX_NAMED_FILES = 5
 MAX_DIFF_LINES = 1000
 
 PathContents = Mapping[str, tuple[bytes | None, bytes | None]]
-"""For each path, its current content and its content after restoring; None for a missing file."""
+"""The current content of each path and its content after restoring. None means that the file does not exist."""
 _DIFF_STYLES: Mapping[str, TextStyle] = {"+": "good", "-": "bad", " ": "text"}
 
 
 def restore_panel(name: str, title: str, plan: RestorePlan, contents: PathContents) -> Panel:
-    """Return a panel that shows what would change, as diffs, for the user to confirm. `name`: the command's name."""
+    """Build a panel that shows what would change, as diffs, for the user to confirm. `name`: the command's name."""
     needs_choice = plan.paths_with_outcome("ask")
     changes = [
         planned
@@ -129,8 +129,8 @@ def points_panel(
     load_diff: Callable[[int], Awaitable[Sequence[Line]]],
     now: float,
 ) -> Panel:
-    """Return the undo points of a session, newest first. `get_files` returns the files that a point changed,
-    `load_diff` their changes. `now` is in Unix seconds."""
+    """Build a panel of a session's undo points, newest first. `get_files` returns the files that a point changed.
+    `load_diff` returns its changes. `now` is in Unix seconds."""
     rows = tuple(_point_row(point, get_files(point.id), load_diff, now) for point in reversed(points))
     return Panel(
         "undo",
@@ -160,7 +160,7 @@ def _point_row(
 
 
 def change_lines(changes: Sequence[tuple[PathChange, bytes | None, bytes | None]]) -> tuple[Line, ...]:
-    """Return the changes of an undo point, file by file, each with its diff."""
+    """Format the changes of an undo point: a diff for each file."""
     lines: list[Line] = []
     for change, old_content, new_content in changes:
         note = "; ".join(text for text in (change.doubt, _kind_change_note(change.before, change.after)) if text)
@@ -182,7 +182,7 @@ def change_lines(changes: Sequence[tuple[PathChange, bytes | None, bytes | None]
 
 
 def restored_message(result: RestoreResult, *, is_redone: bool) -> str:
-    """Return the message after restoring files, which names the command that reverts it."""
+    """Build the message to show after restoring files. It names the command that reverts the restore."""
     files_text = pluralize(len(result.files), "file")
     changes = "change" if len(result.files) == 1 else "changes"
     message = (
@@ -204,7 +204,7 @@ NOTHING_TO_REDO = "nothing to redo: nothing was reverted, or files have changed 
 
 
 async def undo(context: CommandContext, argument: str) -> None:
-    """Revert the last action if that was saving a note, or else the last turn's file changes. `list` shows all undo
+    """Revert the last turn's file changes, or remove the note if one was saved after that. `list` shows all undo
     points."""
     session = context.controller.session
     if await undo_last_note(context.controller) or session is None:
@@ -233,7 +233,7 @@ async def redo(context: CommandContext, _: str) -> None:
 
 
 async def _undo_points(context: CommandContext, session: Session) -> tuple[UndoPoint, ...]:
-    """Return the undo points of the session, and those of its ancestors from before each fork."""
+    """Get the session's undo points, and those of its ancestors from before each fork."""
     library = await context.controller.sessions.open_library()
     ancestors = await library.lineage(session.id)
     await session.checkpoints.run(lambda project: project.finish_interrupted(session.id))
@@ -243,7 +243,7 @@ async def _undo_points(context: CommandContext, session: Session) -> tuple[UndoP
 async def _pick_point(
     context: CommandContext, checkpoints: SessionCheckpoints, points: Sequence[UndoPoint]
 ) -> UndoPoint | None:
-    """Let the user choose an undo point from a list with its changes."""
+    """Let the user choose from a list of undo points that shows their changes."""
     files_by_point = await checkpoints.run(
         lambda project: {point.id: [change.path for change in project.merged_changes((point.id,))] for point in points}
     )
@@ -256,7 +256,7 @@ async def _pick_point(
 
 
 async def revert_points(context: CommandContext, points: Sequence[UndoPoint], kind: PointKind) -> None:
-    """Revert the changes of undo points after a preview."""
+    """Revert undo points after showing a preview."""
     confirmed = await confirm_restore(context, points, kind)
     if confirmed is not None:
         await run_restore(context, confirmed, kind)
@@ -271,7 +271,7 @@ class ConfirmedRestore:
 async def confirm_restore(
     context: CommandContext, points: Sequence[UndoPoint], kind: PointKind
 ) -> ConfirmedRestore | None:
-    """Show a preview and return what the user confirmed; None if nothing was confirmed or nothing would change."""
+    """Show a preview and let the user confirm it. Returns None if they do not or if nothing would change."""
     session = context.controller.session
     if session is None:
         return None
@@ -288,7 +288,7 @@ async def confirm_restore(
 
 
 async def run_restore(context: CommandContext, confirmed: ConfirmedRestore, kind: PointKind) -> None:
-    """Restore the files as confirmed. If that fails, no files have changed, and the error is shown."""
+    """Restore the files as confirmed. On failure, no files are changed and the error is shown."""
     session = context.controller.session
     if session is None:
         return
@@ -309,12 +309,12 @@ async def run_restore(context: CommandContext, confirmed: ConfirmedRestore, kind
 
 
 async def show_turn_changes(context: CommandContext, argument: str) -> None:
-    """Show the changes of the last turn or, with `session`, of the whole session."""
+    """Show the changes of the last turn, or of the whole session if the argument is `session`."""
     await _show_changes(context, "session" if argument.strip().lower() == "session" else "turn")
 
 
 async def show_session_changes(context: CommandContext, name: str) -> None:
-    """Show the changes of the session, starting with the file `name`."""
+    """Show the changes of the session, starting at the file `name`."""
     await _show_changes(context, "session", name.strip())
 
 

@@ -1,5 +1,5 @@
 """Optional parts of the command line, one folder each, with rows in `ebbtide.tui.integration_registry`. No other code
-imports them, and each folder can be deleted. `line_transport` is shared by folders that serve other programs; it
+imports them, so each folder can be deleted. `line_transport` is shared by the folders that serve other programs; it
 exchanges messages as lines."""
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""JSON-RPC messages over two pipes, one per line. Invalid messages get an error response."""
+"""JSON-RPC over two pipes, one message per line. Invalid messages get an error response."""
 
 import asyncio
 import json
@@ -14,28 +14,28 @@ Message = dict[str, Any]
 
 CANCEL_REQUEST = "$/cancel_request"
 PREFIXED_METHODS = frozenset({"session/delete"})
-"""Protocol methods that the library does not support. They are renamed, because it passes on unknown methods only if
-their name starts with `_`."""
+"""Protocol methods that the library does not support. They are renamed to start with `_`, because the library passes on
+only unknown methods with such names."""
 MAX_MESSAGE_BYTES = 32 << 20
-"""Maximum size of a message in bytes; larger than what providers accept in one request."""
+"""Maximum size of a message in bytes. This is more than providers accept in one request."""
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
 NO_PIPES = "`ebb acp` needs pipes to an editor on stdin and stdout; see docs/editors.md"
 _REQUEST_ID = re.compile(rb'\s*\{\s*(?:"(?:jsonrpc|method)"\s*:\s*"[^"]*"\s*,\s*)*"id"\s*:\s*(\d+|"[^"\\]*")')
 
 
 class LineTransport:
-    """A transport for the library `acp` that filters out messages which the library cannot handle."""
+    """A transport for the `acp` library that filters out messages that the library cannot handle."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stop_reading: Callable[[], None]
     ) -> None:
-        """`reader` must have the limit `MAX_MESSAGE_BYTES`; `stop_reading` ends its input."""
+        """`reader` must have the limit `MAX_MESSAGE_BYTES`. `stop_reading` ends its input."""
         self._reader, self._writer, self.stop_reading = reader, writer, stop_reading
         self._session_by_request: dict[str | int, object] = {}
-        """Session ids of unanswered prompts, by request id."""
+        """Session ids of prompts that have not been answered yet, by request id."""
 
     async def send(self, message: Message) -> None:
-        """Send a message; messages are sent in order. If the client has disconnected, `receive` reports it."""
+        """Send a message. Messages are sent in order. If the client has disconnected, `receive` reports it."""
         if "method" not in message:
             self._session_by_request.pop(message.get("id", ""), None)
         if self._writer.is_closing():
@@ -48,7 +48,7 @@ class LineTransport:
         return None
 
     async def receive(self) -> Message | None:
-        """Return the next valid message; None at the end of the input."""
+        """Receive the next valid message; None at the end of the input."""
         while True:
             line, is_complete = await self._read_line()
             if not line:
@@ -73,8 +73,8 @@ class LineTransport:
                 await self._send_error(INVALID_REQUEST, "not a JSON-RPC 2.0 message; batches are not supported")
 
     def _route(self, message: Message) -> Message | None:
-        """Return the message to deliver. A cancelled prompt request becomes a cancellation of its turn if the prompt
-        started that turn. Other `$/` messages are dropped: the result is None."""
+        """Return the message to deliver, if any. If a cancelled prompt request started a turn, it becomes a
+        cancellation of that turn. All other `$/` messages are dropped."""
         method, params, message_id = message.get("method"), message.get("params"), message.get("id")
         if method == "session/prompt" and isinstance(message_id, str | int) and isinstance(params, dict):
             self._session_by_request[message_id] = params.get("sessionId")
@@ -98,7 +98,7 @@ class LineTransport:
         self._writer.close()
 
     async def _read_line(self) -> tuple[bytes, bool]:
-        """Return a line, and True. If the line is too long, return its beginning and False."""
+        """Read a line. Also returns True, or False if the line is too long and only its beginning is returned."""
         beginning = b""
         while True:
             try:
@@ -125,7 +125,7 @@ def _is_message(message: object) -> bool:
 
 
 async def open_line_transport(stdin: IO[Any], stdout: IO[Any], error_message: str = NO_PIPES) -> LineTransport:
-    """Return a transport over two pipes or sockets. Raises `UsageError` with `error_message` if they are neither."""
+    """Open a transport over two pipes or sockets. Raises `UsageError` with `error_message` if they are neither."""
     for stream in (stdin, stdout):
         mode = os.fstat(stream.fileno()).st_mode
         if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):

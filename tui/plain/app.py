@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # imported for types only: session modules are imported after
 
 @dataclass(frozen=True, slots=True)
 class CommandQuestion:
-    """A question asked by a command."""
+    """A question that a command asks the user."""
 
     prompt: str
     answer: asyncio.Future[str]
@@ -78,8 +78,8 @@ class PrintingController(SessionController):
 class LineModeApp(LineJobs):
     """Line mode. `run` returns the id of the session to resume, if it has messages.
 
-    The arguments mean the same as for `EbbApp`. `session`: the open session to show; `piped`: text piped into the
-    program.
+    The arguments have the same meaning as for `EbbApp`. `session`: the open session to show. `piped`: text piped into
+    the program.
     """
 
     def __init__(
@@ -123,16 +123,17 @@ class LineModeApp(LineJobs):
         self._printing = PrintState()
         self._leave_keys = LeaveKeys()
         self._open_question: OpenQuestion | None = None
-        """The open question that was printed last."""
+        """The open question that was last printed."""
         self._question_printed_at = 0.0
         self._answered_ids: set[str] = set()
-        """Ids of the questions whose answer was sent."""
+        """Ids of the questions whose answers were sent."""
         self._command_questions: list[CommandQuestion] = []
-        """Unanswered questions of commands, in the order in which they are asked."""
+        """Commands' questions that have not been answered, in the order in which they are asked."""
         self._editing_task: asyncio.Task[None] | None = None
-        """The task in which the user edits a call or writes a reason."""
+        """The task in which the user edits a call or writes a reason for denying it."""
         self._piped_entries = split_piped_input(piped) if not first_message else ()
-        """Piped input that contains commands, split into the messages and commands to send one after another."""
+        """The messages and commands in piped input, to be sent one after another. Empty if the input contains no
+        commands."""
         self._piped_task: asyncio.Task[None] | None = None
         texts = [] if self._piped_entries else [first_message, self.controller.pastes.collapse(piped) if piped else ""]
         if any(texts):
@@ -156,7 +157,7 @@ class LineModeApp(LineJobs):
         return session_id
 
     async def wait_for_piped_input(self) -> None:
-        """Wait until all piped input has been sent and no work is left."""
+        """Wait until all piped input has been sent and all work is done."""
         if self._piped_task is not None:
             await asyncio.wait([self._piped_task])
         await self.wait_until_done()
@@ -181,7 +182,7 @@ class LineModeApp(LineJobs):
         return bool(blocks) and isinstance(blocks[-1], Failure)
 
     def interrupt(self) -> None:
-        """Handle Ctrl-C on an empty line: cancel the question, stop the turn or, when pressed twice, exit."""
+        """Handle Ctrl-C on an empty line: cancel the question, stop the turn, or exit at the second press."""
         if self._command_questions:
             self._command_questions.pop(0).answer.set_result("")
             return
@@ -196,7 +197,7 @@ class LineModeApp(LineJobs):
                 self.print_lines(("Press Ctrl-C again to quit.",))
 
     def handle_ctrl_d(self) -> bool:
-        """Handle Ctrl-D on an empty line; return whether to stop reading."""
+        """Handle Ctrl-D on an empty line. Returns whether to stop reading."""
         if self._leave_keys.ctrl_d(is_running=self.is_busy) == "leave":
             return True
         self.print_lines(("Press Ctrl-D again to quit.",))
@@ -222,7 +223,7 @@ class LineModeApp(LineJobs):
     # User input
 
     def _handle_line(self, line: str, arrival: KeyArrival) -> None:
-        """Handle a line. It counts as an answer only if the user can have typed it in response to the question."""
+        """Handle a line. It counts as an answer only if the user could have typed it in response to the question."""
         is_too_early = (
             self._open_question is not None
             and not self._command_questions
@@ -238,14 +239,14 @@ class LineModeApp(LineJobs):
             self._stash_line(line)
 
     def _is_type_ahead(self, arrival: KeyArrival) -> bool:
-        """Whether a line arrived before a command's question, or together with other lines at a session's question. A
-        command asks in response to the user's line, so the next line may answer it at once."""
+        """Whether a line was typed too early, or as part of a paste, and so is not an answer. Lines that arrive
+        together are never answers. A line that arrived before a command asked its question is not one either."""
         if self._command_questions:
             return arrival.time < self._command_questions[0].asked_at or not arrival.is_alone
         return self._open_question is not None and not arrival.is_alone
 
     def _stash_line(self, line: str) -> None:
-        """Move a line that arrived with others, as part of a paste, to the prompt."""
+        """Move a line of a multi-line paste to the prompt."""
         draft = self._reader.draft if self._reader is not None else ""
         if self._reader is not None and self._reader.prefill("\n".join(filter(None, (draft, line)))):
             self.print_lines(
@@ -279,7 +280,7 @@ class LineModeApp(LineJobs):
             self._submit_answer(question, answer)
 
     async def _write_answer(self, question: OpenQuestion, text_entry: TextEntry) -> None:
-        """Let the user edit a call or plan, or give a reason. If they cancel, the question stays open."""
+        """Let the user edit a call or plan, or write a reason. If they cancel, the question stays open."""
         try:
             answer = await self.context.write_answer(text_entry)
         except UsageError as error:
@@ -359,8 +360,8 @@ class LineModeApp(LineJobs):
 
 
 def split_piped_input(text: str) -> Sequence[str]:
-    """Split piped input into messages and commands, in order; empty if no line is a slash command. Lines with `!` or
-    `#` do not count, because text may start with these by chance."""
+    """Split piped input into messages and commands, in order. Empty if no line is a slash command. Lines that start
+    with `!` or `#` are not commands, because ordinary text may start like that."""
     entries: list[str] = []
     message_lines: list[str] = []
 

@@ -9,7 +9,7 @@ DUMB_TERMINALS = ("", "dumb", "unknown")
 
 
 def is_dumb_terminal(environment: Mapping[str, str]) -> bool:
-    """Whether the terminal can only print, or does not report its size."""
+    """Whether the terminal can only print or does not report its size."""
     if environment.get("TERM", "") in DUMB_TERMINALS:
         return True
     try:

@@ -38,7 +38,7 @@ from ebbtide.tui.view.question import Answer, TextEntry
 from ebbtide.tui.view.questions import build_confirmation
 
 SHARED_KEYS = ("@", "!", "#", "Ctrl-D")
-"""Labels of keys with the same meaning in both interfaces."""
+"""Labels of keys that mean the same in both interfaces."""
 LINE_MODE_KEYS = (
     KeyBinding("", "Enter", "", "send (while it works: delivered at the next step, with `/later` after the turn)"),
     KeyBinding("", "\\ Enter", "", "start a new line"),
@@ -51,21 +51,21 @@ EDITING_KEYS = (
     KeyBinding("", "Ctrl-R", "", "search your earlier messages"),
     KeyBinding("", "Tab", "", "complete commands and files"),
 )
-"""Keys that need line editing."""
+"""Keys that require line editing."""
 
 
 COMMAND_PROMPT = "Command to run: "
 
 
 class SetPromptText(Protocol):
-    """Puts text into the prompt. If that is impossible, `unsent` messages remain queued."""
+    """Puts text into the prompt. If that is impossible, the `unsent` messages stay in the queue."""
 
     def __call__(self, text: str, unsent: bool = False) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class LineContext:
-    """A `CommandContext` for line mode."""
+    """The `CommandContext` of line mode."""
 
     controller: SessionController
     history: History
@@ -91,7 +91,7 @@ class LineContext:
         return (*LINE_MODE_KEYS, *(EDITING_KEYS if self.get_reader().has_line_editing else ()))
 
     async def run_action(self, action: str) -> None:
-        """Do nothing: no key of line mode has an action."""
+        """Do nothing: keys in line mode have no actions."""
 
     async def exit(self) -> None:
         self.close()
@@ -114,7 +114,7 @@ class LineContext:
         self.set_prompt_text(text)
 
     def show_session(self) -> None:
-        """Print which session is open, and its last exchange if it was resumed."""
+        """Print which session is open and, if it was resumed, its last exchange."""
         greeting, view = self.greeter.greeting(), self.controller.view
         if greeting is not None:
             self.print_lines((*plain_greeting(greeting), *earlier_messages_note(view), *last_exchange(view)))
@@ -128,7 +128,7 @@ class LineContext:
             )
 
     async def edit_context(self, action_text: str) -> None:
-        """Run a typed action on the context after the user has confirmed its price."""
+        """Run a typed context action, once the user has confirmed its price."""
         proposal = await propose_typed(self.controller, action_text)
         if not proposal.is_possible:
             self.controller.show_notice(proposal.text)
@@ -178,7 +178,7 @@ class LineContext:
             return await self.get_reader().run_with_terminal(lambda: edit_with(command, text, name))
 
     async def write_answer(self, text_entry: TextEntry) -> Answer | None:
-        """Let the user write the text of an answer; None if nothing was written or changed. Raises `UsageError`."""
+        """Let the user write an answer; None if nothing was written or changed. Raises `UsageError`."""
         if text_entry.kind == "editor":
             return text_entry.parse_answer(await self.edit_text(text_entry.initial_text, text_entry.file))
         prompt = (
@@ -193,7 +193,7 @@ class LineContext:
         self.controller.show_notice("vi keys work only in the full-screen interface")
 
     def copy(self, text: str) -> None:
-        """Print the text as written. A clipboard needs control sequences, which line mode avoids."""
+        """Print the text as is. Using a clipboard would require control sequences, which line mode avoids."""
         self.print_lines(text_lines(text) or ("Nothing to copy.",))
 
     async def print_conversation(self) -> None:
@@ -202,16 +202,16 @@ class LineContext:
         )
 
     def apply_setting(self, key: str) -> None:
-        """Do nothing: no setting changes the look of line mode."""
+        """Do nothing: no setting changes how line mode looks."""
 
 
 def earlier_messages_note(view: SessionView) -> tuple[str, ...]:
-    """Return the number of earlier messages and how to read them, as lines; empty if there are none."""
+    """Say how many earlier messages there are and how to read them; empty if there are none."""
     return block_lines(view.past_blocks[0]) if view.older_message_count else ()
 
 
 def last_exchange(view: SessionView) -> tuple[str, ...]:
-    """Return the user's last message in a resumed session and its answer, as lines."""
+    """Format the user's last message in a resumed session, and the answer to it."""
     user_indexes = [index for index, block in enumerate(view.blocks) if isinstance(block, UserText)]
     if not user_indexes:
         return ()

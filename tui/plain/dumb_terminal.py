@@ -1,4 +1,4 @@
-"""Reads lines on terminals that can only print, and leaves line editing to the terminal driver. Writes no control
+"""Reads lines on terminals that can only print. Leaves line editing to the terminal driver and writes no control
 sequences."""
 
 import asyncio
@@ -14,7 +14,7 @@ from ebbtide.tui.plain.reader import PROMPT, LineKeys, is_continued, join_contin
 from ebbtide.tui.prompt.key_arrivals import KeyArrival
 
 MAX_LINE_BYTES = 4_095
-"""Maximum length of a line in bytes; terminals drop further input."""
+"""Maximum length of a line in bytes. Terminals drop any input beyond it."""
 
 
 _MAX_JOINED_READS = 1_000
@@ -22,7 +22,7 @@ _MAX_JOINED_READS = 1_000
 
 
 class DumbTerminalReader:
-    """Reads from one descriptor and writes to another."""
+    """Reads from one file descriptor and writes to another."""
 
     def __init__(self, source: int, target: int, keys: LineKeys) -> None:
         self._source = source
@@ -31,7 +31,7 @@ class DumbTerminalReader:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._partial_line = ""
         self._continued_lines: list[str] = []
-        """The lines of an incomplete message, each but the last ending with a backslash."""
+        """Lines of an incomplete message. All but the last end with a backslash."""
         self._ready_lines: deque[tuple[str, KeyArrival]] = deque()
         self._arrival = KeyArrival(monotonic())
         self._read_count = 0
@@ -39,12 +39,12 @@ class DumbTerminalReader:
         self._has_input = asyncio.Event()
         self._prompt = ""
         self._is_prompted = False
-        """Whether the prompt is already at the start of the cursor's line."""
+        """Whether the cursor's line already begins with the prompt."""
         self._keys = keys
         self._is_lent = False
         """Whether another program is using the terminal."""
         self._buffered_lines: list[str] = []
-        """Lines to print when the terminal is returned."""
+        """Lines to print when the other program has finished with the terminal."""
         self._loop.add_reader(source, self._read_available)
         self._loop.add_signal_handler(signal.SIGINT, self._interrupt)
 
@@ -134,7 +134,7 @@ class DumbTerminalReader:
             self._keys.on_interrupt()
 
     def _read_available(self) -> None:
-        """Read all available input. A terminal delivers a paste line by line."""
+        """Read all available input. Terminals deliver a paste line by line."""
         arrived_at = monotonic()
         messages: list[str] = []
         self._read_count += 1
@@ -164,7 +164,7 @@ class DumbTerminalReader:
             return b""
 
     def _completed_messages(self, data: bytes) -> list[str]:
-        """Return the messages that this input completes."""
+        """Return the messages that are complete with this input."""
         if len(data) == MAX_LINE_BYTES + 1:
             self.show(("Note: the line is too long for this terminal; end a line with \\ to continue on the next.",))
         *lines, self._partial_line = (self._partial_line + self._decoder.decode(data)).split("\n")

@@ -25,7 +25,7 @@ class LineJobs(JobQueue):
         self._reader: PromptReader | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._running_command_count = 0
-        """Number of commands that run in parallel with a job."""
+        """Number of commands running in parallel with a job."""
         self._failure: BaseException | None = None
         """The exception that ends the program."""
 
@@ -42,12 +42,12 @@ class LineJobs(JobQueue):
             self._reader.close()
 
     async def wait_until_done(self) -> None:
-        """Wait until no work is left."""
+        """Wait until all work is done."""
         while self.is_busy or self._running_command_count:
             await asyncio.wait(set(self._tasks))
 
     def start_background(self, work: Awaitable[None]) -> "asyncio.Task[None]":
-        """Start work that is not a command, in parallel with a job."""
+        """Start work that is not a command and runs in parallel with a job."""
         return self._start_task(self.with_error_notice(work))
 
     def run_job(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":
@@ -92,7 +92,7 @@ class LineJobs(JobQueue):
             self.print_lines((f"Queued: {'sent when the turn is over' if later else 'delivered at the next step'}.",))
 
     def return_queue_to_prompt(self) -> None:
-        """Move queued messages to the prompt. If the prompt cannot be edited, they remain queued."""
+        """Move queued messages to the prompt. If the prompt cannot be edited, they stay in the queue."""
         self.show_prompt()
         queue = self.controller.queue
         if queue and self._reader is not None:

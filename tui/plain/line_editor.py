@@ -50,7 +50,7 @@ if TYPE_CHECKING:  # imported for types only: session modules are imported after
 
 
 class SessionLineCompleter:
-    """Completions for the session that `get_session` returns, if any."""
+    """Completions for the session returned by `get_session`, if there is one."""
 
     def __init__(self, get_session: "Callable[[], Session | None]") -> None:
         self._completer = SessionPromptCompleter(get_session)
@@ -65,8 +65,8 @@ class SessionLineCompleter:
         return mentioned_path(text_before_cursor) is not None and self._completer.files is not None
 
     async def files(self, text_before_cursor: str, text_after_cursor: str) -> Sequence[CompletionItem]:
-        """Return MCP resources, and the files whose paths start with the typed text or, if there are none, the best
-        matches."""
+        """Complete MCP resources and file paths. Returns the paths that start with the typed text or, if there are
+        none, the best matches."""
         typed_path, files = mentioned_path(text_before_cursor), self._completer.files
         paths: tuple[str, ...] = ()
         if typed_path is not None and files is not None:
@@ -81,24 +81,24 @@ class SessionLineCompleter:
 
 
 _LINE_ENDING_KEYS = (Keys.ControlM, Keys.ControlJ, Keys.BracketedPaste)
-"""Keys that end a line. A paste is included, because it may contain several lines."""
+"""Keys that end a line. Pastes are included because they may contain several lines."""
 _PASTE_START, _PASTE_END = "\x1b[200~", "\x1b[201~"
 MAX_PRINTED_COMPLETIONS = 20
 """Maximum number of completions printed."""
 
 
 class _TimedInput(Vt100Input):
-    """Terminal input with arrival times."""
+    """Terminal input that records when it arrived."""
 
     arrival = KeyArrival(0.0, 0)
-    """The arrival of the last read."""
+    """When and how the last input arrived."""
 
     def __init__(self, stdin: TextIO) -> None:
         super().__init__(stdin)
         self.stdin_reader = PosixStdinReader(stdin.fileno(), errors="replace", encoding=stdin.encoding)
         self._replies = TerminalReplies()
         self._reply_started_at = 0.0
-        """When the incomplete terminal reply began."""
+        """When the terminal reply that is still incomplete began."""
 
     def read_keys(self) -> list[KeyPress]:
         texts = [self.stdin_reader.read()]
@@ -141,7 +141,7 @@ class _TimedInput(Vt100Input):
 
 
 class _SanitisingProcessor(Processor):
-    """Displays control and invisible characters as visible ones. The text itself is not changed."""
+    """Makes control characters and invisible characters visible on screen. The text itself is not changed."""
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
         fragments = transformation_input.fragments
@@ -155,15 +155,15 @@ class _SanitisingProcessor(Processor):
 
 
 class LineEditorReader:
-    """Reads from stdin and writes to stdout, which are a terminal."""
+    """Reads from stdin and writes to stdout. Both must be a terminal."""
 
     def __init__(self, history: Sequence[str], completer: SessionLineCompleter, keys: LineKeys) -> None:
-        """`history`: the history, oldest first."""
+        """`history`: earlier messages, oldest first."""
         self._completer = completer
         self._keys = keys
         self._prompt = PROMPT
         self._drafts: dict[str, str] = {}
-        """Unfinished text, by prompt."""
+        """Unfinished text for each prompt."""
         self._unprinted: list[str] = []
         self._print_task: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -178,7 +178,7 @@ class LineEditorReader:
             key_bindings=self._bindings(),
             input_processors=[_SanitisingProcessor()],
             rprompt=lambda: describe_invisible_count(count_invisible_characters(self._session.default_buffer.text)),
-            # Do not query the cursor position: that would write another control sequence.
+            # Do not query the cursor position, because that would write yet another control sequence.
             output=Vt100_Output(sys.stdout, _terminal_size, term=os.environ.get("TERM"), enable_cpr=False),
         )
 
@@ -246,7 +246,7 @@ class LineEditorReader:
 
     @property
     def _is_reading(self) -> bool:
-        """Whether a line is being typed. Between reads, the buffer still contains the last line."""
+        """Whether the user is typing a line. Between reads, the buffer still contains the previous line."""
         return self._session.app.is_running and not self._session.app.is_done
 
     @property
@@ -345,13 +345,13 @@ class LineEditorReader:
 
 
 def _previous_char_length(document: Document) -> int:
-    """Return the number of code points of the character before the cursor; 0 at the start of a line."""
+    """Count the code points of the character before the cursor; 0 at the start of a line."""
     line = with_control_pictures(document.current_line_before_cursor)
     return len(line) - grapheme_start(line, len(line))
 
 
 def _next_char_length(document: Document) -> int:
-    """Return the number of code points of the character after the cursor; 0 at the end of a line."""
+    """Count the code points of the character after the cursor; 0 at the end of a line."""
     return grapheme_end(with_control_pictures(document.current_line_after_cursor), 0)
 
 

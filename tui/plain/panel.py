@@ -40,7 +40,7 @@ class PanelConsole(Protocol):
     def print_lines(self) -> Callable[[Sequence[str]], None]: ...
     @property
     def ask(self) -> Callable[[str], Awaitable[str]]:
-        """Returns the user's next line; empty to cancel."""
+        """Asks a question and returns the user's next line; empty to cancel."""
 
     @property
     def get_reader(self) -> Callable[[], PromptReader]: ...
@@ -51,7 +51,7 @@ PAGE_LINES = 40
 MAX_PRINTED_ROWS = 20
 """Maximum number of rows printed at once."""
 EMPTY_TEXT_WORD = "none"
-"""The word to type for empty text, because an empty line cancels."""
+"""What to type for empty text, because an empty line cancels."""
 
 
 async def show_panel(console: PanelConsole, panel: Panel) -> RowChosen | None:
@@ -89,7 +89,7 @@ async def show_panel(console: PanelConsole, panel: Panel) -> RowChosen | None:
 
 
 async def _search_panel(panel: Panel, query: str) -> Panel:
-    """Return the panel with all search results."""
+    """Add all search results to a panel."""
     if panel.find_rows is not None:
         async for updated_panel in panel.find_rows(query):
             panel = updated_panel
@@ -97,7 +97,7 @@ async def _search_panel(panel: Panel, query: str) -> Panel:
 
 
 def _title_text(line: Line) -> str:
-    """Return the first line of a panel: its name and the columns that follow it."""
+    """Get the first line of a panel: its name and the columns after it."""
     name, *columns = re.split(r" {2,}", plain_line(line).strip())
     return f"{name}: {', '.join(columns)}" if columns else name
 
@@ -109,8 +109,8 @@ def _row_text(row: PanelRow) -> str:
 async def _choose_row(
     console: PanelConsole, panel: Panel, rows: Sequence[PanelRow], title: str
 ) -> tuple[PanelRow | None, PanelAction | None]:
-    """Let the user choose a row by number and, optionally, an action; None if cancelled. Other input starts a search.
-    If every action applies to the whole list, a chosen row is only printed."""
+    """Let the user choose a row by number and, optionally, an action; None if cancelled. Any other input starts a
+    search. If every action applies to the whole list, choosing a row just prints it."""
     list_actions = {
         action.command_word: action for action in panel.actions if action.command_word and not action.needs_row
     }
@@ -163,7 +163,7 @@ async def _choose_row(
 
 
 def numbered_list(title: str, rows: Sequence[PanelRow], numbers: Mapping[str, int]) -> tuple[str, ...]:
-    """Return a numbered list, cut off if it is long."""
+    """Format a numbered list. Long lists are cut off."""
     lines, remaining = [title], sum(1 for row in rows if row.value)
     for row in rows[: len(rows) if remaining <= MAX_PRINTED_ROWS else _printed_row_count(rows)]:
         lines.append(f"{numbers[row.value]}: {_row_text(row)}" if row.value else _row_text(row))
@@ -172,12 +172,12 @@ def numbered_list(title: str, rows: Sequence[PanelRow], numbers: Mapping[str, in
 
 
 def _printed_row_count(rows: Sequence[PanelRow]) -> int:
-    """Return the number of rows to print at once. Only rows with a value count towards the limit."""
+    """Count the rows to print at once. Rows without a value do not count towards the limit."""
     return [end_index for end_index, row in enumerate(rows, 1) if row.value][MAX_PRINTED_ROWS - 1]
 
 
 def _usage(panel: Panel, rows: Sequence[PanelRow]) -> tuple[str, ...]:
-    """Return a line about what typing a number does; empty if there is only one action."""
+    """Explain what typing a number does; empty if there is only one action."""
     actions = [
         action
         for action in panel.actions
@@ -229,8 +229,8 @@ async def _print_pages(console: PanelConsole, text: PagedText) -> None:
 
 
 async def _action_for_row(console: PanelConsole, panel: Panel, row: PanelRow) -> PanelAction | None:
-    """Return the action to run on the row: the action of Enter if it asks for text or if the panel does not preview
-    rows, otherwise the one that the user chooses; None if cancelled."""
+    """Choose the action to run on a row. This is the action of Enter if it asks for text or the panel does not preview
+    rows. Otherwise the user chooses; None if they cancel."""
     enter = action_for_key(panel, "enter", row)
     if enter is not None and (enter.text_request is not None or not panel.previews_before_action):
         return enter
@@ -298,7 +298,7 @@ async def _ask_for_text(console: PanelConsole, text_request: TextRequest, row: P
 def _create_heading_printer(
     console: PanelConsole, panel: Panel, build_panel: Callable[[], Panel]
 ) -> Callable[[], None]:
-    """Return a function that prints the heading lines that have changed, e.g. a login URL."""
+    """Create a function that prints the heading lines that have changed, such as a login URL."""
     printed_lines = set(plain_lines(panel.headline)[1:])
 
     def print_changes() -> None:

@@ -1,4 +1,4 @@
-"""Formats the events of a session as sentences for line mode."""
+"""Formats session events as sentences for line mode."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -32,9 +32,9 @@ from ebbtide.tui.view.plain_lines import call_line, new_block_lines, text_lines
 from ebbtide.tui.view.reduce import finished_call
 
 MIN_SENTENCE_CHARS = 40
-"""Minimum number of characters in a sentence that is printed by itself."""
+"""Minimum number of characters for a sentence to be printed on its own."""
 MAX_PENDING_CHARS = 1_000
-"""Maximum number of characters held back while waiting for the end of a sentence."""
+"""Maximum number of characters held back while waiting for a sentence to end."""
 
 _SENTENCE_END = re.compile(r"[.!?…:;][\"'”’)\]*_`]*\s+|[。！？]")
 _FENCE = re.compile(r"\s*(```|~~~)")
@@ -43,12 +43,12 @@ _SPACE = re.compile(r"\s")
 
 @dataclass(frozen=True, slots=True)
 class PrintState:
-    """The unprinted text of a turn, and the state that later lines depend on."""
+    """A turn's unprinted text, and the state that later lines depend on."""
 
     pending: str = ""
-    """The incomplete sentence at the end of the answer."""
+    """The incomplete sentence at the end of the text so far."""
     in_code: bool = False
-    """Whether the text is inside a code fence, where only line breaks end a piece."""
+    """Whether the text is inside a code fence, in which only line breaks end a piece."""
     has_turn_text: bool = False
     """Whether the model has written text in the current turn."""
     has_step_text: bool = False
@@ -56,16 +56,16 @@ class PrintState:
     calls: Mapping[str, Call] = field(default_factory=dict)
     """Calls by id."""
     lookups: tuple[tuple[Call, str], ...] = ()
-    """Consecutive finished lookups with their lines, to be printed as one line."""
+    """Consecutive finished lookups, each with its line. They will be printed as one line."""
 
 
 _FLUSHING_EVENTS = (TurnStarted, TurnFinished, TurnFailed, PermissionAsked, QuestionAsked, PlanSubmitted)
-"""Events after which other code prints text, so that merged lookups must be printed first."""
+"""Events after which other code prints text. Lookups collected so far must be printed first."""
 
 
 def event_lines(state: PrintState, event: Event, *, is_full: bool = False) -> tuple[PrintState, tuple[str, ...]]:
-    """Return the new state and the lines to print after an event. Consecutive lookups are printed as one line, before
-    the next event of another kind, or, if `is_full`, one by one."""
+    """Format an event as lines to print. Also returns the new state. Consecutive lookups are printed as one line before
+    the next other event, or one by one if `is_full`."""
     new_state, lines = _unmerged_event_lines(state, event)
     if isinstance(event, ToolFinished) and event.status == "done" and lines and not is_full:
         call = state.calls.get(event.call_id)
@@ -132,17 +132,17 @@ def _unmerged_event_lines(state: PrintState, event: Event) -> tuple[PrintState, 
 
 
 def pending_lines(state: PrintState) -> tuple[str, ...]:
-    """Return the lines that are not printed yet."""
+    """Get the lines that have not been printed yet."""
     return text_lines(state.pending)
 
 
 def _flush_pending(state: PrintState, *lines: str) -> tuple[PrintState, tuple[str, ...]]:
-    """Return the state without pending text, and the lines to print: the pending text, then `lines`."""
+    """Take the pending text out of the state. Returns the lines to print: the pending text, then `lines`."""
     return replace(state, pending="", in_code=False), (*pending_lines(state), *lines)
 
 
 def _add_text(state: PrintState, text: str) -> tuple[PrintState, tuple[str, ...]]:
-    """Add a piece of an answer; return the new state and the sentences that it completes. Only the new piece is
+    """Add text to an answer. Returns the new state and the sentences that are now complete. Only the new text is
     scanned."""
     pending = state.pending + text
     scan_start = max(0, len(state.pending) - 8)
@@ -165,7 +165,7 @@ def _add_text(state: PrintState, text: str) -> tuple[PrintState, tuple[str, ...]
 
 
 def _sentence_end(text: str, start: int, scan_start: int, in_code: bool) -> int | None:
-    """Return the end of the line or sentence that begins at `start`; None if it is incomplete."""
+    """Find the end of the line or sentence that begins at `start`; None if it is incomplete."""
     limit = min(len(text), start + MAX_PENDING_CHARS)
     newline = text.find("\n", scan_start, limit)
     if not in_code and not _FENCE.match(text, start):

@@ -16,12 +16,12 @@ from ebbtide.tui.view.question import Answer, Choice, QuestionSpec, Subject, Tex
 ANSWER_PROMPT = "Answer: "
 
 _PROJECT_RULE_ANSWER = re.compile(r"p *([0-9]{1,2})")
-"""The number of a rule to store for the project."""
+"""The answer that stores a rule for the project: `p` and the rule's number."""
 _ANSWER_WORDS: Mapping[str, str] = {"yes": "y", "ok": "y", "accept": "y", "no": "n", "always": "a", "edit": "e"}
 
 
 def question_lines(spec: QuestionSpec) -> tuple[str, ...]:
-    """Return the lines of a question: its headline, subject, reason and possible answers."""
+    """Format a question: its headline, subject, reason and possible answers."""
     (headline,) = plain_lines([spec.headline[1:]])
     return (
         f"Question: {headline}",
@@ -44,7 +44,7 @@ def _subject_lines(subject: Subject) -> tuple[str, ...]:
 
 
 def answer_help(spec: QuestionSpec) -> tuple[str, ...]:
-    """Return lines with the possible answers: the numbers and letters of the question panel."""
+    """List the possible answers, with the same numbers and letters as in the question panel."""
     lines = [_choice_line(number, choice) for number, choice in enumerate(spec.choices, 1)]
     if isinstance(spec.source, QuestionAsked):
         answer_forms = ["numbers separated by spaces" if spec.allows_multiple else "a number"] if spec.choices else []
@@ -64,7 +64,8 @@ def _choice_line(number: int, choice: Choice) -> str:
 
 
 def _denial_note(spec: QuestionSpec) -> TextEntry | None:
-    """Return the text entry of the denial that takes a message for the model; None if no choice does."""
+    """Find the choice that denies with a message for the model, and return its text entry; None if there is no such
+    choice."""
     return next(
         (
             choice.text_entry
@@ -76,8 +77,8 @@ def _denial_note(spec: QuestionSpec) -> TextEntry | None:
 
 
 def parse_answer(spec: QuestionSpec, line: str) -> Answer | TextEntry | None:
-    """Return the answer in a line, or the text entry that the user must fill in first; None if the line is no answer.
-    Text typed for another purpose must not allow a call."""
+    """Parse an answer. Returns the text entry if the user must write something first, and None if the line is not an
+    answer. Text typed for another purpose must not allow a call."""
     text = line.strip()
     if isinstance(spec.source, QuestionAsked):
         return _text_answer(spec, text)
@@ -95,8 +96,8 @@ def parse_answer(spec: QuestionSpec, line: str) -> Answer | TextEntry | None:
 
 
 def _text_answer(spec: QuestionSpec, text: str) -> str | None:
-    """Return the option whose number was typed, or several options, one per line, if allowed. Other text is returned
-    unchanged if the question accepts text."""
+    """Convert typed numbers to the options they stand for, one per line; several are possible if the question allows
+    it. Other text is returned unchanged if the question accepts text."""
     numbers = re.split(r"[\s,]+", text) if spec.allows_multiple else [text]
     choices = [typed_choice(word, spec) for word in numbers]
     answers = [str(choice.answer) for choice in choices if choice is not None]
@@ -106,7 +107,7 @@ def _text_answer(spec: QuestionSpec, text: str) -> str | None:
 
 
 def answer_confirmation(answer: Answer) -> tuple[str, ...]:
-    """Return the message that confirms an answer. A denial is reported where it takes effect."""
+    """Build the message that confirms an answer. Denials are reported where they take effect."""
     match answer:
         case Decision(verdict="allow", rule=rule, scope=scope):
             return (
@@ -121,12 +122,12 @@ def answer_confirmation(answer: Answer) -> tuple[str, ...]:
 
 
 def looks_like_answer(line: str) -> bool:
-    """Whether a line looks like an answer, not like a message."""
+    """Whether a line looks more like an answer than like a message."""
     return len(line.strip()) <= 2
 
 
 def diff_in_words(diff: str) -> tuple[str, ...]:
-    """Return a unified diff in words: each line with its kind and number."""
+    """Describe a unified diff in words: each line with its kind and number."""
     lines: list[str] = []
     for file in parse_diff(sanitise(diff).expandtabs(4)):
         if file.name:

@@ -1,4 +1,4 @@
-"""The reader interface of line mode, for any kind of terminal."""
+"""The interface of line mode's readers, for any kind of terminal."""
 
 import getpass
 import warnings
@@ -11,7 +11,7 @@ from ebbtide.tui.prompt.key_arrivals import KeyArrival
 PROMPT = "> "
 
 CompletionItem: TypeAlias = tuple[str, str]
-"""A completion and its display text."""
+"""A completion, and the text that is displayed for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,36 +21,37 @@ class LineKeys:
     on_interrupt: Callable[[], None] = lambda: None
     """Called on Ctrl-C on an empty line."""
     on_end_key: Callable[[], bool] = lambda: True
-    """Called on Ctrl-D on an empty line; returns whether to stop reading."""
+    """Called on Ctrl-D on an empty line. Returns whether to stop reading."""
     on_clear: Callable[[str], None] = lambda text: None
-    """Called with the text that Ctrl-C cleared."""
+    """Called with the text that Ctrl-C has cleared."""
 
 
 class PromptReader(Protocol):
-    """Reads lines from the user and prints lines in between, without redrawing."""
+    """Reads lines from the user, and prints lines in between without redrawing."""
 
     async def read(self) -> str:
-        """Return the user's next line. Raises `EOFError` at the end of input."""
+        """Read the user's next line. Raises `EOFError` at the end of input."""
 
     @property
     def arrival(self) -> KeyArrival:
-        """The arrival of the last line. It counts as alone if its read contained no other line and no paste."""
+        """When and how the last line arrived. It counts as alone if nothing else was read with it and it was not part
+        of a paste."""
 
     def show(self, lines: Sequence[str]) -> None:
-        """Print lines above the line being typed."""
+        """Print lines above the one being typed."""
 
     async def wait_until_printed(self) -> None:
         """Wait until all lines are printed."""
 
     def ask(self, prompt: str) -> None:
-        """Set the prompt: `PROMPT` for messages, empty while the session works, or a question. Text typed at one
-        prompt is stored until that prompt is displayed again."""
+        """Set the prompt: `PROMPT` for messages, empty while the session works, or a question. Text typed at one prompt
+        is kept until that prompt is shown again."""
 
     def prefill(self, text: str, prompt: str = PROMPT) -> bool:
-        """Put text into the line of a prompt, as if it had been typed; return False if that is impossible."""
+        """Put text into a prompt's line as if it had been typed. Returns False if that is impossible."""
 
     async def run_with_terminal(self, work: Callable[[], str]) -> str:
-        """Run work that uses the terminal, and return its result."""
+        """Run work that uses the terminal itself, and return its result."""
 
     @property
     def has_line_editing(self) -> bool:
@@ -58,7 +59,7 @@ class PromptReader(Protocol):
 
     @property
     def draft(self) -> str:
-        """The message being typed; empty if unknown."""
+        """The message that the user is typing; empty if unknown."""
 
     def close(self) -> None:
         """Make `read` raise `EOFError`."""
@@ -75,10 +76,10 @@ def read_hidden(question: str) -> str:
 
 
 def join_continued(lines: Sequence[str]) -> str:
-    """Join the lines of a message, each but the last of which ends with a backslash."""
+    """Join the lines of a message. All but the last end with a backslash."""
     return "\n".join([*(line[:-1] for line in lines[:-1]), *lines[-1:]])
 
 
 def is_continued(line: str) -> bool:
-    """Whether the line ends with an unescaped backslash, so that the next line continues the message."""
+    """Whether the line ends with an unescaped backslash, so that the message continues on the next line."""
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1

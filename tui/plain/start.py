@@ -16,8 +16,8 @@ from ebbtide.tui.terminal.signals import shut_down_on_signals
 async def run_line_mode(
     app: LineModeApp, history: History, environment: Mapping[str, str], *, is_interactive: bool = True
 ) -> tuple[str | None, int]:
-    """Run a session in line mode; return its id if it has messages, and the exit code. The session ends when the user
-    exits or the terminal closes; without a user, when all input is answered."""
+    """Run a session in line mode. Returns its id, if it has messages, and the exit code. The session ends when the user
+    exits or the terminal closes. If there is no user, it ends when all input has been answered."""
     if not is_interactive:
         return await app.run(NonInteractiveReader(app.wait_for_piped_input)), int(app.has_failed)
     with shut_down_on_signals(app.exit) as shutdown:
@@ -35,10 +35,10 @@ def _create_reader(app: LineModeApp, history: History, environment: Mapping[str,
 
 
 class NonInteractiveReader:
-    """Prints to stdout and reads nothing."""
+    """Prints to stdout and never reads anything."""
 
     def __init__(self, wait_until_done: Callable[[], Awaitable[None]]) -> None:
-        """`wait_until_done` returns when all input is answered."""
+        """`wait_until_done` returns once all input has been answered."""
         self._wait_until_done = wait_until_done
         self._arrival = KeyArrival(monotonic())
 
@@ -58,7 +58,7 @@ class NonInteractiveReader:
         """Do nothing: lines are printed immediately."""
 
     def ask(self, prompt: str) -> None:
-        """Do nothing: there is no user to read it."""
+        """Do nothing: there is no user to ask."""
 
     def prefill(self, text: str, prompt: str = PROMPT) -> bool:
         return False
@@ -75,4 +75,4 @@ class NonInteractiveReader:
         return ""
 
     def close(self) -> None:
-        """Do nothing: reading ends by itself."""
+        """Do nothing: reading ends on its own."""

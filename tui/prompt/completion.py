@@ -1,4 +1,4 @@
-"""Prompt completions: commands, MCP prompts and resources, and files."""
+"""Completions in the prompt: commands, MCP prompts, MCP resources and files."""
 
 import re
 from collections.abc import Sequence
@@ -16,17 +16,17 @@ if TYPE_CHECKING:  # imported for types only: few sessions have MCP servers
 @dataclass(frozen=True, slots=True)
 class PromptCompletion:
     text_before: str
-    """What the text before the cursor becomes when the completion is accepted."""
+    """The text before the cursor once the completion is accepted."""
     label: str
     description: str
     is_final: bool = True
-    """Whether Enter also sends the message, because the command needs no argument."""
+    """Whether Enter also sends the message. True if the command needs no argument."""
     text_after: str = ""
-    """What the text after the cursor becomes when the completion is accepted."""
+    """The text after the cursor once the completion is accepted."""
 
 
 MAX_SUGGESTED_RESOURCES = 50
-"""Maximum number of resources offered."""
+"""Maximum number of resources suggested."""
 
 _MENTION = regex(r'(?<![\w@/.])@("[^"\n]*|[^\s"]*)\Z')
 
@@ -34,8 +34,8 @@ _MENTION = regex(r'(?<![\w@/.])@("[^"\n]*|[^\s"]*)\Z')
 def prompt_completions(
     text: str, servers: "Sequence[ServerSummary]", invocables: "Sequence[UserInvocable]" = ()
 ) -> tuple[PromptCompletion, ...]:
-    """Return the completions of the text before the cursor: commands at its start, resources at its end. `invocables`:
-    custom commands and skills."""
+    """Complete the text before the cursor: commands at its start, resources at its end. `invocables`: custom commands
+    and skills."""
     mention = _MENTION.search(text)
     if mention is not None:
         return _resource_completions(text[: mention.start()], mention[1], servers)
@@ -53,13 +53,13 @@ def prompt_completions(
 
 
 def mentioned_path(text_before: str) -> str | None:
-    """Return the path after the `@` at the end of the text; None if the text does not end with a mention."""
+    """Get the path after the `@` at the end of the text; None if the text does not end with a mention."""
     mention = _MENTION.search(text_before)
     return mention[1].removeprefix('"') if mention is not None else None
 
 
 def file_completions(text_before: str, text_after: str, paths: Sequence[str]) -> tuple[PromptCompletion, ...]:
-    """Return the completions of a mentioned path. `text_after`: the text after the cursor."""
+    """Complete a mentioned path. `text_after`: the text after the cursor."""
     mention = _MENTION.search(text_before)
     text_before_mention = text_before[: mention.start()] if mention is not None else text_before
     return tuple(

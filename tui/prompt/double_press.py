@@ -1,11 +1,11 @@
-"""Keys that take effect when pressed twice."""
+"""Keys that take effect only when pressed twice."""
 
 from collections.abc import Callable
 from time import monotonic
 from typing import Literal, TypeAlias
 
 DOUBLE_PRESS_S = 2.0
-"""Maximum number of seconds between the two presses. The hint is shown for as long."""
+"""Maximum number of seconds between the two presses. The hint is shown for this long."""
 
 
 class DoublePress:
@@ -15,8 +15,8 @@ class DoublePress:
         self._pressed_at: float | None = None
 
     def press(self) -> bool:
-        """Record a press; return whether it is the second within the time limit. A third press in a row counts as a
-        first."""
+        """Record a press. Returns whether it is the second one within the time limit. A third press in a row counts as
+        a first."""
         now, previous_press = monotonic(), self._pressed_at
         is_second = previous_press is not None and now - previous_press < DOUBLE_PRESS_S
         self._pressed_at = None if is_second else now
@@ -24,22 +24,22 @@ class DoublePress:
 
 
 LeaveAction: TypeAlias = Literal["clear", "stop", "warn", "leave"]
-"""Clear the prompt, stop the turn, hint that another press exits, or exit."""
+"""What Ctrl-C or Ctrl-D does: clear the prompt, stop the turn, hint that another press exits, or exit."""
 
 
 class LeaveKeys:
-    """Decides what each press of Ctrl-C or Ctrl-D does."""
+    """Decides what Ctrl-C and Ctrl-D do each time they are pressed."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._last_action: LeaveAction | None = None
         self._pressed_at = 0.0
         self._was_running = False
-        """Whether a turn was running at the last press."""
+        """Whether a turn was running when a key was last pressed."""
 
     def ctrl_c(self, *, has_text: bool, is_running: bool) -> LeaveAction:
-        """Return what Ctrl-C does. `has_text`: the prompt contains text; `is_running`: a turn is running. A turn that
-        is slow to stop does not prevent exiting."""
+        """Decide what Ctrl-C does. `has_text`: whether the prompt contains text. `is_running`: whether a turn is
+        running. Exiting works even if a turn is slow to stop."""
         previous_action = self._recent_action()
         if has_text:
             return self._record_action("clear", is_running)
@@ -48,7 +48,7 @@ class LeaveKeys:
         return self._record_action("stop" if is_running and previous_action != "stop" else "warn", is_running)
 
     def ctrl_d(self, *, is_running: bool) -> LeaveAction:
-        """Return what Ctrl-D does in an empty prompt: it exits, but during a turn only at the second press."""
+        """Decide what Ctrl-D does in an empty prompt. It exits, but during a turn only when pressed twice."""
         return self._record_action("warn" if is_running and self._recent_action() != "warn" else "leave", is_running)
 
     def _recent_action(self) -> LeaveAction | None:

@@ -1,7 +1,7 @@
-"""Finds files and folders of a project by a few letters of their paths.
+"""Finds files and folders of a project from a few letters of their paths.
 
-The list comes from the search tools, in a separate process, so it excludes what Git ignores and does not block the
-screen. Paths are scored on the event loop in small batches, so that typing stays responsive.
+The search tools list the paths in a separate process. The list therefore excludes what Git ignores, and listing does
+not block the screen. Paths are scored on the event loop in small batches, so that typing stays responsive.
 """
 
 import asyncio
@@ -19,36 +19,37 @@ from ebbtide import tools
 from ebbtide.tools import search
 
 MAX_SUGGESTED_PATHS = 50
-"""Maximum number of paths offered."""
+"""Maximum number of paths suggested."""
 MAX_LIST_AGE_S = 15.0
-"""Maximum age of the list in seconds; an older list is refreshed on its next use."""
+"""Maximum age of the path list in seconds. An older list is refreshed when it is next used."""
 _MAX_EARLY_PATHS = 2_000
-"""Maximum number of paths listed early, before the full list is complete: those with the fewest parent folders."""
+"""Maximum number of paths listed early, before the full list is complete. The ones with the fewest parent folders are
+listed."""
 _BATCH_PATHS = 200
-"""Number of paths scored before the elapsed time is checked."""
+"""Number of paths scored between checks of the elapsed time."""
 _YIELD_INTERVAL_S = 0.002
-"""Seconds of scoring before yielding to the event loop."""
+"""How long to score, in seconds, before yielding to the event loop."""
 _FIRST_RESULTS_S = 0.03
-"""Seconds after which partial results are offered."""
+"""Seconds after which partial results are shown."""
 _WORD_BOUNDARIES = "/_-. "
 
 Score = tuple[int, int, int, str]
 
 
 class PathSearch:
-    """A search in a growing list of paths. Each path is scored once."""
+    """Searches a growing list of paths, scoring each path once."""
 
     def __init__(self, query: str) -> None:
         self._query = query.lower()
         self._letters = re.compile(".*?".join(map(re.escape, self._query)))
         self._adjacent: list[Score] = []
-        """Scores of paths that contain the typed letters next to each other. Paths with other characters in between are
-        searched only if there are too few of these."""
+        """Scores of paths in which the typed letters are adjacent. Paths with other characters in between are searched
+        only if there are too few of these."""
         self._scattered: list[Score] = []
         self._adjacent_index = self._scattered_index = 0
 
     def advance(self, paths: Sequence[str]) -> bool:
-        """Score the next batch; return whether there was one. Between calls, `paths` may only grow."""
+        """Score the next batch of paths. Returns whether there was one. `paths` may only grow between calls."""
         if self._adjacent_index < len(paths):
             batch = paths[self._adjacent_index : self._adjacent_index + _BATCH_PATHS]
             self._adjacent_index += len(batch)
@@ -73,7 +74,7 @@ class PathSearch:
 
 
 def _best_scores(scores: list[Score], new_scores: Sequence[Score]) -> list[Score]:
-    """Return the scores of both lists, reduced to the best ones if there are too many."""
+    """Merge two lists of scores, keeping only the best if there are too many."""
     merged = [*scores, *new_scores] if new_scores else scores
     return merged if len(merged) <= 20 * MAX_SUGGESTED_PATHS else nsmallest(MAX_SUGGESTED_PATHS, merged)
 
@@ -84,8 +85,8 @@ class ProjectFiles:
     def __init__(self, project_folder: Path) -> None:
         self._root = project_folder
         self._paths: list[str] = []
-        """The known paths. The first list can be searched while it grows; later ones replace it when they are complete.
-        """
+        """The paths known so far. The first list can be searched while it grows; a later list replaces it once it is
+        complete."""
         self._listed_at: float | None = None
         self._listing_task: asyncio.Task[None] | None = None
 
@@ -114,13 +115,13 @@ class ProjectFiles:
             yield folder_entries
 
     def refresh(self) -> None:
-        """Build the list in the background if it is missing or too old."""
+        """Build the path list in the background if it is missing or too old."""
         is_old = self._listed_at is None or monotonic() - self._listed_at > MAX_LIST_AGE_S
         if is_old and (self._listing_task is None or self._listing_task.done()):
             self._listing_task = asyncio.create_task(self._list_paths())
 
     async def close(self) -> None:
-        """Stop building the list."""
+        """Stop building the path list."""
         if self._listing_task is not None:
             self._listing_task.cancel()
             await asyncio.gather(self._listing_task, return_exceptions=True)
@@ -165,7 +166,7 @@ class ProjectFiles:
 
 
 async def _search_paths(path_search: PathSearch, paths: Sequence[str]) -> AsyncIterator[tuple[str, ...]]:
-    """Yield the matches so far at intervals while scoring, and all matches at the end."""
+    """Score paths, yielding the matches so far at intervals and all matches at the end."""
     last_yield = last_sleep = monotonic()
     while path_search.advance(paths):
         if monotonic() - last_sleep > _YIELD_INTERVAL_S:
@@ -178,7 +179,7 @@ async def _search_paths(path_search: PathSearch, paths: Sequence[str]) -> AsyncI
 
 
 def _top_entries(root: Path) -> tuple[str, ...]:
-    """Return the folder's direct entries, folders first."""
+    """List the entries directly in the folder, folders first."""
     visible_entries = search.walk.visible_entries(str(root))
     entries = [
         (name, is_folder)
@@ -190,8 +191,8 @@ def _top_entries(root: Path) -> tuple[str, ...]:
 
 
 def path_scores(query: str, paths: Sequence[str], letters: re.Pattern[str], *, is_adjacent: bool) -> list[Score]:
-    """Return the scores of matching paths; lower is better. With `is_adjacent`, the typed letters must be adjacent in a
-    path; without it, they must appear in order but not adjacent. Hidden paths match only if a dot is typed."""
+    """Score the matching paths; lower is better. With `is_adjacent`, the typed letters must be adjacent in the path.
+    Without it, they must be in order but not adjacent. Hidden paths match only if a dot was typed."""
     includes_hidden = query.startswith(".") or "/." in query
     scores = []
     for path in paths:
@@ -224,7 +225,7 @@ def _rank(query: str, path: str, letters: re.Pattern[str], is_adjacent: bool) ->
 
 
 def typed_folder_entries(root: Path, typed: str) -> tuple[str, ...]:
-    """Return the matching entries of a folder whose path was typed in full, even if they are ignored, hidden or outside
+    """List the matching entries of a folder whose path was typed in full, even if they are ignored, hidden or outside
     the project."""
     folder, slash, name_prefix = typed.rpartition("/")
     folder_path = os.path.join(root, os.path.expanduser(folder + slash))

@@ -1,7 +1,7 @@
 """The prompt history, across sessions and projects.
 
-Each line of the file is a message as JSON: a string, or an object with its project. Several programs may append at the
-same time.
+Each line of the file is a message in JSON: a string, or an object that also has the project. Several programs may
+append at the same time.
 """
 
 import contextlib
@@ -15,29 +15,29 @@ from ebbtide.tools.files.private_folder import create_private_folder
 from ebbtide.tools.lazy import dataclass
 
 MAX_ENTRY_CHARS = 65_536
-"""Maximum number of characters in a stored message."""
+"""Maximum length of a stored message in characters."""
 _MAX_READ_BYTES = 8 * 1024 * 1024
-"""Maximum number of bytes read from the end of the file, enough for many thousands of messages."""
+"""Maximum number of bytes read from the end of the file. That is enough for many thousands of messages."""
 
 
 class History:
-    """Earlier messages without duplicates, this project's first. If the file cannot be read or written, history is
-    lost, but no error is raised."""
+    """Earlier messages without duplicates, this project's first. If the file cannot be read or written, history is lost
+    without an error."""
 
     def __init__(self, file: Path | None, project: str = "") -> None:
-        """`file`: where messages are stored, read on demand; without it, they are kept only for this run."""
+        """`file`: where messages are stored. It is read on demand. If None, messages are kept only for this run."""
         self._file = file
         self._project = project
         self._entries: dict[str, bool] = {}
-        """All messages, newest last, and whether each is from this project."""
+        """All messages, newest last. The value is whether a message is from this project."""
         self._read_offset = 0
         self._browsed: tuple[str, ...] = ()
-        """The messages that Up and Down step through, newest first, fixed at the first press."""
+        """The messages that Up and Down step through, newest first. Fixed when either key is first pressed."""
         self._position = -1
         self._draft = ""
 
     def add(self, text: str) -> None:
-        """Store a message, unless it starts with a space or is a `/key` command, which may contain a key."""
+        """Store a message. Skips messages that start with a space, and `/key` commands, which may contain a key."""
         if text and not text[0].isspace() and text.split(maxsplit=1)[0] != "/key":
             is_repeat = next(reversed(self._entries.items()), None) == (text, True)
             self._add_entry(text, True)
@@ -47,8 +47,8 @@ class History:
         self.reset()
 
     def entries(self) -> tuple[str, ...]:
-        """Return all messages, newest first: this project's, then those of other projects. Messages that other programs
-        have added meanwhile are included."""
+        """Get all messages, newest first, this project's before those of other projects. Includes messages that other
+        programs have just added."""
         self._read_new_lines()
         newest = list(reversed(self._entries.items()))
         return tuple(
@@ -59,7 +59,7 @@ class History:
         )
 
     def older(self, current: str) -> str | None:
-        """Return the next older message; None if there is none. The unsent text is kept for `newer`."""
+        """Get the next older message; None if there is none. The unsent text is kept so that `newer` can return it."""
         if self._position < 0:
             self._browsed, self._draft = self.entries(), current
         if self._position + 1 >= len(self._browsed):
@@ -68,14 +68,14 @@ class History:
         return self._browsed[self._position]
 
     def newer(self) -> str | None:
-        """Return the next newer message, and after the newest one the unsent text; None if there is nothing newer."""
+        """Get the next newer message. After the newest one comes the unsent text, then None."""
         if self._position < 0:
             return None
         self._position -= 1
         return self._browsed[self._position] if self._position >= 0 else self._draft
 
     def reset(self) -> None:
-        """Move back to the newest end of the history."""
+        """Go back to the newest end of the history."""
         self._browsed, self._position, self._draft = (), -1, ""
 
     def _add_entry(self, text: str, is_from_project: bool) -> None:
@@ -108,7 +108,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class HistorySearch:
-    """A search for text in the history, and its matches."""
+    """A search in the history and its matches."""
 
     query: str = ""
     matches: tuple[str, ...] = ()
@@ -121,7 +121,7 @@ class HistorySearch:
 
     @property
     def match_range(self) -> tuple[int, int]:
-        """The range of the searched text in the current match; (0, 0) if there is none."""
+        """Where the searched text is in the current match; (0, 0) if there is no match."""
         start = _fold_case(self.current, self.query).find(_fold_case(self.query, self.query))
         return (start, start + len(self.query)) if self.query and start >= 0 else (0, 0)
 
@@ -133,7 +133,8 @@ class HistorySearch:
 
 
 def search_history(query: str, entries: Sequence[str], previous: HistorySearch | None = None) -> HistorySearch:
-    """Search for text. The previous match stays selected if it still matches. Case matters if `query` has capitals."""
+    """Search the history. The previous match stays selected if it still matches. Case matters only if `query` contains
+    capitals."""
     folded_query = _fold_case(query, query)
     matches = tuple(entry for entry in entries if folded_query in _fold_case(entry, query))
     index = matches.index(previous.current) if previous is not None and previous.current in matches else 0
@@ -141,7 +142,7 @@ def search_history(query: str, entries: Sequence[str], previous: HistorySearch |
 
 
 def _fold_case(text: str, query: str) -> str:
-    """Fold the case of the text for comparison, unless `query` has capitals; the length does not change."""
+    """Fold the case of text for comparison, unless `query` contains capitals. The length does not change."""
     if query != query.lower():
         return text
     lowered = text.lower()
@@ -149,7 +150,7 @@ def _fold_case(text: str, query: str) -> str:
 
 
 def _parse_entries(data: bytes) -> Iterator[tuple[str, str]]:
-    """Yield each text with its project, skipping unreadable lines."""
+    """Parse the messages with their projects. Unreadable lines are skipped."""
     for line in data.decode("utf-8", "replace").split("\n"):
         try:
             value = json.loads(line) if line else None
@@ -164,7 +165,7 @@ def _parse_entries(data: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _append(file: Path, line: bytes) -> None:
-    """Append a complete line, safe against concurrent or interrupted writes by other programs."""
+    """Append a complete line, even if other programs write at the same time or were interrupted while writing."""
     create_private_folder(file.parent)
     descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with open(descriptor, "r+b", buffering=0) as stream:

@@ -1,4 +1,4 @@
-"""Long pasted texts and images, each represented by a placeholder in brackets."""
+"""Long pasted text and images, each shown as a placeholder in brackets."""
 
 import base64
 import shlex
@@ -17,9 +17,9 @@ if TYPE_CHECKING:  # imported for types only: these modules are slow to load
     from ebbtide.agent.messages import Image, Note
 
 MAX_INLINE_LINES, MAX_INLINE_CHARS = 20, 2_000
-"""Text with more lines or characters is collapsed to a placeholder."""
+"""Text with more lines or characters than this is collapsed to a placeholder."""
 MAX_EXPANDED_CHARS = 200_000
-"""Maximum number of characters of pasted text that can be expanded in the prompt."""
+"""Maximum length, in characters, of pasted text that can be expanded in the prompt."""
 
 _PLACEHOLDER = regex(r"\[(?:(?:pasted|prompt) [\d,]+ (?:lines|characters) #\d+|image #\d+(?: \d+×\d+)?)\]")
 
@@ -32,22 +32,22 @@ class PastedImage:
 
 
 class Pastes:
-    """The placeholders of this run and their contents."""
+    """The placeholders of this run with their contents."""
 
     def __init__(self) -> None:
         self._pasted: dict[str, str | PastedImage] = {}
         self._invisible_counts: dict[str, int] = {}
 
     def collapse(self, text: str) -> str:
-        """Return a placeholder for pasted text, or the text itself if it is short."""
+        """Collapse pasted text to a placeholder. Short text is returned unchanged."""
         line_count = text.count("\n") + (not text.endswith("\n"))
         if line_count <= MAX_INLINE_LINES and len(text) <= MAX_INLINE_CHARS:
             return text
         return self._add_placeholder("pasted", text, line_count)
 
     def with_prompt_placeholder(self, command: str, prompt: str) -> str:
-        """Return the command as typed, followed by a placeholder for its prompt. A queued command that returns to the
-        prompt gets a new placeholder."""
+        """Append a placeholder for the prompt to the command as typed. A queued command that returns to the prompt gets
+        a new placeholder."""
         typed = _PLACEHOLDER.sub(lambda match: "" if match[0].startswith("[prompt") else match[0], command).strip()
         return f"{typed} {self._add_placeholder('prompt', prompt, prompt.count(chr(10)) + 1)}"
 
@@ -58,8 +58,7 @@ class Pastes:
         return placeholder
 
     def add_image(self, data: bytes) -> str:
-        """Store an image and return its placeholder. Raises `ValueError` with the reason if the image is not
-        supported."""
+        """Store an image and return its placeholder. Raises `ValueError`, saying why, if the image is not supported."""
         from ebbtide.agent.messages import Image  # noqa: PLC0415  # as above
 
         media_type = image_type(data)
@@ -79,11 +78,11 @@ class Pastes:
         return 1 + sum(name.startswith(f"[{kind} ") for name in self._pasted)
 
     def placeholder_ranges(self, text: str) -> tuple[tuple[int, int], ...]:
-        """Return the ranges of the placeholders in a message."""
+        """Find the ranges of all placeholders in a message."""
         return tuple(match.span() for match in _PLACEHOLDER.finditer(text) if match[0] in self._pasted)
 
     def placeholder_at(self, text: str, index: int) -> tuple[int, int] | None:
-        """Return the range of the placeholder at or next to an index; None if there is none."""
+        """Find the placeholder at or next to an index; None if there is none. Returns its range."""
         return next(
             (
                 placeholder_range
@@ -94,16 +93,16 @@ class Pastes:
         )
 
     def pasted_text(self, placeholder: str) -> str | None:
-        """Return the text of a placeholder; None for an image."""
+        """Get the text behind a placeholder; None if it is an image."""
         pasted = self._pasted.get(placeholder)
         return pasted if isinstance(pasted, str) else None
 
     def expand(self, text: str) -> str:
-        """Return the message with its placeholders expanded."""
+        """Expand the placeholders in a message."""
         return _PLACEHOLDER.sub(lambda match: self.pasted_text(match[0]) or match[0], text)
 
     def invisible_char_count(self, text: str) -> int:
-        """Count the invisible characters in a message and in the text pasted into it."""
+        """Count the invisible characters in a message, including text pasted into it."""
         count = count_invisible_characters(text)
         for name in {text[start:end] for start, end in self.placeholder_ranges(text)}:
             if name not in self._invisible_counts:  # cached: this runs at every key, and a paste may be long
@@ -112,8 +111,8 @@ class Pastes:
         return count
 
     def collapse_unchanged(self, edited: str, previous: str) -> str:
-        """Return an edited message with the pasted texts of `previous` collapsed again, except those that were changed.
-        If the message is then too long for the prompt, all long text between placeholders is collapsed as well."""
+        """Collapse the pasted texts of `previous` again in the edited message, except where they were changed. If the
+        message is still too long for the prompt, all long text between placeholders is collapsed too."""
         for name in (previous[start:end] for start, end in self.placeholder_ranges(previous)):
             original = self.pasted_text(name)
             if original is not None:
@@ -128,7 +127,7 @@ class Pastes:
         return "".join([*pieces, self.collapse(edited[offset:])])
 
     def attachments(self, text: str) -> "tuple[Image | Note, ...]":
-        """Return the contents of a message's placeholders, for the model."""
+        """Get the contents of a message's placeholders for the model."""
         from ebbtide.agent.messages import Image  # noqa: PLC0415  # as above
 
         parts: list[Image | Note] = []
@@ -146,8 +145,7 @@ class Pastes:
 
 
 def _replace_once(text: str, old: str, new: str) -> str:
-    """Replace the first occurrence of `old`. At the end of the text, `old` is also found without its trailing line
-    breaks."""
+    """Replace the first occurrence of `old`. At the end of the text, trailing line breaks in `old` may be missing."""
     if old in text:
         return text.replace(old, new, 1)
     stripped = old.rstrip("\n")
@@ -155,7 +153,7 @@ def _replace_once(text: str, old: str, new: str) -> str:
 
 
 def dropped_image(text: str, environment: Mapping[str, str]) -> bytes | None:
-    """Return the bytes of an image whose path was pasted or dropped; None for anything else."""
+    """Read the image whose path was pasted or dropped; None for anything else."""
     if "\n" in text.strip() or len(text) > 4096:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Vi keys as a state machine."""
+"""A state machine for vi keys."""
 
 import re
 from collections.abc import Callable
@@ -7,22 +7,22 @@ from typing import Literal, TypeAlias
 
 VimMode: TypeAlias = Literal["insert", "normal"]
 VimRequest: TypeAlias = Literal["", "pass", "undo", "redo", "up", "down"]
-"""What the widget has to do: nothing, handle the key itself, undo, redo, or move up or down beyond the text."""
+"""What the widget must do: nothing, handle the key itself (`pass`), undo, redo, or move up or down past the text."""
 VimExtent: TypeAlias = Literal["exclusive", "inclusive", "lines"]
-"""The kind of range to which an operator with a motion applies."""
+"""The kind of range that an operator covers with a motion."""
 
 _COMMAND_PATTERN = re.compile(r"(?P<count>[1-9]\d*)?(?P<operator>[dcy])?(?P<again>[1-9]\d*)?(?P<rest>.*)", re.DOTALL)
 _MOTIONS = ("h", "j", "k", "l", "w", "b", "e", "0", "^", "$", "gg", "G")
 _CHANGE_COMMANDS = ("x", "D", "C", "i", "a", "I", "A", "o", "O", "p", "P")
 COMMAND_PREFIXES = "/!#@"
-"""Characters that start a command or mention. If the text is empty, they are inserted even in normal mode."""
+"""Characters that start a command or mention. In an empty text, they are inserted even in normal mode."""
 _MAX_COUNT = 9_999
 """The largest repeat count."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepeatableChange:
-    """The last change, for `.`."""
+    """The last change, to be repeated by `.`."""
 
     keys: tuple[str, ...] = ()
     typed: str = ""
@@ -36,14 +36,14 @@ class Vim:
     """The keys of an incomplete command."""
     register: str = ""
     is_linewise: bool = False
-    """Whether the register contains whole lines."""
+    """Whether the register holds whole lines."""
     last_change: RepeatableChange = RepeatableChange()  # a safe default, because it is frozen
     insert_start: tuple[str, int] | None = None
-    """The text and the cursor when a command entered insert mode."""
+    """The text and cursor at the time insert mode was entered."""
 
     @property
     def status_text(self) -> str:
-        """The mode and the pending keys."""
+        """The mode and any pending keys."""
         return f"{self.mode.upper()} {self.pending}".rstrip()
 
 
@@ -57,7 +57,7 @@ class VimStep:
 
 
 def press_key(vim: Vim, key: str, text: str, cursor: int) -> VimStep:
-    """Apply a key to the text. `key`: a character, or the name of another key."""
+    """Apply a key to the text. `key`: a character, or the name of a key."""
     if vim.mode == "insert":
         return _leave_insert(vim, text, cursor) if key == "escape" else VimStep(vim, text, cursor, "pass")
     if key == "escape" and vim.pending:
@@ -136,7 +136,7 @@ def _move(vim: Vim, motion: str, count: int, has_count: bool, text: str, cursor:
 
 
 def _target(motion: str, count: int, has_count: bool, text: str, cursor: int) -> tuple[int, VimExtent]:
-    """Return the index that a motion leads to (at most the end of the text), and the kind of its range."""
+    """Find where a motion leads, up to the end of the text. Also returns what kind of range it covers."""
     match motion:
         case "h":
             return max(cursor - count, _line_start(text, cursor)), "exclusive"
@@ -234,7 +234,7 @@ def _line_offset(text: str, line_number: int) -> int:
 
 
 def _line_down(text: str, index: int, count: int) -> int:
-    """Return the index `count` lines down (up if negative) in the same column, within the text."""
+    """Find the index `count` lines down (up if negative), in the same column if the line is long enough."""
     start = _line_start(text, index)
     column = index - start
     line_number = text.count("\n", 0, index) + 1
@@ -243,7 +243,7 @@ def _line_down(text: str, index: int, count: int) -> int:
 
 
 def _clamp_to_character(text: str, index: int) -> int:
-    """Return the index, or the index of the line's last character if `index` is at the end of the line."""
+    """If `index` is at the end of a line, move it back to the line's last character."""
     start, end = _line_start(text, index), _line_end(text, index)
     return index if index < end else max(start, end - 1)
 
@@ -273,7 +273,7 @@ def _operate(
 
 
 def _word_end_from(text: str, cursor: int, count: int) -> int:
-    """Return the end of the word at the cursor or, with a count, of a later word."""
+    """Find the end of the word at the cursor or, with a count, of a later word."""
     index = cursor
     while index + 1 < len(text) and _char_class(text[index + 1]) == _char_class(text[cursor]):
         index += 1

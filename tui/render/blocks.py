@@ -55,19 +55,19 @@ from ebbtide.tui.view.todos import limited_todo_lines, todo_items, todo_lines
 from ebbtide.tui.view.turn_total import total_text
 
 _MAX_TAIL_LINES = 8
-"""Maximum number of output lines shown for a running command; also limited to a quarter of the screen."""
+"""Maximum number of output lines shown for a running command. A quarter of the screen is also a limit."""
 _MAX_PLAN_LINES = 24
 _MAX_MARKDOWN_CHARS = 150_000
-"""Maximum number of an answer's characters that are rendered as Markdown; the rest is plain text. No normal answer is
-longer."""
+"""Maximum length, in characters, of an answer's part that is rendered as Markdown. The rest is plain text. Normal
+answers are shorter."""
 _PLAIN_BATCH_LINES = 60
 _MAX_LINE_CHARS = 4_000
-"""Maximum number of characters in a line of plain text. Longer lines are split at a space, so that only the end of an
+"""Maximum length, in characters, of a line of plain text. Longer lines are split at a space, so that only the end of an
 answer has to be redrawn."""
 _MAX_DIFF_SCREEN_SHARE = 2 / 3
-"""Share of the terminal's rows that a collapsed diff may use."""
+"""Maximum share of the terminal's rows for a collapsed diff."""
 _MAX_SHORT_DIFF_CHARS = 200
-"""Maximum number of characters in a line in a collapsed diff."""
+"""Maximum length, in characters, of a line in a collapsed diff."""
 _MAX_TODO_ITEMS = 12
 _MAX_EXPANDED_LINES = 400
 _MAX_EXPANDED_CHARS = 60_000
@@ -77,7 +77,7 @@ _FULL_DIFF_HINT = "; `/diff session` shows the files as they are now"
 
 
 def render_block(block: Block, detail: DetailLevel, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """Return the lines of a block, at most `width` wide."""
+    """Render a block as lines of at most `width` cells."""
     palette, is_expanded = console.palette, detail == "full"
     match block:
         case UserText(text=text):
@@ -114,21 +114,21 @@ def render_block(block: Block, detail: DetailLevel, width: int, console: Palette
 
 
 class AnswerRenderer:
-    """Renders a growing answer. Finished parts are rendered once, so that only the end is redrawn. Excessively long
-    answers are rendered as plain text, because rendering a megabyte of Markdown is slow."""
+    """Renders a growing answer. Finished parts are rendered only once, so that just the end has to be redrawn. Very
+    long answers are rendered as plain text, because rendering a megabyte of Markdown is slow."""
 
     def __init__(self, width: int, console: PaletteConsole) -> None:
         self._width = max(1, width - MARGIN)
         self._console = console
         self._drawn: list[SegmentLine] = []
         self._seen_chars = 0
-        """Number of characters in `_drawn` and `_unfinished`."""
+        """Number of characters already in `_drawn` and `_unfinished`."""
         self._unfinished = ""
         self._has_gap = True
         self._is_plain = False
 
     def render(self, text: str) -> list[SegmentLine]:
-        """Return the lines of the text, which must begin with the text passed the previous time."""
+        """Render text, which must begin with the text from the previous call."""
         text = stable_prefix(text)
         new_text, preceding_text = text[self._seen_chars :], text[max(0, self._seen_chars - 2) : self._seen_chars]
         markdown_char_count = 0 if self._is_plain else max(0, _MAX_MARKDOWN_CHARS - self._seen_chars)
@@ -168,7 +168,7 @@ class AnswerRenderer:
 
 
 def _split_long_lines(text: str) -> list[str]:
-    """Split text into lines, at least one. Where a line is broken depends only on the preceding text."""
+    """Split text into lines, at least one. Where a line breaks depends only on the text before it."""
     lines = []
     for line in text.split("\n"):
         start = 0
@@ -266,7 +266,7 @@ def _call_lines(block: Call, detail: DetailLevel, width: int, console: PaletteCo
 
 
 def _plan_lines(block: Call, is_expanded: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """Return the lines of a submitted plan. A long plan is cut until its call is expanded."""
+    """Render a submitted plan. A long plan is cut off until its call is expanded."""
     plan = plan_text(block)
     drawn = [line[1:] for line in AnswerRenderer(width - MARGIN, console).render(plan)]  # strips the margin
     if not is_expanded and len(drawn) > _MAX_PLAN_LINES:
@@ -276,7 +276,7 @@ def _plan_lines(block: Call, is_expanded: bool, width: int, console: PaletteCons
 
 
 def _result_lines(block: Call, diff: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """Return the lines of a successful call's result: a short diff, the to-do list or the end of its output."""
+    """Render the result of a successful call: a short diff, the to-do list or the end of its output."""
     if diff:
         return _with_left_border(
             _short_diff_lines(diff, edited_path(block), max(1, width - MARGIN - 2), console), console.palette
@@ -293,7 +293,7 @@ def _result_lines(block: Call, diff: str, width: int, console: PaletteConsole) -
 
 
 def render_lookups(lookups: LookupGroup, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """Return consecutive lookups as one line."""
+    """Render consecutive lookups as one line."""
     palette = console.palette
     summary, subjects = lookup_summary(lookups)
     mark, style = _status_mark(
@@ -304,7 +304,7 @@ def render_lookups(lookups: LookupGroup, width: int, console: PaletteConsole) ->
 
 
 def _call_title(block: Call, diff: str, width: int, palette: Palette, line_count: int = 0) -> Text:
-    """Return the status mark, name, argument and outcome of a call. The argument is cut so that the outcome always
+    """Format a call's status mark, name, argument and outcome. The argument is shortened so that the outcome always
     fits. `line_count`: number of output lines shown below."""
     name, _, subject = call_title(block.name, block.arguments).partition("  ")
     mark, style = _status_mark(block.status, palette)
@@ -363,8 +363,8 @@ def _call_details(block: Call, diff: str, width: int, console: PaletteConsole) -
 
 
 def _short_diff_lines(diff: str, name: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """Return the part of a diff that fits into `_MAX_DIFF_SCREEN_SHARE`, without the file name if it is in the call's
-    title."""
+    """Render as much of a diff as fits into `_MAX_DIFF_SCREEN_SHARE`. The file name is left out if the call's title
+    contains it."""
     max_lines = max(4, int(console.height * _MAX_DIFF_SCREEN_SHARE))
     files = tuple(replace(file, parts=tuple(map(_without_long_lines, file.parts))) for file in parse_diff(diff))
     files = tuple(map(without_blank_edges, files))
@@ -383,7 +383,7 @@ def _without_long_lines(part: Hunk | Remark) -> Hunk | Remark:
 
 
 def _diff_lines(diff: str, name: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """Return the start of a diff, with a note about omitted lines."""
+    """Render the start of a diff, with a note about omitted lines."""
     layout = build_diff_layout(
         parse_diff(diff), width=width, max_rows=_MAX_EXPANDED_LINES, name=name, hint=_FULL_DIFF_HINT
     )
@@ -404,7 +404,7 @@ def _limited_diff_lines(
 
 
 def _output_tail_lines(tail: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """Return the last output lines of a running command, after a mark if there are earlier ones."""
+    """Render the last output lines of a running command, below a mark if there are earlier ones."""
     max_lines = max(3, min(_MAX_TAIL_LINES, console.height // 4))
     lines = tail.rstrip("\n").split("\n")
     earlier = _quote_lines("…", console.palette.dim, width, console) if len(lines) > max_lines else []
@@ -412,7 +412,7 @@ def _output_tail_lines(tail: str, width: int, console: PaletteConsole) -> list[S
 
 
 def _without_middle(text: str) -> str:
-    """Return the text, without its middle if it is too long."""
+    """Remove the middle of text that is too long."""
     if len(text) > _MAX_EXPANDED_CHARS:
         half = _MAX_EXPANDED_CHARS // 2
         text = f"{text[:half]}\n… {len(text) - 2 * half:,} characters …\n{text[-half:]}"
@@ -424,7 +424,7 @@ def _without_middle(text: str) -> str:
 
 
 def _quote_lines(text: str, style: Style, width: int, console: PaletteConsole, wrap: bool = True) -> list[SegmentLine]:
-    """Return text with a thin line on the left. Long lines are wrapped or, without `wrap`, cut at the edge."""
+    """Render text with a thin line on the left. Long lines are wrapped, or cut at the edge without `wrap`."""
     inner_width = max(1, width - MARGIN - 2)
     styled_text = Text(sanitise(text).expandtabs(4), style, end="")
     if not wrap:
@@ -437,7 +437,7 @@ def _with_left_border(lines: list[SegmentLine], palette: Palette) -> list[Segmen
 
 
 def _clipped_line(text: Text, width: int, console: PaletteConsole) -> SegmentLine:
-    """Return text as one line, cut at the edge."""
+    """Render text as one line, cut at the edge."""
     text = text.copy()
     text.truncate(max(1, width), overflow="ellipsis")
     return console.render_to_lines(text, width)[0]

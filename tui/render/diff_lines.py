@@ -1,4 +1,4 @@
-"""Renders rows of a diff as terminal lines, on demand."""
+"""Renders the rows of a diff as terminal lines, on demand."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -20,20 +20,20 @@ from ebbtide.tui.text.unified_diff import DiffLine, FileDiff
 SegmentLine: TypeAlias = list[Segment]
 
 MAX_LINE_CHARS = 100_000
-"""Maximum number of characters shown per line."""
+"""Maximum number of characters shown of a line."""
 NO_FINAL_NEWLINE = "no newline at the end of the file"
 _TAB_COLUMNS = 4
 _JOINER = "\N{ZERO WIDTH JOINER}"
 _MAX_CHARS_PER_CELL = 16
-"""Maximum number of characters per cell; grapheme clusters are kept together up to this length."""
+"""Maximum number of characters in a cell. Grapheme clusters up to this length are kept together."""
 _CHUNK_LINES = 200
 """Number of lines highlighted together."""
 _MAX_HIGHLIGHTED_CHARS = 2_000
-"""Maximum number of characters in a highlighted line."""
+"""Maximum length, in characters, of a line that is highlighted."""
 _MAX_CACHED_ROWS = 1_000
 """Maximum number of rows whose lines are cached."""
 _MIN_NUMBERED_COLUMNS = 24
-"""Minimum number of columns that a side needs to show line numbers."""
+"""Minimum number of columns a side needs for line numbers to be shown."""
 _SIGNS = {"added": "+", "removed": "-", "kept": " "}
 
 
@@ -53,20 +53,20 @@ class RenderedDiff:
 
     @property
     def line_count(self) -> int:
-        """The number of lines."""
+        """Number of lines."""
         return self._row_ends[-1] if self._row_ends else 0
 
     def get_line(self, y: int) -> SegmentLine:
-        """Return a line, counted from 0."""
+        """Render line `y`, counting from 0."""
         row = bisect_right(self._row_ends, y)
         return self._cached_row(row)[y - (self._row_ends[row - 1] if row else 0)]
 
     def row_at(self, y: int) -> int:
-        """Return the row to which a line belongs."""
+        """Find the row that line `y` belongs to."""
         return min(bisect_right(self._row_ends, y), max(0, len(self._row_ends) - 1))
 
     def first_line_of(self, row: int) -> int:
-        """Return the first line of a row."""
+        """Find the first line of a row."""
         return self._row_ends[row - 1] if 0 < row <= len(self._row_ends) else 0
 
     def _cached_row(self, index: int) -> list[SegmentLine]:
@@ -119,7 +119,7 @@ class RenderedDiff:
         ]
 
     def _side_lines(self, row: LineRow | None, width: int, console: PaletteConsole) -> list[SegmentLine]:
-        """Return the lines of one side; empty without a row."""
+        """Render one side of a row; no lines if the row is None."""
         if row is None:
             return []
         text, background = self._line_text(row), _line_background(row.line, self._palette)
@@ -154,18 +154,18 @@ class RenderedDiff:
         return [*gutter, Segment(f"{_SIGNS[line.kind] if is_first else ' '} ", sign_style)]
 
     def _has_numbers(self, width: int) -> bool:
-        """Whether line numbers are shown at that width."""
+        """Whether line numbers are shown at this width."""
         return self._layout.number_digits > 0 and width >= _MIN_NUMBERED_COLUMNS
 
     def _wrapped_text(self, row: LineRow, width: int) -> list[str]:
-        """Return the text of a line, wrapped to the width of its side."""
+        """Wrap the text of a diff line to the width of its side."""
         gutter_width = 0 if row.side == "code" else self._has_numbers(width) * (self._layout.number_digits + 1) + 2
         text_width = max(1, width - gutter_width)
         pieces = wrap_at_spaces(displayed_line(row.line.text), text_width)
         return pieces if row.line.has_newline else [*pieces, NO_FINAL_NEWLINE]
 
     def _line_text(self, row: LineRow) -> Text:
-        """Return the highlighted line with its changes marked."""
+        """Highlight a diff line and mark its changes."""
         plain = displayed_line(row.line.text)
         text = (
             self._highlighted_line(row)
@@ -202,7 +202,7 @@ class RenderedDiff:
         return self._highlighted_chunks[key][row.index % _CHUNK_LINES].copy()
 
     def _highlight_chunk(self, hunk_index: int, is_old: bool, chunk_index: int, is_code: bool) -> list[Text]:
-        """Return neighbouring lines of one side. They are highlighted together, because a construct may span several
+        """Highlight neighbouring lines on one side. They are highlighted together, because a construct may span several
         lines."""
         name, hunk = self._layout.hunks[hunk_index]
         excluded_kind = "added" if is_old else "removed"
@@ -215,7 +215,7 @@ class RenderedDiff:
 
 
 def highlight_lines(lines: Sequence[str], language: str, palette: Palette) -> list[Text]:
-    """Return the lines as displayed, highlighted for a language."""
+    """Highlight lines in a language, as they are displayed."""
     plain = [displayed_line(line) for line in lines]
     joined = "\n".join(line if len(line) <= _MAX_HIGHLIGHTED_CHARS else "" for line in plain)
     highlighted = list(highlight_code(joined, language, palette).split("\n", allow_blank=True)) if language else []
@@ -230,7 +230,7 @@ def highlight_lines(lines: Sequence[str], language: str, palette: Palette) -> li
 
 
 def wrap_at_spaces(text: str, max_cells: int) -> list[str]:
-    """Split the text into pieces of at most `max_cells` cells, at a space if there is one near the end."""
+    """Split text into pieces of at most `max_cells` cells, preferably at a space near the end."""
     pieces: list[str] = []
     offset = 0
     while len(text) - offset > max_cells or (not text.isascii() and cell_len(text[offset:]) > max_cells):
@@ -242,7 +242,7 @@ def wrap_at_spaces(text: str, max_cells: int) -> list[str]:
 
 
 def _fitting_prefix(text: str, start: int, max_cells: int) -> str:
-    """Return the part of the text from `start` that fits into `max_cells` cells. Grapheme clusters stay together."""
+    """Get as much of the text from `start` on as fits into `max_cells` cells. Grapheme clusters stay together."""
     char_count = max_cells
     while True:
         prefix = next(
@@ -257,14 +257,14 @@ def _fitting_prefix(text: str, start: int, max_cells: int) -> str:
 
 
 def displayed_line(line: str) -> str:
-    """Return a line for display: tabs expanded, control and invisible characters replaced."""
+    """Prepare a line for display: expand tabs, replace control and invisible characters."""
     omitted_count = len(line) - MAX_LINE_CHARS
     shortened = f"{line[:MAX_LINE_CHARS]}… {omitted_count:,} more characters" if omitted_count > 0 else line
     return sanitise(shortened).expandtabs(_TAB_COLUMNS)
 
 
 def with_visible_spaces(line: str) -> str:
-    """Return the line as displayed, but with visible whitespace. The length is the same."""
+    """Prepare a line for display with visible whitespace. The length is the same."""
     pieces = []
     column = 0
     for character in sanitise(line[:MAX_LINE_CHARS]):
@@ -281,8 +281,8 @@ def _file_line(file: FileDiff, palette: Palette) -> Text:
 
 
 def _styled_text(text: str, style: Style) -> Text:
-    """Return text with a style. Rich would ignore the style if it were passed to the constructor of a text without
-    other styles."""
+    """Create text with a style. Passed to the constructor, the style would be ignored by Rich if the text has no other
+    styles."""
     return Text(end="").append(text, style)
 
 
@@ -301,7 +301,7 @@ def _blank_line(row: LineRow | None, width: int, palette: Palette) -> SegmentLin
 
 
 def _pad_to_width(line: SegmentLine, width: int, background: Style) -> SegmentLine:
-    """Return the line, padded to exactly `width` cells."""
+    """Pad a line to exactly `width` cells."""
     missing = width - sum(cell_len(segment.text) for segment in line)
     if missing >= 0:
         return [*line, Segment(" " * missing, background)] if missing else line

@@ -1,4 +1,4 @@
-"""Pairs removed and added lines, and finds the changed words."""
+"""Pairs removed lines with added lines and finds the words that changed."""
 
 import re
 from collections import Counter
@@ -13,13 +13,13 @@ LinePair: TypeAlias = tuple[int | None, int | None]
 """Indices of a removed and an added line; None if a line has no counterpart."""
 
 MAX_COMPARED_CHARS = 2_000
-"""Maximum number of characters in a line that is compared word by word."""
+"""Maximum length, in characters, of a line that is compared word by word."""
 MAX_COMPARED_PAIRS = 400
-"""Maximum number of pairs of lines compared in one change."""
+"""Maximum number of line pairs compared in one change."""
 _MIN_SIMILARITY = 0.5
 _MAX_COMPARED_WORD_PAIRS = 10_000
-"""Maximum number of pairs of words compared. If two lines have more, everything between their common beginning and end
-counts as changed."""
+"""Maximum number of word pairs compared. If two lines have more, everything between their common start and end counts
+as changed."""
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 
@@ -31,7 +31,7 @@ class ChangedRanges:
 
 
 def changed_ranges(old: str, new: str) -> ChangedRanges | None:
-    """Return the changed ranges of two lines; None if they are too different."""
+    """Find the ranges that differ between two lines; None if the lines are too different."""
     if max(len(old), len(new)) > MAX_COMPARED_CHARS or not _are_similar(_word_counts(old), _word_counts(new)):
         return None
     old_words, new_words = _WORD.findall(old), _WORD.findall(new)
@@ -58,8 +58,8 @@ def changed_ranges(old: str, new: str) -> ChangedRanges | None:
 def pair_lines(
     removed: Sequence[str], added: Sequence[str], max_compared_pairs: int = MAX_COMPARED_PAIRS
 ) -> list[LinePair]:
-    """Pair the lines of a change, in order. If there are few enough lines to compare, similar ones are paired; if not,
-    lines are paired by position."""
+    """Pair the lines of a change, keeping their order. Similar lines are paired if there are few enough to compare;
+    otherwise, lines are paired by position."""
     if not removed or not added or len(removed) * len(added) > max_compared_pairs:
         row_count = max(len(removed), len(added))
         return [
@@ -69,7 +69,7 @@ def pair_lines(
     pairs: list[LinePair] = []
     old_start = new_start = 0
     for old_index, new_index in (*_similar_pairs(removed, added), (len(removed), len(added))):
-        # Unpaired removed and added lines also share rows, which saves space.
+        # Lines without a similar counterpart share rows too, to save space.
         gap_pairs = pair_lines(removed[old_start:old_index], added[new_start:new_index], 0)
         pairs += [
             (
@@ -84,7 +84,7 @@ def pair_lines(
 
 
 def _similar_pairs(removed: Sequence[str], added: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the pairs of similar lines, in order, with the greatest total similarity."""
+    """Find the pairs of similar lines, in order, that have the greatest total similarity."""
     old_counts, new_counts = [_word_counts(line) for line in removed], [_word_counts(line) for line in added]
     best_totals = [[0.0] * (len(new_counts) + 1) for _ in range(len(old_counts) + 1)]
     similarity = [[_similarity(old_count, new_count) for new_count in new_counts] for old_count in old_counts]
@@ -128,7 +128,7 @@ def _are_similar(left: Counter[str], right: Counter[str]) -> bool:
 
 
 def _common_prefix_length(left: Sequence[str], right: Sequence[str]) -> int:
-    """Return the number of words in the common prefix."""
+    """Count the words in the common prefix."""
     count = 0
     for left_word, right_word in zip(left, right, strict=False):
         if left_word != right_word:
@@ -138,7 +138,7 @@ def _common_prefix_length(left: Sequence[str], right: Sequence[str]) -> int:
 
 
 def _char_ranges(words: Sequence[str], ranges: Sequence[tuple[int, int]]) -> tuple[CharRange, ...]:
-    """Return the character ranges of word ranges, merged if only whitespace is between them."""
+    """Convert ranges of words to ranges of characters. Ranges separated only by whitespace are merged."""
     starts = [0]
     for word in words:
         starts.append(starts[-1] + len(word))

@@ -1,4 +1,4 @@
-"""Lays out a diff as rows, unified or side by side."""
+"""Lays out a diff in rows, unified or side by side."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,16 +10,16 @@ from ebbtide.tui.render.diff_pairing import MAX_COMPARED_PAIRS, pair_lines
 from ebbtide.tui.text.unified_diff import DiffLine, FileDiff, Hunk, Remark
 
 MIN_SIDE_BY_SIDE_COLUMNS = 112
-"""Minimum number of columns for a side-by-side diff: a screen of 120 columns minus borders."""
+"""Minimum number of columns for a side-by-side diff. This is a 120-column screen without its borders."""
 _MIN_FITTING_SHARE = 0.9
-"""Minimum share of lines that must fit into half of the width, because two columns of wrapped lines are harder to read
-than one column of unwrapped lines."""
+"""Minimum share of lines that must fit into half of the width. Two columns of wrapped lines are harder to read than one
+column of unwrapped lines."""
 _MAX_MEASURED_LINES = 1_000
 """Maximum number of lines measured per file."""
 MAX_INITIAL_ROWS = 5_000
-"""Maximum number of rows shown at first; the rest is shown on demand."""
+"""Maximum number of rows shown at first. The rest are shown on demand."""
 _MAX_HUNK_PAIRS = 20_000
-"""Maximum number of pairs of lines compared per hunk."""
+"""Maximum number of line pairs compared per hunk."""
 
 Side: TypeAlias = Literal["old", "new", "code"]
 
@@ -31,7 +31,7 @@ class FileRow:
 
 @dataclass(frozen=True, slots=True)
 class GapRow:
-    """A gap between hunks, where lines of the file are omitted."""
+    """A gap between hunks that stands for omitted lines."""
 
     heading: str
 
@@ -45,13 +45,13 @@ class RemarkRow:
 class LineRow:
     line: DiffLine
     side: Side
-    """The line's side of the diff; `code` for text that is not a diff."""
+    """Which side of the diff the line is on; `code` if the text is not a diff."""
     hunk_index: int
-    """Index of the line's hunk in the layout."""
+    """Index in the layout of the line's hunk."""
     index: int
-    """Index of the line among the hunk's lines on that side."""
+    """Index of the line among the hunk's lines on its side."""
     counterpart: DiffLine | None = None
-    """The paired line on the other side."""
+    """The line it is paired with on the other side."""
     marks: tuple[tuple[int, int], ...] = ()
     """Ranges to highlight."""
 
@@ -71,16 +71,16 @@ class DiffLayout:
     hunks: tuple[tuple[str, Hunk], ...] = ()
     """Each hunk with its file name or, for code, its language."""
     omitted_count: int = 0
-    """Number of lines of the diff that are not in the rows."""
+    """Number of diff lines that the rows leave out."""
     number_digits: int = 0
-    """Number of digits of the largest line number; 0 if there are no numbers."""
+    """Number of digits of the largest line number; 0 if lines are not numbered."""
 
 
 def build_diff_layout(
     files: Sequence[FileDiff], *, width: int = 0, max_rows: int = MAX_INITIAL_ROWS, name: str = "", hint: str = ""
 ) -> DiffLayout:
-    """Return the first rows of a diff, each file side by side if `width` is large enough. `name`: the file name if the
-    diff has none; `hint`: how to see the rest, appended to the note about omitted lines."""
+    """Lay out the first rows of a diff. A file is shown side by side if `width` is large enough. `name`: the file name
+    to use if the diff has none. `hint`: how to see the rest; appended to the note about omitted lines."""
     hunks: list[tuple[str, Hunk]] = []
     rows = tuple(islice(_rows(files, hunks, width, name), max_rows))
     omitted = sum(1 for file in files for _ in file.lines) - sum(map(_line_count, rows))
@@ -89,7 +89,7 @@ def build_diff_layout(
 
 
 def without_blank_edges(file: FileDiff) -> FileDiff:
-    """Return the file without unchanged blank lines at the start and end of hunks."""
+    """Remove unchanged blank lines from the start and end of hunks."""
     return replace(
         file, parts=tuple(_trim_blank_lines(part) if isinstance(part, Hunk) else part for part in file.parts)
     )
@@ -107,7 +107,7 @@ def _trim_blank_lines(hunk: Hunk) -> Hunk:
 
 
 def first_change(rows: Sequence[DiffRow]) -> tuple[int, int]:
-    """Return the range of the first run of changed rows; (0, 0) if there are none."""
+    """Find the first run of changed rows; (0, 0) if there are none."""
     changes = [index for index, row in enumerate(rows) if _is_changed(row)]
     if not changes:
         return 0, 0
@@ -126,8 +126,7 @@ def _is_changed(row: DiffRow) -> bool:
 
 
 def without_file_name(layout: DiffLayout) -> DiffLayout:
-    """Return the layout without the file name's row if there is only one file, because its name is then shown
-    elsewhere."""
+    """Remove the row with the file name if there is only one file. Its name is then shown elsewhere."""
     file_row_indices = [index for index, row in enumerate(layout.rows) if isinstance(row, FileRow)]
     return replace(layout, rows=layout.rows[1:]) if file_row_indices == [0] else layout
 
@@ -135,8 +134,7 @@ def without_file_name(layout: DiffLayout) -> DiffLayout:
 def build_code_layout(
     text: str, language: str, max_rows: int = MAX_INITIAL_ROWS, hint: str = "", marks: Sequence[tuple[int, int]] = ()
 ) -> DiffLayout:
-    """Return the layout of text that is not a diff, such as a command, limited to its first lines. `marks`: ranges to
-    highlight."""
+    """Lay out the first lines of text that is not a diff, such as a command. `marks`: ranges to highlight."""
     lines = [DiffLine("kept", line) for line in text.split("\n")]
     visible = lines[:max_rows]
     starts = accumulate((len(line.text) + 1 for line in visible), initial=0)
@@ -149,7 +147,7 @@ def build_code_layout(
 
 
 def _marks_in(marks: Sequence[tuple[int, int]], line_start: int, line_end: int) -> tuple[tuple[int, int], ...]:
-    """Return the ranges of the marks within a line, relative to its start."""
+    """Find the parts of the marks that are in a line, relative to the line's start."""
     return tuple(
         (max(start, line_start) - line_start, min(end, line_end) - line_start)
         for start, end in marks
@@ -158,7 +156,7 @@ def _marks_in(marks: Sequence[tuple[int, int]], line_start: int, line_end: int) 
 
 
 def _with_omission_note(rows: tuple[DiffRow, ...], omitted: int, hint: str) -> tuple[DiffRow, ...]:
-    """Return the rows, with a note about the number of omitted lines, if any."""
+    """Append a note that says how many lines are omitted, if any are."""
     return (*rows, RemarkRow(f"… {pluralize(omitted, 'more line')}{hint}")) if omitted else rows
 
 
@@ -167,7 +165,7 @@ def _line_numbers(hunks: Iterable[tuple[str, Hunk]]) -> Iterator[int]:
 
 
 def _line_count(row: DiffRow) -> int:
-    """Return the number of diff lines in a row. An unchanged line counts once, although it is on both sides."""
+    """Count the diff lines in a row. An unchanged line is on both sides but counts once."""
     match row:
         case LineRow():
             return 1
@@ -180,7 +178,7 @@ def _line_count(row: DiffRow) -> int:
 
 
 def _rows(files: Sequence[FileDiff], hunks: list[tuple[str, Hunk]], width: int, name: str) -> Iterator[DiffRow]:
-    """Yield the rows, and append their hunks to `hunks`."""
+    """Yield the rows, appending their hunks to `hunks`."""
     for file in files:
         if file.name:
             yield FileRow(file)
@@ -199,7 +197,7 @@ def _rows(files: Sequence[FileDiff], hunks: list[tuple[str, Hunk]], width: int, 
 
 
 def _fits_side_by_side(file: FileDiff, width: int) -> bool:
-    """Whether the file exists before and after, and its lines fit into half of the width."""
+    """Whether the file exists both before and after the change, and its lines fit into half of the width."""
     kinds = {line.kind for line in file.lines}
     if not kinds - {"added"} or not kinds - {"removed"}:
         return False

@@ -7,10 +7,10 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
-"""HTML is treated as text, so that anything a model writes in angle brackets stays visible. Images become links."""
+"""HTML is treated as text, so that anything in angle brackets stays visible. Images become links."""
 
 _MAX_FENCE_LINES = 60
-"""Maximum number of lines in an unfinished code fence. The first half of a longer one is rendered permanently."""
+"""Maximum number of lines in an unfinished code fence. Beyond this, its first half is rendered for good."""
 _MAX_LIST_LINES = 40
 _MAX_PARAGRAPH_CHARS = 6_000
 
@@ -19,21 +19,21 @@ _FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})(.*)$")
 
 @dataclass(frozen=True, slots=True)
 class MarkdownPiece:
-    """Markdown that can be rendered separately."""
+    """A piece of Markdown that can be rendered separately."""
 
     source: str
     has_gap: bool = True
-    """Whether a blank line comes before it, unless it is the first."""
+    """Whether a blank line precedes it. Ignored for the first piece."""
 
 
 def split_finished_pieces(
     pieces: tuple[MarkdownPiece, ...], unfinished_text: str, has_gap: bool
 ) -> tuple[tuple[MarkdownPiece, ...], str, bool]:
-    """Move finished blocks from `unfinished_text` to `pieces`: all but the last one, and the first part of an overlong
-    last one.
+    """Move finished blocks from `unfinished_text` to `pieces`. All blocks but the last are finished; if the last one is
+    very long, its first part is moved too.
 
-    Return the pieces, the remaining text, and whether a blank line comes before it. `has_gap`: whether a blank line
-    comes before `unfinished_text`.
+    Returns the pieces, the remaining text, and whether a blank line precedes that text. `has_gap`: whether a blank line
+    precedes `unfinished_text`.
     """
     unfinished_text = unfinished_text.replace("\r\n", "\n").replace("\r", "\n")  # the parser counts lines the same way
     tokens = [token for token in PARSER.parse(unfinished_text) if token.level == 0 and token.map is not None]
@@ -55,7 +55,7 @@ def split_finished_pieces(
 
 
 def _cut_overlong(block: str, token: Token | None) -> tuple[str, str] | None:
-    """Split an overlong block into two pieces of valid Markdown; None if it is not too long or cannot be split."""
+    """Split a very long block into two valid pieces of Markdown; None if it is not that long or cannot be split."""
     if token is None:
         return None
     if token.type == "fence":
@@ -99,8 +99,8 @@ def _cut_list(block: str) -> tuple[str, str] | None:
 
 
 def _cut_paragraph(block: str) -> tuple[str, str] | None:
-    """Split after a sentence. The second piece starts on a new line, which is better than redrawing the whole paragraph
-    with every update."""
+    """Split a paragraph after a sentence. The second piece then starts on a new line, but this is better than redrawing
+    the whole paragraph on every update."""
     end = block.rfind(". ", 0, _MAX_PARAGRAPH_CHARS)
     end = end + 1 if end > 0 else block.rfind(" ", 0, _MAX_PARAGRAPH_CHARS)
     if end <= 0:

@@ -21,7 +21,7 @@ from ebbtide.tui.text.sanitise import sanitise
 from ebbtide.tui.text.styles import Palette
 
 CHECKBOXES = ("☐", "☑")
-"""Checkboxes of open and completed tasks."""
+"""Checkboxes for open tasks and completed tasks."""
 _TASK_META_KEY = "task_done"
 _CHECKBOX = re.compile(r"\[([ xX])\]\s+")
 _TABLE_BOX = Box("    \n  │ \n ─┼ \n  │ \n ─┼ \n ─┼ \n  │ \n    \n")
@@ -31,12 +31,12 @@ _SHELL_LANGUAGES = ("bash", "sh", "shell", "zsh", "console")
 
 
 def markdown_renderable(source: str, palette: Palette) -> Markdown:
-    """Return a renderable for a piece of Markdown, with control characters removed."""
+    """Create a renderable for a piece of Markdown, removing control characters."""
     return _ThemedMarkdown(sanitise(source), palette)
 
 
 def highlight_code(code: str, language: str, palette: Palette) -> Text:
-    """Return highlighted code; plain text for an unknown language."""
+    """Highlight code. In an unknown language, it is plain text."""
     text = Syntax("", language or "text", theme=CodeColors(palette, language)).highlight(sanitise(code).expandtabs(4))
     text.rstrip()
     return text
@@ -44,8 +44,8 @@ def highlight_code(code: str, language: str, palette: Palette) -> Text:
 
 @lru_cache(maxsize=256)
 def language_for_file_name(name: str) -> str:
-    """Return the language of a file name for `highlight_code`; empty if unknown."""
-    # Deferred, because the import loads the list of languages. Pygments has no type hints.
+    """Determine a file's language for `highlight_code` from its name; empty if unknown."""
+    # Deferred, because the import loads a list of all languages. Pygments has no type hints.
     from pygments.lexers import find_lexer_class_for_filename  # type: ignore[import-untyped]  # noqa: PLC0415
 
     lexer_class = find_lexer_class_for_filename(name)
@@ -53,7 +53,7 @@ def language_for_file_name(name: str) -> str:
 
 
 class CodeColors(SyntaxTheme):
-    """Syntax colours from the theme's palette."""
+    """Syntax colours taken from the theme's palette."""
 
     def __init__(self, palette: Palette, language: str = "") -> None:
         self._styles: dict[tuple[str, ...], Style] = {
@@ -82,7 +82,7 @@ class CodeColors(SyntaxTheme):
 
 
 class _CodeBlock(CodeBlock):
-    """A code block: highlighted, with a thin line on the left and no background."""
+    """A highlighted code block with a thin line on the left and no background."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         palette = _palette_of(console)
@@ -92,7 +92,7 @@ class _CodeBlock(CodeBlock):
 
 
 class _Heading(Heading):
-    """A heading at the left edge, at every level."""
+    """A heading. All levels start at the left edge."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield self.text
@@ -104,7 +104,7 @@ class _HorizontalRule(HorizontalRule):
 
 
 class _ListItem(ListItem):
-    """A list item, with a box if it is a task."""
+    """A list item. Tasks have a checkbox."""
 
     def __init__(self, is_done: bool | None) -> None:
         super().__init__()
@@ -167,7 +167,7 @@ def _palette_of(console: Console) -> Palette:
 
 
 class PaletteConsole(Console):
-    """A console that renders into memory with one palette. Each thread needs its own."""
+    """A console that renders to memory with one palette. Each thread needs its own."""
 
     def __init__(self, palette: Palette, height: int = 24) -> None:
         """`height`: height of the terminal, which limits how much of long content is shown."""
@@ -186,7 +186,7 @@ class PaletteConsole(Console):
         self.palette = palette
 
     def render_to_lines(self, renderable: Text | Markdown, width: int) -> list[list[Segment]]:
-        """Return the renderable at that width as lines of segments, without leading or trailing blank lines."""
+        """Render to lines of segments at this width, without leading or trailing blank lines."""
         options = self.options.update(width=max(1, width), height=None)
         lines = self.render_lines(renderable, options, pad=False)
         first = next((index for index, line in enumerate(lines) if not _is_blank(line)), 0)
@@ -199,7 +199,7 @@ def _is_blank(line: list[Segment]) -> bool:
 
 
 def _with_marked_tasks(tokens: list[Token]) -> list[Token]:
-    """Return the tokens, with list items that start with `[ ]` or `[x]` marked as tasks."""
+    """Mark list items that start with `[ ]` or `[x]` as tasks."""
     for item, paragraph, inline in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if item.type == "list_item_open" and paragraph.type == "paragraph_open" and inline.children:
             first_token = inline.children[0]
@@ -211,8 +211,8 @@ def _with_marked_tasks(tokens: list[Token]) -> list[Token]:
 
 
 def _with_visible_urls(tokens: list[Token]) -> list[Token]:
-    """Return the tokens with URLs added after link texts that differ from them, so that the target is visible. Only web
-    links can be followed."""
+    """Show the URL after a link's text if they differ, so that the target is visible. Only web links can be
+    followed."""
     for token in tokens:
         if token.children:
             token.children = list(_insert_urls(token.children))
@@ -246,7 +246,7 @@ class _ThemedMarkdown(Markdown):
     }
 
     def __init__(self, markup: str, palette: Palette) -> None:
-        # `super().__init__` is not called, because it builds a parser, which takes longer than rendering a paragraph.
+        # `super().__init__` is not called: it builds a parser, which takes longer than rendering a paragraph.
         self.markup = markup
         self.parsed = _with_marked_tasks(_with_visible_urls(PARSER.parse(markup)))
         self.style = palette.text

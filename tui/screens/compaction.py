@@ -30,7 +30,7 @@ EDIT_KEY_HINTS = "Ctrl-S compact   Ctrl-N add missing facts   Esc cancel"
 
 
 class CompactionScreen(TypeaheadGuardedDialog[None]):
-    """Guides the user through a manual compaction; closes when it is finished or cancelled."""
+    """Takes the user through a manual compaction, and closes when it is finished or cancelled."""
 
     AUTO_FOCUS = "#subject"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -54,7 +54,7 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
         self._compaction = compaction
         self._step: Literal["plan", "making", "editing", "applying"] = "plan"
         self._unedited_text = ""
-        """The summary before editing."""
+        """The summary before the user edited it."""
         self._has_warned = False
 
     def compose(self) -> ComposeResult:
@@ -90,7 +90,7 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
             self._show_missing_facts()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Enable only the keys that apply to the current step."""
+        """Enable only the keys that apply at the current step."""
         match action:
             case "draft" | "write":
                 return self._step == "plan"
@@ -119,7 +119,7 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
             self.action_write()
 
     def action_write(self) -> None:
-        """Show the summary for editing; empty if there is none yet."""
+        """Show the summary for editing. It is empty if there is none yet."""
         self._step, self._unedited_text = "editing", self._compaction.text
         self.add_class("editing")
         self.draft.cursor_blink = False

@@ -1,4 +1,5 @@
-"""The context screen: what fills the context window, actions on it with their prices, and the usage of each request."""
+"""The context screen: what fills the context window, what can be done about it at what price, and the usage of each
+request."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -55,15 +56,15 @@ CONFIRM_KEY_HINTS = "Enter confirm  Esc cancel"
 OPEN_ITEM_KEYS = ("enter", "up", "down", "pageup", "pagedown")
 """Keys that do something while an item is open."""
 OFFER_KEYS = ("enter", "escape", "left", "right")
-"""Keys that accept, decline or keep an offered action; any other key withdraws the offer."""
+"""Keys that accept, decline or keep an offered action. Any other key withdraws the offer."""
 MIN_PLOT_ROWS, MIN_HIGH_PLOT_ROWS = 16, 32
-"""Minimum screen heights: for a plot, and for a tall one."""
+"""Minimum screen height for a plot, and for a tall plot."""
 _MARKER_WIDTH = 2
-"""Width of the mark before a row's name. The mark has the component's colour in the bar."""
+"""Width of the mark before a row's name. It has the same colour as the component in the bar."""
 
 
 class ContextScreen(TypeaheadGuard[None]):
-    """Shows and edits the context of the controller's session; dismissed without a result."""
+    """Shows and edits the context of the controller's session. Closes without a result."""
 
     CSS = """
     ContextScreen > * { width: 100%; padding: 0 1; }
@@ -85,7 +86,7 @@ class ContextScreen(TypeaheadGuard[None]):
         self._selected_column: int | None = None
         """The selected column of the plot."""
         self._offered_action: Callable[[], Awaitable[str]] | None = None
-        """The action that Enter runs, offered by the last message. Only `show_message` sets it."""
+        """The action that the last message offered. Enter runs it. Set only by `show_message`."""
         self._is_idle = True
         """Whether no action is running."""
 
@@ -117,7 +118,7 @@ class ContextScreen(TypeaheadGuard[None]):
 
     @property
     def is_settled(self) -> bool:
-        """Whether the result of the last action is on the screen."""
+        """Whether the result of the last action is visible."""
         return self._is_idle and all(pages.is_settled or not pages.display for pages in self.query(Pages))
 
     # Display
@@ -169,14 +170,14 @@ class ContextScreen(TypeaheadGuard[None]):
         self, text: str, *, is_warning: bool = False, offered_action: Callable[[], Awaitable[str]] | None = None
     ) -> None:
         """Show one line about an action, replacing the previous line and its offer. `offered_action`: what Enter runs
-        while the line is shown."""
+        as long as the line is shown."""
         self._offered_action = offered_action
         self.restart_guard()
         self._update_static("told", [((sanitise_line(text), "warn" if is_warning else "strong"),)] if text else [])
         self._show_key_hints()
 
     def _rebuild_rows(self) -> None:
-        """Rebuild the rows and keep the same row marked."""
+        """Rebuild the rows, keeping the same row marked."""
         previous_row, listing = self._marked_row, self.query_one(Listing)
         components = self._components
         self._rows = rows = components.rows(self._order, self.query_one("#looked-for", Input).value)
@@ -198,7 +199,7 @@ class ContextScreen(TypeaheadGuard[None]):
 
     @property
     def _table_width(self) -> int:
-        """Width of the list: its widest line, but at most the screen's width minus the margins and a scrollbar."""
+        """Width of the list: that of its widest line, but no more than the screen minus margins and scrollbar."""
         return min(self.size.width - 3, self._components.width + _MARKER_WIDTH)
 
     @property
@@ -288,7 +289,7 @@ class ContextScreen(TypeaheadGuard[None]):
                 self.show_message(f"`{self._marked_row.name}` has no content to open")
 
     def _show_content(self, row: ComponentRow | None) -> None:
-        """Show the content of a row instead of the list; for None, show the list again."""
+        """Show the content of a row in place of the list. For None, show the list again."""
         for pages in self.query(Pages):
             pages.display = row is not None
             self.query_one(Listing).display = row is None
@@ -328,7 +329,7 @@ class ContextScreen(TypeaheadGuard[None]):
         self._offer(lambda: propose(self._controller, request), lambda: run_action(self._controller, request))
 
     def _offer(self, get_proposal: Callable[[], Awaitable[Proposal]], work: Callable[[], Awaitable[str]]) -> None:
-        """Show what an action would do and cost, and offer it: Enter then runs it."""
+        """Show what an action would do and cost. Enter then runs it."""
 
         async def show_proposal() -> None:
             proposal = await get_proposal()
@@ -347,7 +348,7 @@ class ContextScreen(TypeaheadGuard[None]):
             self._rebuild_rows()
 
     def _start_work(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Run the work as a task of the app, so that it finishes even if the screen closes. Only one can run at a
+        """Run the work as a task of the app, so that it finishes even if the screen closes. Only one task runs at a
         time."""
         if not self._is_idle:
             return
@@ -371,7 +372,7 @@ class ContextScreen(TypeaheadGuard[None]):
 
 
 async def load_components(controller: SessionController, session_id: str) -> ComponentTable:
-    """Return the components of a session's context. Raises `AgentError`."""
+    """Load the components of a session's context. Raises `AgentError`."""
     return await asyncio.to_thread(build_component_table, await controller.sessions.overview(session_id))
 
 

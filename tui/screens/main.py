@@ -32,21 +32,21 @@ if TYPE_CHECKING:  # no question is asked before the first paint
     from ebbtide.tui.widgets.question_panel import QuestionPanel
 
 DRAFT_SAVE_DELAY_S = 1.0
-"""Seconds after a change until the text of the prompt is saved."""
+"""Seconds after a change to the prompt until its text is saved."""
 ROOMY_LINES, CRAMPED_LINES, TINY_LINES, MIN_QUESTION_LINES = 30, 18, 9, 6
-"""Screen heights: below the first, a question may use most of the lines of the transcript; below the second, all of
-them and those of the prompt; below the third, it is hidden while the user types in the prompt; below the last, there is
-no status line."""
+"""Screen heights that give a question more space. Below the first, it may use most of the transcript's lines. Below the
+second, it may use all of them, and those of the prompt. Below the third, it is hidden while the user types in the
+prompt. Below the last, the status line is hidden."""
 CENTRED_WIDTH = 76
-"""Width of the centred prompt on a large screen."""
+"""Width of the prompt when it is centred on a large screen."""
 
 
 class MainScreen(TypeaheadGuard[None]):
-    """The screen for reading, writing and answering. A message from the user is posted as `PromptInput.Submitted`."""
+    """The screen for reading, writing and answering. Messages from the user are posted as `PromptInput.Submitted`."""
 
     AUTO_FOCUS = "#prompt"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (140, "-wide")]  # noqa: RUF012  # as Textual declares it
-    """Widths at which the side panel is hidden or shown."""
+    """Screen widths from which the side panel is hidden or shown."""
     VERTICAL_BREAKPOINTS = [(0, "-low"), (ROOMY_LINES, "-tall")]  # noqa: RUF012  # as Textual declares it
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("main"),
@@ -64,16 +64,16 @@ class MainScreen(TypeaheadGuard[None]):
         *,
         starts_in_vim_mode: bool,
     ) -> None:
-        """`completer`: the source of completions for the prompt. `pastes`: placeholders in the prompt. `get_queue`
-        returns the message queue. `save_draft` is called with the prompt's text some time after a change.
-        `starts_in_vim_mode`: whether to start with vi keys."""
+        """`completer`: completes text in the prompt. `pastes`: the placeholders in the prompt. `get_queue` returns the
+        message queue. `save_draft` is called with the prompt's text a while after it changes. `starts_in_vim_mode`:
+        whether to start with vi keys."""
         super().__init__()
         self._history = history
         self._completer, self._pastes = completer, pastes
         self._queue = get_queue
         self._on_draft = save_draft
         self._draft_timer: Timer | None = None
-        """Timer for saving the text of the prompt."""
+        """Timer that saves the text of the prompt."""
         self._vim = starts_in_vim_mode
         self.question: QuestionPanel | None = None
         """The open question above the prompt."""
@@ -116,11 +116,11 @@ class MainScreen(TypeaheadGuard[None]):
     def todos(self) -> TodoLine:
         return self.query_one(TodoLine)
 
-    # Before the first message
+    # Layout before the first message
 
     @property
     def is_new(self) -> bool:
-        """Whether there are no messages yet. On a large screen, the prompt is then centred below the greeting."""
+        """Whether there are no messages yet. If so, the prompt is centred below the greeting on a large screen."""
         return self._is_new
 
     @is_new.setter
@@ -131,7 +131,7 @@ class MainScreen(TypeaheadGuard[None]):
 
     @property
     def indent(self) -> int:
-        """Columns to the left of the centred prompt; 0 if it is not centred."""
+        """Number of columns to the left of the centred prompt; 0 if it is not centred."""
         width, height = self.size
         is_centred = self._is_new and self.question is None and height >= ROOMY_LINES
         return max(0, (width - CENTRED_WIDTH) // 2) if is_centred else 0
@@ -142,7 +142,7 @@ class MainScreen(TypeaheadGuard[None]):
         return self.query_one("#below", Static)
 
     def place_prompt(self) -> None:
-        """Move the prompt and the widgets around it to the centre or to the bottom."""
+        """Move the prompt and the widgets around it to the centre or the bottom."""
         indent, below = self.indent, self.below_prompt
         for widget in (self.prompt, below, *self.query("Completions, HistorySearchBar").results(Widget)):
             widget.styles.offset = (indent, 0)  # an offset, because side margins would also narrow the widgets above
@@ -158,7 +158,7 @@ class MainScreen(TypeaheadGuard[None]):
     def show_question(
         self, spec: "QuestionSpec", on_answer: "Callable[[Answer | None], None]", position: str = ""
     ) -> "QuestionPanel":
-        """Show a question above the prompt. `on_answer` is called with the answer, or with None for Esc."""
+        """Show a question above the prompt. `on_answer` is called with the answer, or with None on Esc."""
         self.question = widgets.question_panel.QuestionPanel(spec, on_answer, self._lines_for_question, position)
         self.mount(self.question, before=self.query_one(Completions))
         self.restart_guard()
@@ -174,8 +174,8 @@ class MainScreen(TypeaheadGuard[None]):
             self._fit_question()
 
     def _lines_for_question(self, is_full: bool) -> int:
-        """Return the number of lines available to a question. Part of the transcript stays visible unless the screen is
-        short or `is_full`: the question's subject is shown in full."""
+        """Calculate how many lines a question may use. Part of the transcript stays visible, unless the screen is short
+        or `is_full` is set because the question's subject is shown in full."""
         height = self.size.height
         siblings = (child for child in self.query_one("#desk").children if child is not self.question)
         sibling_lines = sum(child.outer_size.height for child in siblings if child.display and child.id != "reader")
@@ -183,7 +183,7 @@ class MainScreen(TypeaheadGuard[None]):
         return max(1, height - sibling_lines - transcript_lines)
 
     def _fit_question(self) -> None:
-        """Fit the question into the screen; on a short screen, hide other widgets."""
+        """Fit the question into the screen. On a short screen, other widgets are hidden."""
         if self._pruning:  # the screen's widgets are already being removed
             return
         self.place_prompt()
@@ -204,8 +204,7 @@ class MainScreen(TypeaheadGuard[None]):
         self._fit_question()
 
     def action_to_question(self) -> None:
-        """Move the focus to the question or, if there is none and the prompt does not have the focus, to the next
-        widget."""
+        """Focus the question. If there is none, focus the next widget unless the prompt has the focus."""
         if self.question is not None:
             self.question.take_focus()
             self.restart_guard()
@@ -227,8 +226,8 @@ class MainScreen(TypeaheadGuard[None]):
         return self.question is not None and self.question.insert_key(key)
 
     def handle_rejected_key(self, key: events.Key | None) -> None:
-        """Move the focus to the prompt if the text is meant for it. A single character may be a premature answer and is
-        dropped."""
+        """Move the focus to the prompt if the text is meant for it. A single character is dropped, because it may be an
+        answer typed too early."""
         if self.question is not None:
             is_text = key is None or self.question.is_text_in_prompt or not self.question.accepts_key(key)
             self.question.is_text_in_prompt = True

@@ -1,4 +1,4 @@
-"""The screen for a panel: a searchable list with the details of the marked row."""
+"""The screen for a panel: a searchable list and the details of the marked row."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
@@ -38,13 +38,13 @@ from ebbtide.tui.widgets.row_listing import RowListing
 from ebbtide.tui.widgets.worker import Loading, start_worker
 
 PANELS_WITH_OWN_HEIGHT = ("theme", "todos", "remember")
-"""Names of the panels whose height is set in dialogs.tcss."""
+"""Names of panels whose height is set in dialogs.tcss."""
 _LOAD_MORE_DISTANCE = 20
-"""Distance from the last row at which more rows are loaded."""
+"""More rows are loaded once the marked row is this close to the last one."""
 
 
 class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
-    """Shows a panel and returns the chosen row, or None. The panel defines the actions."""
+    """Shows a panel and returns the chosen row, or None. The panel defines which actions there are."""
 
     AUTO_FOCUS = ""
 
@@ -53,9 +53,9 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         self.panel = panel
         self._search_text = panel.search_text
         self._is_redraw_pending = False
-        """Whether a redraw is pending, so that several changes are drawn together."""
+        """Whether a redraw is scheduled. Several changes are drawn together."""
         self._extended_panel: Panel | None = None
-        """The panel to which more rows were last added."""
+        """The panel that rows were last added to."""
         self._loading = Loading(self, lambda error: self._show_message(str(error), "warn"))
         self.add_class(panel.name)
         self.set_class(panel.scrolls_details, "reads")
@@ -95,7 +95,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         self._fit_height()
 
     def _fit_height(self) -> None:
-        """Fit the height of the dialog to a short list. The height does not change during a search."""
+        """Fit the dialog's height to a short list. It does not change during a search."""
         if self.panel.name not in PANELS_WITH_OWN_HEIGHT:
             self.query_one("#dialog").styles.height = dialog_height(self.panel, self.size.width)
 
@@ -108,7 +108,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
 
     @property
     def is_settled(self) -> bool:
-        """Whether everything requested is on the screen."""
+        """Whether everything requested is visible."""
         return (
             self.is_mounted
             and self._loading.is_finished
@@ -123,7 +123,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
 
     @property
     def marked_row(self) -> PanelRow | None:
-        """The marked row, or None."""
+        """The marked row, if any."""
         return self._listing.marked_row
 
     @property
@@ -136,20 +136,21 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
 
     @property
     def is_expanded(self) -> bool:
-        """Whether the details are shown in place of the list."""
+        """Whether the details are shown instead of the list."""
         return bool(self.panel.rows) and not self._listing.display
 
     # The list
 
     def show(self, panel: Panel) -> None:
-        """Show another panel in place of this one. The same row stays marked unless the new panel specifies another."""
+        """Show another panel in place of this one. The same row stays marked unless the new panel specifies another
+        one."""
         previous_row, self.panel = self.marked_row, panel
         self._rebuild_list(panel.initial_value or (previous_row.value if previous_row is not None else ""))
         if panel.message is not None:
             self._show_message(panel.message.text, panel.message.style)
 
     def _search(self, search_text: str) -> None:
-        """List the matching rows from the start."""
+        """List the matching rows, starting at the top."""
         self._search_text = search_text
         if self.panel.find_rows is None:
             self._rebuild_list("" if search_text.strip() else self.panel.initial_value, is_new=True)
@@ -270,7 +271,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         event.prevent_default()
 
     def _process_key(self, event: events.Key) -> bool:
-        """Handle a key; return whether it did something."""
+        """Handle a key. Returns whether it did anything."""
         listing, is_plain_list = self._listing, not self.panel.search_placeholder
         is_in_list = is_plain_list or listing.has_focus
         match event.key:
@@ -311,7 +312,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
             self._listing.move_to_row(direction * max(1, self._listing.size.height - 1))
 
     def _run_key_action(self, key: str) -> bool:
-        """Run the action of a key on the marked row; return whether there is one."""
+        """Run the action that a key has on the marked row. Returns whether there is one."""
         row = self.marked_row
         action = action_for_key(self.panel, key, row)
         if action is None:
@@ -359,7 +360,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
             self._show_key_hints()
 
     def _set_expanded(self, is_expanded: bool) -> None:
-        """Show the details in place of the list, or the list again."""
+        """Show the details instead of the list, or the list again."""
         listing = self._listing
         listing.display = not is_expanded
         if not is_expanded:

@@ -1,4 +1,4 @@
-"""Shows a question above the prompt, or over another screen."""
+"""Shows a question above the prompt or over another screen."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from ebbtide.tui.widgets.question_panel import QuestionPanel
 
 
 class QuestionScreen(TypeaheadGuardedDialog[None]):
-    """A screen with the question panel at its lower edge."""
+    """A screen with the question panel at the bottom."""
 
     AUTO_FOCUS = ""
     CSS = """
@@ -49,12 +49,12 @@ class QuestionScreen(TypeaheadGuardedDialog[None]):
 
 
 class QuestionDisplay:
-    """A displayed question: above the prompt, or over another screen."""
+    """A question that is shown above the prompt or over another screen."""
 
     def __init__(
         self, app: App[Any], spec: QuestionSpec, on_answer: Callable[[Answer | None], None], position: str
     ) -> None:
-        """`on_answer` is called with the answer, or with None for Esc."""
+        """`on_answer` is called with the answer, or with None on Esc."""
         self._on_answer = on_answer
         self._main: MainScreen | None = None
         self._screen: QuestionScreen | None = None
@@ -68,12 +68,12 @@ class QuestionDisplay:
             app.push_screen(self._screen)
 
     def show_position(self, position: str) -> None:
-        """Show the position among several questions."""
+        """Show the question's position among several."""
         self._panel.show_position(position)
 
     @property
     def can_close(self) -> bool:
-        """Whether the question can be removed now, because no other screen is above it."""
+        """Whether the question can be removed now. It cannot if another screen is above it."""
         return self._screen is None or self._screen.is_current
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ class QuestionDisplay:
 
 
 async def ask_question(app: App[Any], spec: QuestionSpec) -> Answer | None:
-    """Ask the question and return the answer; None for Esc."""
+    """Ask the question. Returns the answer, or None on Esc."""
     future: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
 
     def set_answer(answer: Answer | None) -> None:

@@ -1,5 +1,5 @@
-"""Guards questions against keys that were typed for something else. The screen defines which keys it accepts; the time
-at which they arrive decides whether they count."""
+"""Guards questions against keys that were typed for something else. The screen defines which keys it accepts; when they
+arrived decides whether they count."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -13,11 +13,11 @@ Answer = TypeVar("Answer")
 
 
 class TypeaheadGuard(Screen[Answer]):
-    """A screen that may show a question, and records since when the question has been readable."""
+    """A screen that may show a question and remembers when the question was painted."""
 
     clock: ClassVar[Callable[[], float]] = monotonic
     painted_at: float | None = None
-    """Monotonic seconds at which the question was painted; None before that."""
+    """When the question was painted, in monotonic seconds; None if it was not painted yet."""
 
     @property
     def is_asking(self) -> bool:
@@ -26,7 +26,7 @@ class TypeaheadGuard(Screen[Answer]):
 
     @property
     def has_text_focus(self) -> bool:
-        """Whether typed text goes to a field of this screen."""
+        """Whether typed text goes to a field on this screen."""
         return False
 
     def could_answer(self, key: events.Key) -> bool:
@@ -34,19 +34,19 @@ class TypeaheadGuard(Screen[Answer]):
         return self.is_asking
 
     def accepts_key(self, key: events.Key) -> bool:
-        """Whether a key is for this question; other characters are text for the prompt. Called before earlier events
+        """Whether a key is for this question. Other characters are text for the prompt. Called before earlier events
         have been processed."""
         return True
 
     def insert_key(self, key: events.Key) -> bool:
-        """Insert a key as text. Return False if that is impossible; the key is then handled as usual."""
+        """Insert a key as text. Returns False if this is impossible; the key is then handled as usual."""
         return False
 
     def handle_rejected_key(self, key: events.Key | None) -> None:
-        """Handle a key or paste that was not for the question. Its text goes to the prompt."""
+        """Handle a key or paste that was not for the question. Its text goes into the prompt."""
 
     def restart_guard(self) -> None:
-        """Restart the guard: keys count only after the current question is painted."""
+        """Restart the guard, so that keys count only once the current question is painted."""
         self.painted_at = None
         self.call_after_refresh(self._record_painting)
 
@@ -66,7 +66,7 @@ class TypeaheadGuardedDialog(ModalScreen[Answer], TypeaheadGuard[Answer]):
     _is_answered = False
 
     def dismiss(self, result: Answer | None = None) -> AwaitComplete:
-        """Dismiss the dialog only once. A second queued key would otherwise close the screen below it."""
+        """Dismiss the dialog, but only once. Otherwise, a second queued key would close the screen below it."""
         if self._is_answered:
             return AwaitComplete()
         self._is_answered = True

@@ -1,4 +1,4 @@
-"""The session on display: controller, queue, drafts and the session list."""
+"""The displayed session: controller, queue, drafts and the session list."""
 
 from typing import TYPE_CHECKING
 

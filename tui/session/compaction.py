@@ -21,23 +21,23 @@ if TYPE_CHECKING:  # session modules load only after the first paint
 
 
 class ManualCompaction:
-    """A manual compaction. Only `apply` changes the conversation."""
+    """A manual compaction. The conversation is changed only by `apply`."""
 
     def __init__(self, controller: SessionController, session: "Session", preview: CompactionPreview) -> None:
         self._controller = controller
         self._session = session
         self.preview = preview
         self.last_draft = SummaryDraft(preview.conversation, None)
-        """The last summary draft."""
+        """The most recent draft of the summary."""
         self.is_done = False
 
     @property
     def text(self) -> str:
-        """The summary as drafted, for editing."""
+        """The drafted summary, for editing."""
         return draft_text(self.last_draft.draft) if self.last_draft.draft is not None else ""
 
     async def draft(self) -> SummaryDraft:
-        """Let a model write the summary. The user can interrupt it. Raises `AgentError`."""
+        """Let a model write the summary. The user can interrupt this. Raises `AgentError`."""
         previous_cost = self.last_draft.cost
         with self._controller.busy_with("summarising"):
             draft = await self._session.change_conversation(draft_summary, self.preview, self._controller.advance)
@@ -46,22 +46,22 @@ class ManualCompaction:
         return self.last_draft
 
     def result(self, text: str) -> CompactResult:
-        """Return the result of compacting with this text as the summary."""
+        """Predict the result of compacting with this summary."""
         return self.preview.result(parse_edited_summary(text))
 
     def missing_facts(self, text: str) -> tuple[str, ...]:
-        """Return the required facts that an edited summary lacks. An empty text needs none, because the facts then
-        become the summary."""
+        """Find required facts that an edited summary lacks. An empty summary lacks none, because the facts then become
+        the summary."""
         draft = parse_edited_summary(text)
         return self.preview.missing_facts(draft) if draft is not None else ()
 
     def with_missing_facts(self, text: str) -> str:
-        """Return the text with the missing facts added."""
+        """Add the missing facts to the summary."""
         missing = self.missing_facts(text)
         return with_facts(text.rstrip(), missing) if missing else text
 
     async def apply(self, text: str) -> None:
-        """Compact with this text as the summary. If this raises `AgentError`, nothing has changed."""
+        """Compact with this summary. If `AgentError` is raised, nothing has changed."""
         with self._controller.busy_with("compacting"):
             await self._session.change_conversation(
                 apply_summary, self.preview, parse_edited_summary(text), self.last_draft, self._controller.advance
@@ -72,7 +72,7 @@ class ManualCompaction:
         self._session.interrupt()
 
     def report_unused_cost(self) -> None:
-        """Report the cost of an unused summary."""
+        """Report the cost of a summary that was not used."""
         if self.is_done or self.last_draft.cost == 0.0:
             return
         cost = "price unknown" if self.last_draft.cost is None else format_dollars(self.last_draft.cost)
@@ -80,7 +80,7 @@ class ManualCompaction:
 
 
 def summary_tokens(text: str) -> int:
-    """Return the approximate number of tokens of a summary."""
+    """Estimate the number of tokens of a summary."""
     draft = parse_edited_summary(text)
     return estimate_text(draft.retain) + estimate_text(draft.summary) if draft is not None else 0
 

@@ -1,4 +1,4 @@
-"""Completions for the prompt of the current session."""
+"""Completions in the prompt for the current session."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,15 +16,15 @@ COMMAND_NAMES = frozenset(command.name for command in COMMANDS)
 
 
 class SessionPromptCompleter:
-    """Completes the prompt for the current session. `get_session` returns that session, or None if there is none."""
+    """Completes the prompt for the current session. `get_session` returns it, or None if there is none."""
 
     def __init__(self, get_session: "Callable[[], Session | None]") -> None:
         self._get_session = get_session
         self._file_index: tuple[Path, ProjectFiles] | None = None
-        """The file index of the last session, with its folder."""
+        """The file index of the last session and its folder."""
 
     def candidates(self, text: str) -> Sequence[PromptCompletion]:
-        """Return the commands, prompts and resources that complete the text."""
+        """Get the commands, MCP prompts and resources that complete the text."""
         session = self._get_session()
         servers = session.servers if session is not None else None
         extensions = session.extensions if session is not None and text.startswith("/") else None

@@ -1,4 +1,4 @@
-"""Controls the session on display: its view, its queue and switching to another session."""
+"""Controls the displayed session: its view, its queue and switching to another session."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
@@ -33,7 +33,7 @@ ResultT = TypeVar("ResultT")
 
 
 class SessionController:
-    """Controls one session at a time. Every event produces a new `view`, and the callback `on_change` is called."""
+    """Controls one session at a time. Every event produces a new `view` and calls `on_change`."""
 
     def __init__(
         self,
@@ -46,24 +46,24 @@ class SessionController:
         self.session: Session | None = None
         self.view = SessionView()
         self.queue = Queue()
-        """Messages queued for the next step or the end of the turn."""
+        """Messages to be sent at the next step or after the turn."""
         self.pastes = pastes or Pastes()
-        """The placeholders of pastes in messages."""
+        """The paste placeholders in messages."""
         self.unsent = UnsentText(drafts or Drafts(None), self.queue, self.pastes, self._draft_owner)
         self.is_occupied = False
-        """Whether a turn runs, or a session is being opened, closed or compacted."""
+        """Whether a turn is running, or a session is being opened, closed or compacted."""
         self._idle = asyncio.Event()
         self._opener = SessionOpener(sessions, self._show_preview, self._show_opening_progress)
         self._changed = on_change
         self._reading_lock = asyncio.Lock()
-        """Locked while older messages are being read."""
+        """Held while older messages are being read."""
         self.on_blocks_prepended: Callable[[int], None] = lambda count: None
-        """Called with the number of blocks that were prepended to the view."""
+        """Called with the number of blocks added at the start of the view."""
         self.after_preview: Callable[[], None] = lambda: None
-        """Called when the view shows a preview of a session that is being opened."""
+        """Called when the view shows a preview of a session that is still being opened."""
 
     async def open_first_session(self, session_id: str | None, model: str | None) -> None:
-        """Open the first session: the one with the id `session_id`, or a new one. Raises `AgentError`."""
+        """Open the first session: a stored one, or a new one if `session_id` is None. Raises `AgentError`."""
         with self.busy_with("opening the session"):
             opened = await self._opener.open_unless_stopped(session_id, model, "first")
             if opened is not None:
@@ -72,19 +72,19 @@ class SessionController:
                 await self._begin_new_session(model)
 
     async def _begin_new_session(self, model: str | None) -> None:
-        """Open a new session after the opening of the first one was interrupted."""
+        """Open a new session after the user interrupted the opening of the first one."""
         self._switch_to(*await self._opener.open(None, model, "first"))
         self.after_preview()
         self.show_notice("opening was interrupted. This is a new session; `/resume` opens an earlier one.")
 
     async def open(self, session_id: str | None = None, model: str | None = None) -> bool:
-        """Open a stored session, or start a new one, in place of the current one; return whether that succeeded. If
-        opening fails or is interrupted, the current session stays open. A failure is shown."""
+        """Replace the current session with a stored one or a new one. Returns whether that succeeded. If opening fails
+        or is interrupted, the current session stays open. Failures are shown."""
         with self.busy_with("opening the session"):
             previous_id = self.session.id if self.session is not None else None
             is_same = previous_id is not None and session_id is not None and previous_id.startswith(session_id)
             self.unsent.save_in_progress("")  # the text stays in the prompt and then belongs to the opened session
-            # A session can be open only once: to reopen the same one, it must be closed first.
+            # A session can be open only once. To reopen the same one, close it first.
             has_begun = self.session is not None and self.session.hooks is not None and self.session.hooks.has_begun
             opening: OpeningKind = "first" if not has_begun else "again" if is_same else "instead"
             problem = await self._try_close(None) if is_same else ""
@@ -115,7 +115,7 @@ class SessionController:
             return True
 
     async def _try_close(self, reason: "EndReason | None") -> str:
-        """Close the session; return what could not be saved, or an empty string."""
+        """Close the session. Returns what could not be saved, or an empty string."""
         try:
             await self.close(reason)
         except AgentError as error:
@@ -123,7 +123,7 @@ class SessionController:
         return ""
 
     def _show_preview(self, conversation: Conversation) -> None:
-        """Show the last messages of a session that is being opened."""
+        """Show the last messages of a session while it is being opened."""
         view = build_resumed_view(self.sessions.hide_secrets(conversation), self.folder)
         self._show(replace(view, is_busy=True, activity=self.view.activity))
         self.after_preview()
@@ -132,7 +132,7 @@ class SessionController:
         self._show(replace(self.view, activity=activity))
 
     async def adopt(self, session: "Session") -> None:
-        """Switch to an open session, and show its history."""
+        """Switch to a session that is already open, and show its history."""
         self._switch_to(session, await build_session_view(self.sessions, session))
 
     def _switch_to(self, session: "Session", view: SessionView) -> None:
@@ -144,8 +144,8 @@ class SessionController:
             self.show_notice(text)
 
     async def load_earlier_messages(self, *, load_all: bool = False) -> None:
-        """Add earlier messages to the view: one page, or all of them. An error is shown. Does nothing if a page is
-        already being read, unless `load_all`."""
+        """Add earlier messages to the view: one page, or all of them with `load_all`. Errors are shown. Without
+        `load_all`, does nothing if a page is already being read."""
         if self._reading_lock.locked() and not load_all:
             return
         async with self._reading_lock:
@@ -168,8 +168,8 @@ class SessionController:
             self.on_blocks_prepended(len(self.view.past_blocks) - earlier_count)
 
     async def measure_context(self, *, is_outdated: bool = False) -> None:
-        """Measure the context of a resumed session before its first request, without asking a provider. Does nothing if
-        the size is known or cannot be measured. `is_outdated`: the known size is no longer right."""
+        """Measure the context of a resumed session before its first request, without asking the provider. Does nothing
+        if the size is known or cannot be measured. `is_outdated`: whether the known size is wrong by now."""
         session = self.session
         if session is None or not session.history.messages:
             return
@@ -181,12 +181,12 @@ class SessionController:
             self._show(self.view.with_overview(overview, is_estimate=session.history.anchor is None))
 
     def _draft_owner(self) -> str | None:
-        """Return the id of the session for which unsent text is saved; None before its first message."""
+        """The id of the session that unsent text is saved for; None before its first message."""
         has_begun = self.session is not None and (self.is_occupied or self.session.history.messages)
         return self.session.id if self.session is not None and has_begun else None
 
     def take_draft(self) -> str:
-        """Return and remove the saved unsent text of the session."""
+        """Return the session's saved unsent text and delete it."""
         if self.session is None:
             return ""
         draft = self.unsent.take(self.session.id)
@@ -195,7 +195,7 @@ class SessionController:
         return draft
 
     async def run_turn(self, text: str) -> bool:
-        """Run a turn; return whether it ended with an answer."""
+        """Run a turn. Returns whether it ended with an answer."""
         if self.session is None:
             return False
         return await self._run_turn_events(
@@ -203,7 +203,7 @@ class SessionController:
         )
 
     async def continue_after_jobs(self) -> None:
-        """Run a turn in which the model reacts to the end of a background job."""
+        """Run a turn in which the model reacts to background jobs that have ended."""
         if (
             self.session is not None
             and self.session.background_jobs.unreported_ends
@@ -214,8 +214,8 @@ class SessionController:
             )
 
     async def resume_turn(self) -> None:
-        """If the session was closed while a question was open, ask it again and continue the turn. Otherwise, ask
-        for pending approvals of the project's extensions, if there are any."""
+        """If the session was closed while a question was open, ask it again and continue the turn. Otherwise, ask about
+        the project's extensions that still need approval, if any."""
         session = self.session
         if session is not None and session.is_at_question:
             self.show_notice("this session was closed while a question was open; here it is again")
@@ -224,7 +224,7 @@ class SessionController:
             await self._run_turn_events(session.trust.ask_now())
 
     async def _run_turn_events(self, events: AsyncIterator[Event]) -> bool:
-        """Show a turn; return whether it ended with an answer."""
+        """Show a turn as it runs. Returns whether it ended with an answer."""
         has_failed = False
         ended_early = False
         timer = TurnTimer(monotonic())
@@ -250,15 +250,15 @@ class SessionController:
         return not has_failed
 
     def show_turn_total(self, elapsed_seconds: float) -> None:
-        """Show the total of the finished turn. `elapsed_seconds`: its duration."""
+        """Show the total line of the finished turn. `elapsed_seconds`: how long the turn took."""
         self._show(with_total(self.view, elapsed_seconds))
 
     def _steering_messages(self) -> tuple[User, ...]:
         return tuple(User((Text(text), *self.pastes.attachments(text))) for text in self.queue.take_for_step())
 
     async def run_with_activity(self, activity: str, work: "Callable[[Session], Awaitable[ResultT]]") -> ResultT | None:
-        """Show the activity, do the work and return its result. Without a session, or after an error, which is shown,
-        return None."""
+        """Show the activity while doing the work, and return its result. Returns None if there is no session or if an
+        error occurs, which is shown."""
         if self.session is None:
             return None
         with self.busy_with(activity):
@@ -285,7 +285,7 @@ class SessionController:
 
     @property
     def title(self) -> str:
-        """The session's title or, if it has none, the name of its folder; empty without a session."""
+        """The session's title, or its folder's name if it has none; empty without a session."""
         return (self.session.title or self.session.working_folder.name) if self.session is not None else ""
 
     def interrupt(self) -> None:
@@ -295,7 +295,7 @@ class SessionController:
             self.session.interrupt()
 
     def leave_turn(self) -> None:
-        """Stop the running turn because the program exits."""
+        """Stop the running turn because the program is exiting."""
         if self.session is not None:
             self.session.leave_turn()
 
@@ -323,7 +323,7 @@ class SessionController:
         self.advance(Noticed(text))
 
     def show_failure(self, error: AgentError) -> None:
-        """Show that the current work has failed. For an error that ends no work, use `show_notice`."""
+        """Show that the current work has failed. If an error does not end any work, use `show_notice`."""
         self.advance(TurnFailed.from_error(error))
 
     async def _reopen(self, session_id: str | None, opening: "OpeningKind") -> None:
@@ -334,7 +334,7 @@ class SessionController:
 
     @contextmanager
     def busy_with(self, activity: str) -> Iterator[None]:
-        """Mark the session as busy while the block runs."""
+        """Mark the session as busy inside this context."""
         self.is_occupied = True
         self._show(replace(self.view, is_busy=True, activity=activity))
         try:

@@ -1,4 +1,4 @@
-"""`ebb demo`: a scripted model fixes a real bug in a new folder, with the real tools but without an API key or network.
+"""`ebb demo`: a scripted model fixes a real bug in a new folder. It uses the real tools, but no API key and no network.
 The demo is interactive or printed."""
 
 import asyncio
@@ -34,13 +34,13 @@ FLAGS = (
     "--permission-mode", "ask", "--allow", "bash(python3 -m unittest -q)", "--allow", "bash(cat orders.log)",
     "--config", "agent.tail_tokens=300",
 )  # fmt: skip
-"""Flags with which only the change needs approval and even a short session is compacted."""
+"""Flags for the demo. Only the change needs approval, and even a short session gets compacted."""
 _WRONG_ORDER_NUMBER = 2345
 DEMO_FILES = Path(__file__).parent / "demo_project"
 
 
 def print_demo(retained_folder: str | None) -> int:
-    """Print the demo; return 0 if the tests pass afterwards. Raises `UsageError`."""
+    """Print the demo. Returns 0 if the tests pass afterwards. Raises `UsageError`."""
     with _demo_project(retained_folder) as folder:
         print(f"A scripted model works on a small project in {folder}\n\n> {PROMPT}")
         asyncio.run(_run_demo(folder))
@@ -48,20 +48,20 @@ def print_demo(retained_folder: str | None) -> int:
 
 
 def show_demo(retained_folder: str | None) -> int:
-    """Show the demo in a separate interactive session: an approval, a large output, a compaction. Return its exit code.
-    Raises `UsageError`."""
+    """Show the demo in a separate interactive session, with an approval, a large output and a compaction. Returns the
+    session's exit code. Raises `UsageError`."""
     with _demo_project(retained_folder) as folder, tempfile.TemporaryDirectory(prefix="ebb-demo-home-") as home:
         (folder / "orders.log").write_text(order_log(), encoding="utf-8")
         flags = ("-C", str(folder), "-m", f"scripted/{DEMO_FILES / 'tour.toml'}", *FLAGS, PROMPT)
-        # A separate home, so that the demo neither depends on the user's configuration nor changes it. A separate
-        # process, because an interface may be running in this one.
+        # Use a separate home, so that the demo neither depends on the user's configuration nor changes it. Use a
+        # separate process, because an interface may be running in this one.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("EBB_")}
         return subprocess.run(own_command(flags), env={**environment, "EBB_HOME": home}, check=False).returncode
 
 
 @contextmanager
 def _demo_project(retained_folder: str | None) -> Iterator[Path]:
-    """Create a folder with a small project; it is deleted at the end unless the user named it."""
+    """Create a folder with a small project. It is deleted at the end unless the user named it."""
     folder = Path(retained_folder).expanduser() if retained_folder else Path(tempfile.mkdtemp(prefix="ebb-demo-"))
     if retained_folder:
         try:
@@ -80,7 +80,7 @@ def _demo_project(retained_folder: str | None) -> Iterator[Path]:
 
 
 def order_log() -> str:
-    """Return a log of 4,000 lines, one of which contains the error."""
+    """Build a log of 4,000 lines, one of which contains the error."""
     lines = [
         f"2026-11-22T{order // 240:02d}:{order // 4 % 60:02d} INFO order {order} is priced" for order in range(4000)
     ]
@@ -90,7 +90,7 @@ def order_log() -> str:
 
 async def _run_demo(folder: Path) -> None:
     flags = {"agent.model": f"scripted/{DEMO_FILES / 'script.toml'}", "agent.permission_mode": "auto"}
-    # A separate home, so that the demo neither depends on the user's configuration nor changes it.
+    # Use a separate home, so that the demo neither depends on the user's configuration nor changes it.
     config = load_config(folder, {"EBB_HOME": str(folder / ".ebb-home")}, flags)
     sessions = Sessions(config, folder, os.environ, is_interactive=False, is_ephemeral=True)
     titles: dict[str, str] = {}
@@ -108,8 +108,8 @@ async def _run_demo(folder: Path) -> None:
 
 
 def _show(event: Event, titles: Mapping[str, str]) -> None:
-    """Print an event. Read-only calls run in parallel, so each output is preceded by the title of its call. `titles`
-    contains them by call id."""
+    """Print an event. Read-only calls run in parallel, so each output is preceded by its call's title. `titles`: titles
+    by call id."""
     match event:
         case TextDelta(text=text):
             print(sanitise(text), end="", flush=True)

@@ -1,4 +1,4 @@
-"""Unsent text of sessions, saved on disk by session id."""
+"""Sessions' unsent text, saved on disk by session id."""
 
 import json
 import os
@@ -13,16 +13,16 @@ from ebbtide.tui.session.queue import Queue
 
 
 class Drafts:
-    """Saves texts by session id. If the folder cannot be used, drafts are lost, but nothing fails."""
+    """Saves text by session id. If the folder cannot be used, drafts are lost without an error."""
 
     def __init__(self, folder: Path | None) -> None:
-        """Without `folder`, nothing is saved."""
+        """`folder`: None saves nothing."""
         self._folder = folder
         self._saved_sessions: set[str] = set()
-        """Sessions for which this process has saved a file."""
+        """Sessions for which this process has written a file."""
 
     def save(self, session_id: str, texts: Sequence[str]) -> None:
-        """Save the texts to disk, replacing earlier ones."""
+        """Save texts to disk, replacing any saved earlier."""
         if self._folder is None or not (texts or session_id in self._saved_sessions):
             return
         file = self._file(self._folder, session_id)
@@ -39,7 +39,7 @@ class Drafts:
             os.replace(new_file, file)
 
     def take(self, session_id: str) -> tuple[str, ...]:
-        """Return and delete the saved texts of a session."""
+        """Return a session's saved texts and delete them."""
         if self._folder is None:
             return ()
         file = self._file(self._folder, session_id)
@@ -59,23 +59,23 @@ class Drafts:
 
 
 class UnsentText:
-    """The queued messages and the prompt text of the current session, saved until they are sent."""
+    """The current session's queued messages and prompt text, saved until they are sent."""
 
     def __init__(self, drafts: Drafts, queue: Queue, pastes: Pastes, get_session_id: Callable[[], str | None]) -> None:
-        """`get_session_id` returns the id of the session to save for, or None."""
+        """`get_session_id` returns the id of the session to save text for, or None."""
         self._drafts, self._queue, self._pastes, self._get_session_id = drafts, queue, pastes, get_session_id
         self._prompt_text = ""
-        """The text of the prompt, as last reported."""
+        """The prompt's text when it was last reported."""
         queue.add_change_callback(lambda: self._save(queue.texts))
 
     def take(self, session_id: str) -> str:
-        """Return and delete the text that was saved when the session was left."""
+        """Return the text saved when the session was left, and delete it."""
         draft = "\n\n".join(self._drafts.take(session_id))
         self._save(self._queue.texts)
         return self._pastes.collapse(draft)
 
     def stash(self, draft: str) -> None:
-        """Save the queue and the prompt text when the session is left."""
+        """Save the queue and the prompt's text because the session is being left."""
         texts = (*self._queue.texts, *([draft] if draft.strip() else []))
         self._prompt_text = ""
         self._queue.clear()
@@ -83,8 +83,8 @@ class UnsentText:
         self._drafts = Drafts(None)
 
     def save_in_progress(self, draft: str) -> None:
-        """Save the prompt text and the queue in case the program is killed. Long texts are not saved, because saving
-        them again and again is slow."""
+        """Save the prompt's text and the queue in case the program is killed. Long text is not saved, because saving it
+        repeatedly is slow."""
         draft = draft if draft.strip() and len(self._pastes.expand(draft)) <= MAX_EXPANDED_CHARS else ""
         if draft != self._prompt_text:
             self._prompt_text = draft

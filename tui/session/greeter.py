@@ -1,4 +1,4 @@
-"""Collects the greeting of a new session once it is open."""
+"""Collects the greeting for a new session once it is open."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,20 +20,20 @@ _SECONDS_PER_DAY = 86_400
 
 
 class Greeter:
-    """Collects the parts of the greeting. The greeting is shorter while parts are missing."""
+    """Collects the parts of the greeting. Until all are there, the greeting is shorter."""
 
     def __init__(self, get_controller: "Callable[[], SessionController]") -> None:
         self._get_controller = get_controller
         self.settings: Settings | None = None
         self.size_notice = ""
-        """A notice about the terminal size, shown with the greeting; empty for none."""
+        """A notice about the terminal size, shown with the greeting. May be empty."""
         self._collected_session_id = ""
         self._sessions: tuple[SessionInfo, ...] = ()
         self._instruction_files: tuple[tuple[str, int], ...] = ()
         self._branch = ""
 
     async def collect(self) -> bool:
-        """Collect the greeting for the open session; return whether it may have changed."""
+        """Collect the greeting for the open session. Returns whether it may have changed."""
         controller = self._get_controller()
         session = controller.session
         if session is None or controller.view.blocks or session.id == self._collected_session_id:
@@ -53,7 +53,7 @@ class Greeter:
         return True
 
     def greeting(self) -> "Greeting | None":
-        """Return the greeting of the open session; None without a session."""
+        """Build the open session's greeting; None without a session."""
         controller = self._get_controller()
         session = controller.session
         if session is None:
@@ -75,7 +75,7 @@ class Greeter:
         )
 
     def expand_session_number(self, text: str) -> str:
-        """Expand the number of a recent session to the command that opens it; return other text unchanged."""
+        """Replace the number of a recent session with the command that opens it. Other text is returned unchanged."""
         controller = self._get_controller()
         if controller.session is None or controller.view.blocks:
             return text
@@ -84,13 +84,13 @@ class Greeter:
 
 
 def path_with_tilde(root: Path) -> str:
-    """Return the path as shells display it, with `~` for the home folder."""
+    """Shorten a path as shells do, with `~` for the home folder."""
     home = Path.home()
     return str(root) if not root.is_relative_to(home) or root == home else f"~/{root.relative_to(home)}"
 
 
 def _branch_and_sizes(root: Path, files: tuple[Path, ...]) -> tuple[str, tuple[tuple[str, int], ...]]:
-    """Return the Git branch, and each file with its size. Paths inside the folder are made relative to it."""
+    """Get the Git branch, and the size of each file. Paths in the folder are made relative to it."""
     files_with_sizes = []
     for path in files:
         try:

@@ -1,4 +1,4 @@
-"""Runs the user's jobs one at a time, and sends queued messages after each."""
+"""Runs the user's jobs one at a time, sending queued messages after each."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -18,17 +18,17 @@ if TYPE_CHECKING:  # session modules load only after the first paint
 
 
 class JobWaker:
-    """Waits for background jobs while the session is idle, i.e. from `begin` to `end`."""
+    """Waits for background jobs to end while the session is idle, which is from `begin` to `end`."""
 
     def __init__(self, get_controller: "Callable[[], SessionController]", wake: Callable[[], None]) -> None:
-        """`wake` starts a turn in which the model reacts to the end of a job."""
+        """`wake` starts a turn in which the model reacts to a job that has ended."""
         self._get_controller = get_controller
         self._wake = wake
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, *, was_stopped: bool) -> None:
-        """Start waiting, because the session is now idle. `was_stopped`: the user interrupted the last turn, so jobs
-        that have already ended are ignored."""
+        """Start waiting, because the session is now idle. `was_stopped`: whether the user interrupted the last turn. If
+        so, jobs that have already ended are ignored."""
         session = self._get_controller().session
         if session is not None and session.limits.wakes_on_job_end:
             ended_jobs = tuple(session.background_jobs.unreported_ends) if was_stopped else ()
@@ -47,13 +47,12 @@ class JobWaker:
 
 
 LEAVE_TIMEOUT_S = 5.0
-"""Seconds to wait for the end of an interrupted turn when exiting."""
+"""How long to wait for an interrupted turn to end when exiting, in seconds."""
 
 _SESSION_COMMANDS = frozenset(("resume", "sessions", "clear", "fork", "model", "rewind"))
 """Commands that switch to another session."""
 REPLACING_COMMANDS = frozenset(("resume", "sessions", "clear"))
-"""The subset of these commands that do not depend on the current session. They cancel the opening of another session.
-"""
+"""Session commands that do not depend on the current session. They cancel any session that is being opened."""
 
 
 class RunningJob(Protocol):
@@ -61,20 +60,20 @@ class RunningJob(Protocol):
 
 
 class JobQueue(ABC):
-    """Runs jobs and sends the queue. Each front end defines how work is started and how results are shown."""
+    """Runs jobs and sends queued messages. Each front end defines how work is started and how results are shown."""
 
     STOP_KEY = "Esc"
 
     def __init__(self) -> None:
         self.is_busy = False
-        """Whether a job is running. Messages then go to the queue."""
+        """Whether a job is running. If so, messages are queued."""
         self.is_paused = False
         """Whether queued messages wait until the user sends them."""
         self._job: RunningJob | None = None
         self._command = ""
-        """The command that is running, if any."""
+        """The running command, if any."""
         self._pending_commands: deque[Invocation] = deque()
-        """Commands entered while another session was being opened, to be run in that session."""
+        """Commands entered while another session was being opened. They will be run in that session."""
         self._cache = CacheKeepAlive(lambda: self.controller)
         self._waker = JobWaker(
             lambda: self.controller, lambda: self.start(lambda: self.controller.continue_after_jobs())
@@ -83,7 +82,7 @@ class JobQueue(ABC):
         """Whether the user interrupted the last job."""
         self.greeter = Greeter(lambda: self.controller)
 
-    # Defined by the front end
+    # To be defined by the front end
 
     @property
     @abstractmethod
@@ -91,35 +90,36 @@ class JobQueue(ABC):
 
     @abstractmethod
     def run_job(self, work: Coroutine[object, object, None]) -> RunningJob:
-        """Start a job. An exception in it ends the program with a report."""
+        """Start a job. If it raises an exception, the program ends with a report."""
 
     @abstractmethod
     def run_in_background(self, work: Coroutine[object, object, None]) -> object:
-        """Start work that runs in parallel to the current job. An exception in it ends the program with a report."""
+        """Start work that runs in parallel with the current job. If it raises an exception, the program ends with a
+        report."""
 
     @abstractmethod
     async def run_invocation(self, invocation: Invocation) -> None: ...
 
     @abstractmethod
     async def open_session(self) -> bool:
-        """Open a session if there is none; if that fails, show why and return False."""
+        """Open a session if there is none. On failure, show why and return False."""
 
     @abstractmethod
     def on_message_queued(self, *, later: bool) -> None:
-        """Called when a message is queued, before it is sent."""
+        """Called when a message has been queued but not sent yet."""
 
     @abstractmethod
     def return_queue_to_prompt(self) -> None:
-        """Move the queue into the prompt, if possible."""
+        """Move the queued messages into the prompt, if possible."""
 
     @abstractmethod
     def restore_to_prompt(self, text: str) -> None:
-        """Put text that could not be handled back into the prompt, if the prompt is empty."""
+        """Put text that could not be handled back into the prompt, provided the prompt is empty."""
 
-    # Jobs, one at a time
+    # Running jobs one at a time
 
     def start(self, work: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Run the work, if any, then send the queue."""
+        """Run the work, if any, then send the queued messages."""
         self._cache.end()
         self._waker.end()
         self._was_stopped = False
@@ -154,7 +154,7 @@ class JobQueue(ABC):
     # Input
 
     def handle_input(self, text: str) -> None:
-        """Handle the user's input: a command or a message."""
+        """Handle input from the user: a command or a message."""
         session, name = self.controller.session, custom_command_name(text)
         extensions = session.extensions if session is not None and name else None
         if extensions is not None and extensions.find_by_name(name) is not None:
@@ -171,15 +171,15 @@ class JobQueue(ABC):
                 self.send(text)
 
     def send(self, text: str, *, later: bool = False) -> None:
-        """Send a message at once, or with the next step of the running turn; with `later`, only after the turn."""
+        """Send a message at once or, during a turn, with its next step. With `later`, send it after the turn."""
         self.controller.queue.add(text, is_later=later)
         self.on_message_queued(later=later)
         if not self.is_busy:
             self.start()
 
     def invoke(self, invocation: Invocation) -> None:
-        """Run a command: at once, as the next job, or in the session that is being opened. If another job is running
-        and the command cannot run in parallel, say so instead."""
+        """Run a command at once, as the next job, or in the session that is being opened. If a job is running that the
+        command cannot run in parallel with, say so instead."""
         is_opening = self._command in _SESSION_COMMANDS
         if invocation.command.when_busy and not (is_opening and invocation.command.needs_session):
             self.run_in_background(self.with_error_notice(self.run_invocation(invocation)))
@@ -203,15 +203,15 @@ class JobQueue(ABC):
         await self.run_invocation(invocation)
 
     async def with_error_notice(self, work: Awaitable[None]) -> None:
-        """Run the work. An error is shown as a notice and does not end a running turn."""
+        """Do the work. Errors are shown as a notice and do not end a running turn."""
         try:
             await work
         except AgentError as error:
             self.controller.show_notice(str(error))
 
     def stop_work(self) -> None:
-        """Interrupt the current work. Commands for a session that is being opened are dropped, and queued messages
-        return to the prompt."""
+        """Interrupt the current work. Commands waiting for a session to open are dropped, and queued messages go back
+        to the prompt."""
         self._pending_commands.clear()
         self._was_stopped = True
         self.return_queue_to_prompt()
@@ -220,8 +220,8 @@ class JobQueue(ABC):
     # Exit
 
     async def close_session(self, prompt_text: str) -> str | None:
-        """Stop the current work and close the session; return its id if it has messages. `prompt_text`: the text in the
-        prompt, which is saved."""
+        """Stop the current work and close the session. Returns its id, if it has messages. `prompt_text`: the prompt's
+        text, which is saved."""
         controller = self.controller
         controller.unsent.stash(prompt_text)
         self._waker.end()
@@ -237,6 +237,6 @@ class JobQueue(ABC):
         return session_id
 
     async def stop(self) -> None:
-        """Cancel the running job. Queued messages stay queued until the user sends them."""
+        """Cancel the running job. Queued messages wait until the user sends them."""
         if self.is_busy and self._job is not None:
             self._job.cancel()

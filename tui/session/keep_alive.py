@@ -1,4 +1,4 @@
-"""Keeps the provider's cache alive while the user is idle, if configured."""
+"""Keeps the provider's cache alive while the user is idle, if this is configured."""
 
 import asyncio
 import time
@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # session modules load only after the first paint
 
 
 class CacheKeepAlive:
-    """Renews the cache while the session is idle, i.e. from `begin` to `end`."""
+    """Renews the cache while the session is idle, which is from `begin` to `end`."""
 
     def __init__(
         self,
@@ -22,7 +22,7 @@ class CacheKeepAlive:
         sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`clock`: a clock in seconds that also advances while the machine sleeps."""
+        """`clock`: returns seconds, and keeps running while the machine sleeps."""
         self._get_controller = get_controller
         self._sleep = sleep
         self._clock = clock
@@ -35,7 +35,7 @@ class CacheKeepAlive:
             self._task = asyncio.create_task(self._renew_until_expired(session))
 
     def end(self) -> None:
-        """Stop renewing, because the session is now busy. A running request is cancelled."""
+        """Stop renewing, because the session is now busy. Any request in progress is cancelled."""
         task, self._task = self._task, None
         if task is None:
             return
@@ -44,7 +44,7 @@ class CacheKeepAlive:
         task.cancel()
 
     async def end_and_wait(self) -> None:
-        """Stop renewing like `end`, and wait until a running request is cancelled."""
+        """Do the same as `end`, then wait until any request in progress is cancelled."""
         task = self._task
         self.end()
         if task is not None:

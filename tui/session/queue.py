@@ -1,4 +1,4 @@
-"""Messages queued for the session."""
+"""Messages waiting to be sent to the session."""
 
 from collections.abc import Callable
 
@@ -7,61 +7,61 @@ from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line
 
 MAX_QUEUE_LINES = 4
-"""Maximum number of lines that the queue occupies on the screen."""
+"""Maximum number of screen lines for the queue."""
 
 _MAX_LINE_CHARS = 500
-"""Maximum number of a message's characters shown in its line."""
+"""Maximum number of characters of a message shown on its line."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedMessage:
     text: str
     is_later: bool = False
-    """Whether the message is sent after the turn instead of at its next step."""
+    """Whether the message is sent after the turn rather than at its next step."""
 
 
 class Queue:
-    """Unsent messages, oldest first. A message leaves the queue only when it is sent or returned to the user."""
+    """Unsent messages, oldest first. A message leaves the queue only when it is sent or goes back to the user."""
 
     def __init__(self) -> None:
         self.items: tuple[QueuedMessage, ...] = ()
         self._undelivered: tuple[QueuedMessage, ...] = ()
-        """Messages that the turn has taken, but whose delivery is not yet confirmed."""
+        """Messages that the turn has taken but not yet confirmed as delivered."""
         self._change_callbacks: list[Callable[[], None]] = []
 
     def __len__(self) -> int:
         return len(self.items)
 
     def add_change_callback(self, changed: Callable[[], None]) -> None:
-        """Add a callback for changes."""
+        """Add a callback that is called on every change."""
         self._change_callbacks.append(changed)
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The texts of all messages that are queued or not yet confirmed as delivered."""
+        """The texts of all messages that are queued or not confirmed as delivered."""
         return tuple(item.text for item in (*self._undelivered, *self.items))
 
     def add(self, text: str, *, is_later: bool = False) -> None:
         self._set_items((*self.items, QueuedMessage(text, is_later)))
 
     def remove(self, index: int) -> str:
-        """Remove and return the message at an index."""
+        """Remove the message at an index and return it."""
         text = self.items[index].text
         self._set_items(self.items[:index] + self.items[index + 1 :])
         return text
 
     def take(self, item: QueuedMessage) -> str:
-        """Remove this message and return its text; empty if it is no longer queued."""
+        """Remove a message and return its text; empty if it is no longer queued."""
         index = next((position for position, queued in enumerate(self.items) if queued is item), None)
         return self.remove(index) if index is not None else ""
 
     def pop(self) -> str:
-        """Remove and return the text for the next turn: the oldest message not marked for later or, if there is none,
-        the oldest message."""
+        """Remove the text for the next turn and return it. This is the oldest message not marked for later or, if all
+        are, the oldest message."""
         return self.remove(next((index for index, item in enumerate(self.items) if not item.is_later), 0))
 
     def take_for_step(self) -> tuple[str, ...]:
-        """Return the messages for the next step. They count as unsent until `confirm_delivered` is called."""
+        """Take the messages for the next step. They count as unsent until `confirm_delivered` is called."""
         messages = tuple(item for item in self.items if not item.is_later)
         if messages:
             self._undelivered += messages
@@ -75,7 +75,7 @@ class Queue:
             self._set_items(self.items)
 
     def return_undelivered(self) -> None:
-        """Put messages that were not delivered before the turn ended back into the queue."""
+        """Put back messages that were not delivered before the turn ended."""
         if self._undelivered:
             items, self._undelivered = (*self._undelivered, *self.items), ()
             self._set_items(items)
@@ -88,7 +88,7 @@ class Queue:
         return text
 
     def clear(self) -> None:
-        """Empty the queue without returning its messages, because they are saved elsewhere."""
+        """Empty the queue without returning messages, because they are saved elsewhere."""
         self._undelivered = ()
         self._set_items(())
 
@@ -99,13 +99,13 @@ class Queue:
 
 
 def first_visible_index(count: int, marked_index: int | None) -> int:
-    """Return the index of the first visible message: the last messages are visible, or those around the marked one."""
+    """Find the index of the first visible message. The last messages are visible, or those around the marked one."""
     end = count if marked_index is None else min(count, marked_index + MAX_QUEUE_LINES // 2 + 1)
     return max(0, min(count - MAX_QUEUE_LINES, end - MAX_QUEUE_LINES + (marked_index is not None)))
 
 
 def queue_lines(items: tuple[QueuedMessage, ...], marked_index: int | None) -> tuple[Line, ...]:
-    """Return the lines of the visible messages, with key hints for the marked one."""
+    """Format the visible messages as lines, with key hints on the marked one."""
     first = first_visible_index(len(items), marked_index)
     visible = items[first : first + MAX_QUEUE_LINES]
     lines: list[Line] = []

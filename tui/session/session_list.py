@@ -1,4 +1,4 @@
-"""The list of stored sessions. The user can search, rename, fork and delete them, and open one."""
+"""The list of stored sessions, which can be searched, opened, renamed, forked and deleted."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # session modules load only after the first paint
 
 
 class ListedSessions:
-    """The listed sessions; empty until the first page is loaded. Methods raise `AgentError` and then leave the list
+    """The sessions in the list; empty until the first page is loaded. If a method raises `AgentError`, the list is
     unchanged."""
 
     def __init__(self, library: "Library") -> None:
@@ -36,26 +36,26 @@ class ListedSessions:
         self.includes_all_projects = False
         """Whether all projects are listed."""
         self.search_text = ""
-        """The search text; empty to list all sessions."""
+        """What the user is searching for; empty to list all sessions."""
         self.has_more = False
         """Whether there may be another page."""
         self.search_status = ""
-        """Progress of the search as a short text; empty when it is done."""
+        """Short text about the search's progress; empty when it is done."""
         self._excerpts: dict[str, str] = {}
 
     def excerpt_of(self, info: SessionInfo) -> str:
-        """Return the matching excerpt from a session's messages; empty if its title matches."""
+        """Get the excerpt of a session's messages that matches; empty if the title matches."""
         return self._excerpts.get(info.id, "")
 
     async def load_first_page(self) -> None:
-        """List the first page, or, in a search, the sessions whose title matches."""
+        """Load the first page or, in a search, the sessions whose titles match."""
         page = await self._library.page(in_all_projects=self.includes_all_projects, query=self.search_text)
         self.sessions, self._excerpts, self.has_more = list(page), {}, bool(page)
         self.search_status = "searching messages …" if self.search_text else ""
 
     async def add_text_matches(self, changed: Callable[[], None]) -> None:
-        """Append the sessions whose messages match. Search again while messages are still being indexed, and call
-        `changed` after each search."""
+        """Append the sessions whose messages match. While messages are still being indexed, the search is repeated, and
+        `changed` is called each time."""
         unindexed_count = 0
 
         def on_progress(indexed_count: int, total_count: int) -> None:
@@ -91,12 +91,11 @@ SESSIONS_LIST_KEY_HINTS = (
     "Enter open   r rename   t tag   f fork   d delete   a all projects   PgUp, PgDn scroll   Esc close"
 )
 SEARCH_DELAY_S = 0.15
-"""Seconds without a key press before messages are searched. A running search is completed before the next one starts.
-"""
+"""Seconds without a key press before messages are searched. A running search is finished before the next one starts."""
 MAX_LISTED_AGENTS = 3
-"""Maximum number of sub-agent sessions listed below a session until it is expanded."""
+"""Maximum number of sub-agent sessions listed under a session that is not expanded."""
 MAX_PREVIEW_MESSAGES = 12
-"""Maximum number of messages shown in the preview of a session."""
+"""Maximum number of messages in a session's preview."""
 UNLISTED_SESSION = SessionInfo("", "", "", 0.0, 0, "")
 TITLE_REQUEST = TextRequest(lambda row: row.title, "Enter save   Esc cancel", "New title")
 TAGS_REQUEST = replace(TITLE_REQUEST, label="Tags, separated by spaces", may_be_empty=True)
@@ -104,20 +103,20 @@ TAGS_REQUEST = replace(TITLE_REQUEST, label="Tags, separated by spaces", may_be_
 
 class SessionList:
     def __init__(self, library: "Library", current: str, now: float) -> None:
-        """`current`: the id of the open session; `now`: Unix seconds."""
+        """`current`: id of the open session. `now`: current time in Unix seconds."""
         self._library = library
         self._current = current
         self._now = now
         self._listed = ListedSessions(library)
         self._to_delete: dict[str, str] = {}
-        """The sessions marked for deletion: for each id, the id of its parent session, or an empty string."""
+        """Ids of sessions marked for deletion, mapped to the id of their parent session or an empty string."""
         self._expanded: set[str] = set()
-        """Sessions whose sub-agents are all listed."""
+        """Sessions whose sub-agents are all shown."""
         self._changed: Callable[[], None] | None = None
 
     @property
     def ids_to_delete(self) -> tuple[str, ...]:
-        """The ids of the sessions to delete when the list is closed."""
+        """Ids of the sessions to delete once the list is closed."""
         return tuple(
             session_id for session_id, parent_id in self._to_delete.items() if parent_id not in self._to_delete
         )
@@ -169,7 +168,7 @@ class SessionList:
         )
 
     def _build_rows(self, info: SessionInfo) -> Iterator[PanelRow]:
-        """Yield the row of a session and, outside a search, those of its sub-agent sessions."""
+        """Yield the row of a session and, unless the user is searching, the rows of its sub-agents."""
         yield self._build_row(info)
         if self._listed.search_text:
             return
@@ -227,7 +226,7 @@ class SessionList:
         return row.value in self._to_delete or self._parent_id(row.value) in self._to_delete
 
     def _parent_id(self, session_id: str) -> str:
-        """Return the id of the parent session of a sub-agent session, or an empty string."""
+        """Get the id of a sub-agent session's parent; empty if there is none."""
         return self._info(session_id).owner
 
     def _info(self, session_id: str) -> SessionInfo:
@@ -256,14 +255,14 @@ class SessionList:
         return await self._reload_panel(row.value)
 
     async def _reload_panel(self, marked_id: str, message: ShowMessage | None = None) -> Panel:
-        """Reload the list and return the panel with this row marked."""
+        """Reload the list and build the panel with this row marked."""
         await self._listed.load_first_page()
         if self._listed.search_text:
             await self._listed.add_text_matches(lambda: None)
         return self.build_panel(marked_id, message)
 
     async def _toggle_deletion(self, row: PanelRow, _: str) -> Panel:
-        """Mark a session for deletion when the list is closed, or unmark it."""
+        """Mark or unmark a session for deletion, which happens when the list is closed."""
         session_id = row.value
         if session_id == self._current:
             message = ShowMessage("this session is open: start another one with `/clear`, then delete it", "warn")

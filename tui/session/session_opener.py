@@ -1,4 +1,5 @@
-"""Opens a session to replace the current one. Opening a long session takes a while and can be interrupted."""
+"""Opens a session that replaces the current one. A long session takes a while to open, and opening can be
+interrupted."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,13 +17,13 @@ if TYPE_CHECKING:  # session modules load only after the first paint
     from ebbtide.agent.session import Session
 
 MESSAGES_PER_PAGE = 200
-"""Number of earlier messages read at a time."""
+"""Number of earlier messages per read."""
 MAX_INITIAL_MESSAGES = 10_000
-"""Maximum number of messages shown when a session is resumed; earlier ones are read on demand."""
+"""Maximum number of messages shown when a session is resumed. Earlier ones are read on demand."""
 
 
 async def build_session_view(sessions: "Sessions", session: "Session") -> SessionView:
-    """Build the view of a resumed session in threads, because a long session takes a while."""
+    """Build the view of a resumed session in threads, because this takes a while for a long session."""
     history = await asyncio.to_thread(sessions.hide_secrets, newest_messages(session.history, MAX_INITIAL_MESSAGES))
     endings = await sessions.turn_endings(session.id)
     return await asyncio.to_thread(
@@ -33,8 +34,8 @@ async def build_session_view(sessions: "Sessions", session: "Session") -> Sessio
 async def load_earlier_blocks(
     sessions: "Sessions", session: str, position: int, limit: int
 ) -> tuple[int, tuple[Block, ...]]:
-    """Read about `limit` messages before a position; return the position of the first one, and the blocks. Outputs
-    whose calls are cut off are omitted. Raises `AgentError`."""
+    """Read about `limit` messages before a position. Returns the position of the first one, and the blocks. Outputs are
+    left out if their call is not among these messages. Raises `AgentError`."""
     page = await sessions.messages_before(session, position, limit)
     messages = without_orphaned_outputs(page.messages) if position > limit else page.messages
     visible = await asyncio.to_thread(
@@ -51,7 +52,7 @@ async def load_earlier_blocks(
 
 
 OpenedSession: TypeAlias = "tuple[Session, SessionView]"
-"""An open session and its view."""
+"""An open session with its view."""
 
 
 class SessionOpener:
@@ -60,8 +61,8 @@ class SessionOpener:
     def __init__(
         self, sessions: "Sessions", on_preview: Callable[[Conversation], None], on_progress: Callable[[str], None]
     ) -> None:
-        """`on_preview` is called with the end of a session before all of it is read, `on_progress` with a text that
-        contains the number of messages read so far."""
+        """`on_preview` is called with the end of a session before the rest is read. `on_progress` is called with text
+        that says how many messages have been read."""
         self._sessions, self._on_preview, self._on_progress = sessions, on_preview, on_progress
         self._task: asyncio.Task[OpenedSession] | None = None
 
@@ -73,8 +74,8 @@ class SessionOpener:
     async def open(
         self, resume: str | None, model: str | None, opening: "OpeningKind", *, is_displayed: bool = False
     ) -> OpenedSession:
-        """Open the session with the id `resume`, or a new one. `is_displayed`: whether the session is already
-        completely on the screen. Raises `AgentError`."""
+        """Open a stored session, or a new one if `resume` is None. `is_displayed`: whether all of the session is
+        already on the screen. Raises `AgentError`."""
         on_preview = None if is_displayed else self._on_preview
         session = await self._sessions.open(
             resume, model, on_preview, opening_kind=opening, on_progress=self._report_progress
@@ -88,7 +89,7 @@ class SessionOpener:
     async def open_unless_stopped(
         self, resume: str | None, model: str | None, opening: "OpeningKind"
     ) -> "OpenedSession | None":
-        """Like `open`, but return None if `stop` was called meanwhile."""
+        """Do the same as `open`, but return None if `stop` is called before it finishes."""
         task = self._task = asyncio.ensure_future(self.open(resume, model, opening))
         try:
             await asyncio.wait((task,))

@@ -1,4 +1,4 @@
-"""Manual context actions: predicting their cost, and running them."""
+"""Manual context actions: predicting what they cost, and running them."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -30,9 +30,9 @@ ACTION_WORDS: dict[str, Act] = {
     "keep-out": "defer",
     "let-in": "offer",
 }
-"""The word typed after `/context` for each action."""
+"""The word for each action, as typed after `/context`."""
 FORMER_ACTION_WORDS: dict[str, Act] = {"evict": "evict", "offload": "offload", "defer": "defer", "offer": "offer"}
-"""Words of earlier versions, still accepted."""
+"""Action words from earlier versions. They are still accepted."""
 ACTIONS_BY_KEY: dict[str, Act] = {
     "p": "pin",
     "d": "evict",
@@ -47,20 +47,20 @@ USAGE = f"type `/context`, `/context undo` or `/context ACTION REF` (actions: {'
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What an action would do and cost, in one line."""
+    """One line about what an action would do and cost."""
 
     text: str
     is_possible: bool
 
 
 async def propose(controller: SessionController, request: EditRequest) -> Proposal:
-    """Return what an action would do and cost. Raises `AgentError`, for example while a turn runs."""
+    """Predict what an action would do and cost. Raises `AgentError`, for example during a turn."""
     quote = await _require_session(controller).change_conversation(quote_edit, request)
     return Proposal(edit_proposal(quote.plan, quote.dollars), not isinstance(quote.plan, Refusal))
 
 
 async def run_action(controller: SessionController, request: EditRequest) -> str:
-    """Run an action; show and return its outcome. Raises `AgentError`, for example while a turn runs."""
+    """Run an action, show its outcome and return it. Raises `AgentError`, for example during a turn."""
     result = await _require_session(controller).change_conversation(apply_edit, request)
     return _show_outcome(controller, result.events)
 
@@ -97,7 +97,7 @@ async def preview_undo(controller: SessionController) -> RewriteUndone:
 
 
 async def propose_undo(controller: SessionController) -> Proposal:
-    """Return what undoing the last rewrite would do and cost. Raises `AgentError`."""
+    """Predict what undoing the last rewrite would do and cost. Raises `AgentError`."""
     event = await preview_undo(controller)
     price = "costs nothing" if not event.written else f"costs {_cost(event.written, event.cost)}"
     added_tokens = event.after_tokens - event.before_tokens
@@ -115,7 +115,7 @@ async def carry_out_undo(controller: SessionController) -> str:
 
 
 async def propose_bring(controller: SessionController, ref: str) -> Proposal:
-    """Return what bringing a reference back would cost. Raises `AgentError`."""
+    """Predict what bringing a reference back into context would cost. Raises `AgentError`."""
     event = await _require_session(controller).restore_to_view(ref, is_dry_run=True)
     extent_note = "" if event.is_whole else ", first part only"
     text = f"put {event.ref} at the end of the conversation{extent_note}: adds {format_tokens(event.tokens)} tokens"
@@ -129,7 +129,7 @@ async def carry_out_bring(controller: SessionController, ref: str) -> str:
 
 
 async def propose_typed(controller: SessionController, action_text: str) -> Proposal:
-    """Return what the action typed after `/context` would do and cost. Raises `AgentError`."""
+    """Predict what the action typed after `/context` would do and cost. Raises `AgentError`."""
     return await propose(controller, _parse_request(action_text))
 
 

@@ -1,4 +1,4 @@
-"""The real terminal around the app: title, notifications, clipboard, editor, signals and colours."""
+"""The terminal around the app: title, notifications, clipboard, editor, signals and colours."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""ASCII replacements for the interface's marks, for terminals without UTF-8."""
+"""ASCII replacements for the interface's marks, used on terminals without UTF-8."""
 
 from rich.segment import Segment
 from textual.color import Color
@@ -32,8 +32,7 @@ _MARKS = str.maketrans(
 
 
 class AsciiFilter(LineFilter):
-    """Replaces each of the interface's marks with an ASCII character. The width of the text stays the same, and other
-    text is unchanged."""
+    """Replaces each of the interface's marks with one ASCII character. Other text and the width stay the same."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         return [Segment(_to_ascii(text), style, control) for text, style, control in segments]

@@ -1,4 +1,4 @@
-"""A screen as cells, and the minimal output that turns one screen into another."""
+"""The screen as cells, and the shortest output that changes one screen into another."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ from textual.strip import Strip
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellStyle:
-    """The style of a cell, as SGR numbers; instances are shared."""
+    """The style of a cell, as SGR codes. Instances are shared."""
 
     flags: tuple[str, ...] = ()
     foreground: str = ""
@@ -27,7 +27,7 @@ class CellStyle:
 DEFAULT_STYLE = CellStyle()
 
 Cell: TypeAlias = tuple[str, CellStyle]
-"""A character with its combining marks, and its style. The second cell of a wide character is empty."""
+"""A character with its combining marks, and a style. The second cell of a wide character is empty."""
 
 Row: TypeAlias = list[Cell]
 
@@ -35,34 +35,34 @@ BLANK_CELL: Cell = (" ", DEFAULT_STYLE)
 
 _VISIBLE_ON_SPACES = {"4", "7", "9", "21", "51", "52", "53"}
 _END_CODES = {"1": "22", "2": "22", "3": "23", "4": "24", "7": "27", "9": "29"}
-"""SGR codes that end an attribute."""
+"""SGR codes that end each attribute."""
 _CERTAIN_WIDTH_RANGES = (
     " ~", "\xa1\xac", "\xae\u02ff", "\u0370\u0377", "\u037a\u037f", "\u0384\u0482", "\u048a\u052f",
     "\u2010\u2027", "\u2030\u205e", "\u20a0\u20c0", "\u2190\u22ff", "\u2500\u25fc", "\u2713\u2714", "\u2717\u2718",
     "\u2800\u28ff", "\u3041\u3096", "\u30a1\u30ff", "\u3400\u4dbf", "\u4e00\u9fff", "\uac00\ud7a3", "\uff01\uff60",
 )  # fmt: skip
-"""First and last characters of ranges whose width is the same on all terminals. Excludes emoji, joined characters and
-rare scripts."""
+"""First and last characters of ranges that are equally wide on all terminals. Emoji, joined characters and rare scripts
+are not included."""
 _REGIONAL_INDICATORS = frozenset(map(chr, range(0x1F1E6, 0x1F200)))
-"""Letters that form a flag in pairs."""
+"""Letters that form a flag when two are combined."""
 _MAX_REWRITTEN_GAP = 3
-"""Maximum number of unchanged cells between changed ones that are rewritten instead of skipped."""
+"""Maximum number of unchanged cells between changed ones that are written again rather than skipped."""
 _MIN_ERASE_SAVING = 8
-"""Minimum number of cells that erasing a line must save."""
+"""Minimum number of cells to be saved by erasing for a line to be erased."""
 _MAX_SAMPLED_LINES = 6
-"""Number of changed lines sampled to find the columns that scroll."""
+"""Maximum number of changed lines examined to find the columns that scroll."""
 _MIN_SCROLLED_LINES = 3
-"""Minimum number of lines that must have moved by the same distance for the terminal to be scrolled."""
+"""The terminal is scrolled only if at least this many lines have moved by the same distance."""
 
 _parsed_styles: dict[tuple[str, str], tuple[CellStyle, Cell]] = {}
 _shared_styles: dict[tuple[tuple[str, ...], str, str, str], CellStyle] = {((), "", "", ""): DEFAULT_STYLE}
 _blank_styles: dict[CellStyle, CellStyle] = {DEFAULT_STYLE: DEFAULT_STYLE}
-"""Maps each style to the style of a space written in it."""
+"""The style of a space written in each style."""
 _style_changes: dict[tuple[CellStyle, CellStyle], str] = {}
 
 
 def put_segments(row: Row, x: int, strip: Iterable[Segment], color_system: ColorSystem) -> None:
-    """Put segments into a line, starting at a column."""
+    """Write segments into a line, starting at column `x`."""
     cells: Row = []
     for text, style, control in strip:
         if control:
@@ -99,7 +99,7 @@ def put_segments(row: Row, x: int, strip: Iterable[Segment], color_system: Color
 
 
 def _add_combining(row: Row, x: int, text: str) -> None:
-    """Add combining characters to the character at a column."""
+    """Add combining characters to the character at column `x`."""
     x -= not row[x][0] and x > 0
     row[x] = (row[x][0] + text, row[x][1])
 
@@ -135,7 +135,7 @@ def _shared_style(*values: *tuple[tuple[str, ...], str, str, str]) -> CellStyle:
 
 
 def _style_change(old_style: CellStyle, new_style: CellStyle) -> str:
-    """Return the escape sequence that changes one style to another."""
+    """Build the escape sequence that changes one style to another."""
     sequence = _style_changes.get((old_style, new_style))
     if sequence is None:
         sequence = _style_changes[old_style, new_style] = _style_sequence(old_style, new_style)
@@ -172,34 +172,34 @@ def row_text(row: Iterable[Cell]) -> str:
 
 
 def has_uncertain_width(text: str) -> bool:
-    """Whether the text has characters whose width differs between terminals."""
+    """Whether text has characters whose width depends on the terminal."""
     return any(map(_is_width_uncertain, set(text)))
 
 
 @cache
 def _is_width_uncertain(character: str) -> bool:
-    # No regular expression: compiling these ranges takes 3 ms, which would delay the first frame.
+    # Do not use a regular expression: compiling these ranges takes 3 ms, which would delay the first frame.
     return not any(width_range[0] <= character <= width_range[1] for width_range in _CERTAIN_WIDTH_RANGES)
 
 
 class CellWriter:
-    """Collects output for a terminal, keeping track of its cursor and style."""
+    """Collects output for a terminal while tracking its cursor and style."""
 
     def __init__(self, cursor: tuple[int, int] | None, style: CellStyle | None, *, erases_in_color: bool) -> None:
         """`cursor`: column and line of the terminal's cursor; None if unknown. `style`: the terminal's current style;
-        None if unknown. `erases_in_color`: whether erased cells get the current background."""
+        None if unknown. `erases_in_color`: whether erased cells take the current background colour."""
         self.cursor = cursor
         self.style = style or DEFAULT_STYLE
         self._erases_in_color = erases_in_color
         self._output = [] if style is not None else ["\x1b[m"]
 
     def end(self, cursor: tuple[int, int]) -> str:
-        """Return the collected output, after moving the cursor to `cursor`."""
+        """Move the cursor to `cursor` and return the collected output."""
         self._move_cursor(*cursor)
         return "".join(self._output)
 
     def write_changes(self, current: list[Row | None], target_rows: Sequence[Row], lines: Iterable[int]) -> None:
-        """Write the changes that turn these lines of `current` into `target_rows`, and update `current`."""
+        """Write what changes these lines of `current` to `target_rows`, and update `current`."""
         changed = [y for y in lines if current[y] != target_rows[y]]
         if len(changed) > _MIN_SCROLLED_LINES and self._scroll(current, target_rows, changed):
             changed = [y for y, row in enumerate(target_rows) if current[y] != row]
@@ -210,7 +210,7 @@ class CellWriter:
             current[y] = row
 
     def _erase_line_end(self, old_row: Row | None, new_row: Row, y: int) -> Row | None:
-        """Erase the line from its first difference on, if that saves output; return the resulting line."""
+        """Erase the line from its first difference on, if that makes the output shorter. Returns the resulting line."""
         first_x = next((x for x, differs in enumerate(map(ne, old_row, new_row)) if differs), 0) if old_row else 0
         blanks = Counter(cell for cell in new_row[first_x:] if cell[0] == " ")
         if not blanks:
@@ -233,7 +233,7 @@ class CellWriter:
         return erased
 
     def _scroll(self, current: list[Row | None], wanted_rows: Sequence[Row], changed: Sequence[int]) -> bool:
-        """Scroll lines up or down if that saves output; return whether they were scrolled."""
+        """Scroll lines up or down if that makes the output shorter. Returns whether anything was scrolled."""
         scroll = find_scroll(current, wanted_rows, changed)
         if scroll is None:
             return False
@@ -270,7 +270,7 @@ class CellWriter:
                 if next_x < end:
                     self._move_cursor(next_x, y)
         self.style = style
-        # Terminals disagree on the cursor position after the last column and after characters of uncertain width.
+        # Terminals disagree about where the cursor is after the last column and after characters of uncertain width.
         is_position_certain = end < len(row) and not (is_width_uncertain and self.cursor is None)
         self.cursor = (end, y) if is_position_certain else None
 
@@ -293,8 +293,8 @@ class CellWriter:
 def find_scroll(
     current: Sequence[Row | None], target_rows: Sequence[Row], changed: Sequence[int]
 ) -> tuple[int, int, int] | None:
-    """Return the region in which scrolling produces most of the changed `target_rows`: first line, last line, and the
-    distance to scroll up (negative: down). None if scrolling does not help."""
+    """Find the region in which scrolling produces most of the changed `target_rows`. Returns its first line, its last
+    line and how far to scroll up (down if negative); None if scrolling does not help."""
     left, right = _differing_columns(current, target_rows, changed)
     lines_by_text: dict[str, list[int]] = {}
     for y in range(changed[0], changed[-1] + 1):
@@ -319,7 +319,7 @@ def find_scroll(
 def _differing_columns(
     current: Sequence[Row | None], wanted_rows: Sequence[Row], changed: Sequence[int]
 ) -> tuple[int, int]:
-    """Return the range of columns in which these lines differ, judged by a sample."""
+    """Estimate from a sample the range of columns in which these lines differ."""
     left, right = len(wanted_rows[changed[0]]), 0
     for y in changed[:: max(1, len(changed) // _MAX_SAMPLED_LINES)]:
         old_row, new_row = current[y], wanted_rows[y]
@@ -331,14 +331,14 @@ def _differing_columns(
 
 
 def _count_differing_cells(row: Row | None, other_row: Row) -> int:
-    """Return the number of cells that differ."""
+    """Count the cells that differ."""
     if row is None or len(row) != len(other_row):
         return len(other_row)
     return 0 if row == other_row else sum(map(ne, row, other_row))
 
 
 def _differing_ranges(old_row: Row | None, new_row: Row) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of columns that differ. If a line has characters of uncertain width, everything from the first
+    """Yield the ranges of columns that differ. In a line with characters of uncertain width, everything from the first
     difference on counts as different."""
     if old_row is None or len(old_row) != len(new_row):
         yield 0, len(new_row)

@@ -1,4 +1,4 @@
-"""Reads images from the desktop's clipboard with an available program."""
+"""Reads images from the desktop's clipboard, using whichever program is available."""
 
 import os
 import re
@@ -12,20 +12,20 @@ from ebbtide.tools.process.child import run_with_input
 from ebbtide.tools.process.shell import Launch
 
 CLIPBOARD_TIMEOUT_S = 5.0
-"""Timeout in seconds of a program that reads the clipboard."""
+"""Time limit for a program that reads the clipboard, in seconds."""
 
 _MAX_OUTPUT_BYTES = 2 * MAX_IMAGE_BYTES + 64
-"""Maximum number of bytes read, enough for an image just above the limit as two hex digits per byte."""
+"""Maximum number of bytes read. This is enough for an image slightly above the limit, as two hex digits per byte."""
 
 _APPLESCRIPT_HEX = re.compile(rb"\xc2\xabdata PNGf([0-9A-Fa-f]+)\xc2\xbb")
 
 
 class NoClipboardImageError(Exception):
-    """Raised if there is no image; the message is a sentence for the user."""
+    """There is no image in the clipboard. The message is a sentence for the user."""
 
 
 def reader_commands(environment: Mapping[str, str], platform: str = sys.platform) -> tuple[tuple[str, ...], ...]:
-    """Return the commands that may print the clipboard's image, best first."""
+    """List the commands that might print the clipboard's image, best first."""
     commands: list[tuple[str, ...]] = []
     if environment.get("WAYLAND_DISPLAY"):
         commands.append(("wl-paste", "--no-newline", "--type", "image/png"))
@@ -40,7 +40,7 @@ def reader_commands(environment: Mapping[str, str], platform: str = sys.platform
 
 
 async def read_clipboard_image(environment: Mapping[str, str]) -> bytes:
-    """Return the image in the clipboard. Raises `NoClipboardImageError`."""
+    """Read the image in the clipboard. Raises `NoClipboardImageError`."""
     commands = reader_commands(environment)
     if not commands:
         raise NoClipboardImageError("cannot read images from the clipboard; install `wl-paste`, `xclip` or `pngpaste`")
@@ -56,7 +56,8 @@ async def read_clipboard_image(environment: Mapping[str, str]) -> bytes:
 
 
 async def _command_output(command: Sequence[str]) -> bytes:
-    """Return the program's output, at most `_MAX_OUTPUT_BYTES`; empty if the program cannot run or takes too long."""
+    """Run a program and return at most `_MAX_OUTPUT_BYTES` of its output; empty if it cannot be run or takes too
+    long."""
     try:
         result = await run_with_input(
             Launch(tuple(command), os.environ), b"", Path("/"), CLIPBOARD_TIMEOUT_S, _MAX_OUTPUT_BYTES

@@ -1,4 +1,4 @@
-"""Copies text to the clipboard, through the terminal or a program."""
+"""Copies text to the clipboard through the terminal or a program."""
 
 import asyncio
 import base64
@@ -13,26 +13,26 @@ from ebbtide.tools.process.groups import ProcessFamily
 from ebbtide.tui.terminal.passthrough import wrap_for_outer_terminal
 
 MAX_OSC_52_BYTES = 74_000
-"""Maximum number of bytes sent to a terminal's clipboard. Several terminals silently ignore more."""
+"""Maximum number of bytes sent to the terminal's clipboard. Several terminals silently ignore anything longer."""
 
 _COPY_TIMEOUT_S = 5.0
-"""Timeout in seconds for a program to accept the text."""
+"""Time limit for a program to accept the text, in seconds."""
 
 _KILL_TIMEOUT_S = 1.0
-"""Timeout in seconds for a killed program to exit."""
+"""Time limit for a killed program to exit, in seconds."""
 
 _CONTROL_CHARS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Characters that would control a terminal into which they are pasted."""
+"""Characters that would control a terminal if pasted into it."""
 
 
 def without_control_chars(text: str) -> str:
-    """Return the text without characters that would control a terminal into which it is pasted."""
+    """Remove characters that would control a terminal if pasted into it."""
     plain = text.replace("\r\n", "\n").encode("utf-8", "replace").decode("utf-8")
     return _CONTROL_CHARS.sub(lambda match: chr(0x2400 + ord(match[0])) if ord(match[0]) < 0x20 else "\ufffd", plain)
 
 
 def copy_sequence(text: str, environment: Mapping[str, str]) -> str:
-    """Return the sequence that sets the terminal's clipboard (OSC 52). In tmux, it sets both tmux's clipboard and the
+    """Build the sequence that sets the terminal's clipboard (OSC 52). Inside tmux, it sets both tmux's and the
     terminal's."""
     sequence = f"\x1b]52;c;{base64.b64encode(copyable_prefix(text).encode()).decode()}\x07"
     wrapped = wrap_for_outer_terminal(sequence, environment)
@@ -40,13 +40,13 @@ def copy_sequence(text: str, environment: Mapping[str, str]) -> str:
 
 
 def copyable_prefix(text: str) -> str:
-    """Return the longest beginning of the text that terminals accept."""
+    """Cut text to the longest beginning that terminals accept."""
     encoded = text.encode()
     return text if len(encoded) <= MAX_OSC_52_BYTES else encoded[:MAX_OSC_52_BYTES].decode(errors="ignore")
 
 
 def copy_programs(environment: Mapping[str, str], platform: str) -> tuple[tuple[str, ...], ...]:
-    """Return the programs that set the clipboard, best first; none if the machine is remote."""
+    """List the programs that can set the clipboard, best first; none if the machine is remote."""
     if environment.get("TMUX"):
         return (("tmux", "load-buffer", "-w", "-"),)
     if environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"):
@@ -59,7 +59,7 @@ def copy_programs(environment: Mapping[str, str], platform: str) -> tuple[tuple[
 
 
 async def copy_text(text: str, environment: Mapping[str, str], platform: str, write: Callable[[str], object]) -> str:
-    """Copy text by every available method; return the result in a few words."""
+    """Copy text in every way available. Returns a few words about the result."""
     text = without_control_chars(text)
     if not text:
         return "nothing to copy"
@@ -74,7 +74,7 @@ async def copy_text(text: str, environment: Mapping[str, str], platform: str, wr
 
 
 async def _pipe_to_program(argv: tuple[str, ...], text: str, environment: Mapping[str, str]) -> bool:
-    """Run the program with the text as input; return whether it exists and succeeded."""
+    """Run a program with the text as its input. Returns whether it exists and succeeded."""
     program = shutil.which(argv[0], path=environment.get("PATH"))
     if program is None:
         return False

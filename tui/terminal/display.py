@@ -1,5 +1,5 @@
-"""Draws an app on the terminal with minimal output: unchanged cells are not written, and outdated frames are
-skipped."""
+"""Draws an app on the terminal with as little output as possible: unchanged cells are not written, and outdated frames
+are skipped."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -18,27 +18,27 @@ from ebbtide.tui.terminal.cells import BLANK_CELL, CellStyle, CellWriter, Row, p
 
 
 def erases_in_color(environment: Mapping[str, str]) -> bool:
-    """Whether erased cells get the current background, which some multiplexers do not support."""
+    """Whether erased cells take the current background colour. Some multiplexers do not support this."""
     return environment.get("TERM", "").startswith(
         ("xterm", "alacritty", "kitty", "foot", "wezterm", "ghostty", "linux")
     )
 
 
 class Display:
-    """The cells that the app wants and those that the terminal displays. Nothing is written while the terminal is busy;
-    afterwards it gets the latest frame."""
+    """The cells that the app wants and the cells that the terminal shows. Nothing is written while the terminal is
+    busy; afterwards it gets the latest frame."""
 
     def __init__(self, write: Callable[[str], object], schedule_draw: Callable[[], object]) -> None:
-        """`write` writes to the terminal, which calls `mark_idle` when done. `schedule_draw` may be called from any
-        thread and schedules `draw` in the app's thread."""
+        """`write` writes to the terminal, which calls `mark_idle` when it is done. `schedule_draw` makes the app's
+        thread call `draw`; it may be called from any thread."""
         self._write = write
         self._schedule_draw = schedule_draw
         self._erases_in_color = erases_in_color(os.environ)
         self._target_rows: list[Row] = []
         self._strips: list[dict[int, Strip | None]] = []
-        """The strips of each line by column; None if a strip is unknown or was only partly drawn."""
+        """The strips of each line by column. None if a strip is unknown or only partly drawn."""
         self._screen_rows: list[Row | None] = []
-        """The rows on the terminal; None if unknown."""
+        """The rows that the terminal shows; None if unknown."""
         self._changed_rows = set[int]()
         self._cursor = (0, 0)
         self._terminal_cursor: tuple[int, int] | None = None
@@ -46,15 +46,15 @@ class Display:
         self._is_synchronized = False
         self._is_busy = False
         self._is_frame_pending = False
-        """Whether a frame is pending because the terminal was busy."""
+        """Whether a frame is waiting because the terminal was busy."""
         self._is_invalid = False
 
     def begin(self) -> None:
-        """Start drawing when the app has received the terminal, for the first time or again."""
+        """Start drawing, because the app has got the terminal, for the first time or back."""
         self._is_invalid, self._is_busy = True, False
 
     def invalidate(self) -> None:
-        """Redraw everything with the next frame, after foreign output or a resize. Thread-safe."""
+        """Redraw everything with the next frame, after output by another program or a resize. Thread-safe."""
         self._is_invalid = True
 
     def mark_idle(self) -> None:
@@ -66,7 +66,7 @@ class Display:
     def show(
         self, update: LayoutUpdate | ChopsUpdate, cursor: tuple[int, int], colors: ColorSystem, *, is_synchronized: bool
     ) -> None:
-        """Show an update and place the cursor. `is_synchronized`: the terminal supports synchronised output."""
+        """Show an update and place the cursor. `is_synchronized`: whether the terminal supports synchronised output."""
         self._cursor, self._is_synchronized = cursor, is_synchronized
         if isinstance(update, LayoutUpdate):
             self._apply_layout(update, colors)
@@ -75,7 +75,7 @@ class Display:
         self.draw()
 
     def draw(self) -> None:
-        """Write the changes now, or as soon as the terminal is idle."""
+        """Write the changes, now or once the terminal is idle."""
         self._is_frame_pending = True  # set first, because another thread may mark the terminal idle before the check
         if self._is_busy:
             return
@@ -131,7 +131,7 @@ class Display:
             self._put_strips(y, new_strips.items(), colors)
 
     def _put_strips(self, y: int, strips: Iterable[tuple[int, Strip | None]], colors: ColorSystem) -> None:
-        """Write strips into a target row, each starting at its column."""
+        """Put strips into a target row, each at its column."""
         row = self._target_rows[y].copy()
         for x, strip in strips:
             put_segments(row, x, strip or (), colors)
@@ -140,7 +140,7 @@ class Display:
 
 
 class DisplayApp(App[Any]):
-    """An app that writes only changes, if its driver has a `display`. Ctrl-L redraws everything."""
+    """An app that writes only what has changed, if its driver has a `display`. Ctrl-L redraws everything."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+l", "repaint", show=False, priority=True)]
 
@@ -163,7 +163,7 @@ class DisplayApp(App[Any]):
             self.post_display_hook()
 
     def action_repaint(self) -> None:
-        """Repaint the whole screen after foreign output or a resize."""
+        """Repaint the whole screen after output by another program or a resize."""
         if self._driver_display is not None:
             self._driver_display.invalidate()
         if (ask_size := getattr(self._driver, "query_size", None)) is not None:

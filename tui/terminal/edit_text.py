@@ -1,4 +1,4 @@
-"""Edits text in the user's editor, which uses the terminal meanwhile."""
+"""Edits text in the user's editor, which takes over the terminal."""
 
 import os
 import shlex
@@ -16,11 +16,11 @@ from ebbtide.tui.terminal.signals import forward_signals, has_terminal, line_set
 
 _DEFAULT_EDITORS = ("vim", "vi", "nano")
 _SIGNAL_POLL_S = 0.2
-"""Maximum time in seconds until a signal is noticed."""
+"""Maximum seconds until a signal is noticed."""
 
 
 def edit_with(command: Sequence[str], text: str, name: str) -> str:
-    """Run the editor on the text and return the result. Raises `UsageError`."""
+    """Edit text with an editor command and return the result. Raises `UsageError`."""
     try:
         with tempfile.TemporaryDirectory(prefix="ebb-") as folder:
             path = Path(folder) / f"text{Path(name).suffix[:20]}"
@@ -39,13 +39,13 @@ def edit_with(command: Sequence[str], text: str, name: str) -> str:
 
 
 def _wait_for_editor(command: Sequence[str], path: Path) -> int:
-    """Wait for the editor and return its exit code."""
+    """Wait for the editor to exit and return its exit code."""
     settings = line_settings()
     try:
-        # The full environment, including API keys, because this is the user's own program.
+        # Pass the full environment, including API keys: this is the user's own program.
         with subprocess.Popen([*command, str(path)], env=os.environ) as editor, forward_signals(editor):
             while True:
-                # The timeout is needed because this thread does not wake up for a signal that another thread receives.
+                # The timeout is necessary, because a signal received by another thread does not wake this one.
                 with suppress(subprocess.TimeoutExpired):
                     return editor.wait(_SIGNAL_POLL_S)
     finally:
@@ -56,7 +56,7 @@ def _wait_for_editor(command: Sequence[str], path: Path) -> int:
 
 @contextmanager
 def ignore_interrupt_keys() -> Iterator[None]:
-    r"""Ignore Ctrl-C and Ctrl-Backslash while the editor runs, because the terminal sends them to both programs."""
+    r"""Ignore Ctrl-C and Ctrl-Backslash while the editor runs. The terminal sends them to both programs."""
     signals = (signal.SIGINT, signal.SIGQUIT)
     previous_handlers = [signal.signal(number, lambda number, frame: None) for number in signals]
     try:
@@ -67,7 +67,7 @@ def ignore_interrupt_keys() -> Iterator[None]:
 
 
 def editor_command(environment: Mapping[str, str]) -> list[str]:
-    """Return the user's editor command. Raises `UsageError`."""
+    """Get the user's editor command. Raises `UsageError`."""
     for name in ("VISUAL", "EDITOR"):
         try:
             command = shlex.split(environment.get(name, ""))
@@ -89,8 +89,8 @@ def _encode(text: str) -> bytes:
 
 
 def _with_original_ending(text: str, edited: str) -> str:
-    """Undo what editors add: a final line ending, Windows line endings, or a byte order mark that the text did not
-    have."""
+    """Undo what editors add: a final line ending, Windows line endings, or a byte order mark that was not in the
+    text."""
     if "\r" not in text:
         edited = edited.replace("\r\n", "\n")
     if not text.startswith("\ufeff"):

@@ -14,7 +14,7 @@ _NO_TERMINAL = "cannot run an editor in this terminal"
 
 
 def edit_in_editor(app: App[Any], text: str, name: str) -> str:
-    """Edit text in a temporary file with the suffix of `name`; return the result. Raises `UsageError`."""
+    """Edit text in a temporary file with the suffix of `name`. Returns the result. Raises `UsageError`."""
     command = editor_command(os.environ)
     try:
         with released_terminal(app), ignore_interrupt_keys():
@@ -24,8 +24,8 @@ def edit_in_editor(app: App[Any], text: str, name: str) -> str:
 
 
 async def edit_while_running(app: App[Any], text: str, name: str) -> str:
-    """Edit text like `edit_in_editor`, but let the session continue. Drawing resumes when the editor exits. Raises
-    `UsageError`."""
+    """Edit text as `edit_in_editor` does, but without stopping the session. Drawing resumes when the editor exits.
+    Raises `UsageError`."""
     command = editor_command(os.environ)
     try:
         with released_terminal(app), app.batch_update(), ignore_interrupt_keys():

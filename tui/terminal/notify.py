@@ -1,4 +1,4 @@
-"""Notifications for a user who is not looking at the window."""
+"""Notifications for when the user is not looking at the window."""
 
 import asyncio
 import shutil
@@ -14,18 +14,18 @@ from ebbtide.tui.text.sanitise import sanitise_line
 BELL = "\x07"
 
 _MAX_TEXT_CHARS = 120
-"""Maximum number of characters in a title or text."""
+"""Maximum number of characters in a title or message."""
 
 _OSC_9_PROGRAMS = {"iTerm.app", "WezTerm", "ghostty", "WarpTerminal"}
-"""Terminals (`TERM_PROGRAM`) that support OSC 9."""
+"""Terminals that support OSC 9, by their `TERM_PROGRAM`."""
 
 _NOTIFY_TIMEOUT_S = 5.0
-"""Timeout in seconds for a notification program."""
+"""Time limit for a notification program, in seconds."""
 
 
 def notification_sequence(method: NotifyName, title: str, text: str, environment: Mapping[str, str]) -> str:
-    """Return the escape sequence of a notification; empty for `desktop` and `off`. `auto`: the sequence that the
-    terminal is known to support; if unknown, the bell."""
+    """Build the escape sequence for a notification; empty for `desktop` and `off`. `auto` picks the sequence that the
+    terminal is known to support, or else the bell."""
     title, text = notification_text(title), notification_text(text)
     osc_9 = f"\x1b]9;{title}: {text}{BELL}"
     osc_777 = f"\x1b]777;notify;{title.replace(';', ',')};{text}{BELL}"
@@ -45,7 +45,7 @@ def notification_sequence(method: NotifyName, title: str, text: str, environment
 
 
 def notification_command(title: str, text: str, platform: str) -> tuple[str, ...]:
-    """Return the command that shows a desktop notification, for use without a shell."""
+    """Build the command that shows a desktop notification, to be run without a shell."""
     title, text = notification_text(title), notification_text(text)
     if platform == "darwin":
         script = ("on run argv", "display notification (item 2 of argv) with title (item 1 of argv)", "end run")
@@ -55,14 +55,14 @@ def notification_command(title: str, text: str, platform: str) -> tuple[str, ...
 
 
 def notification_text(text: str) -> str:
-    """Return the text on one line, without control characters, and cut if it is long."""
+    """Put text on one line without control characters. Long text is cut."""
     return ellipsize(sanitise_line(text).strip(), _MAX_TEXT_CHARS)
 
 
 async def notify(
     method: NotifyName, title: str, text: str, environment: Mapping[str, str], write: Callable[[str], object]
 ) -> None:
-    """Send a notification; if the desktop cannot be reached, ring the bell."""
+    """Send a notification. If the desktop cannot be reached, ring the bell."""
     sequence = notification_sequence(method, title, text, environment)
     if sequence:
         write(sequence)
@@ -71,7 +71,7 @@ async def notify(
 
 
 async def _run_program(argv: tuple[str, ...]) -> bool:
-    """Run a program; return whether it exists and succeeds in time."""
+    """Run a program. Returns whether it exists and succeeds in time."""
     program = shutil.which(argv[0])
     if program is None:
         return False

@@ -10,5 +10,5 @@ _TUI_PACKAGE = __name__.removesuffix(".terminal.own_command")
 
 
 def own_command(arguments: Sequence[str]) -> list[str]:
-    """Return the command, which uses the same interpreter and code."""
+    """Build the command line for another instance, with the same interpreter and code."""
     return [sys.executable, "-c", _START_SCRIPT.format(search_path(), _TUI_PACKAGE), *arguments]

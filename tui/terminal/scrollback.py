@@ -15,7 +15,7 @@ from ebbtide.tui.text.themes import ANSI_DARK, ANSI_LIGHT
 from ebbtide.tui.view.blocks import Block
 
 _BATCH_BLOCKS = 20
-"""Number of blocks rendered before yielding to the event loop."""
+"""Number of blocks rendered between yields to the event loop."""
 
 _END_MESSAGE = "\n[end of conversation; press Enter to return]"
 
@@ -23,8 +23,8 @@ _END_MESSAGE = "\n[end of conversation; press Enter to return]"
 def ansi_blocks(
     blocks: Iterable[Block], width: int, *, is_dark: bool = True, is_colorless: bool = False
 ) -> Iterator[str]:
-    """Yield the text of each block, fully expanded, in the terminal's own colours. `is_dark`: whether its background is
-    dark."""
+    """Yield each block's text, fully expanded, in the terminal's own colours. `is_dark`: whether the terminal's
+    background is dark."""
     theme = ANSI_DARK if is_dark else ANSI_LIGHT
     console = PaletteConsole(get_palette(theme.to_color_system().generate()))
     for block in blocks:
@@ -35,7 +35,7 @@ def ansi_blocks(
 
 
 def _ansi_line(segments: list[Segment], colorless: bool) -> str:
-    """Return a line with colours, without hyperlinks or trailing spaces."""
+    """Format a line with colours but without hyperlinks and trailing spaces."""
     styled_texts = [(segment.text, segment.style) for segment in segments if not segment.control]
     while styled_texts and not styled_texts[-1][0].strip():
         styled_texts.pop()
@@ -45,7 +45,7 @@ def _ansi_line(segments: list[Segment], colorless: bool) -> str:
 
 
 async def print_all(blocks: Iterable[Block], width: int, *, is_dark: bool, is_colorless: bool) -> None:
-    """Print the conversation to the terminal while drawing is paused, and wait for Enter or Ctrl-C."""
+    """Print the conversation to the terminal while drawing is paused, then wait for Enter or Ctrl-C."""
     loop = asyncio.get_running_loop()
     finished = asyncio.Event()
     terminal = sys.stdin.fileno()
@@ -70,7 +70,7 @@ async def print_all(blocks: Iterable[Block], width: int, *, is_dark: bool, is_co
 
 
 async def _batched(texts: Iterator[str]) -> AsyncIterator[str]:
-    """Yield the texts in batches, giving control to the event loop in between."""
+    """Yield texts in batches, returning to the event loop between them."""
     batch: list[str] = []
     for text in texts:
         batch.append(text)
@@ -82,7 +82,7 @@ async def _batched(texts: Iterator[str]) -> AsyncIterator[str]:
 
 
 def _write(text: str) -> None:
-    """Write to the terminal, replacing characters that its encoding lacks."""
+    """Write to the terminal, replacing characters that its encoding does not have."""
     terminal = sys.__stdout__
     assert terminal is not None, "a terminal was found before anything was drawn"
     terminal.buffer.write(text.encode(terminal.encoding or "utf-8", "replace"))

@@ -1,4 +1,5 @@
-"""Termination by signal: the terminal was closed, or the system or another program ends this one."""
+"""Ending the program on a signal, because the terminal was closed or because the system or another program asks for
+it."""
 
 import asyncio
 import os
@@ -14,34 +15,34 @@ from types import FrameType
 from typing import Any
 
 _EXIT_TIMEOUT_S = 20.0
-"""Seconds after which the program exits on a termination signal even if it hangs."""
+"""How long a termination signal waits, in seconds, before the program exits even if it hangs."""
 
 _KILL_TIMEOUT_S = 5
-"""Additional seconds after which the system kills the program, even if no thread can run."""
+"""Seconds after `_EXIT_TIMEOUT_S` at which the system kills the program, even if no thread can run."""
 
 _SHUTDOWN_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 _terminal_borrowers: list[subprocess.Popen[bytes]] = []
 _received_signals: list[int] = []
-"""The received termination signals."""
+"""Numbers of the termination signals received."""
 
 
 class Shutdown:
-    """The termination signal that the program has received, if any."""
+    """Which termination signal the program has received, if any."""
 
     def __init__(self) -> None:
         self.signal_number: int | None = None
-        """The first termination signal."""
+        """The first termination signal received."""
 
     @property
     def code(self) -> int:
-        """The resulting exit code; 0 without a signal."""
+        """The exit code for the signal; 0 if there was none."""
         return 0 if self.signal_number is None else 128 + self.signal_number
 
 
 @contextmanager
 def forward_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Lend the terminal to a process; termination signals are then also sent to that process."""
+    """Let a process use the terminal. Termination signals are passed on to it as well."""
     _terminal_borrowers.append(process)
     for number in _received_signals:
         process.send_signal(number)
@@ -60,8 +61,8 @@ def has_terminal() -> bool:
 
 
 def is_shutdown_requested(within_seconds: float = 0.1) -> bool:
-    """Whether a termination signal has been received or arrives within `within_seconds` seconds. A shell that ends a
-    stopped program sends two signals, to terminate and to continue, which threads may receive in either order."""
+    """Whether a termination signal has been received, or arrives within `within_seconds`. A shell that ends a stopped
+    program sends two signals, one to terminate and one to continue; threads may receive them in either order."""
     end = time.monotonic() + within_seconds
     while not _received_signals and time.monotonic() < end:
         time.sleep(0.01)  # signal handlers run in between
@@ -72,8 +73,8 @@ def is_shutdown_requested(within_seconds: float = 0.1) -> bool:
 def shut_down_on_signals(
     on_signal: Callable[[], object], restore_terminal: Callable[[], object] = lambda: None
 ) -> Iterator[Shutdown]:
-    """On a termination signal, call `on_signal` once, in the event loop. If that takes too long, exit after calling
-    `restore_terminal`, which runs in a thread and must only restore the terminal."""
+    """On a termination signal, call `on_signal` once, in the event loop. If that takes too long, exit after running
+    `restore_terminal` in a thread. That function must only restore the terminal."""
     loop, shutdown, settings = asyncio.get_running_loop(), Shutdown(), line_settings()
 
     def handle_signal(number: int, frame: FrameType | None) -> None:
@@ -81,8 +82,7 @@ def shut_down_on_signals(
             return
         shutdown.signal_number = number
         _received_signals.append(number)
-        # A stopped program that receives a termination signal must not draw again: the terminal may belong to the
-        # shell.
+        # A stopped program that is told to terminate must not draw again, because the terminal may belong to the shell.
         signal.signal(signal.SIGCONT, _ignore_signal)
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         for process in _terminal_borrowers:
@@ -103,8 +103,8 @@ def shut_down_on_signals(
                     termios.tcsetattr(0, termios.TCSANOW, settings)
         os._exit(shutdown.code)
 
-    # The loop's own handlers are not used, because they could not run while the loop is blocked by a terminal that
-    # accepts no output.
+    # Do not use the loop's own handlers: they could not run while the loop is blocked by a terminal that accepts no
+    # output.
     previous_handlers = [signal.signal(number, handle_signal) for number in _SHUTDOWN_SIGNALS]
     try:
         yield shutdown
@@ -115,7 +115,7 @@ def shut_down_on_signals(
 
 
 def line_settings() -> list[Any] | None:
-    """Return the terminal's line settings; None without a terminal."""
+    """Get the terminal's line settings; None if there is no terminal."""
     try:
         return termios.tcgetattr(sys.__stdin__.fileno()) if sys.__stdin__ is not None else None
     except (termios.error, ValueError):
@@ -123,4 +123,4 @@ def line_settings() -> list[Any] | None:
 
 
 def _ignore_signal(number: int, frame: FrameType | None) -> None:
-    """Handle a signal by doing nothing."""
+    """Ignore a signal by handling it."""

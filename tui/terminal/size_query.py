@@ -1,5 +1,5 @@
-"""Asks the terminal for its size. The system's value may be wrong if it was set with `stty`, or if a program between
-the terminal and this one does not pass sizes on."""
+"""Asks the terminal for its size. The system's value may be wrong if it was set with `stty`, or if a program in between
+does not pass on sizes."""
 
 from textual.geometry import Size
 from textual.message import Message
@@ -7,11 +7,11 @@ from textual.message import Message
 from ebbtide.tools.lazy import regex
 
 SIZE_QUERY = "\x1b7\x1b[999;999H\x1b[6n\x1b8"
-"""Moves the cursor to the bottom right corner and asks for its position, which all terminals support. XTWINOPS 18 is
+"""Moves the cursor to the bottom right corner and asks where it is, which works on all terminals. XTWINOPS 18 is
 unreliable: tmux before 3.4 swapped columns and lines."""
 _CURSOR_POSITION = regex(r"\x1b\[(\d{1,4});(\d{1,4})R")
 _MIN_CELLS = 2
-"""Minimum number of columns and lines of a plausible reply."""
+"""A reply with fewer columns or lines than this is not plausible."""
 
 
 class SizeReported(Message):
@@ -23,7 +23,7 @@ class SizeReported(Message):
 
 
 class SizeMismatch(Message):
-    """The terminal's size differs from the system's."""
+    """The terminal's size is not what the system says."""
 
     def __init__(self, size: Size, system_size: Size) -> None:
         """`system_size`: the size according to the system."""
@@ -40,7 +40,7 @@ class SizeMismatch(Message):
 
 
 def size_in_reply(answer: str) -> Size | None:
-    """Return the size that a reply reports; None if it reports none."""
+    """Parse the size from a reply; None if it does not contain one."""
     match = _CURSOR_POSITION.fullmatch(answer)
     if match is None:
         return None
@@ -49,18 +49,19 @@ def size_in_reply(answer: str) -> Size | None:
 
 
 class TrackedSize:
-    """The window's size: the size that the terminal reported, or the system's once that has changed."""
+    """The window's size: what the terminal reported or, if the system's size has changed since then, the system's
+    size."""
 
     def __init__(self) -> None:
         self._system_at_query: Size | None = None
-        """The system's size at the time of the query."""
+        """The system's size when the terminal was asked."""
         self._reported: Size | None = None
 
     def record_query(self, system_size: Size) -> None:
         self._system_at_query = system_size
 
     def record_reply(self, reported: Size, system_size: Size) -> bool:
-        """Record a reply and return whether the size changed. A reply is ignored if the system's size has changed since
+        """Record a reply. Returns whether the size changed. The reply is ignored if the system's size has changed since
         the query."""
         if self._system_at_query != system_size:
             return False
@@ -68,7 +69,7 @@ class TrackedSize:
         return self.current_size(system_size) != previous_size
 
     def reset(self) -> None:
-        """Discard the reported size after the system has reported a change."""
+        """Forget the reported size, because the system has reported a change."""
         self._system_at_query = self._reported = None
 
     def current_size(self, system_size: Size) -> Size:

@@ -1,4 +1,4 @@
-"""A Textual driver that reads the terminal's replies about its background colour and size."""
+"""A Textual driver that also reads the terminal's replies about its background colour and size."""
 
 import asyncio
 import os
@@ -47,31 +47,31 @@ BACKGROUND_QUERY = "\x1b]11;?\x1b\\"
 _OSC_REPLY = regex(r"\x1b\](\d+;[^\x07\x1b]*)(?:\x07|\x1b\\)")
 _COLOUR_REPLY = regex(r"11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})(?:/[0-9a-fA-F]{1,4})?")
 _ESC_BEFORE_PREFIX = regex(r"\x1b(?=[/!#@])")
-"""Esc followed by a command prefix, typed in one burst."""
+"""Esc and a command prefix typed so quickly that they arrive together."""
 _ALT_ENTER = regex(r"\x1b[\r\n]")
-"""Alt-Enter as most terminals send it."""
+"""Alt-Enter, as most terminals send it."""
 _XTERM_MODIFIED_KEY = regex(r"\x1b\[27;(\d+);(\d+)~")
-"""A key with modifiers as xterm and tmux send it. Textual's parser drops some of these modifiers."""
+"""A key with modifiers, as xterm and tmux send it. Textual's parser drops some of them."""
 _KITTY_CTRL_KEY = regex(r"\x1b\[(\d+);(?:5|69|133|197)u")
-"""Ctrl with a character in the kitty keyboard protocol, with or without lock keys."""
+"""Ctrl and a character in the kitty keyboard protocol, whether or not lock keys are on."""
 _CTRL_ALIASES = {"91": "\x1b", "104": "\b", "105": "\t", "109": "\r"}
-"""Ctrl with `[`, `h`, `i` and `m`, which always meant Esc, Backspace, Tab and Enter; the kitty protocol
-distinguishes them."""
+"""Ctrl with `[`, `h`, `i` and `m`, which traditionally mean Esc, Backspace, Tab and Enter. The kitty protocol tells
+them apart."""
 _ALT_CHARACTER = regex(r"\x1b[^\x1b\[\]OPX^_\x00-\x1f\x7f]")
-"""Matches Alt with a character. It is handled here, because Textual's parser waits for more input after it, and reads a
-second one as `^` and the character."""
+"""Alt with a character. It is handled here because Textual's parser waits for more input after it, and reads a second
+one as `^` plus the character."""
 _ALT_PIECES = regex(f"({_ALT_CHARACTER.pattern})")
 _ALT_ARROW = regex(r"\x1b\x1b[\[O]([ABCD])")
-"""Alt with an arrow, from terminals that send Esc before the key's own sequence."""
+"""Alt with an arrow key, from terminals that send Esc before the key's own sequence."""
 _ALT_BACKSPACE = regex(r"\x1b\[127;11u")
-"""Option-Backspace, as Ghostty on macOS sends it."""
+"""Option-Backspace, as sent by Ghostty on macOS."""
 _RESTORE_SEQUENCE = (
     "\x1b[m\x1b[r\x1b[?2004l\x1b[?7h\x1b[?2048l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?2026l"
     f"{POP_TITLE}\x1b[<u\x1b[?1049l\x1b[?25h\x1b[?1004l"
 )
-"""Undoes the modes that the driver enables and the state that drawing leaves behind."""
+"""Undoes the modes that the driver turns on and the state that drawing leaves behind."""
 PASTE_STALL_S = 1.0
-"""Seconds without pasted text after which Ctrl-C is a key again, because the end of the paste may have been lost."""
+"""Seconds without pasted text after which Ctrl-C counts as a key again. The end of the paste may have been lost."""
 _MAX_COLUMNS, _MAX_LINES = 1_000, 500
 
 
@@ -84,7 +84,7 @@ class BackgroundColour(Message):
 
 
 def background_in_reply(reply: str) -> BackgroundTone | None:
-    """Return the background that a reply reports; None if it reports none."""
+    """Parse the background colour from a reply; None if it does not contain one."""
     match = _COLOUR_REPLY.fullmatch(reply)
     if match is None:
         return None
@@ -105,11 +105,11 @@ class _Parser(XTermParser):
         self._replies = TerminalReplies()
         self._wait_until = 0.0
         self.pasted: list[str] | None = None
-        """The text pasted so far; None outside a paste."""
+        """The text pasted so far; None if no paste is in progress."""
         self._partial_end_mark = ""
-        """The possible start of the mark that ends a paste."""
+        """What may be the start of the mark that ends a paste."""
         self._partial_sequence = ""
-        """The start of a sequence that Textual's parser is still reading."""
+        """The start of a sequence that Textual's parser has not finished reading."""
 
     def feed(self, data: str) -> Iterator[Message]:
         if self.pasted is not None:
@@ -149,7 +149,7 @@ class _Parser(XTermParser):
                 yield from self._key_events(_ALT_ARROW.sub("\x1b[1;3\\1", text))
 
     def _key_events(self, text: str) -> Iterator[Message]:
-        """Yield keys. Alt with a character is complete as soon as the next such key begins."""
+        """Yield keys. Alt with a character is complete as soon as another such key begins."""
         for piece in filter(None, _ALT_PIECES.split(text)):
             if self._timeout_time is not None and _ALT_CHARACTER.fullmatch(self._partial_sequence):
                 yield from self._flush_pending()
@@ -168,8 +168,7 @@ class _Parser(XTermParser):
             yield key
 
     def _feed_paste(self, pasted_pieces: list[str], data: str) -> Iterator[Message]:
-        """Emit a paste once it is complete. Textual's parser would handle each character and mistake some of them for
-        keys."""
+        """Yield a paste once it is complete. Textual's parser would process every character and take some for keys."""
         text, end_mark, typed = (self._partial_end_mark + data).partition(BRACKETED_PASTE_END)
         if not end_mark:
             safe_length = max(0, len(text) - len(BRACKETED_PASTE_END) + 1)
@@ -182,8 +181,8 @@ class _Parser(XTermParser):
             yield from self.feed(typed)
 
     def tick(self) -> Iterator[Message]:
-        """Called every tenth of a second, and after input. Treats input held for too long as keys, or drops it if it is
-        certainly the start of a reply."""
+        """Called every tenth of a second and after input. If input was held for too long, it is treated as keys, or
+        dropped if it is certainly the start of a reply."""
         if self._replies.pending and get_time() >= self._wait_until:
             yield from self._parse_piece(self._replies.release())
             yield from self._flush_pending()
@@ -191,7 +190,7 @@ class _Parser(XTermParser):
 
     @property
     def has_partial_input(self) -> bool:
-        """Whether some input may be incomplete, such as the start of a key sequence."""
+        """Whether some input may be incomplete, for example the start of a key sequence."""
         return bool(self._replies.pending) or self._timeout_time is not None or self.pasted is not None
 
     def _flush_pending(self) -> Iterator[Message]:
@@ -202,7 +201,7 @@ class _Parser(XTermParser):
 
 
 class TerminalInput:
-    """Emits keys with their arrival times. Drops sequences that no keyboard sends and that the parser cannot handle."""
+    """Emits keys with their arrival times. Drops sequences that keyboards do not send and the parser cannot handle."""
 
     def __init__(self, post: Callable[[Message], None], debug: bool, clock: Callable[[], float] = monotonic) -> None:
         self._post = post
@@ -211,12 +210,12 @@ class TerminalInput:
         self._parser = _Parser(debug)
         self._clock = clock
         self._last_read = KeyArrival(clock(), 0)
-        """The arrival of the last read."""
+        """When and how the last input arrived."""
         self._press_count = 0
-        """Number of keys, clicks and pastes found in the last read so far."""
+        """Number of keys, clicks and pastes found so far in the last read."""
 
     def feed_bytes(self, typed: bytes) -> None:
-        """Process one read. During a paste, Ctrl-C counts as a key only if no pasted text has arrived for a while; it
+        """Process one read. During a paste, Ctrl-C counts as a key only if no pasted text has arrived for a while. It
         then ends the paste."""
         previous_time = self._last_read.time
         self._last_read, self._press_count = KeyArrival(self._clock(), (self._last_read.read_number or 0) + 1), 0
@@ -250,10 +249,11 @@ class TerminalInput:
 
 
 class _ErrorIgnoringWriter:
-    """Output that ignores a closed terminal, because an error would end the writer thread and make drawing hang."""
+    """Output that ignores errors when the terminal has been closed. They would end the writer thread, and drawing would
+    hang."""
 
     def __init__(self, file: IO[str], on_idle: Callable[[], object]) -> None:
-        """`on_idle` is called by the writing thread once the terminal has accepted all output."""
+        """`on_idle` is called in the writer's thread once the terminal has accepted all output."""
         self._file = file
         self._on_idle = on_idle
         self.fileno = file.fileno
@@ -269,12 +269,12 @@ class _ErrorIgnoringWriter:
 
 
 class AnsweringDriver(linux_driver.LinuxDriver):
-    """Textual's driver, which also reads replies from the terminal and restores the window title."""
+    """Textual's driver, extended to read the terminal's replies and to restore the window title."""
 
     _is_terminal_lent = True
     """Whether another program is using the terminal."""
     joins_reads: Callable[[], bool] = staticmethod(lambda: False)
-    """Returns whether input that follows almost immediately counts as part of the same read."""
+    """Whether input that follows almost at once counts as part of the same read."""
 
     def __init__(self, app: App[Any], **options: Any) -> None:  # noqa: ANN401  # Textual's
         super().__init__(app, **options)
@@ -287,7 +287,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
     def write(self, data: str) -> None:
         writer = self._writer_thread
         if not self._is_terminal_lent and writer is not None and writer.is_alive():
-            # While another program has the terminal, nothing empties the writer's queue.
+            # While another program is using the terminal, nothing empties the writer's queue.
             writer.write(data)
 
     def start_application_mode(self) -> None:
@@ -296,14 +296,13 @@ class AnsweringDriver(linux_driver.LinuxDriver):
         super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual's
         self.write(PUSH_TITLE)
         self.query_size()
-        # Handled in the event loop: a signal handler may be interrupted by the next signal after it has read the size,
-        # and the older size would then be reported last.
+        # Handle this in the event loop. A signal handler may be interrupted by the next signal once it has read the
+        # size, and the older size would then be reported last.
         asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, self._post_resize)
 
     def _get_terminal_size(self) -> tuple[int, int]:
-        """Return the window's size as reported by the terminal or, without a report, by the system. `COLUMNS` and
-        `LINES` are ignored, because they do not change with the window. Huge sizes are reduced, because they would only
-        waste memory."""
+        """Get the window's size as reported by the terminal, or else by the system. `COLUMNS` and `LINES` are ignored,
+        because they do not change with the window. Huge sizes are reduced, because they would only waste memory."""
         columns, lines = self._tracked_size.current_size(self._system_size)
         return min(columns, _MAX_COLUMNS), min(lines, _MAX_LINES)
 
@@ -317,7 +316,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
         return Size(columns, lines)
 
     def query_size(self) -> None:
-        """Query the terminal for its size."""
+        """Ask the terminal for its size."""
         self._tracked_size.record_query(self._system_size)
         self.write(SIZE_QUERY)
 
@@ -345,7 +344,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
             super().disable_input()
 
     def reset_terminal(self) -> None:
-        """Reset the terminal at once, except its line settings, without using other threads."""
+        """Reset the terminal at once, without using other threads. Its line settings are not reset."""
         with suppress(OSError):
             os.write(self._output, _RESTORE_SEQUENCE.encode())
 
@@ -360,8 +359,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
             self._app.call_later(self._app.refresh, layout=True)
 
     def _sigtstp_application(self, *_: object) -> None:
-        """Suspend the whole process group, as the terminal does, because the parent would otherwise wait for this
-        process."""
+        """Suspend the whole process group, as a terminal would. Otherwise, the parent would wait for this process."""
         if self._auto_restart and not self._is_terminal_lent:
             self.suspend_application_mode()
             self._must_signal_resume = True
@@ -380,7 +378,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
         super().process_message(message)
 
     def run_input_thread(self) -> None:
-        """Read input, which may contain any bytes, until the app ends or the terminal is gone."""
+        """Read input until the app ends or the terminal is gone. The input may contain any bytes."""
         terminal_input = TerminalInput(self.process_message, self._debug)
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
@@ -407,7 +405,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
                     terminal_input.wait()
 
     def _following_reads(self, selector: selectors.BaseSelector) -> Iterator[bytes]:
-        """Yield the input that follows almost immediately, because one write may be read in pieces."""
+        """Yield input that follows almost at once. A single write may be read in several pieces."""
         for _ in range(MAX_JOINED_READS):
             if self.exit_event.is_set() or not selector.select(READ_PAUSE_S):
                 return
@@ -417,7 +415,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
             yield piece
 
     def _read_input(self) -> bytes:
-        """Return the available input; empty if the terminal is gone."""
+        """Read the available input; empty if the terminal is gone."""
         try:
             return os.read(self.fileno, 4096)
         except OSError:

@@ -1,4 +1,4 @@
-"""Terminal features outside the screen: window title, notifications, suspending."""
+"""Terminal features outside the screen: window title, notifications and suspending."""
 
 import asyncio
 import os
@@ -19,27 +19,27 @@ from ebbtide.tui.terminal.window import TerminalWindow
 from ebbtide.tui.view.blocks import SessionView
 
 RESIZE_DELAY_S = 0.1
-"""Seconds after a resize at which the new size is applied, even on a busy machine."""
+"""How long after a resize the new size is applied, in seconds, even on a busy machine."""
 
 
 class TerminalFeatures:
-    """Window title, notifications, clipboard and suspension of one app."""
+    """Window title, notifications, clipboard and suspending for one app."""
 
     def __init__(self, app: App[Any], notify_method: NotifyName, get_name: Callable[[], str]) -> None:
-        """`get_name` returns the session name for the window title."""
+        """`get_name` returns the session's name for the window title."""
         self._app = app
         self._notify_method = notify_method
         self._name = get_name
         self._window = TerminalWindow(self.write, self._notify, monotonic)
 
     def restore_after_suspension(self) -> None:
-        """From now on, restore the screen and the window title after each suspension."""
+        """From now on, restore the screen and window title after each suspension."""
         self._app.app_resume_signal.subscribe(self._app, lambda _: self._restore_screen())
 
     def handle_event(self, event: Event) -> None:
         if isinstance(event, Resize):
-            # Textual's own timer may never fire on a machine too busy to start it within 8 ms; later sizes would then
-            # be lost as well.
+            # Textual's own timer may never fire on a machine that is too busy to start it within 8 ms. Later sizes
+            # would then be lost too.
             asyncio.get_running_loop().call_later(RESIZE_DELAY_S, self._app._check_resize)
         self._window.handle_event(event)
 
@@ -47,14 +47,14 @@ class TerminalFeatures:
         self._window.show(view, self._name())
 
     def write(self, sequence: str) -> None:
-        """Write to the terminal, bypassing the screen."""
+        """Write directly to the terminal, bypassing the screen."""
         driver = self._app._driver  # Textual offers no other access to the terminal
         if driver is not None and self._app.is_running:
             driver.write(sequence)
             driver.flush()
 
     def copy(self, text: str, on_result: Callable[[str], None]) -> None:
-        """Copy text to the clipboard. `on_result` is called with a message about the result."""
+        """Copy text to the clipboard. `on_result` is called with a message about how it went."""
 
         async def copy_and_report() -> None:
             on_result(await terminal.copy.copy_text(text, os.environ, sys.platform, self.write))
@@ -62,7 +62,7 @@ class TerminalFeatures:
         self._app.run_worker(copy_and_report(), group="aside")
 
     def suspend(self) -> bool:
-        """Suspend the program until the shell resumes it; return False if no shell can resume it."""
+        """Suspend the program until the shell resumes it. Returns False if there is no shell to do so."""
         if not can_be_resumed():
             return False
         self._app.action_suspend_process()
@@ -84,8 +84,8 @@ class TerminalFeatures:
 
 @contextmanager
 def released_terminal(app: App[Any]) -> Iterator[None]:
-    """Lend the terminal to another program. It is restored even after an exception, which Textual does not do.
-    Raises `SuspendNotSupported`."""
+    """Let another program use the terminal inside this context. The terminal is restored even after an exception, which
+    Textual does not do. Raises `SuspendNotSupported`."""
     raised_error: Exception | None = None
     with app.suspend():
         try:
@@ -97,8 +97,8 @@ def released_terminal(app: App[Any]) -> Iterator[None]:
 
 
 def can_be_resumed() -> bool:
-    """Whether a shell can resume the program. A stopped process group would never run again if it had no parent shell
-    in the same session."""
+    """Whether a shell can resume the program. Without a parent shell in the same session, a stopped process group would
+    never run again."""
     group, parent = os.getpgrp(), os.getppid()
     while os.getpgid(parent) == group:  # a parent in our group is also stopped
         grandparent = _parent_of(parent)
@@ -109,7 +109,7 @@ def can_be_resumed() -> bool:
 
 
 def _parent_of(process: int) -> int | None:
-    """Return the parent's process id; None if unknown."""
+    """Get the parent's process id; None if unknown."""
     with suppress(OSError, ValueError, IndexError):
         status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
         return int(status.rpartition(")")[2].split()[1])

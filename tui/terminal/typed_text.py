@@ -1,4 +1,4 @@
-"""Keys that produce text. Textual accepts only characters that Python calls printable. It drops the spaces of other
+"""Keys that produce text. Textual accepts only characters that Python considers printable. It drops the spaces of other
 scripts, joiners, direction marks, private use characters and recently added characters."""
 
 import unicodedata
@@ -12,7 +12,8 @@ _NON_TEXT_CATEGORIES = ("Cc", "Cs")
 
 
 class Key(events.Key):
-    """A key event that counts as printable. Textual derives the handler's name, `on_key`, from the class name."""
+    """A key event that counts as printable. The class must be called `Key`, because Textual derives the name of the
+    handler, `on_key`, from it."""
 
     @property
     def is_printable(self) -> bool:
@@ -20,7 +21,7 @@ class Key(events.Key):
 
 
 def with_text_key(event: events.Event) -> events.Event:
-    """Return the event, converted to a printable key event if its character is text."""
+    """Convert a key event to a printable one if its character is text. Other events are returned unchanged."""
     if not isinstance(event, events.Key) or event.is_printable or not event.character or event.is_forwarded:
         return event
     if any(unicodedata.category(character) in _NON_TEXT_CATEGORIES for character in event.character):

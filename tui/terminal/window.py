@@ -1,4 +1,4 @@
-"""The terminal window: its title, its focus, and notifications."""
+"""The terminal window: title, focus and notifications."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,29 +11,29 @@ from ebbtide.tui.view.blocks import SessionView
 
 PUSH_TITLE = "\x1b[22;2t"
 POP_TITLE = "\x1b[23;2t"
-"""Restores the title that `PUSH_TITLE` saved at the start."""
+"""Restores the title that `PUSH_TITLE` saved at startup."""
 
 MIN_NOTIFIED_TURN_S = 5.0
-"""Minimum duration of a turn, in seconds, for a notification at its end."""
+"""Minimum length of a turn, in seconds, for a notification when it ends."""
 
 IDLE_AFTER_S = 30.0
-"""Seconds without a key after which the user is assumed to be away, if the terminal does not report focus."""
+"""Seconds without a key after which the user is assumed to be away. Used if the terminal does not report focus."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowFocus:
-    """Estimates from focus reports and keys whether the user is looking at the window."""
+    """Guesses from focus reports and keys whether the user is looking at the window."""
 
     has_focus: bool | None = None
-    """Whether the window has the focus. None: the terminal has not reported it, and may never do so."""
+    """Whether the window has the focus. None if the terminal has not reported it; some never do."""
     typed_at: float = 0.0
 
     def with_focus(self, has_focus: bool) -> "WindowFocus":
         return replace(self, has_focus=has_focus)
 
     def with_key_at(self, now: float) -> "WindowFocus":
-        """Return the state after a key, which shows that the user is looking even if the terminal has reported a loss
-        of focus."""
+        """Record a key. It shows that the user is looking, even if the terminal has reported that the window lost the
+        focus."""
         return WindowFocus(True if self.has_focus is not None else None, now)
 
     def is_user_away(self, now: float) -> bool:
@@ -41,19 +41,19 @@ class WindowFocus:
 
 
 def window_title(view: SessionView, name: str) -> str:
-    """Return the window title. `name`: the name of the session or of its folder."""
+    """Build the window title. `name`: the name of the session or its folder."""
     prefix = "? " if view.open_questions else "● " if view.is_busy else ""
     return notification_text(f"{prefix}ebb · {name}" if name else f"{prefix}ebb")
 
 
 def title_sequence(title: str) -> str:
-    """Return the sequence that sets the window title."""
+    """Build the sequence that sets the window title."""
     return f"\x1b]2;{notification_text(title)}\x07"
 
 
 def notification_for(previous_view: SessionView, new_view: SessionView, seconds: float) -> str:
-    """Return the notification about the change between two views; empty if there is none. `seconds`: duration of the
-    turn."""
+    """Build the notification for the change between two views; empty if none is due. `seconds`: how long the turn
+    took."""
     previous_ids = {question.id for question in previous_view.open_questions}
     if any(question.id not in previous_ids for question in new_view.open_questions):
         return "waiting for your answer"
@@ -63,12 +63,12 @@ def notification_for(previous_view: SessionView, new_view: SessionView, seconds:
 
 
 class TerminalWindow:
-    """Updates the title and sends notifications as views are drawn."""
+    """Updates the title and sends notifications whenever a view is drawn."""
 
     def __init__(
         self, write: Callable[[str], object], notify: Callable[[str, str], object], clock: Callable[[], float]
     ) -> None:
-        """`write` writes to the terminal; `notify` sends a title and a text as a notification."""
+        """`write` writes to the terminal. `notify` sends a notification with a title and a text."""
         self._write = write
         self._notify = notify
         self._clock = clock
@@ -78,7 +78,7 @@ class TerminalWindow:
         self._turn_started_at = 0.0
 
     def handle_event(self, event: Event) -> None:
-        """Track focus and keys."""
+        """Keep track of focus and keys."""
         match event:
             case AppFocus() | AppBlur():
                 self._focus = self._focus.with_focus(isinstance(event, AppFocus))
@@ -101,6 +101,6 @@ class TerminalWindow:
             self._notify(f"ebb · {name}" if name else "ebb", text)
 
     def restore_title(self) -> None:
-        """Set the title again after another program has used the terminal."""
+        """Set the title again after another program used the terminal."""
         if self._title:
             self._write(title_sequence(self._title))

@@ -1,15 +1,15 @@
-"""Fits text into a width, counted in terminal cells."""
+"""Fits text into a width measured in terminal cells."""
 
 from rich.cells import cell_len, set_cell_size
 
 
 def fit_width(text: str, width: int) -> str:
-    """Return the text in exactly `width` cells, padded or cut with an ellipsis."""
+    """Fit text into exactly `width` cells, by padding it or cutting it with an ellipsis."""
     return set_cell_size(text if cell_len(text) <= width else f"{set_cell_size(text, max(width - 1, 0))}…", width)
 
 
 def wrap_words(text: str, width: int) -> list[str]:
-    """Return the text wrapped to lines of at most `width` cells, between words if possible."""
+    """Wrap text to lines of at most `width` cells, between words if possible."""
     lines = list[str]()
     line = ""
     for word in text.split(" "):

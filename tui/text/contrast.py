@@ -1,25 +1,25 @@
-"""Computes the contrast of colours, and adjusts colours for readability."""
+"""Computes the contrast between colours, and adjusts colours to be readable."""
 
 from textual.color import Color
 
 MIN_CONTRAST = 4.5
-"""Minimum contrast of text with its background."""
+"""Minimum contrast between text and its background."""
 MAX_TINT_CONTRAST = 1.3
-"""Maximum contrast of a tinted background with the screen's background. Text whose contrast on the screen exceeds
-`MIN_CONTRAST` by this factor is readable on all tinted backgrounds."""
+"""Maximum contrast between a tinted background and the screen's background. Text with `MIN_CONTRAST` times this
+contrast on the screen is readable on every tinted background."""
 _LIGHTNESS_STEP = 0.015
-"""Step by which a colour's lightness is changed."""
+"""How much a colour's lightness is changed per step."""
 _MAX_LIGHTNESS_STEPS = 100
 
 
 def contrast_ratio(first_color: Color, second_color: Color) -> float:
-    """Return the contrast ratio of two colours, from 1 to 21 (WCAG)."""
+    """Compute the contrast ratio of two colours, from 1 to 21 (WCAG)."""
     brighter, darker = sorted((luminance(first_color), luminance(second_color)), reverse=True)
     return (brighter + 0.05) / (darker + 0.05)
 
 
 def luminance(color: Color) -> float:
-    """Return the relative luminance of a colour, from 0 to 1."""
+    """Compute the relative luminance of a colour, from 0 to 1."""
     red, green, blue = (
         channel / 12.92 if channel <= 0.03928 else ((channel + 0.055) / 1.055) ** 2.4 for channel in color.normalized
     )
@@ -27,8 +27,8 @@ def luminance(color: Color) -> float:
 
 
 def readable_color(color: Color, background: Color, min_contrast: float = MIN_CONTRAST) -> Color:
-    """Return the colour, lightened or darkened until its contrast with the background is at least `min_contrast`. The
-    hue does not change."""
+    """Lighten or darken a colour until its contrast with the background is at least `min_contrast`. The hue stays the
+    same."""
     step = _LIGHTNESS_STEP if luminance(background) < 0.18 else -_LIGHTNESS_STEP
     for _ in range(_MAX_LIGHTNESS_STEPS):
         if contrast_ratio(color, background) >= min_contrast:
@@ -40,8 +40,7 @@ def readable_color(color: Color, background: Color, min_contrast: float = MIN_CO
 def tinted_background(
     background: Color, color: Color, max_share: float, max_contrast: float = MAX_TINT_CONTRAST
 ) -> Color:
-    """Return the background mixed with `max_share` of a colour, or with less if the contrast would exceed
-    `max_contrast`."""
+    """Mix the background with `max_share` of a colour, or with less if the contrast would exceed `max_contrast`."""
     mixed = background.blend(color, max_share)
     while contrast_ratio(mixed, background) > max_contrast:
         max_share *= 0.9

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 
 def rank_matches(query: str, texts: Sequence[str]) -> tuple[int, ...]:
-    """Return the indices of the texts that match every word, best first; ties keep their order. A text matches a word
-    if it contains the word, or its letters in order and close together."""
+    """Find the texts that match every word, best first, and return their indices. Ties keep their order. A text matches
+    a word if it contains the word, or the word's letters in order and close together."""
     query_words = query.lower().split()
     scored = [(index, _distance(query_words, text.lower())) for index, text in enumerate(texts)]
     return tuple(index for index, distance in sorted(scored, key=lambda pair: pair[1]) if distance < _NO_MATCH_SCORE)
@@ -25,8 +25,8 @@ def _distance(query_words: Sequence[str], text: str) -> int:
 
 
 def _word_distance(word: str, text: str) -> int:
-    """Return the score of a word; lower is better, and 0 means that the text starts with it. A match at the start of a
-    word beats one inside a word, and both beat separate letters. Earlier matches are better."""
+    """Score how well text matches a word. Lower is better; 0 means that the text starts with the word. Matches at the
+    start of a word beat those inside a word, and both beat separate letters. Earlier matches are better."""
     offset = text.find(word)
     if offset == 0:
         return 0

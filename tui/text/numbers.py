@@ -11,7 +11,7 @@ def format_tokens(count: int) -> str:
 
 
 def format_dollars(cost: float | None) -> str:
-    """Format an amount with two decimals, or four below ten cents; "unknown" for None."""
+    """Format an amount with two decimals, or four if it is below ten cents. None gives "unknown"."""
     if cost is None:
         return "unknown"
     return f"${cost:.4f}" if 0 < cost < 0.1 else f"${cost:.2f}"
@@ -23,7 +23,7 @@ def format_duration(seconds: int) -> str:
 
 
 def format_age(elapsed_seconds: float) -> str:
-    """Format an age in seconds in the largest fitting unit: `5 min ago`, `2 d ago`; `now` below a minute."""
+    """Format an age in the largest suitable unit: `5 min ago`, `2 d ago`; `now` below a minute."""
     for unit_seconds, unit in ((86_400 * 7, "w"), (86_400, "d"), (3_600, "h"), (60, "min")):
         if elapsed_seconds >= unit_seconds:
             return f"{int(elapsed_seconds // unit_seconds)} {unit} ago"

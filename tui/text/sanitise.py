@@ -23,7 +23,7 @@ _UNSAFE = regex(
 )
 _CONTROL_BYTES = bytes({*range(0x20), 0x7F} - {*b"\n\t"})
 _EMOJI_BASE = regex("[©®‼-㊙\U0001f000-\U0001faff]")
-"""Symbols that a variation selector may follow."""
+"""Symbols that may be followed by a variation selector."""
 _EMOJI = "[↔↕☀-➿⬛⬜\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"
 _BEFORE_JOINER = regex(f"{_EMOJI}[\ufe0f\U0001f3fb-\U0001f3ff]?$")
 _AFTER_JOINER = regex(_EMOJI)
@@ -31,21 +31,21 @@ _JOINED_SCRIPT_LETTERS = (
     "[\u0620-\u06d3\u06d5-\u06dc\u06df-\u070d\u0710-\u088f\u0897-\u08e1\u08e3-\u0dff"
     "\u1000-\u109f\u1780-\u17b3\u17b6-\u17d3]"
 )
-"""Letters of scripts whose spelling needs joiners: Arabic and related, Indic, Burmese, Khmer."""
+"""Letters of scripts that need joiners for correct spelling: Arabic and related scripts, Indic, Burmese, Khmer."""
 _JOINER_IN_WORD = regex(f"(?<={_JOINED_SCRIPT_LETTERS})[\u200c\u200d](?={_JOINED_SCRIPT_LETTERS})")
 _UNDECIDED_END = regex("(?:\r|\u200c|\u200d|(?<=[0-9#*])\ufe0f)\\Z")
 _LOOKBEHIND_CHARS = 2
-"""Number of characters before a joiner that decide whether it is legitimate."""
+"""How many characters before a joiner decide whether it is legitimate."""
 
 
 def sanitise(text: str, preceding_text: str = "") -> str:
-    """Return the text with every control or invisible character replaced by a visible one. Joiners are kept inside
-    emoji and in words that need them. `preceding_text`: the preceding text, if the text comes in pieces."""
+    """Replace every control or invisible character with a visible one. Joiners stay inside emoji and in words that need
+    them. `preceding_text`: what came before, if the text comes in pieces."""
     return with_control_pictures(text.replace("\r\n", "\n") if "\r" in text else text, preceding_text)
 
 
 def with_control_pictures(text: str, preceding_text: str = "") -> str:
-    """Like `sanitise`, but the text keeps its length: carriage returns are also replaced."""
+    """Do the same as `sanitise`, but replace carriage returns too, so that the length stays the same."""
     if not _UNSAFE.search(text):
         return text
     preceding_text = preceding_text[-_LOOKBEHIND_CHARS:]
@@ -53,7 +53,7 @@ def with_control_pictures(text: str, preceding_text: str = "") -> str:
 
 
 def line_with_control_pictures(text: str) -> str:
-    """Like `with_control_pictures` for one line: line breaks and tabs are also replaced."""
+    """Do the same as `with_control_pictures` for a single line, and also replace line breaks and tabs."""
     return (
         with_control_pictures(text)
         .replace("\n", "\N{SYMBOL FOR NEWLINE}")
@@ -62,7 +62,7 @@ def line_with_control_pictures(text: str) -> str:
 
 
 def count_invisible_characters(text: str) -> int:
-    """Count the invisible characters, except inside emoji."""
+    """Count the invisible characters, excluding those inside emoji."""
     if text.isascii():  # the usual case, which must be fast because a paste may be megabytes long
         return len(text) - len(text.encode().translate(None, _CONTROL_BYTES))
     if not any(map(_UNSAFE.match, set(text))):
@@ -71,29 +71,29 @@ def count_invisible_characters(text: str) -> int:
 
 
 def describe_invisible_count(count: int) -> str:
-    """Return a phrase such as `2 invisible characters`; empty if there are none."""
+    """Format a phrase such as `2 invisible characters`; empty if there are none."""
     return f"{count:,} invisible character{'s' * (count != 1)}" if count else ""
 
 
 def normalise_paste(text: str) -> str:
-    """Return pasted text or file content in the form in which it is sent: with line feeds only, and without lone
-    surrogates, which cannot be sent."""
+    """Normalise pasted text or file content for sending: only line feeds, and no lone surrogates, which cannot be
+    sent."""
     text = text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def stable_prefix(text: str) -> str:
-    """Return the prefix whose display cannot be changed by the text that follows."""
+    """Get the part of the text that will be displayed the same whatever follows it."""
     return text[:-1] if _UNDECIDED_END.search(text, max(0, len(text) - _LOOKBEHIND_CHARS)) else text
 
 
 def sanitise_line(text: str) -> str:
-    """Return the text sanitised and on one line, for titles and lists."""
+    """Sanitise text and put it on one line, for titles and lists."""
     return sanitise(" ".join(text.split("\n"))).replace("\t", " ")
 
 
 def _visible_character(match: re.Match[str]) -> str:
-    """Return the control picture of a C0 character or DEL, and the replacement character for others. Legitimate
+    """Replace a C0 character or DEL with its control picture, and others with the replacement character. Legitimate
     variation selectors and joiners are kept."""
     code = ord(match.group())
     if code in (0xFE0E, 0xFE0F) and (
@@ -110,7 +110,7 @@ def _visible_character(match: re.Match[str]) -> str:
 
 
 def _is_in_emoji(match: re.Match[str]) -> bool:
-    """Whether the joiner is inside an emoji."""
+    """Whether the joiner is part of an emoji."""
     text, start, end = match.string, match.start(), match.end()
     return bool(
         _AFTER_JOINER.match(text, end) and _BEFORE_JOINER.search(text, max(0, start - _LOOKBEHIND_CHARS), start)
@@ -118,7 +118,7 @@ def _is_in_emoji(match: re.Match[str]) -> bool:
 
 
 def _is_in_word(match: re.Match[str]) -> bool:
-    """Whether the joiner is part of a word's spelling."""
+    """Whether the joiner is needed to spell a word."""
     return match.group() in "\u200c\u200d" and _JOINER_IN_WORD.match(match.string, match.start()) is not None
 
 

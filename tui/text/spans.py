@@ -15,7 +15,7 @@ _WORD = regex(r"\s*\S+|\s+")
 
 
 def parse_inline_code(text: str, style: TextStyle) -> Line:
-    """Return a sentence with the text between backticks styled as code. Unpaired backticks are kept."""
+    """Style the text between backticks as code. Unpaired backticks are kept."""
     if text.count("`") % 2:
         return ((text, style),)
     pieces = _CODE.split(text)
@@ -25,17 +25,17 @@ def parse_inline_code(text: str, style: TextStyle) -> Line:
 
 
 def line_text(line: Line, code_delimiter: str = "") -> str:
-    """Return the line without styles. `code_delimiter`: the delimiter to put around code."""
+    """Get the text of a line without styles. `code_delimiter`: what to put around code."""
     return "".join(f"{code_delimiter}{text}{code_delimiter}" if style == "code" else text for text, style in line)
 
 
 def strip_backticks(text: str) -> str:
-    """Return the sentence without backticks around code."""
+    """Remove the backticks around code."""
     return line_text(parse_inline_code(text, "text"))
 
 
 def wrap_spans(line: Line, width: int, indent: int) -> tuple[Line, ...]:
-    """Return the line wrapped to `width` cells, between words if possible. Lines after the first are indented."""
+    """Wrap a line to `width` cells, between words if possible. All lines but the first are indented."""
     if sum(cell_len(text) for text, _ in line) <= width or width <= indent + 1:
         return (line,)
     margin: Line = ((" " * indent, "text"),) if indent else ()

@@ -1,4 +1,4 @@
-"""The colours of a theme as styles, named by purpose."""
+"""A theme's colours as styles, named by what they are used for."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -19,34 +19,34 @@ class Palette:
     strong: Style
     dim: Style
     faint: Style
-    """For rarely read text such as line numbers: as pale as the minimum contrast allows."""
+    """Text that is rarely read, such as line numbers. As pale as the minimum contrast allows."""
     rule: Style
-    """For lines and borders, paler than any text."""
+    """Lines and borders. Paler than any text."""
     accent: Style
     link: Style
     good: Style
     warn: Style
     bad: Style
     user: Style
-    """Background of the user's text."""
+    """Background of text from the user."""
     user_bar: Style
-    """The bar on the left of the user's text."""
+    """The bar to the left of text from the user."""
     model_bar: Style
-    """The bar on the left of model text."""
+    """The bar to the left of text from the model."""
     code: Style
-    """Code in a sentence."""
+    """Code within a sentence."""
     marked_block: Style
     """Background of the marked block."""
     selected: Style
     found: Style
-    """Search matches other than the current one."""
+    """Search matches, except the current one."""
     current_match: Style
     """The current search match."""
     added: Style
     removed: Style
     added_line: Style
-    """Like the next three styles, a background if colours can be mixed, so that code keeps its own colours, and a text
-    colour otherwise."""
+    """A background if colours can be mixed, so that code keeps its own colours. Otherwise a text colour. This also
+    applies to the next three styles."""
     removed_line: Style
     added_word: Style
     removed_word: Style
@@ -80,12 +80,12 @@ class Palette:
 
 
 _BLEND_SHARES = {"dim": 0.62, "faint": 0.5, "user": 0.08, "selected": 0.26, "found": 0.24, "word": 0.36}
-"""The share of the text colour in paler text, and of the tint in tinted backgrounds. A theme may override each with a
-variable such as `dim-part`."""
+"""How much of the text colour goes into paler text, and how much of the tint into tinted backgrounds. A theme may
+override each value with a variable such as `dim-part`."""
 
 
 def get_palette(colors: Mapping[str, str]) -> Palette:
-    """Return the palette of a theme's colour variables. Cached, because every line needs it."""
+    """Build the palette from a theme's colour variables. Cached, because every line needs it."""
     return _build_palette(tuple(colors.items()))
 
 
@@ -108,7 +108,7 @@ def _build_palette(variables: tuple[tuple[str, str], ...]) -> Palette:
         return Style(bgcolor=tinted_background(background, color, share, max_tint).rich_color)
 
     def word_style(color: Color) -> Style:
-        """Return a style for plain text on a tinted background that stands out from the line's background."""
+        """Build a style for plain text on a tinted background that stands out from the rest of the line."""
         max_contrast = contrast_ratio(foreground, background) / float(colors.get("least-contrast", MIN_CONTRAST))
         return _color_style(foreground) + Style(
             bgcolor=tinted_background(background, color, blend_share("word"), max_contrast).rich_color
@@ -150,8 +150,8 @@ def _build_palette(variables: tuple[tuple[str, str], ...]) -> Palette:
 
 
 def _build_ansi_palette(colors: Mapping[str, str], foreground: Color) -> Palette:
-    """Return the palette for the terminal's own colours, which cannot be mixed: backgrounds are replaced by reverse,
-    underline or bold, and paler text is dim."""
+    """Build the palette for the terminal's own colours. They cannot be mixed, so reverse, underline or bold is used in
+    place of backgrounds, and paler text is dim."""
     names = ("primary", "accent", "success", "warning", "error")
     primary, accent, good, warn, bad = (Color.parse(colors[name]) for name in names)
     text, dim = _color_style(foreground), _color_style(foreground) + Style(dim=True)
@@ -194,7 +194,7 @@ def _color_style(
 
 
 def clipped_text(lines: Sequence[Line], palette: Palette) -> Text:
-    """Return the lines, cut at the edge of the screen."""
+    """Convert lines to text that is cut at the edge of the screen."""
     text = Text(no_wrap=True, overflow="ellipsis", end="")
     for index, line in enumerate(lines):
         text.append("\n" if index else "")
@@ -203,14 +203,14 @@ def clipped_text(lines: Sequence[Line], palette: Palette) -> Text:
 
 
 def wrapped_text(lines: Sequence[Line], palette: Palette) -> Text:
-    """Return the lines, wrapped at the edge of the screen."""
+    """Convert lines to text that is wrapped at the edge of the screen."""
     text = clipped_text(lines, palette)
     text.no_wrap, text.overflow = False, "fold"
     return text
 
 
 def styled_line(line: Line, palette: Palette) -> Text:
-    """Return the styled text of a line, for wrapping."""
+    """Convert a line to styled text that can be wrapped."""
     styles: Mapping[TextStyle, Style] = {
         "text": palette.text,
         "strong": palette.strong,

@@ -1,4 +1,4 @@
-"""The program's own themes, and Textual's themes adjusted for readability."""
+"""The program's own themes, and Textual's themes made more readable."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -15,7 +15,7 @@ BackgroundTone: TypeAlias = Literal["dark", "light"]
 
 
 def _border_colors(border: str, blurred: str, dragged: str, *, background: str) -> dict[str, str]:
-    """Return the colours of borders and of matching scrollbars. `dragged`: the colour of a scrollbar while it is
+    """Set the colours of borders and matching scrollbars. `dragged`: colour of a scrollbar while it is being
     dragged."""
     background_parts = ("background", "background-hover", "background-active", "corner-color")
     return {
@@ -29,7 +29,7 @@ def _border_colors(border: str, blurred: str, dragged: str, *, background: str) 
 
 
 def _cursor_colors(background: str, foreground: str, style: str = "none") -> dict[str, str]:
-    """Return the colours of a list's highlighted line and of selected text."""
+    """Set the colours of a list's highlighted line and of selected text."""
     return {
         "block-cursor-background": background,
         "block-cursor-foreground": foreground,
@@ -64,7 +64,7 @@ DARK = Theme(
         "text-disabled": "#94a2ae",
     },
 )
-"""Night sea: bluish greys, and one accent, the colour of shallow water."""
+"""Night sea: bluish greys with a single accent, the colour of shallow water."""
 
 LIGHT = Theme(
     name="ebb-light",
@@ -120,7 +120,7 @@ HIGH_CONTRAST = Theme(
 def _create_ansi_theme(
     name: str, tone: BackgroundTone, primary: str, accent: str, success: str, warning: str, error: str
 ) -> Theme:
-    """Return a theme of the terminal's own colours. It has no backgrounds, and uses reverse or underline instead."""
+    """Create a theme from the terminal's own colours. It uses reverse or underline in place of backgrounds."""
     return Theme(
         name=name,
         primary=primary,
@@ -161,7 +161,7 @@ def _create_ansi_theme(
 ANSI = _create_ansi_theme(
     "ebb-ansi", "dark", "ansi_default", "ansi_default", "ansi_default", "ansi_default", "ansi_bright_red"
 )  # fmt: skip
-"""For an unknown terminal background: bright red is the only colour readable on all of them."""
+"""For terminals with an unknown background. Bright red is the only colour that is readable on all of them."""
 ANSI_DARK = _create_ansi_theme(
     "ebb-ansi-dark", "dark", "ansi_cyan", "ansi_bright_magenta", "ansi_green", "ansi_yellow", "ansi_bright_red"
 )  # fmt: skip
@@ -173,7 +173,7 @@ _FIXED_THEMES: Mapping[ThemeName, Theme] = {"dark": DARK, "light": LIGHT, "high-
 
 
 def theme_for(name: ThemeName, tone: BackgroundTone | None) -> Theme:
-    """Return the theme for a setting. `tone`: the tone of the terminal's background; None if unknown."""
+    """Choose the theme for a setting. `tone`: whether the terminal's background is dark or light; None if unknown."""
     if name == "ansi":
         return ANSI if tone is None else ANSI_LIGHT if tone == "light" else ANSI_DARK
     if name == "auto":
@@ -183,12 +183,12 @@ def theme_for(name: ThemeName, tone: BackgroundTone | None) -> Theme:
 
 _TEXT_COLOR_NAMES = ("primary", "secondary", "accent", "success", "warning", "error")
 _PLAIN_TEXT_FACTOR = 1.35
-"""Contrast of plain text relative to the minimum. It is higher, because most reading is of plain text."""
+"""Contrast of plain text, relative to the minimum. It is higher because most reading is of plain text."""
 
 
 @lru_cache
 def _adapt_theme(name: str) -> Theme:
-    """Return a well-known Textual theme, adjusted so that all text is readable."""
+    """Adjust a well-known Textual theme so that all text is readable."""
     colors = BUILTIN_THEMES[name].to_color_system().generate()
     background = Color.parse(colors["background"])
     foreground = readable_color(

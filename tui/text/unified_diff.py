@@ -20,10 +20,10 @@ class DiffLine:
     text: str
     """The line without its line ending."""
     old_number: int = 0
-    """Line number before the change; 0 if there is none or it is unknown."""
+    """Line number before the change; 0 if unknown or if there is none."""
     new_number: int = 0
     has_newline: bool = True
-    """Whether a line ending follows."""
+    """Whether the line ends with a line ending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Hunk:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A line of the diff that is about the file, not part of its content."""
+    """A line in a diff that says something about the file and is not part of its content."""
 
     text: str
 
@@ -43,10 +43,10 @@ class Remark:
 @dataclass(frozen=True, slots=True)
 class FileDiff:
     name: str
-    """Name of the file; empty for a fragment without one."""
+    """The file's name; empty for a fragment without one."""
     state: FileState = "changed"
     previous_name: str = ""
-    """The previous name of a renamed file; empty for any other file."""
+    """The file's previous name if it was renamed; otherwise empty."""
     parts: tuple[Hunk | Remark, ...] = ()
 
     @property
@@ -56,8 +56,8 @@ class FileDiff:
 
 @lru_cache(maxsize=16)
 def parse_diff(diff: str) -> tuple[FileDiff, ...]:
-    """Parse a diff into files. Inside a hunk only the first character of a line counts, so no line can be mistaken for
-    a header. A diff without a header is a fragment, whose line numbers are dropped."""
+    """Parse a diff into files. In a hunk, only a line's first character counts, so no line can be mistaken for a
+    header. A diff without a header is a fragment; its line numbers are dropped."""
     if not diff:
         return ()
     lines = diff.removesuffix("\n").split("\n")
@@ -66,7 +66,7 @@ def parse_diff(diff: str) -> tuple[FileDiff, ...]:
 
 @lru_cache(maxsize=256)
 def count_changes(diff: str) -> tuple[int, int]:
-    """Return the number of added and removed lines."""
+    """Count the added and removed lines."""
     kinds = [line.kind for file in parse_diff(diff) for line in file.lines]
     return kinds.count("added"), kinds.count("removed")
 
@@ -158,7 +158,7 @@ class _DiffParser:
 
 
 def _parse_patch(lines: list[str]) -> tuple[FileDiff, ...]:
-    """Parse an `apply_patch` patch, which has no line numbers, into files."""
+    """Parse an `apply_patch` patch into files. Such patches have no line numbers."""
     files: list[FileDiff] = []
     hunks: list[list[DiffLine]] = []
     headings: list[str] = []

@@ -1,4 +1,4 @@
-"""Advice to the user about errors, by error code."""
+"""Advice for users about errors, by error code."""
 
 from collections.abc import Mapping
 
@@ -28,8 +28,8 @@ ADVICE_BY_CODE: Mapping[str, str] = {
     "bad_request": "`/model` switches to another model",
     "unknown_model": "`/model` lists the known models",
 }
-"""Advice by error code. Every code has an entry, which is empty if the message itself says what to do or nothing can be
-done."""
+"""Advice by error code. Every code has an entry. It is empty if the message already says what to do, or if nothing can
+be done."""
 
 
 ADVICE_BY_CAUSE: Mapping[str, str] = {
@@ -48,11 +48,11 @@ ADVICE_BY_CAUSE: Mapping[str, str] = {
     "retired": "`/model` switches to a current model",
     "content": "rephrase the message, or choose another model with `/model`",
 }
-"""Advice by cause, which takes precedence over advice by code."""
+"""Advice by cause. It takes precedence over the advice for the code."""
 
 
 def advice_for(code: str, message: str, cause: str = "") -> str:
-    """Return the advice for an error; empty if the message already contains it."""
+    """Get the advice for an error; empty if the message already contains it."""
     advice = ADVICE_BY_CAUSE[cause] if cause in ADVICE_BY_CAUSE else ADVICE_BY_CODE.get(code, "")
     suggested_words = [word for word in advice.split("`")[1::2]]
     return "" if any(f"`{word}`" in message for word in suggested_words) else advice

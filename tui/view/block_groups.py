@@ -1,5 +1,5 @@
-"""Merges transcript blocks: consecutive lookups, with the reasoning between them, become one line, and the newest to-do
-list of a turn replaces the earlier ones."""
+"""Merges transcript blocks. Consecutive lookups, with any reasoning in between, become one line. A turn's newest to-do
+list replaces the earlier ones."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -19,14 +19,14 @@ class LookupGroup:
 
 
 DisplayedBlock: TypeAlias = Block | LookupGroup | None
-"""What is drawn for a block; None if it is drawn as part of another block."""
+"""What is drawn for a block. None if another block includes it."""
 
 
 def group_blocks(
     blocks: Sequence[Block], is_separate: Callable[[int], bool] = lambda index: False
 ) -> list[DisplayedBlock]:
-    """Return what to draw for each block, in order. `is_separate` returns whether the block at an index must not be
-    grouped."""
+    """Decide what to draw for each block, in order. `is_separate`: whether the block at an index must stay
+    ungrouped."""
     displayed: list[DisplayedBlock] = list(blocks)
     lookup_indexes: list[int] = []
     todo_index: int | None = None
@@ -67,8 +67,8 @@ def _group_lookups(blocks: Sequence[Block], lookup_indexes: Sequence[int], displ
 
 
 def lookup_summary(lookups: LookupGroup) -> tuple[str, str]:
-    """Return a summary (`Read 3 files, searched 2 patterns`) and the names, comma-separated. Repeated lookups count
-    once."""
+    """Summarise lookups as `Read 3 files, searched 2 patterns`. Also returns the names, separated by commas. Repeated
+    lookups count once."""
     subjects_by_lookup: dict[tuple[str, str], dict[str, None]] = {}
     for call in lookups.calls:
         traits = traits_of(call.name)

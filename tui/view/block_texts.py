@@ -1,4 +1,4 @@
-"""Blocks as text: their source for the clipboard, and all their text for searches."""
+"""The text of blocks: their source for the clipboard, and everything in them for searches."""
 
 from collections.abc import Iterable
 
@@ -24,7 +24,7 @@ from ebbtide.tui.view.turn_total import total_text
 
 
 def clipboard_text(block: Block) -> str:
-    """Return the source of a block for the clipboard: markdown, a command with its output, or an output."""
+    """Get a block's source for the clipboard: Markdown, a command with its output, or an output."""
     match block:
         case Call():
             command = command_argument(block.arguments)
@@ -39,13 +39,13 @@ def clipboard_text(block: Block) -> str:
 
 
 def last_answer(blocks: Iterable[Block]) -> str:
-    """Return the newest answer as the model wrote it; empty if there is none."""
+    """Get the newest answer as the model wrote it; empty if there is none."""
     answers = [block.text for block in blocks if isinstance(block, AnswerText)]
     return answers[-1] if answers else ""
 
 
 def block_text(block: Block) -> str:
-    """Return all text of a block, including collapsed parts, in display order."""
+    """Get all text of a block in display order, including collapsed parts."""
     match block:
         case Call():
             diff = call_diff(block)
@@ -68,7 +68,7 @@ def block_text(block: Block) -> str:
 def _simple_block_text(
     block: UserText | AnswerText | ReasoningBlock | SummaryBlock | Notice | TurnTotal | Failure | Retry | OlderMessages,
 ) -> str:
-    """Return the text of a block that has no collapsed parts."""
+    """Get the text of a block without collapsed parts."""
     match block:
         case TurnTotal():
             return total_text(block)

@@ -1,5 +1,5 @@
-"""What the screen shows of a session, as values: blocks and the session view. Imports neither events nor widgets, so
-that it loads quickly."""
+"""What the screen shows of a session, as plain values: blocks and the session view. Imports neither events nor widgets,
+so that it loads quickly."""
 
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -20,18 +20,18 @@ if TYPE_CHECKING:  # event and message modules load only after the first paint
     from ebbtide.tools.process.state import ProgramState
 
 MARGIN = 2
-"""Width of the left margin, which contains only marks."""
+"""Width of the left margin, which holds nothing but marks."""
 USER_BAR, MODEL_BAR = "▌", "▏"
-"""Bars in the margin next to text of the user and of the model. They are copied to the clipboard as spaces."""
+"""Bars in the margin next to text from the user and from the model. They are copied to the clipboard as spaces."""
 
 DetailLevel: TypeAlias = Literal["compact", "normal", "full"]
-"""How much of each block is shown: one line, the most useful part, or everything."""
+"""How much of each block is shown: one line, the most useful part, or all of it."""
 
 DETAIL_LEVELS: tuple[DetailLevel, ...] = ("compact", "normal", "full")
 
 
 def detail_label(detail: DetailLevel) -> str:
-    """Return the label of a detail level, shown when the user chooses it."""
+    """Get the label of a detail level, shown when the user switches to it."""
     match detail:
         case "compact":
             return "compact: one line per call"
@@ -57,7 +57,7 @@ class AnswerText:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningBlock:
-    """Reasoning of the model, collapsed until the user expands it."""
+    """The model's reasoning. It is collapsed until the user expands it."""
 
     text: str
     is_streaming: bool = False
@@ -70,24 +70,24 @@ class Call:
     arguments: Mapping[str, object] = field(default_factory=dict)
     status: CallStatus = "running"
     output_tail: str = ""
-    """The end of the output so far, while the call runs."""
+    """The end of the output so far. Set while the call runs."""
     agent_tokens: int = 0
-    """Tokens used so far by the sub-agent of the call."""
+    """Tokens that the call's sub-agent has used so far."""
     text: str = ""
     """The output as the model received it."""
     lines: int | None = None
-    """Number of lines of the whole output, if `text` is only part of it."""
+    """Number of lines of the whole output, if `text` is only a part of it."""
     inserted: "Ranges" = ()
-    """Ranges of `text` that the program inserted to mark omissions."""
+    """Ranges of `text` that the program inserted where it left something out."""
     program: "ProgramState | None" = None
-    """State of the process that the call ran."""
+    """State of the process started by the call."""
     problems: "NewProblems | None" = None
     """New diagnostics in the files that the call changed."""
     changed_files: tuple[str, ...] = ()
     diff: str = ""
-    """The unified diff of what the call would change and, once it is done, of what it has changed; empty if unknown."""
+    """A unified diff of what the call would change, or has changed once it is done; empty if unknown."""
     is_edited: bool = False
-    """Whether the user edited the call before it ran."""
+    """Whether the user edited the call before it was run."""
 
     @property
     def has_running_agent(self) -> bool:
@@ -102,7 +102,7 @@ class Retry:
     delay: float
     reason: str
     remaining_seconds: float | None = None
-    """Seconds left for retries after this attempt; None if there is no time limit."""
+    """Seconds left for retries after this attempt; None if there is no limit."""
 
     @property
     def attempt_text(self) -> str:
@@ -113,17 +113,17 @@ class Retry:
 class Notice:
     text: str
     remembered: "Remembered | None" = None
-    """The saved note that `/undo` removes if it is the next command."""
+    """The note that was just saved. `/undo` removes it if it is the next command."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnTotal:
-    """Time, cost and file changes of a turn, at its end."""
+    """A turn's time, cost and file changes, shown at its end."""
 
     seconds: int | None = None
-    """Seconds, not counting the time spent waiting for the user; None while the turn runs."""
+    """Length of the turn in seconds, without waiting for the user. None while the turn runs."""
     cost: float | None = None
-    """US dollars; None if unknown or if no model was called."""
+    """Cost in US dollars. None if unknown or if no model was called."""
     tokens: int = 0
     files: "FilesChanged | None" = None
 
@@ -134,19 +134,19 @@ class Failure:
     message: str
     cause: str = ""
     default_advice: str = ""
-    """The advice at the end of `message`. It is not shown if the interface has its own advice for the error."""
+    """The advice at the end of `message`. Not shown if the interface has its own advice for this error."""
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryBlock:
-    """The summary that replaces the compacted part of a resumed conversation."""
+    """The summary in place of the compacted part of a resumed conversation."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class OlderMessages:
-    """A placeholder for messages before the first one shown; they are read from the store on demand."""
+    """A placeholder for messages before the first visible one. They are read from the store on demand."""
 
     message_count: int
     problem: str = ""
@@ -175,12 +175,12 @@ OpenQuestion: TypeAlias = "PermissionAsked | PlanSubmitted | QuestionAsked"
 @dataclass(frozen=True, slots=True)
 class SessionView:
     past_blocks: tuple[Block, ...] = ()
-    """Blocks of earlier turns. They never change."""
+    """Blocks of earlier turns, which never change."""
     turn_blocks: tuple[Block, ...] = ()
-    """Blocks of the current or last turn, and the notices since then."""
+    """Blocks of the current or last turn, and any notices after it."""
     is_busy: bool = False
     activity: str = ""
-    """The current activity in one or two words; empty while idle."""
+    """What is being done, in one or two words; empty when idle."""
     hook_status: str = ""
     """Status text of a running hook."""
     open_questions: tuple[OpenQuestion, ...] = ()
@@ -190,31 +190,31 @@ class SessionView:
     used_tokens: int = 0
     """Tokens of the conversation; 0 if unknown."""
     is_estimate: bool = False
-    """Whether `used_tokens` is an estimate, because the provider has not reported a count."""
+    """Whether `used_tokens` is an estimate because the provider has not reported a count."""
     available_tokens: int = 0
-    """Tokens that a request can use: the window minus the reserves."""
+    """Tokens that a request may use: the context window minus the reserves."""
     cost: float | None = 0.0
-    """US dollars; None if a price is unknown."""
+    """Cost in US dollars; None if a price is unknown."""
     component_tokens: tuple[tuple[str, int], ...] = ()
-    """Tokens of the next request by component; empty if unknown."""
+    """Tokens of each component of the next request; empty if unknown."""
     turn_cost: float | None = 0.0
-    """US dollars spent in the turn; None if a price is unknown."""
+    """Cost of the turn in US dollars; None if a price is unknown."""
     turn_tokens: int = 0
-    """Tokens sent and received by the turn's requests."""
+    """Tokens sent and received in the turn."""
     keep_alive_count: int = 0
-    """Number of cache keep-alive requests since the last turn."""
+    """Number of requests since the last turn that kept the cache alive."""
     keep_alive_cost: float | None = 0.0
-    """US dollars spent on keep-alive requests; None if a price is unknown."""
+    """Cost of keep-alive requests in US dollars; None if a price is unknown."""
     prompt_tokens: int = 0
-    """Tokens sent by the turn's requests."""
+    """Tokens sent in the turn."""
     cached_tokens: int = 0
-    """Tokens of the turn's requests that were read from the provider's cache."""
+    """Tokens sent in the turn that were read from the provider's cache."""
     streamed_chars: int = 0
-    """Characters of the streaming reply so far."""
+    """Number of characters of the reply received so far."""
     call_argument_chars: int = 0
-    """Characters of the streaming reply that are arguments of the call being written."""
+    """Number of characters of the reply so far that are arguments of the call being written."""
     step_start: int = 0
-    """Index in `turn_blocks` at which the current step starts."""
+    """Where the current step starts in `turn_blocks`."""
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -222,17 +222,16 @@ class SessionView:
 
     @property
     def older_message_count(self) -> int:
-        """Number of messages before the first one shown."""
+        """Number of messages before the first visible one."""
         first_block = self.past_blocks[0] if self.past_blocks else None
         return first_block.message_count if isinstance(first_block, OlderMessages) else 0
 
     def with_read_problem(self, problem: str) -> "SessionView":
-        """Return the view with an explanation of why earlier messages could not be read."""
+        """Add an explanation of why earlier messages could not be read."""
         return replace(self, past_blocks=(OlderMessages(self.older_message_count, problem), *self.past_blocks[1:]))
 
     def with_older_blocks(self, remaining_count: int, blocks: tuple[Block, ...]) -> "SessionView":
-        """Return the view with more earlier blocks; `remaining_count` is the number of messages that remain before
-        them."""
+        """Add earlier blocks. `remaining_count`: number of messages that are still before them."""
         current_blocks = self.past_blocks[1:] if self.older_message_count else self.past_blocks
         return replace(
             self,
@@ -253,7 +252,7 @@ class SessionView:
         return replace(self, turn_blocks=self.turn_blocks + blocks)
 
     def without_streaming(self) -> "SessionView":
-        """Return the view with all streaming blocks marked as complete."""
+        """Mark all streaming blocks as complete."""
         if not any(isinstance(block, AnswerText | ReasoningBlock) and block.is_streaming for block in self.turn_blocks):
             return self
         turn_blocks = tuple(
@@ -266,8 +265,8 @@ class SessionView:
 
 
 def has_collapsed_details(call: Call) -> bool:
-    """Whether a finished call shows more than its title line while it is collapsed. Called for every call, so it must
-    be fast."""
+    """Whether a finished call that is collapsed shows more than its title line. Called for every call, so it must be
+    fast."""
     if call.status == "failed":
         return bool(call.text)
     if call.status != "done":

@@ -1,4 +1,4 @@
-"""One-line titles of tool calls, from their names and arguments."""
+"""One-line titles of tool calls, built from their names and arguments."""
 
 from collections.abc import Iterator, Mapping
 
@@ -7,7 +7,7 @@ from ebbtide.tools.tool_traits import first_line, traits_of
 from ebbtide.tui.text.sanitise import sanitise_line
 
 _MAX_TITLE_CHARS = 400
-"""Maximum number of characters in a title; rendering cuts it to the width of the screen."""
+"""Maximum length of a title in characters. Rendering cuts it to the width of the screen."""
 
 
 _PATH_ARGUMENTS = ("path", "file_path", "notebook_path", "workdir")
@@ -15,8 +15,8 @@ _PATH_ARGUMENTS = ("path", "file_path", "notebook_path", "workdir")
 
 
 def with_relative_arguments(arguments: Mapping[str, object], folder: str) -> Mapping[str, object]:
-    """Return the arguments with paths inside the working folder made relative to it. Models often use absolute paths,
-    which would repeat the folder on each line."""
+    """Make paths in the arguments relative if they are inside the working folder. Models often use absolute paths,
+    which would repeat the folder on every line."""
     folder_prefix = f"{folder}/"
     paths = {name: path for name in _PATH_ARGUMENTS if isinstance(path := arguments.get(name), str)}
     relative_paths = {
@@ -28,19 +28,20 @@ def with_relative_arguments(arguments: Mapping[str, object], folder: str) -> Map
 
 
 def _is_inside(path: str, folder_prefix: str) -> bool:
-    """Whether the path starts with the folder. The file system is not checked; the root folder `/` never matches."""
+    """Whether the path starts with the folder's path. The file system is not checked. The root folder `/` never
+    matches."""
     return folder_prefix.strip("/") != "" and path.startswith(folder_prefix) and "/../" not in f"{path}/"
 
 
 def call_title(name: str, arguments: Mapping[str, object]) -> str:
-    """Return the tool's name and its main argument: `bash pytest -q`, `read a.py:10-40`."""
+    """Build a title from the tool's name and its main argument: `bash pytest -q`, `read a.py:10-40`."""
     subject = (traits_of(name).get_subject or _all_arguments_text)(arguments)
     title = f"{name}  {subject}" if subject else name
     return sanitise_line(title[:_MAX_TITLE_CHARS])
 
 
 def _all_arguments_text(arguments: Mapping[str, object]) -> str:
-    """Return the only argument if it is text, otherwise all arguments with their names."""
+    """Format the arguments with their names. If there is only one and it is text, its name is left out."""
     values = list(arguments.values())
     if len(values) == 1 and isinstance(values[0], str):
         return first_line(values[0])
@@ -60,14 +61,14 @@ def _value_summary(value: object) -> str:
 
 
 def _scalar_text(value: object) -> str:
-    """Return a scalar value in plain words."""
+    """Express a scalar value in plain words."""
     if value is None:
         return "none"
     return ("no", "yes")[value] if isinstance(value, bool) else str(value)
 
 
 def argument_lines(arguments: Mapping[str, object]) -> Iterator[str]:
-    """Return all arguments as `name: value` lines, with nested values indented."""
+    """Format all arguments as `name: value` lines, indenting nested values."""
     for name, value in arguments.items():
         yield from _value_lines(f"{name}: ", value, "")
 

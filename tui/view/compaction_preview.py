@@ -1,4 +1,4 @@
-"""The preview of a manual compaction as lines: what happens to each part, the price, and the state of an edited
+"""The preview of a manual compaction as lines: what happens to each part, the price, and the state of the edited
 summary."""
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ def compaction_headline(preview: CompactionPreview) -> str:
 
 
 def compaction_plan_lines(preview: CompactionPreview) -> tuple[Line, ...]:
-    """Return the price, then what happens to each part."""
+    """Format the price, then what happens to each part."""
     return tuple(_plan_lines(preview))
 
 
@@ -41,7 +41,7 @@ def _plan_lines(preview: CompactionPreview) -> Iterator[Line]:
 
 
 def quote_text(quote: SummaryQuote) -> str:
-    """Return the expected size of the summary request, and its maximum price."""
+    """Format the expected size of the summary request and its maximum price."""
     input_text = (
         f"{format_tokens(quote.read_tokens)} cached in" if quote.is_cached else f"{format_tokens(quote.read_tokens)} in"
     )
@@ -52,7 +52,7 @@ def quote_text(quote: SummaryQuote) -> str:
 
 
 def draft_status_text(draft: SummaryDraft, summary_tokens: int, result: CompactResult) -> str:
-    """Say who wrote the summary and at what price, how large it is now, and how large the conversation becomes."""
+    """Say who wrote the summary and at what price, how large it is now, and how large the conversation will be."""
     if draft.draft is not None:
         author = f"written by {draft.model} for {format_dollars(draft.cost)}"
     elif draft.model:
@@ -64,7 +64,7 @@ def draft_status_text(draft: SummaryDraft, summary_tokens: int, result: CompactR
 
 
 def missing_fact_lines(missing: Sequence[str], is_empty: bool) -> tuple[Line, ...]:
-    """Report the required facts that the summary lacks. At most three are named."""
+    """Name up to three required facts that the summary lacks."""
     if is_empty:
         return ((("An empty summary keeps only the key facts.", "dim"),),)
     if not missing:

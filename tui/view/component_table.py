@@ -1,4 +1,4 @@
-"""What fills the context window, as rows: the components of a request with their large parts."""
+"""What fills the context window, as rows: the components of a request and their large parts."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, Span, TextStyle
 
 SortOrder: TypeAlias = Literal["order", "tokens"]
-"""Sort order: as in the request, or largest first."""
+"""Whether rows are in the order of the request or the largest comes first."""
 
 ComponentColumn: TypeAlias = Literal["tokens", "share", "steps", "state", "keeping", "source"]
 _MIN_NAME_WIDTH, _MAX_NAME_WIDTH = 40, 72
 """Minimum and maximum number of columns for names."""
 
 MIN_ROW_TOKENS = 250
-"""Minimum number of tokens for a part to get its own row."""
+"""Parts with fewer tokens than this do not get a row of their own."""
 
 COMPONENT_NAMES = {
     "system": "system prompt",
@@ -60,43 +60,43 @@ STATE_NAMES: dict[ViewState, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ComponentRow:
-    """A row of the list of components."""
+    """A row in the list of components."""
 
     name: str
     tokens: int
     level: int = 0
-    """Depth: 0 for a component, more for its parts."""
+    """Nesting depth: 0 for a component, more for its parts."""
     source: str = ""
-    """How the tokens were determined, e.g. counted or estimated."""
+    """Where the token count comes from, for example `counted` or `estimated`."""
     key: str = ""
-    """The key for context actions; empty if none apply."""
+    """The key for context actions; empty if there are none for this row."""
     ref: str = ""
-    """The reference under which the whole content can be read."""
+    """The reference for reading the whole content."""
     is_tool: bool = False
-    """Whether the row is a tool, which can be disabled."""
+    """Whether the row is a tool, which the user can disable."""
     age: int | None = None
-    """Steps since the content was added; None if not applicable."""
+    """Steps since the content was added; None if this does not apply."""
     state: str = ""
     is_pinned: bool = False
     carrying_cost: float | None = None
-    """US dollars spent so far on resending the content; None if unknown or not applicable."""
+    """Cost of resending the content so far, in US dollars. None if unknown or if this does not apply."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentTable:
-    """The rows of an overview. They are computed only once, because that is slow for a long session."""
+    """The rows of an overview. They are computed once, because that is slow for a long session."""
 
     overview: Overview
     groups: tuple[tuple[ComponentRow, Sequence[ComponentRow]], ...]
-    """Each component with its large parts; see `MIN_ROW_TOKENS`."""
+    """The components, each with its large parts (see `MIN_ROW_TOKENS`)."""
     columns: tuple[ComponentColumn, ...]
-    """The columns to show, i.e. those with a value in at least one row."""
+    """The columns to show, which are those with a value in any row."""
     width: int
-    """Width at which no row is cut, in terminal columns, up to a maximum."""
+    """The number of terminal columns at which no row is cut, up to a maximum."""
 
     def rows(self, order: SortOrder = "order", query: str = "") -> tuple[ComponentRow, ...]:
-        """Return every component with its large parts. The rows of level 0 add up to the next request. `query`:
-        words that a row or its component must contain."""
+        """Get all components with their large parts. The rows of level 0 add up to the next request. `query`: words
+        that must occur in a row or its component."""
         groups: Sequence[tuple[ComponentRow, Sequence[ComponentRow]]] = self.groups
         if order == "tokens":
             groups = sorted(
@@ -127,7 +127,7 @@ def build_component_table(overview: Overview) -> ComponentTable:
 
 
 def stacked_bar(table: ComponentTable, width: int) -> Line:
-    """Return the context window as one line of cells: the share of each component in its colour, then the free part."""
+    """Draw the context window as one line of cells: each component's share in its colour, then the free part."""
     window_tokens = max(table.overview.effective, 1)
     summed_tokens = 0
     filled_cells = 0
@@ -142,7 +142,7 @@ def stacked_bar(table: ComponentTable, width: int) -> Line:
 
 
 def component_style(component: ComponentRow) -> TextStyle:
-    """Return the colour of a component in the bar and before its name."""
+    """Get a component's colour in the bar and before its name."""
     return _BAR_STYLES.get(component.name, "good")
 
 
@@ -154,7 +154,7 @@ def _matches_words(row: ComponentRow, search_words: Sequence[str]) -> bool:
 
 
 def _largest_first(rows: Sequence[ComponentRow]) -> list[ComponentRow]:
-    """Return the rows by size, with nested rows below their parents and the row for the remaining parts last."""
+    """Sort rows by size. Nested rows stay below their parents, and the row for the remaining parts comes last."""
     blocks: list[list[ComponentRow]] = []
     for row in rows:
         if row.level > 1 and blocks:
@@ -195,7 +195,7 @@ def _file_row(file: TokenCount) -> ComponentRow:
 
 
 def _tool_rows(component: TokenCount, overview: Overview) -> Iterator[ComponentRow]:
-    """Yield the rows of the built-in tools and of each server's tools."""
+    """Yield rows for the built-in tools and for each server's tools."""
     server_tokens = sum(server.tokens for server in overview.servers)
     if overview.servers:
         yield ComponentRow("built-in tools", max(component.tokens - server_tokens, 0), 1, "estimated")
@@ -260,7 +260,7 @@ def _message_groups(overview: Overview) -> Iterator[tuple[ComponentRow, list[Com
 
 
 def _is_replaced(item: ViewItem) -> bool:
-    """Whether a summary or a single line replaces the item in context."""
+    """Whether the context contains a summary or a single line in place of the item."""
     return item.state in ("masked", "summarised")
 
 
@@ -285,7 +285,7 @@ def _item_row(item: ViewItem, overview: Overview, source: str, *, is_message: bo
 
 
 def component_row_line(row: ComponentRow, width: int, window_tokens: int, columns: Sequence[ComponentColumn]) -> Line:
-    """Return the row as a line, with as many columns as fit."""
+    """Format a row as a line with as many columns as fit."""
     visible_columns = [column for column in columns if width >= _COLUMNS[column].min_line_width]
     cells = [_COLUMNS[column].cell(row, window_tokens) for column in visible_columns]
     name_width = max(1, width - sum(len(text) for text, _ in cells))
@@ -294,7 +294,7 @@ def component_row_line(row: ComponentRow, width: int, window_tokens: int, column
 
 
 def _columns_for(rows: Iterable[ComponentRow]) -> tuple[ComponentColumn, ...]:
-    """Return the columns that have values in these rows; `tokens`, `share` and `source` are always included."""
+    """Choose the columns that have values in these rows. `tokens`, `share` and `source` are always included."""
     columns: list[ComponentColumn] = ["tokens", "share"]
     rows = list(rows)
     if any(row.age is not None for row in rows):
@@ -307,7 +307,7 @@ def _columns_for(rows: Iterable[ComponentRow]) -> tuple[ComponentColumn, ...]:
 
 
 def _table_width(rows: Sequence[ComponentRow], columns: Sequence[ComponentColumn]) -> int:
-    """Return the width at which all rows fit, up to a maximum, so that numbers stay close to their names."""
+    """Calculate the width at which all rows fit. It is limited, so that numbers stay close to their names."""
     name_width = _MIN_NAME_WIDTH
     for row in rows:
         name_width = max(name_width, 2 * row.level + cell_len(row.name))
@@ -317,7 +317,7 @@ def _table_width(rows: Sequence[ComponentRow], columns: Sequence[ComponentColumn
 
 
 def heading_line(width: int, columns: Sequence[ComponentColumn]) -> Line:
-    """Return the column headings."""
+    """Format the column headings."""
     headings = "".join(_COLUMNS[column].heading for column in columns if width >= _COLUMNS[column].min_line_width)
     return ((" " * max(1, width - len(headings)), "dim"), (headings, "dim"))
 
@@ -352,7 +352,7 @@ class _Column:
     heading: str
     cell: Callable[[ComponentRow, int], Span]
     min_line_width: int = 0
-    """Minimum width of the line for this column to be shown."""
+    """Minimum width of the line at which this column is shown."""
 
 
 _COLUMNS: Mapping[ComponentColumn, _Column] = {

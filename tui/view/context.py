@@ -27,7 +27,7 @@ RECALLED_NOUNS = {
     "program": "command",
     "other": "other call",
 }
-"""Nouns for kinds of recalled outputs."""
+"""Nouns for the kinds of outputs that can be recalled."""
 
 MODEL_STRATEGIES = {"summary", "chunks"}
 """Compaction strategies that call a model."""
@@ -36,7 +36,7 @@ _CELL_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def overview_lines(overview: Overview, width: int) -> tuple[Line, ...]:
-    """Return the whole overview for a width in cells."""
+    """Format the whole overview for a width in cells."""
     title: list[Line] = [((sanitise_line(overview.title), "text"),)] if overview.title else []
     return (
         (("Context", "strong"), (f"  {overview.session}  {sanitise_line(overview.model)}", "dim")),
@@ -69,7 +69,7 @@ def summary_line(overview: Overview) -> Line:
 
 
 def budget_lines(overview: Overview, width: int) -> list[Line]:
-    """Return a row for each component with its share of the budget, then the window and the reserves that determine the
+    """Format each component with its share of the budget, followed by the window and the reserves that determine the
     budget."""
     usable_tokens = max(overview.effective, 1)
     bar_cells = max(8, min(30, width - 46))
@@ -110,7 +110,8 @@ def budget_lines(overview: Overview, width: int) -> list[Line]:
 
 
 def cache_text(overview: Overview) -> str:
-    """Return the cache's lifetime and what it has saved, in a few words; empty if the provider offers no choice."""
+    """Describe in a few words how long the cache lives and what it has saved; empty if the provider offers no
+    choice."""
     if not overview.cache_lifetime:
         return ""
     saving = overview.cache_saving
@@ -119,7 +120,7 @@ def cache_text(overview: Overview) -> str:
 
 
 def _saving_text(overview: Overview) -> str:
-    """Return what the cache's lifetime has saved or cost so far."""
+    """Describe what the chosen cache lifetime has saved or cost so far."""
     saving = overview.cache_saving
     if round(saving, 2) == 0:
         return "its lifetime has changed no cost so far"
@@ -127,7 +128,7 @@ def _saving_text(overview: Overview) -> str:
 
 
 def _file_line(file: TokenCount, usable_tokens: int) -> Line:
-    """Return the row of one instructions file, with its share."""
+    """Format the row of an instruction file, with its share."""
     name_column = f"  ↳ {ellipsize(sanitise_line(file.name.rpartition('/')[2]), 11):<11}"
     return (
         (f"{name_column}{format_tokens(file.tokens):>8}{file.tokens / usable_tokens:>8.1%}  ", "dim"),
@@ -136,7 +137,7 @@ def _file_line(file: TokenCount, usable_tokens: int) -> Line:
 
 
 def _server_line(server: ServerShare, usable_tokens: int) -> Line:
-    """Return the row of one server's tools, with their share."""
+    """Format the row of a server's tools, with their share."""
     name_column = f"  ↳ {ellipsize(sanitise_line(server.name.removeprefix('mcp__')), 11):<11}"
     tool_count_text = pluralize(server.tools, "tool")
     if server.offered < server.tools:
@@ -148,7 +149,7 @@ def _server_line(server: ServerShare, usable_tokens: int) -> Line:
 
 
 def content_lines(overview: Overview, width: int) -> list[Line]:
-    """Return a row for each component of the next request, with its large parts below it."""
+    """Format a row for each component of the next request, with its large parts below it."""
     row_width = max(width - 2, 1)
     table = build_component_table(overview)
     rows = [component_row_line(row, row_width, overview.effective, table.columns) for row in table.rows()]
@@ -157,8 +158,7 @@ def content_lines(overview: Overview, width: int) -> list[Line]:
 
 
 def share_bar(share: float, cells: int) -> str:
-    """Return a bar of at most `cells` cells, with a resolution of an eighth of a cell. A share above 0 is always
-    visible."""
+    """Draw a bar of at most `cells` cells, in eighths of a cell. Any share above 0 is visible."""
     eighths = min(round(max(share, 0.0) * cells * 8), cells * 8)
     if share > 0:
         eighths = max(eighths, 1)
@@ -167,7 +167,7 @@ def share_bar(share: float, cells: int) -> str:
 
 
 def epoch_lines(epochs: Sequence[Epoch]) -> list[Line]:
-    """Return a row for each epoch, i.e. the requests between two rewrites, and a line about each rewrite."""
+    """Format a row for each epoch (the requests between two rewrites) and a line about each rewrite."""
     lines: list[Line] = [(("Epochs", "strong"), (f"  {_column_headings('requests')}", "dim"))]
     for epoch_number, epoch in enumerate(epochs, 1):
         row = (
@@ -180,8 +180,8 @@ def epoch_lines(epochs: Sequence[Epoch]) -> list[Line]:
 
 
 def rewrite_text(rewrite: Rewrite) -> str:
-    """Return the strategies, reason, sizes and cost of a rewrite. A rewrite without strategies removed nothing, but
-    changed the start of the request."""
+    """Describe a rewrite: its strategies, reason, sizes and cost. A rewrite without strategies has removed nothing, but
+    has changed the start of the request."""
     if not rewrite.strategies:
         return sanitise_line(f"changed: {rewrite.reason}")
     strategies = ", ".join(strategy_names(rewrite.strategies))
@@ -209,7 +209,7 @@ def request_plot(columns: Sequence[RequestColumn], height: int, width: int, sele
 
 
 def recall_lines(recalls: Recalls) -> list[Line]:
-    """Return one line about what the model has recalled and which kinds of output are kept longer as a result; empty if
+    """Say in one line what the model has recalled, and which kinds of output are kept longer because of that; empty if
     it has recalled nothing."""
     if not recalls.back:
         return []
@@ -227,7 +227,7 @@ def recall_lines(recalls: Recalls) -> list[Line]:
 
 
 def request_lines(requests: Sequence[RequestUsage]) -> list[Line]:
-    """Return the usage of each request, newest first."""
+    """Format the usage of each request, newest first."""
     lines: list[Line] = [(("Requests", "strong"), (_column_headings("hit"), "dim"))]
     if not requests:
         lines.append((("  none yet", "dim"),))

@@ -1,4 +1,4 @@
-"""Changed files as rows of a list."""
+"""Lists changed files as rows."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ SCOPE_TEXTS: dict[ChangeScope, str] = {"turn": "in the last turn", "session": "i
 class FileChangeRow:
     name: str
     diff: str
-    """The unified diff; empty if the versions are equal or cannot be compared."""
+    """The unified diff; empty if the versions are the same or cannot be compared."""
     added_count: int
     removed_count: int
     note: str
@@ -33,12 +33,12 @@ class FileChangeRow:
 
 
 def change_rows(changes: FileChanges) -> tuple[FileChangeRow, ...]:
-    """Return a row for each file; files changed by tools come first."""
+    """Build a row for each file. Files changed by tools come first."""
     return tuple(change_row(file) for file in sorted(changes.files, key=lambda file: not file.is_by_tool))
 
 
 def change_row(file: FileChange, other_note: str = NOT_BY_TOOLS_NOTE) -> FileChangeRow:
-    """Return the row of a file. `other_note`: the remark for a file that this session's tools did not change."""
+    """Build the row of a file. `other_note`: what to say about a file that this session's tools did not change."""
     remark = "; ".join(text for text in (file.unknown_reason, file.note, "" if file.is_by_tool else other_note) if text)
     if file.unknown_reason:
         return FileChangeRow(file.name, "", 0, 0, remark, file.is_by_tool, is_known=False)
@@ -54,8 +54,8 @@ def change_row(file: FileChange, other_note: str = NOT_BY_TOOLS_NOTE) -> FileCha
 def build_changes_panel(
     changes: FileChanges, build_panel: Callable[[ChangeScope], Awaitable[Panel]], marked_name: str = ""
 ) -> Panel:
-    """Return the changed files with their diffs. `build_panel` returns the panel for the last turn or for the session;
-    `marked_name` is the file that is marked first."""
+    """Build the list of changed files with their diffs. `build_panel` builds the panel for the last turn or the whole
+    session. `marked_name`: the file to mark first."""
     rows = change_rows(changes)
 
     async def toggle_scope(row: PanelRow, _: str) -> Panel:
@@ -86,13 +86,13 @@ def build_changes_panel(
 
 
 def change_line(row: FileChangeRow, width: int) -> Line:
-    """Return the file as one line. The name is cut so that the numbers always fit."""
+    """Format a file as one line. Its name is shortened so that the numbers always fit."""
     counts_text = "?" if not row.is_known else f"+{row.added_count} −{row.removed_count}"
     prefix = "  " if row.is_by_tool else "~ "
     name_width = max(1, width - cell_len(counts_text) - len(prefix) - 2)
     name = sanitise_line(row.name)
     if cell_len(name) > name_width:
-        # The end of a path distinguishes files best.
+        # Keep the end of the path, which distinguishes files best.
         while name and cell_len(name) > max(0, name_width - 1):
             name = name[1:]
         name = f"…{name}"
@@ -101,14 +101,14 @@ def change_line(row: FileChangeRow, width: int) -> Line:
 
 
 def change_text(row: FileChangeRow) -> str:
-    """Return the file as one sentence, for line mode."""
+    """Describe a file's changes in a sentence, for line mode."""
     name = sanitise_line(row.name)
     counts_text = f": {pluralize(row.added_count, 'line')} added, {row.removed_count} removed" if row.is_known else ""
     return f"{name}{counts_text}" + (f" ({sanitise_line(row.note)})" if row.note else "")
 
 
 def changes_headline(scope: ChangeScope, rows: Sequence[FileChangeRow], notes: Sequence[str]) -> tuple[Line, ...]:
-    """Return the heading: changes made by tools, other changes, and what is unknown."""
+    """Build the heading: changes made by tools, other changes, and what is unknown."""
     tool_rows = [row for row in rows if row.is_by_tool]
     other_count = sum(1 for row in rows if not row.is_by_tool)
     files = (

@@ -1,4 +1,4 @@
-"""The greeting of a new session: name, setup, recent sessions and one tip."""
+"""The greeting of a new session: name, setup, recent sessions and a tip."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ PROGRAM_NAME = "Ebbtide"
 MAX_LISTED_SESSIONS = 3
 """Maximum number of recent sessions shown."""
 SUGGESTED_MESSAGE = "find out why the tests fail and fix them"
-"""The message suggested if there is no recent session."""
+"""The message to suggest if there is no recent session."""
 HELP_HINT = "`/help` shows keys and commands"
 _LABEL_COLUMNS, _MIN_LABELLED_WIDTH = 9, 40
-"""Width of a label, and minimum screen width for a label on the last line."""
+"""Width of a label, and the minimum screen width for the last line to have one."""
 _MAX_TITLE_COLUMNS = 56
 
 _SCREEN_ONLY_KEY = regex(r"\b(?:Ctrl-|Shift-|Esc\b)")
-"""Matches keys that line mode does not have."""
+"""Matches keys that do not exist in line mode."""
 TIPS = (
     "`@` and a file name attaches that file; `@a.py:10-50` only those lines",
     "a line that starts with `!` runs in your shell, and the model sees its output",
@@ -54,7 +54,7 @@ class Greeting:
     branch: str = ""
     mode: str = ""
     instruction_files: tuple[tuple[str, int], ...] = ()
-    """Instruction files with their size in bytes."""
+    """Instruction files and their sizes in bytes."""
     advice: tuple[str, ...] = ()
     """Notes about the model and the terminal size."""
     sessions: tuple[SessionInfo, ...] = ()
@@ -65,8 +65,8 @@ class Greeting:
 
 
 def greeting_lines(greeting: Greeting, width: int, height: int, *, can_draw: bool = True) -> tuple[Line, ...]:
-    """Return the greeting for a screen of this size; the least useful lines are dropped first. `can_draw`: whether the
-    terminal can draw characters other than ASCII."""
+    """Build the greeting for a screen of this size. If there is too little space, the least useful lines are dropped
+    first. `can_draw`: whether the terminal can draw non-ASCII characters."""
     name: Line = ((PROGRAM_NAME, "accent"), (f"  {VERSION}", "dim"))
     logo_lines: list[Line] = [((line, "accent"),) for line in LOGO]
     logo_lines[-1] = (*logo_lines[-1], (f"  {VERSION}", "dim"))
@@ -101,8 +101,8 @@ def greeting_lines(greeting: Greeting, width: int, height: int, *, can_draw: boo
 
 
 def centred_greeting(greeting: Greeting, width: int, height: int, *, can_draw: bool = True) -> tuple[Line, ...]:
-    """Return the part of the greeting above a centred prompt on a large screen; `lines_below_prompt` returns the part
-    below."""
+    """Build the part of the greeting that is above a centred prompt on a large screen. `lines_below_prompt` builds the
+    rest."""
     if not can_draw:
         return greeting_lines(greeting, width, height, can_draw=False)
     logo = tuple(_centre(((line, "accent"),), width, len(LOGO[0])) for line in LOGO)
@@ -119,7 +119,7 @@ def centred_greeting(greeting: Greeting, width: int, height: int, *, can_draw: b
 
 
 def lines_below_prompt(greeting: Greeting, width: int) -> tuple[Line, ...]:
-    """Return the lines below a centred prompt: keys and suggestions."""
+    """Build the lines below a centred prompt: keys and suggestions."""
     key_line: Line = (("/help", "text"), (" keys and commands", "dim"), ("   Ctrl-P", "text"), (" everything", "dim"))
     hint: Line = (("try  ", "accent"), (SUGGESTED_MESSAGE, "dim"))
     if greeting.sessions:
@@ -130,7 +130,7 @@ def lines_below_prompt(greeting: Greeting, width: int) -> tuple[Line, ...]:
 
 
 def _setup_lines(greeting: Greeting, width: int) -> tuple[Line, ...]:
-    """Return the model, folder, branch and instruction files in one or two lines."""
+    """Format the model, folder, branch and instruction files in one or two lines."""
     model: Line = ((f"{VERSION}   ", "dim"), (sanitise_line(greeting.model), "text"))
     folder: Line = ((sanitise_line(greeting.folder), "dim"),)
     if greeting.branch:
@@ -146,7 +146,7 @@ def _setup_lines(greeting: Greeting, width: int) -> tuple[Line, ...]:
 
 
 def _centre(line: Line, width: int, line_width: int | None = None) -> Line:
-    """Centre a line. `line_width`: the width to assume instead of the line's own."""
+    """Centre a line. `line_width`: treat the line as this wide."""
     margin = width - (_line_width(line) if line_width is None else line_width)
     return ((" " * (margin // 2), "text"), *line) if margin > 1 else line
 
@@ -161,7 +161,7 @@ def indent_lines(lines: Sequence[Line], columns: int) -> tuple[Line, ...]:
 
 
 def _setup_rows(greeting: Greeting) -> tuple[tuple[str, Line], ...]:
-    """Return the model, folder and instruction files as lines with labels."""
+    """Format the model, folder and instruction files as labelled lines."""
     branch: Line = ((f"   {sanitise_line(greeting.branch)}", "accent"),) if greeting.branch else ()
     file_names = ", ".join(sanitise_line(name) for name, _ in greeting.instruction_files)
     return (
@@ -199,7 +199,7 @@ def _session_age(greeting: Greeting, info: SessionInfo) -> str:
 
 
 def plain_greeting(greeting: Greeting) -> tuple[str, ...]:
-    """Return the greeting as a few sentences, for line mode."""
+    """Format the greeting as a few sentences for line mode."""
     branch = f", branch {sanitise_line(greeting.branch)}" if greeting.branch else ""
     file_names = [
         f"{sanitise_line(name)} ({format_size(byte_count)})" for name, byte_count in greeting.instruction_files
@@ -218,18 +218,18 @@ def plain_greeting(greeting: Greeting) -> tuple[str, ...]:
 
 
 def tip_of_the_day(day: int, session_count: int) -> str:
-    """Return the tip of the day, which also changes with the number of sessions."""
+    """Choose the tip of the day. It also depends on the number of sessions."""
     return TIPS[(day + session_count) % len(TIPS)]
 
 
 def session_by_number(text: str, sessions: Sequence[SessionInfo]) -> SessionInfo | None:
-    """Return the session whose number the user typed; None if the text is anything else."""
+    """Find the session whose number the user typed; None if the text is anything else."""
     number = text.strip()
     return sessions[int(number) - 1] if number in map(str, range(1, len(sessions) + 1)) else None
 
 
 def model_choice_note(model: str, settings: Settings | None) -> tuple[str, ...]:
-    """Return a note if the model was selected by an API key: which key, and how to change the model. Empty if it was
+    """If the model was chosen because of an API key, say which key and how to change the model. Empty if the model was
     configured."""
     if settings is None or settings.config.model is not None:
         return ()

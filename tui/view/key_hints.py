@@ -1,4 +1,4 @@
-"""The key hint line of a screen."""
+"""The line with a screen's key hints."""
 
 import re
 from itertools import groupby
@@ -16,8 +16,8 @@ _KEYS = regex(rf"{_KEY}(?:, {_KEY})*(?= |$)")
 
 
 def key_hint_lines(hints: str, width: int) -> list[Line]:
-    """Split hints into phrases at two or more spaces, and highlight the keys. Phrases are not broken across lines. If
-    all fit into one line, they are spaced more widely."""
+    """Split hints into phrases at two or more spaces, and highlight the keys. A phrase never continues on the next
+    line. If everything fits into one line, the phrases are spread out more."""
     phrases = [_phrase(hint) for hint in re.split(r" {2,}", hints.strip()) if hint]
     rows: list[list[Line]] = [[]]
     gap = 3 if _phrases_width(phrases, 3) <= width else 2

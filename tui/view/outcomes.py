@@ -1,4 +1,4 @@
-"""How calls and turns ended, in a few words, and the output lines that explain why."""
+"""Describes in a few words how calls and turns ended, and selects the output lines that explain why."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -30,20 +30,21 @@ TURN_END_MESSAGES: Mapping[str, str] = {
 }
 """Messages for turns that ended without an answer."""
 _MAX_NAMED_TOOLS = 6
-"""Maximum number of tools named in the summary of a search."""
+"""Maximum number of tools named in the summary of a tool search."""
 MAX_FAILURE_LINES, MAX_OUTPUT_LINES, MAX_USER_OUTPUT_LINES = 3, 5, 12
-"""Maximum number of output lines shown for a collapsed call: a failed tool, a command, and the user's own command."""
+"""Maximum number of output lines shown of a collapsed call: for a failed tool, a command, and a command of the user's
+own."""
 _MIN_DIVIDER_CHARS = 4
-"""Minimum length of a line of one repeated character to count as a divider."""
+"""Minimum length at which a line of one repeated character counts as a divider."""
 
 _BACKGROUND_ARGUMENTS = ("background", "terminal", "job")
-"""Arguments that start a command as a background job, or write to one."""
+"""Arguments that start a command as a background job or write to such a job."""
 _EDITED_NOTE = "edited by you"
 
 
 def call_outcome(call: Call, diff: str, line_count: int = 0) -> str:
-    """Return the text after a call's title. `diff`: what it changed; `line_count`: number of output lines shown below
-    the title."""
+    """Get the text after a call's title. `diff`: what the call changed. `line_count`: number of output lines shown
+    below the title."""
     outcome = _status_text(call, diff, line_count)
     return f"{_EDITED_NOTE}  {outcome}".rstrip() if call.is_edited else outcome
 
@@ -87,21 +88,21 @@ def _status_text(call: Call, diff: str, line_count: int) -> str:
 
 
 def _agent_result(call: Call) -> str:
-    """Return the first line of a sub-agent's result: how it ended and what it used."""
+    """Get the first line of a sub-agent's result: how it ended and what it used."""
     line, _, _ = call.text.partition("\n")
     prefix = f"[Agent {call.arguments.get('agent')} "
     return sanitise_line(line.removeprefix(prefix).removesuffix("]")) if line.startswith(prefix) else ""
 
 
 def output_line_count(call: "Call | ToolFinished") -> int:
-    """Return the number of lines of a call's output without the exit status. If known, lines that the model did not
-    receive are included."""
+    """Count the lines of a call's output, without the exit status. Lines that the model did not get are included if
+    their number is known."""
     return len(_output_lines(call)) if call.lines is None else call.lines
 
 
 def collapsed_lines(call: Call) -> tuple[tuple[str, ...], bool]:
-    """Return the output lines shown while a finished call is collapsed, and whether they are a command's output. Such
-    lines are cut at the edge of the screen; tool messages are wrapped."""
+    """Get the output lines to show of a finished call that is collapsed, and whether they come from a command. Lines
+    from a command are cut at the edge of the screen; messages from tools are wrapped."""
     if call.call_id.startswith(USER_CALL_PREFIX):
         return _output_lines(call)[-MAX_USER_OUTPUT_LINES:], True
     if call.status == "failed" or (call.name == PLAN_TOOL and call.status == "denied"):
@@ -110,7 +111,7 @@ def collapsed_lines(call: Call) -> tuple[tuple[str, ...], bool]:
 
 
 def last_output_lines(call: Call) -> tuple[str, ...]:
-    """Return the last output lines of a successful command; empty for any other call."""
+    """Get the last output lines of a successful command; empty for any other call."""
     if call.status != "done" or not (call.program or role_of(call.name) == "run_command"):
         return ()
     return tuple(line for line in _output_lines(call) if line.strip() and not _is_divider(line.strip()))[
@@ -119,14 +120,13 @@ def last_output_lines(call: Call) -> tuple[str, ...]:
 
 
 def _is_divider(line: str) -> bool:
-    """Whether the line is a divider, i.e. consists of one repeated character."""
+    """Whether the line is a divider, made of one repeated character."""
     return len(line) >= _MIN_DIVIDER_CHARS and len(set(line)) == 1 and not line[0].isalnum()
 
 
 def failure_lines(call: "Call | ToolFinished") -> tuple[str, ...]:
-    """Return the output lines that explain a failure: the first lines of a tool's message, or the last lines of a
-    command's output. If an earlier line describes the error better, return the lines up to it, then fewer of the last
-    lines."""
+    """Select the output lines that explain a failure: the start of a tool's message, or the end of a command's output.
+    If an earlier line describes the error better, the lines up to it are shown too, and fewer of the last lines."""
     lines = tuple(line for line in _output_lines(call) if line.strip())
     if not call.program:
         return lines[:MAX_FAILURE_LINES]
@@ -147,7 +147,7 @@ def _output_lines(call: "Call | ToolFinished") -> tuple[str, ...]:
 
 
 def call_diff(call: Call) -> str:
-    """Return the diff shown for approval, or one derived from the arguments; empty if the call edits no file."""
+    """Get the diff shown for approval, or derive one from the arguments; empty if the call does not edit a file."""
     if call.diff:
         return call.diff
     match role_of(call.name), call.arguments:
@@ -166,7 +166,7 @@ def call_diff(call: Call) -> str:
 
 
 def edited_path(call: Call) -> str:
-    """Return the file that a diff fragment belongs to; empty if the diff names its files."""
+    """Get the file that a diff fragment belongs to; empty if the diff itself names its files."""
     path = call.arguments.get("path")
     return path if isinstance(path, str) else ""
 
@@ -178,11 +178,11 @@ def _fragment_diff(old: str, new: str) -> str:
 
 @lru_cache(maxsize=64)
 def _text_diff(old: str, new: str) -> str:
-    """Return a diff fragment without line numbers or file names."""
+    """Build a diff fragment, without line numbers and file names."""
     return "\n".join(unified_diff("", old.replace("\r\n", "\n"), new.replace("\r\n", "\n"))[2:])
 
 
 def tool_search_summary(names: tuple[str, ...]) -> str:
-    """Return `tool search: found a, b`; names beyond the maximum are only counted."""
+    """Format `tool search: found a, b`. If there are too many names, the rest are only counted."""
     names_text = join_limited([f"`{name}`" for name in names], _MAX_NAMED_TOOLS)
     return f"tool search: {f'found {names_text}' if names else 'nothing found'}"

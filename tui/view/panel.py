@@ -1,5 +1,5 @@
-"""A list that a command shows, as a plain value: rows, details and actions. The full-screen interface draws it, and
-line mode prints it."""
+"""A list shown by a command, as a plain value: rows, details and actions. The full-screen interface draws it, and line
+mode prints it."""
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -16,35 +16,35 @@ if TYPE_CHECKING:  # this module would import too much
 
 
 class ContentSource(Protocol):
-    """Content that is read page by page. Methods raise `AgentError`."""
+    """Content that can be read page by page. Methods raise `AgentError`."""
 
     async def page(self, ref: str, first_line: int, count: int) -> "ContentPage":
-        """Return `count` lines of the referenced content, from line `first_line` on."""
+        """Read `count` lines of the referenced content, starting at `first_line`."""
 
     async def find_line(self, ref: str, text: str) -> int:
-        """Return the number of the line that contains the text; 1 if there is none."""
+        """Find the number of the line that contains the text; 1 if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class PagedText:
-    """The content of a reference, read page by page."""
+    """A reference's content, read page by page."""
 
     texts: ContentSource
     ref: str
     contained_text: str = ""
-    """Reading starts at the line that contains this text."""
+    """Reading starts at the line with this text."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiffText:
     diff: str
     no_difference_text: str = ""
-    """Text shown if there is no difference."""
+    """Shown if there is no difference."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedText:
-    """Lines that are loaded when shown."""
+    """Lines that are loaded when they are shown."""
 
     load: Callable[..., Awaitable[Sequence[Line]]]
     """Loads the lines. Raises `AgentError`."""
@@ -53,28 +53,28 @@ class LoadedText:
 
 
 PanelContent: TypeAlias = PagedText | DiffText | LoadedText | None
-"""Content of a row that the user can read below its details."""
+"""Content of a row that can be read below its details."""
 
 
 @dataclass(frozen=True, slots=True)
 class PanelRow:
     value: str
-    """The value that choosing the row returns."""
+    """The value returned when the row is chosen."""
     line: Line | Callable[[int], Line]
-    """The line, or a function that renders it for a width."""
+    """The line, or a function that formats it for a width."""
     plain_text: str = ""
-    """Text for line mode, given if `line` is unclear without its columns or marks."""
+    """Text for line mode, needed if `line` makes no sense without its columns or marks."""
     search_text: str = ""
-    """The text that is searched; by default the text for line mode."""
+    """The text that searches look at. Defaults to the text for line mode."""
     details: tuple[Line, ...] | Callable[[], tuple[Line, ...]] = ()
     """Details shown while the row is marked, or a function that returns them."""
     content: PanelContent = None
     title: str = ""
-    """The title that the user can change; empty if there is none."""
+    """A title that the user can change; empty if there is none."""
     right_text: Span | None = None
-    """Text at the right end of the line, never cut."""
+    """Text at the right end of the line. It is never cut."""
     is_heading: bool = False
-    """A heading: never marked, and hidden during a search."""
+    """Whether this is a heading. Headings cannot be marked and are hidden during a search."""
 
 
 NO_ROW = PanelRow("", ())
@@ -87,7 +87,7 @@ def heading_row(text: str) -> PanelRow:
 
 @dataclass(frozen=True, slots=True)
 class RowChosen:
-    """A row was chosen; the panel closes."""
+    """Returned when a row was chosen. The panel closes."""
 
     value: str
     action: str = ""
@@ -95,7 +95,7 @@ class RowChosen:
 
 @dataclass(frozen=True, slots=True)
 class ShowMessage:
-    """Show this message; the panel stays open."""
+    """Shows a message. The panel stays open."""
 
     text: str
     style: TextStyle = "dim"
@@ -103,32 +103,32 @@ class ShowMessage:
 
 @dataclass(frozen=True, slots=True)
 class CopyText:
-    """Copy this text; the panel stays open."""
+    """Copies text. The panel stays open."""
 
     text: str
 
 
 Outcome: TypeAlias = Union[RowChosen, ShowMessage, CopyText, Literal["whole"], "Panel", None]
-"""The result of an action. A `Panel` replaces the current one; `whole` switches between the list and the details in its
-place."""
+"""What an action results in. A `Panel` replaces the current one. `whole` switches between the list and the details,
+which take its place."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextRequest:
-    """A request for text that an action needs."""
+    """Asks the user for text that an action needs."""
 
     initial_text: Callable[[PanelRow], str]
     key_hints: str
     label: str
     """Label of the text field, such as `New title`."""
     replaces_initial_text: bool = False
-    """Whether the first typed text replaces the initial text."""
+    """Whether typing replaces the initial text."""
     placeholder: Callable[[PanelRow], str] = lambda row: ""
     may_be_empty: bool = False
     is_hidden: bool = False
-    """Whether the input is hidden."""
+    """Whether what the user types is hidden."""
     progress_message: str = ""
-    """Message shown while the action runs."""
+    """Shown while the action runs."""
 
 
 def any_row(row: PanelRow) -> bool:
@@ -137,14 +137,14 @@ def any_row(row: PanelRow) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PanelAction:
-    """An action on a row. The first action of a panel is run by Enter, or in line mode by the row's number."""
+    """An action on a row. A panel's first action is run by Enter or, in line mode, by the row's number."""
 
     keys: tuple[str, ...]
-    """Keys that run it. Letters run it only while the user is not typing search text."""
+    """Keys that run the action. Letters do so only while the user is not typing search text."""
     command_word: str = ""
-    """The word that runs it in line mode; empty if only keys run it."""
+    """The word that runs the action in line mode; empty if only keys run it."""
     run: Callable[[PanelRow, str], Awaitable[Outcome]] | None = None
-    """Runs the action on a row with the text that the user entered. Raises `AgentError`. None: the action chooses the
+    """Runs the action on a row with the text that the user entered. Raises `AgentError`. None if the action chooses the
     row."""
     is_available: Callable[[PanelRow], bool] = any_row
     text_request: TextRequest | None = None
@@ -153,71 +153,70 @@ class PanelAction:
 
 SELECT_ROW = PanelAction(("enter",), "select")
 _TEXT_WIDTH = 200
-"""Width in columns at which a row is rendered before it is converted to text."""
+"""Width in columns at which a row is formatted before it is converted to plain text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
     name: str
-    """The name of the command that shows it."""
+    """The name of the command that shows the panel."""
     headline: tuple[Line, ...]
     rows: tuple[PanelRow, ...] = ()
     key_hints: str | Callable[[PanelRow], str] = ""
     """Key hints, separated by two spaces."""
     list_key_hints: str = ""
-    """Key hints while the list has the focus; empty to use `key_hints`."""
+    """Key hints while the list has the focus; empty for the same as `key_hints`."""
     empty_message: str = ""
-    """Message if there are no rows."""
+    """Shown if there are no rows."""
     no_match_message: str = ""
-    """Message if no row matches; empty to use `empty_message`."""
+    """Shown if no row matches; empty for the same as `empty_message`."""
     actions: tuple[PanelAction, ...] = (SELECT_ROW,)
     empty_details: tuple[Line, ...] = ()
-    """Details if there are no rows."""
+    """Details shown if there are no rows."""
     search_placeholder: str = "type to find"
-    """Placeholder of the search field; empty for no search field."""
+    """Placeholder in the search field. If it is empty, there is no search field."""
     search_text: str = ""
     """The initial search text."""
     row_noun: str = ""
-    """Noun for a row, used with the number of matches in the heading."""
+    """What rows are called next to the number of matches in the heading."""
     initial_value: str = ""
-    """The value of the row that is marked when the panel opens."""
+    """Value of the row that is marked at first."""
     scrolls_details: bool = False
     """Whether PgUp and PgDn scroll the details instead of the list."""
     previews_before_action: bool = False
     """Whether line mode shows the details of a row before it runs an action."""
     min_side_by_side_width: int = 0
-    """Minimum number of columns for the details to be shown beside the list; 0: never."""
+    """Minimum number of columns for showing the details beside the list. 0 for never."""
     max_list_lines: int = 0
-    """Maximum number of lines in the list above the details; 0: as many as fit."""
+    """Maximum number of list lines above the details. 0 for as many as fit."""
     starts_at_end: bool = False
-    """Whether the details are initially scrolled to the end."""
+    """Whether the details are scrolled to the end at first."""
     is_newest_last: bool = False
-    """Whether line mode lists the last row first."""
+    """Whether line mode lists the rows in reverse."""
     is_guarded: bool = False
-    """Whether keys that were typed before the panel appeared are dropped."""
+    """Whether to drop keys that were typed before the panel appeared."""
     waits_for_main_screen: bool = False
-    """Whether it is shown only when no other screen covers the main screen."""
+    """Whether the panel waits until no other screen covers the main screen."""
     is_printed_in_full: bool = False
-    """Whether line mode prints the whole panel without asking for a row."""
+    """Whether line mode prints the whole panel without asking the user to choose a row."""
     message: ShowMessage | None = None
-    """Message shown when this panel replaces another one."""
+    """Shown when this panel replaces another."""
     on_row_marked: Callable[[PanelRow], None] | None = None
-    """Called with each row that the user marks."""
+    """Called with every row that the user marks."""
     extra_rows: Callable[[str], Sequence[PanelRow]] | None = None
-    """Returns additional rows for the search text, shown after the matches."""
+    """Returns further rows for the search text. They are shown after the matches."""
     find_rows: "Callable[[str], AsyncIterator[Panel]] | None" = None
-    """Searches for words in place of the built-in search. Yields a panel after each new group of results. Raises
-    `AgentError`."""
+    """Replaces the built-in search. Yields a panel after each group of results. Raises `AgentError`."""
     load_more: "Callable[[], Awaitable[Panel]] | None" = None
-    """Returns the panel extended by the next rows. Raises `AgentError`."""
+    """Loads the next rows and returns the panel with them. Raises `AgentError`."""
     watch: "Callable[[Callable[[], None] | None], None] | None" = None
-    """Registers a callback for changes; None unregisters it."""
+    """Registers a callback to be called on changes, or unregisters it if given None."""
     rebuild: "Callable[[], Panel] | None" = None
-    """Returns an up-to-date version of the panel."""
+    """Builds an up-to-date version of the panel."""
 
 
 def build_report_panel(name: str, head: Line, lines: Sequence[Line]) -> Panel:
-    """Return a panel of lines without choices."""
+    """Build a panel of lines with nothing to choose."""
     return Panel(
         name,
         (head,),
@@ -230,7 +229,7 @@ def build_report_panel(name: str, head: Line, lines: Sequence[Line]) -> Panel:
 
 
 def matching_rows(panel: Panel, search_text: str) -> tuple[PanelRow, ...]:
-    """Return the rows that match the search text, best first; all rows if it is empty."""
+    """Find the rows that match the search text, best first. If it is empty, all rows match."""
     if not search_text.strip() or panel.find_rows is not None:
         return panel.rows
     rows = [row for row in panel.rows if not row.is_heading]
@@ -243,7 +242,7 @@ def searchable_text(row: PanelRow) -> str:
 
 
 def row_text(row: PanelRow) -> str:
-    """Return the row as one line for line mode, with commas between its columns."""
+    """Format a row as one line for line mode, with commas between columns."""
     return row.plain_text or ", ".join(
         re.split(r" {2,}", line_text(row_line(row, _TEXT_WIDTH), code_delimiter="`").strip())
     )
@@ -262,7 +261,7 @@ def empty_row(panel: Panel, *, has_rows: bool, is_searched: bool) -> PanelRow:
 
 
 def action_for_key(panel: Panel, key: str, row: PanelRow | None) -> PanelAction | None:
-    """Return the action that a key runs on a row, or None."""
+    """Find the action that a key runs on a row; None if there is none."""
     for action in panel.actions:
         if key in action.keys and (not action.needs_row or (row is not None and action.is_available(row))):
             return action
@@ -270,7 +269,7 @@ def action_for_key(panel: Panel, key: str, row: PanelRow | None) -> PanelAction 
 
 
 def panel_key_hints(panel: Panel, row: PanelRow, *, in_list: bool, is_expanded: bool = False) -> str:
-    """Return the key hints for a row. `is_expanded`: whether its content is shown in place of the list."""
+    """Get the key hints for a row. `is_expanded`: whether its content is shown instead of the list."""
     hints_text = panel.key_hints if isinstance(panel.key_hints, str) else panel.key_hints(row)
     hints_text = panel.list_key_hints if in_list and panel.list_key_hints else hints_text
     if not is_expanded:
@@ -283,7 +282,7 @@ def panel_key_hints(panel: Panel, row: PanelRow, *, in_list: bool, is_expanded: 
 
 
 def panel_headline(panel: Panel, count: int, *, is_searched: bool) -> list[Line]:
-    """Return the heading with the number of matches."""
+    """Build the heading with the number of matches."""
     first_line, *other_lines = panel.headline
     total_text = f" of {len(panel.rows):,}" if is_searched else ""
     return [
@@ -293,7 +292,7 @@ def panel_headline(panel: Panel, count: int, *, is_searched: bool) -> list[Line]
 
 
 def action_keys(panel: Panel) -> frozenset[str]:
-    """Return the keys of all actions."""
+    """Get the keys of all actions."""
     return frozenset(key for action in panel.actions for key in action.keys)
 
 
@@ -302,7 +301,7 @@ def is_typing_key(key: str) -> bool:
 
 
 def row_line(row: PanelRow, width: int) -> Line:
-    """Return the line of a row. If the row has text at its right end, the line is padded or cut to `width`."""
+    """Format the line of a row. If it has text at its right end, the line is padded or cut to `width`."""
     line = row.line(width) if callable(row.line) else row.line
     if row.right_text is None:
         return line

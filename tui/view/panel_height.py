@@ -8,14 +8,14 @@ from ebbtide.tui.view.key_hints import key_hint_lines
 from ebbtide.tui.view.panel import NO_ROW, Panel, panel_key_hints
 
 MAX_DETAIL_LINES = 8
-"""Maximum number of lines of details below the list, unless the details can be scrolled."""
+"""Maximum number of detail lines below the list, unless the details can be scrolled."""
 _MAX_MEASURED_ROWS = 300
-"""Maximum number of rows in a panel whose height is measured."""
+"""Maximum number of rows for which a panel's height is measured."""
 
 
 MAX_DIALOG_WIDTH = 120
 _FRAME_COLUMNS, _FRAME_LINES = 4, 2
-"""Columns and lines that the frame occupies."""
+"""Columns and lines taken up by the frame."""
 
 
 def dialog_height(panel: Panel, screen_width: int) -> int | None:
@@ -25,8 +25,8 @@ def dialog_height(panel: Panel, screen_width: int) -> int | None:
 
 
 def panel_height(panel: Panel, width: int) -> int:
-    """Return the number of lines that the panel needs at a width, without the frame and for any marked row; 0 if
-    unknown because content is loaded later."""
+    """Calculate how many lines the panel needs at this width, without its frame and whichever row is marked. 0 if this
+    is unknown because content is loaded later."""
     rows = panel.rows
     has_loaded_details = any(row.content is not None or callable(row.details) for row in rows)
     if (

@@ -1,4 +1,4 @@
-"""The approval question about a call: its text and answers."""
+"""The question whether to approve a call: its text and possible answers."""
 
 from collections.abc import Mapping
 
@@ -14,8 +14,8 @@ from ebbtide.tui.view.question import Choice, QuestionSpec, Subject, TextEntry
 
 
 def rule_description(rule: str, *, is_exact: bool = False) -> str:
-    """Describe what a rule covers, to complete the sentence "don't ask again for …". `is_exact`: whether the rule
-    covers only one command line or file."""
+    """Describe what a rule covers, so that it completes "don't ask again for …". `is_exact`: whether the rule covers
+    just one command line or file."""
     try:
         parsed = parse_rule(rule)
     except ConfigError:
@@ -43,18 +43,18 @@ def rule_description(rule: str, *, is_exact: bool = False) -> str:
 
 
 _MAX_DANGERS = 3
-"""Maximum number of dangerous parts that are listed."""
+"""Maximum number of dangerous parts listed."""
 _MAX_PART_CHARS = 60
 """Maximum number of characters shown per dangerous part."""
 _CHANGE_VERBS: Mapping[str, str] = {"new": "Create", "deleted": "Delete"}
-"""Verbs for the headline, by the state of the file in the diff."""
+"""Verbs for the headline, by what the diff does with the file."""
 SCOPE_TEXTS: Mapping[str, str] = {"session": "this session", "project": "in future sessions"}
 OUTSIDE_ID_PREFIX = "outside-"
-"""Prefix of the ids of questions about running a command again outside the sandbox."""
+"""Prefix of the ids of questions about whether to run a command again outside the sandbox."""
 
 
 def build_call_question(question: PermissionAsked) -> QuestionSpec:
-    """Return the question for a call."""
+    """Build the question about a call."""
     headline = permission_headline(question, *count_changes(question.preview))
     reason = reason_lines(question)
     choices = _build_choices(question, "session")
@@ -66,7 +66,7 @@ def build_call_question(question: PermissionAsked) -> QuestionSpec:
 
 
 def _build_subject(question: PermissionAsked) -> Subject:
-    """Return what the call would do: the command line, the diff, or all arguments."""
+    """Show what the call would do: the command line, the diff or all arguments."""
     command = command_argument(question.arguments)
     if command:
         return Subject("code", command, "bash", tuple((danger.start, danger.end) for danger in question.dangers))
@@ -76,7 +76,7 @@ def _build_subject(question: PermissionAsked) -> Subject:
 
 
 def _build_choices(question: PermissionAsked, scope: str) -> tuple[Choice, ...]:
-    """Return the answers in order: yes once, yes with a rule, edit, and two ways to say no."""
+    """Build the answers in order: yes once, yes with a rule, edit, and two ways to say no."""
     once = "Yes, once"
     if question.host:
         once = "Yes, while this command runs"
@@ -117,7 +117,7 @@ def _build_rule_choice(question: PermissionAsked, offer_index: int, scope: str) 
 
 
 def _build_edit_entry(question: PermissionAsked) -> TextEntry:
-    """Return how the user edits the call: a printable command in place, anything else in the user's editor."""
+    """Decide how the user edits the call: a printable command in place, anything else in their editor."""
     original = str(question.arguments[editable_argument(question)])
     if editable_argument(question) == "command" and sanitise(original) == original:
         return TextEntry(
@@ -131,8 +131,7 @@ def _build_edit_entry(question: PermissionAsked) -> TextEntry:
 
 
 def _edited_command_decision(question: PermissionAsked, original: str, text: str) -> Decision | None:
-    """Return the decision that allows the call, with the command as edited but without unprintable characters. None if
-    the command is empty."""
+    """Allow the call with the edited command, without unprintable characters. None if the command is empty."""
     if not text.strip():
         return None
     return (
@@ -143,7 +142,7 @@ def _edited_command_decision(question: PermissionAsked, original: str, text: str
 
 
 def permission_headline(question: PermissionAsked, added: int, removed: int) -> Line:
-    """Return the headline. `added` and `removed` are numbers of changed lines."""
+    """Build the headline. `added` and `removed`: numbers of lines."""
     path = sanitise_line(path_argument(question.arguments))
     name: Span = (sanitise_line(question.name), "strong")
     agent_name: tuple[Span, ...] = ((f"agent {sanitise_line(question.agent)}: ", "strong"),) if question.agent else ()
@@ -166,7 +165,7 @@ def permission_headline(question: PermissionAsked, added: int, removed: int) -> 
 
 
 def _single_file(question: PermissionAsked) -> FileDiff | None:
-    """Return the changed file if there is only one and it is not renamed."""
+    """Get the changed file, if there is only one and it is not renamed."""
     files = parse_diff(question.preview)
     return files[0] if len(files) == 1 and not files[0].previous_name else None
 
@@ -184,7 +183,7 @@ def _danger_parts(question: PermissionAsked) -> tuple[tuple[str, str], ...]:
 
 
 def reason_lines(question: PermissionAsked) -> tuple[Line, ...]:
-    """Return lines that name the dangerous parts and the reason for the question."""
+    """Format the dangerous parts and the reason for asking."""
     dangerous = _danger_parts(question)
     dangers: list[Line] = [
         (("Dangerous: ", "bad"), (part, "code"), (danger_reason, "strong"))
@@ -207,12 +206,12 @@ def rule_trial_text(rule: RuleTrial) -> str:
 
 
 def editable_argument(question: PermissionAsked) -> str:
-    """Return the name of the argument that the user may edit; empty if there is none."""
+    """Get the name of the argument that the user may edit; empty if there is none."""
     is_fixed = question.host or question.id.startswith(OUTSIDE_ID_PREFIX)
     name = "" if is_fixed else traits_of(question.name).editable_argument
     return name if isinstance(question.arguments.get(name), str) else ""
 
 
 def with_edited_argument(question: PermissionAsked, text: str) -> Mapping[str, object]:
-    """Return the call's arguments with the edited text in place of the original."""
+    """Replace the editable argument with the edited text."""
     return {**question.arguments, editable_argument(question): text}

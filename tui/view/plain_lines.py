@@ -32,17 +32,17 @@ from ebbtide.tui.view.turn_total import total_sentence
 _DRAWING_CHARS = re.compile("[─-▟]+")
 """Box-drawing characters, which a screen reader should not read aloud."""
 _MARK_WORDS: Mapping[str, str] = {"☑ ": "done: ", "■ ": "in progress: ", "☐ ": "pending: "}
-"""Words for the state marks of to-do items."""
+"""Words that replace the state marks of to-do items."""
 
 
 def new_block_lines(event: Event) -> tuple[str, ...]:
-    """Return what an event adds to a transcript, as lines, except calls and model text."""
+    """Format what an event adds to a transcript, except calls and model text."""
     blocks = apply_event(SessionView(), event).turn_blocks
     return tuple(line for block in blocks if not isinstance(block, AnswerText | Call) for line in block_lines(block))
 
 
 def block_lines(block: Block) -> tuple[str, ...]:
-    """Return a transcript block as lines of plain text."""
+    """Format a transcript block as lines of plain text."""
     match block:
         case UserText(text=text):
             first_line, *other_lines = text_lines(text) or ("",)
@@ -77,7 +77,7 @@ def block_lines(block: Block) -> tuple[str, ...]:
 
 
 def call_line(call: Call) -> str:
-    """Return a line with a call and its outcome."""
+    """Format a call and its outcome as one line."""
     outcome = call_outcome(call, call_diff(call) if call.status == "done" else "")
     is_status_known = call.status == "asking" or role_of(call.name) == "propose_plan"
     changed_text = f"changed {sanitise_line(', '.join(call.changed_files))}" if call.changed_files else ""
@@ -97,12 +97,12 @@ def call_line(call: Call) -> str:
 
 
 def text_lines(text: str) -> tuple[str, ...]:
-    """Return untrusted text as lines, without control sequences."""
+    """Split untrusted text into lines and remove control sequences."""
     return tuple(sanitise(text).expandtabs(4).rstrip().split("\n")) if text.strip() else ()
 
 
 def plain_lines(lines: Sequence[Line]) -> tuple[str, ...]:
-    """Return styled lines as plain text: code in backticks, marks in words, and no decoration."""
+    """Convert styled lines to plain text: code in backticks, marks as words, no decoration."""
     return tuple(plain_line(line) for line in lines)
 
 

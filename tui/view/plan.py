@@ -1,4 +1,4 @@
-"""A submitted plan and the possible answers."""
+"""The question about a submitted plan, and its possible answers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ from ebbtide.tui.view.panel import Panel, build_report_panel
 from ebbtide.tui.view.question import Choice, QuestionSpec, Subject, TextEntry
 
 PLAN_FILE = "plan.md"
-"""Name of the file in which a plan is edited."""
+"""Name of the file in which the user edits a plan."""
 HEADLINE = "Carry out this plan?"
 _MODE_LABELS: Mapping[str, str] = {
     "ask": "yes, ask before each change",
@@ -22,7 +22,7 @@ _MODE_LABELS: Mapping[str, str] = {
 
 
 def build_plan_question(question: PlanSubmitted) -> QuestionSpec:
-    """Return the question for a plan."""
+    """Build the question about a plan."""
     accept_choices = (
         Choice(
             _MODE_LABELS[mode].capitalize(),
@@ -62,13 +62,13 @@ def plan_headline(question: PlanSubmitted) -> Line:
 
 
 def last_plan(blocks: Sequence[Block]) -> Call | None:
-    """Return the call that submitted the newest plan, or None."""
+    """Find the call that submitted the newest plan; None if there is none."""
     calls = (block for block in reversed(blocks) if isinstance(block, Call) and block.name == PLAN_TOOL)
     return next((call for call in calls if call.status != "failed" and plan_text(call)), None)
 
 
 def build_plan_panel(call: Call) -> Panel:
-    """Return a panel in which the user can read the plan."""
+    """Build a panel for reading the plan."""
     plan = sanitise(plan_text(call)).expandtabs(4).strip("\n")
     head: Line = (("Plan  ", "strong"), (call_outcome(call, ""), "dim"))
     lines: tuple[Line, ...] = tuple(((line, "text"),) for line in plan.split("\n"))
@@ -76,6 +76,6 @@ def build_plan_panel(call: Call) -> Panel:
 
 
 def plan_text(call: Call) -> str:
-    """Return the text of a submitted plan; empty if there is none."""
+    """Get the text of a submitted plan; empty if there is none."""
     plan = call.arguments.get("plan")
     return plan if isinstance(plan, str) else ""

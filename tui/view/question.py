@@ -1,4 +1,4 @@
-"""A question as a value: subject, choices and the meaning of each key."""
+"""A question as a plain value: its subject, its choices and what each key does."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,20 +23,20 @@ class Subject:
     lines: tuple[Line, ...] = ()
     arguments: Mapping[str, object] = field(default_factory=dict)
     is_named: bool = False
-    """Whether the headline already names the only file."""
+    """Whether the headline already names the file, which is then the only one."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextEntry:
-    """Text that the user enters for a choice."""
+    """Text that the user must enter for a choice."""
 
     kind: Literal["words", "command", "editor"]
     parse_answer: Callable[[str], Answer | None]
-    """Returns the answer for the text; None if the text is not valid."""
+    """Converts the text to an answer; None if the text is not valid."""
     hint: str = ""
     initial_text: str = ""
     file: str = ""
-    """Suffix of the file name in the editor."""
+    """Suffix of the name of the file opened in the editor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class Choice:
 
     label: str
     key: str = ""
-    """A letter that selects the choice, in addition to its number."""
+    """A letter that selects the choice. Its number does so too."""
     answer: Answer | None = None
     text_entry: TextEntry | None = None
     is_lasting: bool = False
-    """Whether the choice has an effect beyond this question. Its key then only marks it, and Enter confirms it."""
+    """Whether the choice affects more than this question. If so, its key only marks it, and Enter confirms it."""
     rule_text: str = ""
     """The rule as it will be stored."""
     details: str = ""
@@ -67,24 +67,24 @@ class QuestionSpec:
     choices: tuple[Choice, ...]
     reason: tuple[Line, ...] = ()
     project_choices: tuple[Choice, ...] = ()
-    """The same choices, but with rules stored for the project; empty if that is impossible."""
+    """The choices again, but with rules that are stored for the project. Empty if that is impossible."""
     project_file: str = ""
-    """The file that stores the rules of the project."""
+    """The file in which the project's rules are stored."""
     is_short: bool = False
-    """Whether the reason is a single line, shown after the headline if it fits."""
+    """Whether the reason is a single line. It is shown after the headline if it fits."""
     escape_hint: str = "stop the turn"
-    """What Esc does, for the key hints."""
+    """The key hint for what Esc does."""
     free_text: TextEntry | None = None
-    """A field for the user's own answer, if that is allowed."""
+    """A field for an answer in the user's own words, if allowed."""
     allows_multiple: bool = False
-    """Whether several choices can be selected; their answers must then be strings."""
+    """Whether several choices can be selected. If so, their answers must be strings."""
     source: object = None
-    """The event that the question was built from; None for confirmations."""
+    """The event from which the question was built; None for confirmations."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerState:
-    """Which choice is marked, and which are selected."""
+    """Which choice is marked, and which ones are selected."""
 
     marked_index: int = 0
     selected_indexes: frozenset[int] = frozenset()
@@ -94,8 +94,8 @@ class AnswerState:
 KeyEffect: TypeAlias = Literal[
     "nothing", "text", "moved", "chosen", "whole", "read", "to words", "cleared", "back", "stopped"
 ]
-"""The effect of a key. `text`: the key goes to the text field. `read`: the key scrolls the subject, which is shown
-`whole`."""
+"""What a key does. `text`: it goes to the text field. `whole`: it shows the whole subject, or part of it again. `read`:
+it scrolls the subject while all of it is shown."""
 
 _SCROLL_KEYS = ("pageup", "pagedown", "home", "end", "m")
 
@@ -107,7 +107,7 @@ def current_choices(spec: QuestionSpec, state: AnswerState) -> tuple[Choice, ...
 def key_effect(
     key: str, spec: QuestionSpec, state: AnswerState, *, is_whole: bool = False
 ) -> tuple[KeyEffect, AnswerState]:
-    """Return the effect of a key in the list. The key of a lasting choice only marks it; Enter confirms it."""
+    """Determine what a key does in the list. The key of a lasting choice only marks it; Enter confirms it."""
     choices = current_choices(spec, state)
     choice_count = len(choices)
     match key:
@@ -141,8 +141,8 @@ def key_effect(
 def key_effect_in_text(
     key: str, spec: QuestionSpec, state: AnswerState, *, is_writing: bool, is_empty: bool, is_whole: bool
 ) -> tuple[KeyEffect, AnswerState]:
-    """Return the effect of a key in the text field, if it does more than type. `is_writing`: whether the text belongs
-    to a choice."""
+    """Determine what a key does in the text field, if it does more than type a character. `is_writing`: whether the
+    text belongs to a choice."""
     match key:
         case "escape" if is_writing:
             return "back", state
@@ -158,7 +158,7 @@ def key_effect_in_text(
 
 
 def is_list_key(key: str, spec: QuestionSpec, state: AnswerState, *, is_whole: bool) -> bool:
-    """Whether a character key does something in the list and is therefore not text."""
+    """Whether a character key does something in the list, so is not text."""
     return key_effect(key, spec, state, is_whole=is_whole)[0] not in ("text", "nothing")
 
 
@@ -169,7 +169,7 @@ def _choice_index(key: str, choices: Sequence[Choice]) -> int | None:
 
 
 def typed_choice(line: str, spec: QuestionSpec, *, is_for_project: bool = False) -> Choice | None:
-    """Return the choice whose number or letter was typed, or None."""
+    """Find the choice whose number or letter was typed; None if there is none."""
     choices = spec.project_choices if is_for_project else spec.choices
     typed_text = line.strip().lower()
     if typed_text.isascii() and typed_text.isdecimal():
@@ -178,7 +178,7 @@ def typed_choice(line: str, spec: QuestionSpec, *, is_for_project: bool = False)
 
 
 def selected_answer(spec: QuestionSpec, state: AnswerState, entered_text: str = "") -> str:
-    """Return all selected choices and the written text, one per line; if there are none, the marked choice."""
+    """Join all selected choices and the written text, one per line. If there are none, use the marked choice."""
     texts = [choice.answer for index, choice in enumerate(spec.choices) if index in state.selected_indexes]
     answers = [text for text in (*texts, entered_text) if isinstance(text, str) and text]
     if not answers and spec.choices and isinstance(spec.choices[state.marked_index].answer, str):

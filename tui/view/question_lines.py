@@ -1,4 +1,4 @@
-"""The layout of a question: lines of the choices, heights of the parts and key hints."""
+"""The layout of a question: the lines of its choices, the heights of its parts, and key hints."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,11 +13,11 @@ from ebbtide.tui.view.question import AnswerState, Choice, QuestionSpec, TextEnt
 
 CHOICE_MARK, NO_CHOICE_MARK = "❯ ", "  "
 MAX_CHOICE_LINES, MAX_DETAILS_LINES = 5, 2
-"""Maximum number of lines of the marked choice, and of its details."""
+"""Maximum number of lines for the marked choice, and for its details."""
 
 
 def headline_and_reason(spec: QuestionSpec, width: int, position: str = "") -> tuple[Line, tuple[Line, ...]]:
-    """Return the headline and the reason below it. `position`: the question's position among several."""
+    """Get the headline and the reason below it. `position`: the question's position among several."""
     headline: Line = (*spec.headline, (f"  {position}", "dim")) if position else spec.headline
     if spec.is_short:
         combined: Line = (*headline, ("   ", "dim"), *spec.reason[0])
@@ -27,8 +27,8 @@ def headline_and_reason(spec: QuestionSpec, width: int, position: str = "") -> t
 
 
 def choice_rows(spec: QuestionSpec, state: AnswerState, width: int) -> list[tuple[int, Line]]:
-    """Return the lines of the list, each with the index of its choice. The marked choice is shown in full, every other
-    one in one line."""
+    """Format the list as lines, each with the index of its choice. The marked choice is shown in full, the others on
+    one line each."""
     rows: list[tuple[int, Line]] = []
     choices = current_choices(spec, state)
     has_letters = any(choice.key for choice in choices)
@@ -78,7 +78,7 @@ def _choice_lines(choice: Choice, prefix: Line, prefix_width: int, width: int, *
 
 
 def _wrap_limited(text: str, width: int, max_lines: int) -> list[str]:
-    """Wrap the text into at most `max_lines` lines, and truncate the last one."""
+    """Wrap text into at most `max_lines` lines, truncating the last one."""
     lines = wrap_words(text, width)
     return (
         lines
@@ -92,11 +92,11 @@ def _truncate(text: str, width: int) -> str:
 
 
 _MAX_MEASURED_CHOICES = 30
-"""Maximum number of choices that are measured to find the height of the list."""
+"""Maximum number of choices measured to determine the height of the list."""
 
 
 def choices_height(spec: QuestionSpec, state: AnswerState, width: int) -> int:
-    """Return the number of lines that the list needs for any marked choice, so that its height stays constant."""
+    """Calculate how many lines the list needs whichever choice is marked, so that its height does not change."""
     choices = current_choices(spec, state)
     marked_indexes = range(len(choices)) if len(choices) <= _MAX_MEASURED_CHOICES else (state.marked_index,)
     return max(
@@ -125,13 +125,12 @@ _LINE_ALLOTMENTS: tuple[tuple[Part, int], ...] = (
     ("subject", 9_999),
     ("air", 4),
 )
-"""The order in which parts get lines, each with the total number of lines that it may have after its turn. `air`: blank
-lines between the other parts."""
+"""The order in which parts get lines. Each step gives a part's new maximum, including lines from earlier steps. `air`:
+blank lines between parts."""
 
 
 def allot_lines(lines: int, requested_lines: Mapping[Part, int]) -> dict[Part, int]:
-    """Distribute the lines of the panel over its parts. The first lines go to the text field, one choice, the headline
-    and the subject."""
+    """Divide the panel's lines among its parts. The text field, one choice, the headline and the subject come first."""
     allotted: dict[Part, int] = dict.fromkeys((part for part, _ in _LINE_ALLOTMENTS), 0)
     for part, max_lines in _LINE_ALLOTMENTS:
         added_count = max(0, min(max_lines, requested_lines.get(part, 0)) - allotted[part])
@@ -148,7 +147,7 @@ def question_key_hints(
     is_whole: bool,
     hidden_lines: int,
 ) -> str:
-    """Return the key hints that apply now. `hidden_lines`: number of lines of the subject that do not fit."""
+    """Get the key hints that apply now. `hidden_lines`: number of lines of the subject that do not fit."""
     if is_away:
         return "Tab back to the question"
     if text_entry is not None:

@@ -16,7 +16,7 @@ OWN_ANSWER_HINT = "or type your own answer"
 
 
 def build_question_spec(question: OpenQuestion) -> QuestionSpec:
-    """Return the question as the interface shows it."""
+    """Build the question as the interface shows it."""
     return replace(_build_spec(question), source=question)
 
 
@@ -46,7 +46,7 @@ def _build_text_question(question: QuestionAsked) -> QuestionSpec:
 
 
 def build_confirmation(question: str, lines: Sequence[Line], confirm_label: str) -> QuestionSpec:
-    """Return a yes/no question. `confirm_label`: what confirming does, in a word or two."""
+    """Build a yes-no question. `confirm_label`: one or two words that say what confirming does."""
     choices = (Choice(f"Yes, {confirm_label}", "y", answer=True), Choice("No", "n", answer=False))
     headline: Line = (("? ", "warn"), (question, "strong"))
     return QuestionSpec(headline, Subject("lines", lines=tuple(lines)), choices, escape_hint="cancel")

@@ -1,4 +1,4 @@
-"""Compaction receipts as transcript blocks: one line, and the details."""
+"""Compaction receipts as transcript blocks: a line and its details."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -37,7 +37,7 @@ ACTION_OUTCOMES: dict["Act", str] = {
 
 
 def edit_proposal(plan: "ViewEditPlan | Refusal", dollars_per_token: float | None) -> str:
-    """Say what a context action would do and cost, in one line. `dollars_per_token`: the price of fresh input; None if
+    """Say in one line what a context action would do and cost. `dollars_per_token`: price of uncached input; None if
     unknown."""
     if isinstance(plan, compaction.view_edits.Refusal):
         return sanitise_line(plan.reason)
@@ -68,7 +68,7 @@ def _effects(plan: "ViewEditPlan", dollars_per_token: float | None) -> list[str]
 
 
 def price_text(cost: float, dollars_per_token: float | None) -> str:
-    """Return an amount in US dollars, or in tokens of fresh input if the price is unknown."""
+    """Format an amount in US dollars or, if the price is unknown, in tokens of uncached input."""
     return (
         f"{format_tokens(round(cost))} fresh tokens"
         if dollars_per_token is None
@@ -77,7 +77,7 @@ def price_text(cost: float, dollars_per_token: float | None) -> str:
 
 
 def view_change_text(event: "ViewChanged") -> str:
-    """Say what a context action has done, in one line."""
+    """Say in one line what a context action has done."""
     message = f"`{event.name}` {ACTION_OUTCOMES[event.act]}"
     if event.before_tokens != event.after_tokens:
         message += f" ({format_tokens(event.before_tokens)} → {format_tokens(event.after_tokens)} tokens)"
@@ -89,11 +89,11 @@ RECEIPT_UNDO_HINT = "press `u` on this block, or type `/context undo`, to undo t
 DetailKind: TypeAlias = Literal["head", "item"]
 
 MAX_LISTED_ITEMS = 40
-"""Maximum number of items listed below each fate."""
+"""Maximum number of items listed for each fate."""
 
 FATE_ORDER = ("summarised", "dropped", "masked", "cut", "deferred", "kept")
 FATE_NAMES = {"masked": "one line each"}
-"""Clearer names for some fates; others are shown as they are."""
+"""Clearer names for some fates. Other fates are shown as they are."""
 STRATEGY_NAMES = {
     "mask": "older outputs as one line each",
     "mask_all": "all outputs as one line each",
@@ -111,7 +111,7 @@ STRATEGY_NAMES = {
     "words": "your long messages shortened",
     "tools": "tools deferred",
 }
-"""Clearer names for strategies; an unknown one is shown as it is."""
+"""Clearer names for strategies. Unknown strategies are shown as they are."""
 ACTION_TEMPLATES: dict["Act", str] = {
     "pin": "pin {}",
     "unpin": "unpin {}",
@@ -122,7 +122,7 @@ ACTION_TEMPLATES: dict["Act", str] = {
     "defer": "disable {}",
     "offer": "enable {}",
 }
-"""Descriptions of manual context actions, with a placeholder for the item."""
+"""Descriptions of manual context actions. `{}` stands for the item."""
 CAUSE_TEXTS: dict["Cause", str] = {
     "full": "the window was full",
     "background": "the window was full between turns",
@@ -137,7 +137,7 @@ CAUSE_TEXTS: dict["Cause", str] = {
 
 @dataclass(frozen=True, slots=True)
 class RunningCompaction:
-    """A compaction in progress, as a block."""
+    """The block of a compaction in progress."""
 
     tokens: int
     failures: tuple[str, ...] = ()
@@ -146,7 +146,7 @@ class RunningCompaction:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """A finished compaction, as a block."""
+    """The block of a finished compaction."""
 
     event: "ContextCompacted"
     failures: tuple[str, ...] = ()
@@ -155,7 +155,7 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class UndoneCompaction:
-    """A compaction that was undone, as a block."""
+    """The block of a compaction that was undone."""
 
     event: "RewriteUndone"
 
@@ -165,7 +165,7 @@ def summary_failure_text(event: "CompactionFailed") -> str:
 
 
 def strategy_names(strategies: Sequence[str]) -> tuple[str, ...]:
-    """Return descriptions of strategies and of manual actions such as `evict(r1)`."""
+    """Describe strategies, and manual actions such as `evict(r1)`."""
     return tuple(map(_strategy_name, strategies))
 
 
@@ -177,7 +177,7 @@ def _strategy_name(strategy: str) -> str:
 
 
 def receipt_title(block: RunningCompaction | Compaction | UndoneCompaction) -> str:
-    """Return the line that is shown even while the block is collapsed."""
+    """Get the line that is shown even if the block is collapsed."""
     match block:
         case UndoneCompaction(event):
             sizes = f"undone: {event.before_tokens:,} → {event.after_tokens:,} tokens"
@@ -196,7 +196,7 @@ def _dollar_text(cost: float | None) -> str:
 
 
 def undo_price_text(event: "RewriteUndone") -> str:
-    """Say what undoing a compaction adds to the cost of the next request."""
+    """Say how much undoing a compaction adds to the cost of the next request."""
     if not event.is_cached:
         return f"each request grows by {format_tokens(event.written)} tokens, {_dollar_text(event.cost)}"
     if not event.written:
@@ -205,7 +205,7 @@ def undo_price_text(event: "RewriteUndone") -> str:
 
 
 def receipt_details(block: Compaction) -> tuple[tuple[DetailKind, str], ...]:
-    """Return the details, one per line: reason, model, and what happened to each part."""
+    """Format the details, one per line: reason, model, and what happened to each part."""
     return tuple(_detail_lines(block))
 
 
@@ -234,7 +234,7 @@ def _cost_and_saving(price: "Price") -> str:
 
 
 def fate_lines(items: Sequence["ReceiptItem"]) -> Iterator[tuple[DetailKind, str]]:
-    """Say what happened to each part, grouped by fate."""
+    """Say what happened to each part, grouping parts by their fate."""
     items = sorted(items, key=lambda item: FATE_ORDER.index(item.fate))
     for (fate, why), group in groupby(items, key=lambda item: (item.fate, item.why)):
         fate_items = tuple(group)

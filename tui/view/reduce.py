@@ -1,4 +1,4 @@
-"""The reducer: how each event changes the session view."""
+"""The reducer: updates the session view for each event."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -86,7 +86,7 @@ from ebbtide.tui.view.turn_total import with_file_changes
 
 
 def agent_line(activity: AgentActivity, tokens: int) -> str:
-    """Return the latest activity of a sub-agent as a line; empty if there is nothing to show."""
+    """Format what a sub-agent did last; empty if there is nothing to show."""
     match activity.event:
         case ToolStarted(name=name, arguments=arguments):
             activity_text = call_title(name, arguments)
@@ -102,9 +102,9 @@ def agent_line(activity: AgentActivity, tokens: int) -> str:
 
 
 MAX_LIVE_OUTPUT_CHARS = 4_000
-"""Maximum number of characters in a running call's output that are kept for display."""
+"""Maximum number of characters kept of a running call's output, for display."""
 UNFINISHED_STATUSES: tuple[CallStatus, ...] = ("asking", "running")
-"""Statuses of unfinished calls."""
+"""Statuses of calls that are not finished."""
 
 
 def with_changed_call(
@@ -113,8 +113,8 @@ def with_changed_call(
     change: Callable[[Call], Call],
     statuses: tuple[CallStatus, ...] = UNFINISHED_STATUSES,
 ) -> SessionView:
-    """Apply `change` to the turn's last call that has the id of `default_call` and one of the statuses. If there is
-    none, apply it to `default_call` and append the result."""
+    """Find the turn's last call that has the id of `default_call` and one of the statuses, and apply `change` to it. If
+    there is none, apply `change` to `default_call` and append the result."""
     view = view.without_streaming()
     for index in range(len(view.turn_blocks) - 1, -1, -1):
         block = view.turn_blocks[index]
@@ -144,8 +144,7 @@ def with_progress(view: SessionView, call_id: str, text: str) -> SessionView:
 
 
 def with_agent_activity(view: SessionView, event: AgentActivity) -> SessionView:
-    """Return the view with the activity of a sub-agent in its call's block, and with the sub-agent's usage added to the
-    turn's."""
+    """Show a sub-agent's activity in the block of its call, and add its usage to the turn's."""
     default_call = Call(event.call_id, TASK_TOOL)
     if isinstance(event.event, ReplyFinished):
         used_tokens, cost = event.event.usage.total, event.event.cost
@@ -197,7 +196,7 @@ def permission_asked(view: SessionView, event: PermissionAsked) -> SessionView:
 
 
 def _is_about_block(view: SessionView, question: PermissionAsked) -> bool:
-    """Whether the question is about a call in the transcript that is waiting for the answer. It is not if, for example,
+    """Whether the question is about a call in the transcript that waits for the answer. This is not so if, for example,
     a background job asks for network access after its call has ended."""
     if question.agent:
         return False  # the call belongs to the sub-agent's own session
@@ -230,7 +229,7 @@ def plan_answered(view: SessionView, event: PlanAnswered) -> SessionView:
 
 
 def question_answered(view: SessionView, question_id: str, answer: str) -> SessionView:
-    """Show the answer as a notice, unless the call that asked is in the transcript and will show it."""
+    """Show the answer as a notice, unless the call that asked is in the transcript and will show it itself."""
     question = next((open_question for open_question in view.open_questions if open_question.id == question_id), None)
     view = replace(_without_question(view, question_id), activity="thinking")
     is_in_transcript = any(
@@ -255,18 +254,19 @@ def add_costs(previous_cost: float | None, cost: float | None) -> float | None:
 
 
 _MAX_COMMAND_CHARS, _MAX_JOB_OUTPUT_LINES = 120, 3
-"""Maximum number of characters in a command, and maximum number of output lines, in the message about an ended job."""
+"""Maximum length of the command in characters, and maximum number of output lines, in the message about a job that has
+ended."""
 
 
 def job_end_text(event: JobEnded) -> str:
-    """Return the message about an ended background job, with its last output lines."""
+    """Build the message about a background job that has ended, with its last output lines."""
     command = sanitise_line(ellipsize(event.command, _MAX_COMMAND_CHARS))
     lines = [f"  {sanitise_line(line)}" for line in event.last_lines[-_MAX_JOB_OUTPUT_LINES:]]
     return "\n".join((f"{event.job} ended, {event.how}: {command}", *lines))
 
 
 def with_relative_paths(event: Event, folder: str) -> Event:
-    """Return the event with paths in its arguments made relative to the working folder."""
+    """Make paths in the event's arguments relative to the working folder."""
     match event:
         case ToolStarted() | PermissionAsked() | CallEdited() | CallDenied():
             return replace(event, arguments=with_relative_arguments(event.arguments, folder))
@@ -275,7 +275,7 @@ def with_relative_paths(event: Event, folder: str) -> Event:
 
 
 def apply_event(view: SessionView, event: Event) -> SessionView:
-    """Return the view after one more event. Any order of events is accepted."""
+    """Update the view with an event. Events may come in any order."""
     match event:
         case TurnStarted(model=model, text=text):
             return _turn_started(view, model, text)
@@ -426,7 +426,7 @@ def _turn_started(view: SessionView, model: str, text: str) -> SessionView:
 
 
 def _append_text(view: SessionView, block_type: type[AnswerText] | type[ReasoningBlock], text: str) -> SessionView:
-    """Append a piece of an answer or of reasoning to its block."""
+    """Append text to the current block of an answer or of reasoning."""
     match view.turn_blocks:
         case (
             *_,
@@ -441,7 +441,7 @@ def _append_text(view: SessionView, block_type: type[AnswerText] | type[Reasonin
 
 
 def _calls_read(view: SessionView, text: str) -> SessionView:
-    """Return the view without text that turned out to be tool calls; `text` is what remains of it."""
+    """Remove text that turned out to be tool calls. `text`: what remains."""
     earlier_blocks, step_blocks = view.turn_blocks[: view.step_start], view.turn_blocks[view.step_start :]
     remaining = tuple(block for block in step_blocks if not isinstance(block, AnswerText))
     return replace(view, turn_blocks=(*earlier_blocks, *remaining, *((AnswerText(text),) if text else ())))
@@ -449,7 +449,7 @@ def _calls_read(view: SessionView, text: str) -> SessionView:
 
 def _retry_scheduled(view: SessionView, event: RetryScheduled) -> SessionView:
     earlier_blocks, step_blocks = view.turn_blocks[: view.step_start], view.turn_blocks[view.step_start :]
-    # During a compaction the failed request was for a summary, so the answer before it stays.
+    # During a compaction, it was the summary request that failed, so the answer before it stays.
     removed_types = AnswerText | ReasoningBlock | Retry if _running_compaction(view) is None else Retry
     remaining = tuple(block for block in step_blocks if not isinstance(block, removed_types))
     note = Retry(event.attempt, event.attempts, event.delay, event.reason, event.left)
@@ -457,8 +457,7 @@ def _retry_scheduled(view: SessionView, event: RetryScheduled) -> SessionView:
 
 
 def _window_learned(view: SessionView, event: WindowLearned) -> SessionView:
-    """Return the view without the reply that reached the end of the context window, because it will be requested
-    again."""
+    """Remove the reply that reached the end of the context window. It will be requested again."""
     earlier_blocks, step_blocks = view.turn_blocks[: view.step_start], view.turn_blocks[view.step_start :]
     remaining = tuple(block for block in step_blocks if not isinstance(block, AnswerText | ReasoningBlock))
     notice = Notice(f"the request was too large for the model: its window is now taken as {event.size:,} tokens")
@@ -484,7 +483,7 @@ def _reply_finished(view: SessionView, event: ReplyFinished) -> SessionView:
     view = replace(
         view, prompt_tokens=view.prompt_tokens + usage.prompt, cached_tokens=view.cached_tokens + usage.cache_read
     )
-    # Some servers report only new tokens, or none. The measured number is then more accurate.
+    # Some servers report only new tokens, or none at all. The measured number is more accurate then.
     used = usage.total if usage.total > view.used_tokens // 2 else view.used_tokens
     return replace(view.without_streaming(), used_tokens=used, streamed_chars=0, call_argument_chars=0)
 
@@ -513,7 +512,7 @@ def _view_changed(view: SessionView, event: ViewChanged) -> SessionView:
 
 
 def _running_compaction(view: SessionView) -> RunningCompaction | None:
-    """Return the running compaction, if any."""
+    """Find the running compaction, if any."""
     return next((block for block in reversed(view.turn_blocks) if isinstance(block, RunningCompaction)), None)
 
 
@@ -533,7 +532,7 @@ def _compaction_failed(view: SessionView, event: CompactionFailed) -> SessionVie
 
 
 def _end_compaction(view: SessionView) -> SessionView:
-    """Return the view after a compaction that has no receipt. Only its failures are shown."""
+    """End a compaction that has no receipt. Only its failures are shown."""
     running = _running_compaction(view)
     if running is None:
         return view
@@ -548,8 +547,7 @@ def _turn_finished(view: SessionView, end: TurnEnd, text: str) -> SessionView:
 
 
 def _idle_view(view: SessionView) -> SessionView:
-    """Return the view after all work has ended: texts are complete, running calls count as interrupted, and questions
-    are removed."""
+    """End all work: text is complete, running calls count as interrupted, and questions are removed."""
     settled = _end_compaction(view).without_streaming()
     turn_blocks = tuple(
         replace(block, status="interrupted")

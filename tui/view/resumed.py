@@ -1,4 +1,4 @@
-"""The view of a resumed conversation, from its messages."""
+"""Builds the view of a resumed conversation from its messages."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -49,9 +49,9 @@ def build_resumed_view(
     *,
     is_at_question: bool = False,
 ) -> SessionView:
-    """Return the view of a resumed session. Calls without output are shown as interrupted. If the session was left at a
-    question, the calls of that step are omitted until it continues. `folder`: the working folder. `endings`: how the
-    turns ended."""
+    """Build the view of a resumed session. Calls without output are shown as interrupted. If the session was left while
+    a question was open, that step's calls are left out until it continues. `folder`: the working folder. `endings`: how
+    the turns ended."""
     endings_by_position = {ending.position: ending for ending in endings}
     blocks: list[Block] = [OlderMessages(conversation.messages_before)] if conversation.messages_before else []
     if conversation.summary:
@@ -81,7 +81,8 @@ def build_resumed_view(
 
 
 def newest_messages(conversation: Conversation, count: int) -> Conversation:
-    """Return the last `count` messages of a conversation, without outputs whose calls are cut off."""
+    """Get the last `count` messages of a conversation. Outputs are left out if their calls are not among these
+    messages."""
     omitted_count = len(conversation.messages) - count
     if omitted_count <= 0:
         return conversation
@@ -91,13 +92,14 @@ def newest_messages(conversation: Conversation, count: int) -> Conversation:
 
 
 def without_orphaned_outputs(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return the messages, without the first one if it contains outputs whose calls are missing."""
+    """Drop the first message if it contains outputs whose calls are missing."""
     first_message = messages[0] if messages else None
     return tuple(messages[1:] if isinstance(first_message, User) and first_message.outputs else messages)
 
 
 def _user_blocks(message: User) -> tuple[Block, ...]:
-    """Return the user's text and attachments. An image is named unless the text or a notice already names it."""
+    """Build the blocks of the user's text and attachments. An image is named unless the text or a notice already names
+    it."""
     text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
     parts = message.parts
     images = [
@@ -111,7 +113,7 @@ def _user_blocks(message: User) -> tuple[Block, ...]:
 
 
 def _ending_blocks(ending: "TurnEnding") -> Iterator[Block]:
-    """Return the blocks for the end of a turn."""
+    """Yield the blocks for the end of a turn."""
     if ending.failure is not None:
         yield Failure(ending.failure.code, ending.failure.message, ending.failure.cause, ending.failure.todo)
     elif ending.end in TURN_END_MESSAGES:

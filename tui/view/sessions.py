@@ -1,4 +1,4 @@
-"""The list of sessions: one line for each, and the last messages of the marked one."""
+"""The list of sessions: one line per session, and the last messages of the marked one."""
 
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -16,23 +16,23 @@ from ebbtide.tui.view.call_titles import call_title
 from ebbtide.tui.view.panel import PanelRow
 
 MIN_SIDE_BY_SIDE_WIDTH = 110
-"""Minimum screen width in columns for showing the marked session beside the list."""
+"""Minimum screen width, in columns, for showing the marked session beside the list."""
 MAX_MESSAGE_LINES = 12
 """Maximum number of lines shown per message."""
 _MIN_WIDTH_WITH_MODEL, _MIN_WIDTH_WITH_COST, _MIN_WIDTH_WITH_MESSAGES = 90, 76, 48
-"""Minimum line widths for showing the columns model, cost and messages."""
+"""Minimum line widths at which the model, the cost and the number of messages are shown."""
 MORE_AGENTS_SUFFIX = "+"
-"""Suffix of a row's value if choosing the row expands a session's sub-agents."""
+"""Ends the value of a row that, when chosen, expands a session's sub-agents."""
 MIN_TITLE_WIDTH = 24
-"""Minimum width of the title in columns if tags are shown beside it."""
+"""Minimum width of the title, in columns, for tags to be shown next to it."""
 NO_TITLE = "(no messages yet)"
 
 
 def session_line(
     info: SessionInfo, width: int, now: float, current_id: str, ids_to_delete: Collection[str], *, shows_projects: bool
 ) -> Line:
-    """Return a session as one line. `now` is in Unix seconds; `ids_to_delete` are sessions marked for deletion;
-    `shows_projects`: whether sessions of several projects are listed."""
+    """Format a session as one line. `now` is in Unix seconds. `ids_to_delete`: sessions marked for deletion.
+    `shows_projects`: whether the list contains sessions of several projects."""
     is_to_delete = info.id in ids_to_delete
     status_mark: tuple[str, TextStyle] = ("● ", "good") if info.id == current_id else ("  ", "dim")
     status_mark = (
@@ -62,17 +62,17 @@ def session_line(
 
 
 def tags_text(tags: Sequence[str]) -> str:
-    """Return the tags as they are shown and typed."""
+    """Format tags as users see and type them."""
     return " ".join(f"#{sanitise_line(tag)}" for tag in tags)
 
 
 def _session_title(info: SessionInfo) -> str:
-    """Return the title, preceded by the agent's name for a sub-agent session."""
+    """Get the session's title. For a sub-agent, its name comes first."""
     return sanitise_line(f"{info.agent}  {info.title}" if info.agent else info.title) or NO_TITLE
 
 
 def more_agents_row(info: SessionInfo, listed_count: int) -> PanelRow:
-    """Return the row that represents the sub-agent sessions that are not listed."""
+    """Build the row that stands for the sub-agent sessions that are not listed."""
     return PanelRow(
         f"{info.id}{MORE_AGENTS_SUFFIX}",
         ((f"    └ … {pluralize(len(info.agents) - listed_count, 'more agent')}", "dim"),),
@@ -80,19 +80,19 @@ def more_agents_row(info: SessionInfo, listed_count: int) -> PanelRow:
 
 
 def _model_or_origin(info: SessionInfo) -> str:
-    """Return the model, or the origin of an imported session, which has no model until it is continued."""
+    """Get the model or, for an imported session that has not been continued, where it was imported from."""
     model = info.model.partition("/")[2] or info.model
     return model or (f"from {info.origin.partition(':')[0]}" if info.origin else "")
 
 
 def deleted_message(info: SessionInfo) -> str:
-    """Return the message after a deletion."""
+    """Build the message to show after a deletion."""
     agents = f" and {pluralize(len(info.agents), 'agent session')}" if info.agents else ""
     return f"deleted {info.id}  {sanitise_line(info.title)}{agents}"
 
 
 def session_details(info: SessionInfo, excerpt: str, messages: Sequence[Message]) -> tuple[Line, ...]:
-    """Return the details of the marked session: names, the excerpt that matches the search, and the last messages."""
+    """Format the details of the marked session: names, the excerpt that matches the search, and the last messages."""
     return tuple(_detail_lines(info, excerpt, messages))
 
 
@@ -147,8 +147,8 @@ def _message_text_lines(text: str, prefix: str, style: TextStyle) -> Iterator[Li
 def sessions_headline(
     listed_count: int, has_more: bool, *, includes_all_projects: bool, search_text: str, search_status: str, doomed: int
 ) -> Line:
-    """Return the number of sessions and where they are from, the progress of a search, and how many sessions will be
-    deleted."""
+    """Build the heading: the number of sessions and where they are from, the progress of a search, and how many
+    sessions will be deleted."""
     count_text = f"{listed_count:,}{'+' if has_more else ''}"
     found_note = " found" if search_text else ""
     scope_text = "all projects" if includes_all_projects else "this project"

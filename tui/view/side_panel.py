@@ -1,4 +1,4 @@
-"""The side panel beside the conversation: context, to-do list, changed files, servers and queue."""
+"""The side panel next to the conversation: context, to-do list, changed files, servers and queue."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ebbtide.agent.records.file_change import FileChange
 
 _MAX_TODO_ITEMS, _MAX_FILES, _MAX_SERVERS = 12, 14, 8
-"""Maximum number of items shown of each kind."""
+"""Maximum number of items of each kind."""
 _FILES_HEADING: Span = ("Files  ", "strong")
 _PHASE_MARKS: dict[str, tuple[str, TextStyle]] = {
     "ready": ("●", "good"),
@@ -34,7 +34,7 @@ _PHASE_MARKS: dict[str, tuple[str, TextStyle]] = {
 
 @dataclass(frozen=True, slots=True)
 class FileLineCounts:
-    """Numbers of lines that calls added to and removed from a file."""
+    """How many lines calls have added to a file and removed from it."""
 
     name: str
     added_count: int = 0
@@ -43,7 +43,7 @@ class FileLineCounts:
 
 @dataclass(frozen=True, slots=True)
 class ServerLine:
-    """An MCP server in the side panel."""
+    """An MCP server as shown in the side panel."""
 
     name: str
     phase: str
@@ -69,7 +69,7 @@ class SidePanelState:
 
 @dataclass(frozen=True, slots=True)
 class CallEffects:
-    """The to-do list and the changed files that result from some blocks."""
+    """The to-do list and changed files that result from some blocks."""
 
     todos: "tuple[TodoItem, ...] | None" = None
     files: tuple[FileLineCounts, ...] = ()
@@ -91,7 +91,7 @@ def _add_changed_files(files: dict[str, FileLineCounts], call: Call) -> None:
 
 
 def file_line_counts(changes: "Sequence[FileChange]") -> tuple[FileLineCounts, ...]:
-    """Return each file's numbers of added and removed lines; unchanged files are omitted."""
+    """Count the added and removed lines of each file. Unchanged files are left out."""
     rows = (
         change_row(change)
         for change in changes
@@ -127,7 +127,7 @@ def build_side_panel_state(
 
 
 def side_panel_lines(state: SidePanelState, width: int) -> tuple[Line, ...]:
-    """Return a heading and lines for each section that has content."""
+    """Format each section that has content, with a heading."""
     sections = (
         _context_lines(state),
         _todo_lines(state),
@@ -143,7 +143,8 @@ def side_panel_lines(state: SidePanelState, width: int) -> tuple[Line, ...]:
 
 
 def file_at_line(state: SidePanelState, lines: Sequence[Line], y: int) -> str | None:
-    """Return the name of the file at that line; empty for the other lines of the files section, None outside it."""
+    """Get the name of the file on that line. Returns an empty string for other lines of the files section, and None
+    outside it."""
     heading_index = next((index for index, line in enumerate(lines) if line[0] == _FILES_HEADING), None)
     if heading_index is None or not heading_index <= y < heading_index + len(_file_lines(state, 1)):
         return None

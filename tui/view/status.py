@@ -1,4 +1,4 @@
-"""The status line and its parts. The caller supplies all numbers and the width."""
+"""The status line and its parts. All numbers and the width come from the caller."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,10 +19,10 @@ if TYPE_CHECKING:  # the settings module loads only after the first paint
     from ebbtide.agent.config.options import StatusPart
 
 _MIN_VISIBLE_DIFFERENCE_S = 5.0
-"""Minimum difference between the time of the activity and the time of the turn, in seconds, for both to be shown."""
+"""Minimum difference, in seconds, between the times of the activity and of the turn for both to be shown."""
 
 _MAX_SEARCHED_BLOCKS = 20
-"""Number of newest blocks searched for the running call."""
+"""Number of newest blocks in which to look for the running call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class ElapsedSeconds:
     activity: int = 0
     """Seconds spent on the current activity."""
     turn: int = 0
-    """Seconds spent on the turn without waiting for the user; equal to `activity` unless it is much longer."""
+    """Seconds spent on the turn, without waiting for the user. Equal to `activity` unless it is much longer."""
 
 
 class ElapsedTimer:
@@ -42,11 +42,11 @@ class ElapsedTimer:
         self._last_time = 0.0
         self._activity_seconds = self._turn_seconds = 0.0
         self._was_counting = False
-        """Whether time has counted since the last view."""
+        """Whether time has been counted since the last view."""
         self._last_activity: object = None
 
     def elapsed_at(self, view: SessionView, now: float) -> ElapsedSeconds:
-        """Return the elapsed time at `now`. Must be called with every view."""
+        """Get the elapsed time at `now`. Must be called with every view."""
         elapsed = now - self._last_time if self._was_counting else 0.0
         activity = _activity_id(view) if view.is_busy else None
         if not view.is_busy or self._last_activity is None:
@@ -68,8 +68,8 @@ class ElapsedTimer:
 
 
 def _activity_id(view: SessionView) -> object:
-    """Return a value that identifies the current activity. Progress within an activity, such as the growing text of a
-    call, does not change it."""
+    """Get a value that identifies the current activity. Progress within an activity, such as a call's text growing,
+    does not change it."""
     running = (
         block.call_id
         for block in view.turn_blocks[-_MAX_SEARCHED_BLOCKS:]
@@ -79,14 +79,14 @@ def _activity_id(view: SessionView) -> object:
 
 
 CHARS_PER_TOKEN = 4
-"""Approximate characters per token."""
+"""Approximate number of characters per token."""
 
 _MIN_MEASURED_S = 1.0
-"""Seconds for which a speed is measured before it is shown."""
+"""How long a speed is measured before it is shown, in seconds."""
 
 
 class ReplySpeed:
-    """The streaming speed of replies."""
+    """How fast replies are streamed."""
 
     def __init__(self) -> None:
         self._start_time = 0.0
@@ -94,8 +94,8 @@ class ReplySpeed:
         self._last_chars = 0
 
     def tokens_per_second(self, streamed_chars: int, now: float) -> int:
-        """Return the approximate tokens per second since the reply began; 0 while unknown. `streamed_chars`: number of
-        characters so far. A number smaller than in the previous call means that another reply has begun."""
+        """Estimate the tokens per second since the reply began; 0 while unknown. `streamed_chars`: number of characters
+        so far. If it is smaller than in the last call, another reply has begun."""
         if streamed_chars < self._last_chars or not self._last_chars:
             self._start_time, self._start_chars = now, streamed_chars
         self._last_chars = streamed_chars
@@ -106,7 +106,7 @@ class ReplySpeed:
 
 
 def sandbox_label(state: str, mode: str) -> Span:
-    """Return the sandbox state in a word or two; empty if the full sandbox is on, except in `auto` mode. `state`: a
+    """Describe the sandbox state in a word or two. Empty if the full sandbox is on, except in `auto` mode. `state`: a
     `SandboxState`, or empty while unknown."""
     match state:
         case "":
@@ -122,13 +122,13 @@ def sandbox_label(state: str, mode: str) -> Span:
 
 
 _ACTIVITY_FRAMES = "▁▂▃▄▃▂"
-"""Frames of the activity mark."""
+"""Frames of the animated activity mark."""
 
 BAR_CELLS = 10
-"""Cells of the context bar."""
+"""Number of cells in the context bar."""
 
 _BAR_STYLES: Mapping[str, TextStyle] = {"system": "accent", "tools": "warn", "summary": "good", "history": "text"}
-"""Colours of the bar's parts, in the order of the request."""
+"""Colours of the bar's parts, in request order."""
 
 _BAR_GROUPS: Mapping[str, str] = {
     "instructions": "system", "memories": "system", "skills": "system", "retain": "summary", "pending": "history",
@@ -145,16 +145,16 @@ class StatusLineState:
     tokens_per_second: int = 0
     """Streaming speed, in approximate tokens per second."""
     visible_parts: "tuple[StatusPart, ...]" = ()
-    """The parts to show. If space is short, the first parts are dropped first."""
+    """The parts to show. If there is too little space, they are dropped in this order."""
     sandbox: str = ""
     """The sandbox state; empty while unknown."""
     frame: int | None = None
-    """The frame of the activity mark; None if it does not move."""
+    """The frame of the activity mark; None if it is not animated."""
 
 
 def status_line(state: StatusLineState, width: int, key_hints: str = "") -> Line:
-    """Return the activity on the left and as many parts as fit on the right. If even the activity does not fit, it is
-    cut. `key_hints`: hints shown when idle."""
+    """Build the status line: the activity on the left, and as many parts as fit on the right. An activity that is too
+    long is cut. `key_hints`: hints to show when idle."""
     left_spans = _left_side(state, key_hints, width)
     parts = [part for name in state.visible_parts if (part := _status_part(name, state))]
     if (sandbox_text := sandbox_label(state.sandbox, state.view.mode))[0]:
@@ -169,15 +169,15 @@ def status_line(state: StatusLineState, width: int, key_hints: str = "") -> Line
 
 
 def _merge_spans(line: Line) -> Line:
-    """Return the line with neighbouring spans of the same colour merged."""
+    """Merge neighbouring spans of the same colour."""
     return tuple(
         ("".join(text for text, _ in group), style) for style, group in groupby(line, key=lambda span: span[1])
     )
 
 
 def context_bar(parts: Sequence[tuple[str, int]], available_tokens: int, used_tokens: int | None = None) -> Line:
-    """Return the context bar: used cells coloured by component, free cells dimmed. `used_tokens`: the current total, if
-    it has changed since the parts were measured."""
+    """Draw the context bar: used cells in the colour of their component, free cells dimmed. `used_tokens`: the current
+    total, if it has changed since the parts were measured."""
     sizes = dict.fromkeys(_BAR_STYLES, 0)
     for name, size in parts:
         sizes[_BAR_GROUPS.get(name, name)] = sizes.get(_BAR_GROUPS.get(name, name), 0) + max(0, size)
@@ -193,7 +193,7 @@ def context_bar(parts: Sequence[tuple[str, int]], available_tokens: int, used_to
 
 
 def _distribute_cells(sizes: Mapping[str, int], cells: int) -> dict[str, int]:
-    """Distribute the cells in proportion to the sizes, by the largest-remainder method."""
+    """Divide the cells in proportion to the sizes, using the largest-remainder method."""
     total = sum(sizes.values())
     if not total:
         return dict.fromkeys(sizes, 0)
@@ -225,7 +225,7 @@ def _left_side(state: StatusLineState, keys: str, width: int) -> Line:
 
 
 def _countdown(state: StatusLineState) -> str:
-    """Return the time until a failed request is retried; empty if no retry is pending."""
+    """Format the time until a failed request is retried; empty if no retry is pending."""
     last_block = state.view.turn_blocks[-1] if state.view.turn_blocks else None
     if not isinstance(last_block, Retry):
         return ""
@@ -241,7 +241,7 @@ def _mode_text(state: StatusLineState) -> Line:
 
 
 def _status_part(name: "StatusPart", state: StatusLineState) -> Line:
-    """Return a part of the status line; empty if the part has nothing to show."""
+    """Build one part of the status line; empty if it has nothing to show."""
     view = state.view
     match name:
         case "speed":
@@ -254,7 +254,7 @@ def _status_part(name: "StatusPart", state: StatusLineState) -> Line:
         case "mode":
             return _mode_text(state) if view.is_busy and view.mode not in ("", "ask") else ()
         case "model":
-            # The name of a scripted model contains a path; its last part is enough.
+            # A scripted model's name contains a path. Its last part is enough.
             model = f"scripted/{PurePath(view.model).name}" if view.model.startswith("scripted/") else view.model
             return ((sanitise_line(model), "dim"),) if view.model else ()
         case "turn":

@@ -1,5 +1,5 @@
-"""A bar chart of a session's requests: one column of stacked cells for each request. Each kind of token has its own
-glyph, so the chart is readable without colours."""
+"""A bar chart of a session's requests, with a column of stacked cells for each request. Each kind of token has its own
+glyph, so that the chart can be read without colours."""
 
 import itertools
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from ebbtide.tui.text.spans import Line, Span, TextStyle
 TokenKind: TypeAlias = Literal["read", "written", "fresh", "output"]
 
 TOKEN_KIND_GLYPHS: dict[TokenKind, str] = {"read": "░", "written": "▒", "fresh": "█", "output": "•"}
-"""The glyph of each kind of token, from the bottom of a column to its top."""
+"""The glyph for each kind of token, from the bottom of a column to the top."""
 TOKEN_KIND_STYLES: dict[TokenKind, TextStyle] = {"read": "dim", "written": "accent", "fresh": "warn", "output": "good"}
 TOKEN_KIND_NAMES: dict[TokenKind, str] = {
     "read": "cache read",
@@ -52,22 +52,23 @@ CAUSE_LETTERS = {
     "undone": "u",
     "model": "m",
 }
-"""The letter of each cause of a rewrite. `x`: the start of the request changed for another reason."""
+"""The letter for each cause of a rewrite. If a cause is not listed, the letter is `x`: the start of the request changed
+for another reason."""
 
 
 _SPACED_COLUMN_CELLS = 3
-"""Cells per column if the columns are spaced apart."""
+"""Number of cells per column if columns are spaced apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestColumn:
-    """A column of the chart: one request, or several older ones together."""
+    """A column of the chart: a single request, or several older ones combined."""
 
     requests: tuple[RequestUsage, ...]
     first_number: int
-    """The number of its first request, counted from 1."""
+    """Number of its first request, from 1."""
     rewrites: tuple[Rewrite, ...] = ()
-    """The rewrites right before its first request or between its requests."""
+    """Rewrites right before its first request or between its requests."""
 
     @property
     def last_number(self) -> int:
@@ -79,7 +80,7 @@ class RequestColumn:
 
     @property
     def tokens_by_kind(self) -> dict[TokenKind, int]:
-        """Tokens of each kind; the mean if the column has several requests."""
+        """Tokens of each kind. For several requests, this is the mean."""
         usage, request_count = self.usage, max(len(self.requests), 1)
         tokens_by_kind: dict[TokenKind, int] = {
             "read": usage.cache_read,
@@ -97,8 +98,8 @@ class RequestColumn:
 def request_columns(
     requests: Sequence[RequestUsage], rewrites: Sequence[Rewrite], width: int
 ) -> tuple[RequestColumn, ...]:
-    """Return at most `width` columns of one request each; if there are more requests, older ones share columns. A
-    rewrite after the last request gets its own column."""
+    """Build at most `width` columns with one request each. If there are more requests, older ones share columns. A
+    rewrite after the last request gets a column of its own."""
     width = max(width, 1)
     has_late_rewrite = any(rewrite.requests >= len(requests) for rewrite in rewrites)
     request_width = max(width - 1, 1) if has_late_rewrite and width > 1 else width
@@ -120,8 +121,7 @@ def request_columns(
 
 
 def _column_sizes(count: int, width: int) -> list[int]:
-    """Return the number of requests in each column, oldest first. The newer half of the columns have one request
-    each."""
+    """Decide how many requests each column has, oldest first. In the newer half, each column has one."""
     if count <= width:
         return [1] * count
     single_count = width // 2
@@ -132,8 +132,8 @@ def _column_sizes(count: int, width: int) -> list[int]:
 def plot_lines(
     columns: Sequence[RequestColumn], height: int, selected_index: int | None = None, *, width: int = 0
 ) -> list[Line]:
-    """Return the plot as lines from the top down, then a line with the letters of rewrites and a line that marks the
-    selected column. If they fit into `width`, columns are spaced apart."""
+    """Draw the plot as lines from top to bottom, then a line with the letters of rewrites, then a line that marks the
+    selected column. Columns are spaced apart if they fit into `width`."""
     max_tokens = max((column.total_tokens for column in columns), default=0)
     is_spaced = _SPACED_COLUMN_CELLS * len(columns) <= width
     stacks = [column_cells(column, height, max_tokens) for column in columns]
@@ -152,8 +152,8 @@ def plot_lines(
 
 
 def column_cells(column: RequestColumn, height: int, max_tokens: int) -> list[Span]:
-    """Return the cells of a column from the bottom up. Kinds below a quarter of a cell are omitted, except the largest
-    kind."""
+    """Build the cells of a column from bottom to top. Kinds below a quarter of a cell are left out, unless they are the
+    largest."""
     tokens_by_kind = {kind: token_count for kind, token_count in column.tokens_by_kind.items() if token_count}
     filled_cells = min(
         max(round(height * column.total_tokens / max(max_tokens, 1)), 1 if tokens_by_kind else 0), height
@@ -172,12 +172,12 @@ def column_cells(column: RequestColumn, height: int, max_tokens: int) -> list[Sp
 
 
 def rewrite_letter(rewrites: Sequence[Rewrite]) -> str:
-    """Return the letter of the last rewrite; a space if there is none."""
+    """Get the letter of the last rewrite; a space if there is none."""
     return CAUSE_LETTERS.get(rewrites[-1].reason, "x") if rewrites else " "
 
 
 def _merge_cells(cells: Sequence[Span], is_spaced: bool = False) -> Line:
-    """Return the cells of a line, with neighbours of the same colour merged."""
+    """Join the cells of a line, merging neighbours of the same colour."""
     spans: list[Span] = []
     for glyph, style in cells:
         cells_text = f"{glyph * (_SPACED_COLUMN_CELLS - 1)} " if is_spaced else glyph
@@ -189,7 +189,7 @@ def _merge_cells(cells: Sequence[Span], is_spaced: bool = False) -> Line:
 
 
 def legend_line(max_tokens: int, width: int, columns: Sequence[RequestColumn] = ()) -> Line:
-    """Return the maximum of the plot and the legend of its glyphs and letters, cut to the width."""
+    """Format the plot's maximum and the legend of its glyphs and letters, cut to the width."""
     spans: list[Span] = [("Requests ", "strong"), (f"(max {format_tokens(max_tokens)})  ", "dim")]
     remaining_width = width - sum(len(text) for text, _ in spans)
     for kind, glyph in TOKEN_KIND_GLYPHS.items():
@@ -204,14 +204,14 @@ def legend_line(max_tokens: int, width: int, columns: Sequence[RequestColumn] = 
 
 
 def _letter_meanings(columns: Sequence[RequestColumn]) -> dict[str, str]:
-    """Return the meaning of each letter below the columns."""
+    """Get the meanings of the letters below the columns."""
     last_rewrites = [column.rewrites[-1] for column in columns if column.rewrites]
     names = {cause: REWRITE_REASONS.get(cause, cause) for cause in CAUSE_LETTERS}
     return {rewrite_letter([rewrite]): names.get(rewrite.reason, "changed") for rewrite in last_rewrites}
 
 
 def column_figures(column: RequestColumn) -> str:
-    """Return the figures of the selected column, in one line."""
+    """Format the numbers of the selected column as one line."""
     if not column.requests:
         return "the next request has a new prefix"
     usage, cost = column.usage, total_cost(column.requests)

@@ -23,7 +23,7 @@ _MARKS: dict[str, tuple[str, TextStyle]] = {
 
 
 def todos_from_blocks(blocks: Sequence[Block]) -> "tuple[TodoItem, ...] | None":
-    """Return the list from the last to-do call, or None."""
+    """Get the list from the last to-do call; None if there is none."""
     for block in reversed(blocks):
         if isinstance(block, Call) and role_of(block.name) == "list_todos" and block.status == "done":
             return todo_items(block)
@@ -38,14 +38,14 @@ def _todo_item(item: object) -> "TodoItem":
 
 
 def todo_items(call: Call) -> "tuple[TodoItem, ...]":
-    """Return the items of a to-do call; malformed arguments are tolerated."""
+    """Parse the items of a to-do call. Malformed arguments are tolerated."""
     items = call.arguments.get("items")
     return tuple(_todo_item(item) for item in items) if isinstance(items, list | tuple) else ()
 
 
 def limited_todo_lines(items: "Sequence[TodoItem]", max_items: int) -> tuple[Line, ...]:
-    """Return one line per item. If there are more than `max_items`, return only the items around the current one, and
-    how many come before and after them."""
+    """Format one line per item. If there are more than `max_items`, only those around the current one are shown, with
+    the number of items before and after them."""
     if len(items) <= max_items:
         return todo_lines(items)
     current_index = next((index for index, item in enumerate(items) if item.status != "done"), 0)
@@ -57,12 +57,12 @@ def limited_todo_lines(items: "Sequence[TodoItem]", max_items: int) -> tuple[Lin
 
 
 def progress_text(items: "Sequence[TodoItem]") -> str:
-    """Return the progress as `3 of 7 done`; empty for an empty list."""
+    """Format the progress as `3 of 7 done`; empty if there are no items."""
     return f"{sum(item.status == 'done' for item in items)} of {len(items)} done" if items else ""
 
 
 def todo_summary(items: "Sequence[TodoItem]") -> str:
-    """Return the progress and the current item as `2 of 7 done · fix the parser`; empty if all items are done."""
+    """Format the progress and the current item as `2 of 7 done · fix the parser`; empty if everything is done."""
     unfinished = [item for item in items if item.status != "done"]
     if not unfinished:
         return ""
@@ -82,7 +82,7 @@ async def _close(row: PanelRow, _: str) -> RowChosen:
 
 
 def todo_lines(items: "Sequence[TodoItem]") -> tuple[Line, ...]:
-    """Return a line for each item, with a mark for its status."""
+    """Format each item as a line, with a mark for its status."""
     return tuple(_todo_line(item) for item in items)
 
 

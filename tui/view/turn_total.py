@@ -1,4 +1,4 @@
-"""The line at the end of a turn: its time, cost and file changes."""
+"""The line at the end of a turn: time, cost and file changes."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,14 +14,13 @@ UNDO_HINT = "`/undo` to revert"
 
 
 class TurnTimer:
-    """Measures the duration of a turn without the time spent waiting for the user. The caller supplies the current
-    time."""
+    """Measures how long a turn takes, without waiting for the user. The caller supplies the current time."""
 
     def __init__(self, now: float) -> None:
         self._last_time, self._counted_seconds, self._is_asked = now, 0.0, False
 
     def elapsed_at(self, now: float, *, is_waiting: bool) -> float:
-        """Return the seconds counted until `now`. Must be called whenever a question may have opened or closed."""
+        """Get the seconds counted until `now`. Must be called whenever a question may have opened or closed."""
         if not self._is_asked:
             self._counted_seconds += now - self._last_time
         self._last_time, self._is_asked = now, is_waiting
@@ -29,12 +28,12 @@ class TurnTimer:
 
 
 def with_file_changes(view: SessionView, changed: "FilesChanged") -> SessionView:
-    """Return the view of an ending turn with its file changes."""
+    """Add file changes to the view of a turn that is ending."""
     return view.plus(TurnTotal(files=changed))
 
 
 def with_total(view: SessionView, elapsed_seconds: float) -> SessionView:
-    """Return the view of a finished turn with a total line, unless the turn called no model and changed no file."""
+    """Add a total line to the view of a finished turn, unless the turn neither called a model nor changed a file."""
     file_changes = next((block for block in reversed(view.turn_blocks) if isinstance(block, TurnTotal)), None)
     if file_changes is None and not view.turn_tokens:
         return view
@@ -46,7 +45,7 @@ def with_total(view: SessionView, elapsed_seconds: float) -> SessionView:
 
 
 def total_text(total: TurnTotal) -> str:
-    """Return the total in one line, such as `12s $0.0123 2 files +10 −3`."""
+    """Format the total as one line, such as `12s $0.0123 2 files +10 −3`."""
     files = total.files
     count = pluralize(_changed_file_count(total), "file")
     changes_text = f"{count} +{files.added} −{files.removed}, {UNDO_HINT}" if files is not None and files.files else ""
@@ -54,7 +53,7 @@ def total_text(total: TurnTotal) -> str:
 
 
 def total_sentence(total: TurnTotal) -> str:
-    """Return the total as a sentence, for line mode."""
+    """Format the total as a sentence for line mode."""
     files = total.files
     lines = f" ({pluralize(files.added, 'line')} added, {files.removed} removed)" if files is not None else ""
     changes_text = (
@@ -67,7 +66,7 @@ def total_sentence(total: TurnTotal) -> str:
 
 
 def _time_and_cost(total: TurnTotal) -> tuple[str, ...]:
-    """Return the time, and the cost or, if that is unknown, the tokens. Empty if the turn has not ended."""
+    """Format the time and the cost, or the tokens if the cost is unknown. Empty if the turn has not ended."""
     if total.seconds is None:
         return ()
     price = (

@@ -1,4 +1,4 @@
-"""App base classes that place the terminal cursor at the caret and exit quietly on a crash."""
+"""Base classes of the app. They place the terminal's cursor at the caret, and exit quietly on a crash."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ from ebbtide.tui.terminal.display import DisplayApp
 
 
 class QuietCrashApp(App[Any]):
-    """Exits on an exception without printing it, because Textual's traceback would show local variables, including API
-    keys. The caller reports the exception."""
+    """Exits on an exception without printing it. Textual's traceback would show local variables, including API keys.
+    The caller reports the exception."""
 
     @property
     def crash_error(self) -> BaseException | None:
@@ -36,14 +36,14 @@ def _unwrapped_error(error: BaseException) -> BaseException:
 
 
 class CaretApp(QuietCrashApp, DisplayApp):
-    """Keeps the terminal cursor at the caret, where input methods draw. The position is checked each time the screen is
-    drawn, because a widget is not notified when other widgets move it."""
+    """Keeps the terminal's cursor at the caret, where input methods draw. The position is checked whenever the screen
+    is drawn, because a widget is not told when other widgets move it."""
 
     _caret = Offset(0, 0)
 
     async def on_event(self, event: events.Event) -> None:
-        """Keep the focus when the terminal loses it. Textual clears the focus, so that a paste and the next key would
-        be lost."""
+        """Keep the focus when the terminal loses it. Textual would clear it, and a paste or the next key would be
+        lost."""
         if not isinstance(event, events.AppFocus | events.AppBlur):
             await super().on_event(event)
 
@@ -60,7 +60,7 @@ class CaretApp(QuietCrashApp, DisplayApp):
 
 
 def caret_position(widget: Widget | None) -> Offset | None:
-    """Return the screen position of the caret in a widget; None if the widget has no caret."""
+    """Get the screen position of a widget's caret; None if it has none."""
     match widget:
         case TextArea():
             return widget.cursor_screen_offset

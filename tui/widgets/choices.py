@@ -33,7 +33,7 @@ class ChoiceList(ScrollView, can_focus=False):
         self._marked_index = 0
 
     def show(self, rows: Sequence[tuple[int, Line]], marked_index: int) -> None:
-        """Replace the lines, and scroll to the `marked_index` choice."""
+        """Replace the lines and scroll to the choice at `marked_index`."""
         self._rows, self._marked_index = rows, marked_index
         self.virtual_size = Size(self.size.width, len(rows))
         self._scroll_to_marked()

@@ -13,14 +13,15 @@ from ebbtide.tui.widgets.listing import Listing
 
 
 class Completions(Listing, can_focus=False):
-    """The list of completions, shown while there are candidates. The prompt keeps the focus and moves the mark."""
+    """The list of completions. It is shown as long as there are candidates. The prompt keeps the focus and moves the
+    mark."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.display = False
         self.candidates: tuple[PromptCompletion, ...] = ()
         self.is_outdated = False
-        """Whether the candidates belong to an earlier text and therefore cannot be accepted."""
+        """Whether the candidates are for an earlier text, so cannot be accepted."""
 
     def offer(self, candidates: Sequence[PromptCompletion]) -> None:
         self.is_outdated = False

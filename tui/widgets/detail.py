@@ -38,7 +38,7 @@ class Detail(Vertical):
 
     @property
     def is_settled(self) -> bool:
-        """Whether the content last requested is on the screen."""
+        """Whether the content that was last requested is visible."""
         return self._loading.is_finished and (self._pages.is_settled or not self._pages.display)
 
     def show(self, row: PanelRow, *, scrolls_to_end: bool = False) -> None:
@@ -59,7 +59,7 @@ class Detail(Vertical):
         self._details.display = bool(lines)
 
     def scroll_lines(self, line_count: int) -> None:
-        """Scroll down by that many lines; up if negative."""
+        """Scroll down by that many lines, or up if negative."""
         if self._pages.display:
             self._pages.scroll_lines(line_count)
         else:
@@ -75,7 +75,7 @@ class Detail(Vertical):
             )
 
     def process_key(self, key: str) -> bool:
-        """Handle a key of the diff view; return whether it did something."""
+        """Handle a key of the diff view. Returns whether it did anything."""
         if not self._diff.display:
             return False
         match key:

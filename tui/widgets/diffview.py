@@ -26,8 +26,8 @@ from ebbtide.tui.text.unified_diff import FileDiff
 
 
 class DiffView(ScrollView, can_focus=True):
-    """Shows a diff: side by side if the width allows, otherwise unified. Long content is cut until the user asks for
-    more."""
+    """Shows a diff, side by side if it is wide enough, otherwise unified. Long content is cut off until the user asks
+    for more."""
 
     DEFAULT_CSS = """
     DiffView {
@@ -50,10 +50,10 @@ class DiffView(ScrollView, can_focus=True):
         self._drawn: RenderedDiff | None = None
         self._palette: Palette | None = None
         self._drawn_width = 0
-        """The width for which the view was last drawn."""
+        """The width that was last drawn."""
 
     def show_diff(self, files: Sequence[FileDiff], *, is_named: bool = False) -> None:
-        """Show a diff. `is_named`: whether it has only one file, whose name is shown elsewhere."""
+        """Show a diff. `is_named`: whether the diff has only one file, and its name is shown elsewhere."""
         change_layout: Callable[[DiffLayout], DiffLayout] = without_file_name if is_named else lambda layout: layout
         self._show(
             lambda width, max_rows: change_layout(
@@ -93,7 +93,7 @@ class DiffView(ScrollView, can_focus=True):
             self.scroll_to(y=targets[0] if step > 0 else targets[-1], animate=False, force=True, immediate=True)
 
     def scroll_to_change(self) -> None:
-        """Scroll so that the first change is visible, with as many lines before it as fit."""
+        """Scroll to the first change, with as many lines before it as fit."""
         first_index, end_index = first_change(self._layout.rows)
         if self._drawn is None or end_index <= first_index:
             return
@@ -107,7 +107,7 @@ class DiffView(ScrollView, can_focus=True):
         return self.scrollable_content_region.width
 
     def _draw(self, width: int) -> None:
-        """Draw for a width; the row at the top of the screen stays there."""
+        """Draw for a width, keeping the top row of the screen where it is."""
         top_row = self._drawn.row_at(self.scroll_offset.y) if self._drawn is not None else 0
         previous = self._layout
         self._palette = get_palette(self.app.theme_variables)
@@ -129,7 +129,7 @@ class DiffView(ScrollView, can_focus=True):
             self.refresh()
 
     def notify_style_update(self) -> None:
-        """Redraw with the colours of the new theme."""
+        """Redraw in the colours of the new theme."""
         super().notify_style_update()
         if self._drawn is not None and get_palette(self.app.theme_variables) != self._palette:
             self._draw(self._drawn_width)

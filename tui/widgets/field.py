@@ -31,7 +31,7 @@ _KEYS = {
     "alt+shift+left": "cursor_left_word(True)", "alt+shift+right": "cursor_right_word(True)",
     "shift+backspace": "delete_left", "shift+delete": "delete_right", "super+left": "home", "super+right": "end",
 }  # fmt: skip
-"""Shell and terminal keys that Textual ignores or handles differently."""
+"""Keys that work in shells and terminals but that Textual ignores or handles differently."""
 
 
 class Field(Input):
@@ -48,7 +48,8 @@ class Field(Input):
         self.select_on_focus = False  # so that the next key does not replace the text
 
     def focus_and_insert(self, character: str) -> None:
-        """Take the focus and insert a character, because the user continues text that was begun in another widget."""
+        """Take the focus and insert a character, because the user is continuing text that was begun in another
+        widget."""
         self.screen.set_focus(self)  # at once, so that the next key reaches it
         self.insert_text_at_cursor(character)
 
@@ -89,7 +90,7 @@ class Field(Input):
         cropped = strip.crop(0, strip.cell_length - len(warning) - 2)
         return Strip.join([cropped, Strip(warning_segments).apply_style(self.rich_style)])
 
-    # Keys that move over characters as drawn
+    # Keys that move the cursor over characters as they are drawn
 
     def _position_before(self) -> int:
         return grapheme_start(self._displayed_value, self.cursor_position)
@@ -127,10 +128,10 @@ class Field(Input):
 
 
 class NoteField(Field):
-    """A field for the text that an action of a list needs, visible only while it is open."""
+    """A field for text that a list action needs. It is visible only while open."""
 
     request: tuple[PanelAction, PanelRow] | None = None
-    """The action and the row for which text is entered; None while the field is closed."""
+    """The action and the row that the text is for; None while the field is closed."""
 
     def open_for(self, action: PanelAction, row: PanelRow) -> None:
         request = action.text_request
@@ -158,7 +159,7 @@ class NoteField(Field):
 
 
 class CommandField(TextBox):
-    """An editable command: Enter runs it, Ctrl-J inserts a line break."""
+    """A command that can be edited: Enter runs it, Ctrl-J inserts a line break."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "take", show=False, priority=True),

@@ -1,4 +1,4 @@
-"""Search in the text of the transcript, independent of drawing."""
+"""Searches the text of the transcript, independently of drawing."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from ebbtide.tui.view.block_texts import block_text
 from ebbtide.tui.view.blocks import Block
 
 _IGNORED_CHARS = frozenset("*`_~#>|│─")
-"""Characters that occur only in the source or only on the screen, such as markup; ignored by the search."""
+"""Characters that the search ignores because they occur only in the source or only on the screen, such as markup."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextMatch:
-    """A match of the search."""
+    """A match in the transcript."""
 
     row: int
     match_index: int
@@ -32,20 +32,20 @@ class MatchSpan:
 
 
 def fold_for_search(text: str) -> str:
-    """Normalise text for comparison: ignore case, markdown markup, and differences in whitespace."""
+    """Normalise text for comparison: ignore case, Markdown markup and differences in whitespace."""
     for character in _IGNORED_CHARS:
         text = text.replace(character, "")
     return " ".join(text.lower().split())
 
 
 class TextFinder:
-    """Searches blocks, and caches their text between searches."""
+    """Searches blocks, caching their text between searches."""
 
     def __init__(self) -> None:
         self._texts: BlockTexts = {}
 
     def uncached_blocks(self, blocks: Sequence[Block]) -> Sequence[Block]:
-        """Return the blocks whose text is not cached."""
+        """Find the blocks whose text is not cached."""
         return [block for block in blocks if id(block) not in self._texts]
 
     def cache_texts(self, texts: "BlockTexts") -> None:
@@ -53,7 +53,7 @@ class TextFinder:
         self._texts.update(texts)
 
     def match_counts(self, blocks: Sequence[Block], search_text: str) -> tuple[int, ...]:
-        """Return the number of matches in each block, including matches in collapsed parts."""
+        """Count the matches in each block, including those in collapsed parts."""
         folded_text = fold_for_search(search_text)
         if not folded_text:
             return (0,) * len(blocks)
@@ -63,16 +63,16 @@ class TextFinder:
 
 
 BlockTexts: TypeAlias = dict[int, tuple[Block, str]]
-"""Blocks by identity, with their normalised text."""
+"""Blocks with their normalised text, by object id."""
 
 
 def search_texts(blocks: Sequence[Block]) -> BlockTexts:
-    """Return the normalised text of each block. Thread-safe, because many blocks are read in a thread."""
+    """Normalise the text of each block. Thread-safe, because this is done in a thread if there are many blocks."""
     return {id(block): (block, fold_for_search(block_text(block))) for block in blocks}
 
 
 class MatchNumbers:
-    """Numbers the matches of all rows. Positions are computed on demand, because a single letter may match very
+    """Numbers the matches in all rows. Positions are computed on demand, because a single letter may match very
     often."""
 
     def __init__(self, counts: Sequence[int]) -> None:
@@ -86,13 +86,13 @@ class MatchNumbers:
         return TextMatch(row, index - self._count_before(row))
 
     def index_of(self, match: TextMatch) -> int | None:
-        """Return the index of a match among all matches; None if the match no longer exists."""
+        """Find the index of a match among all matches; None if the match no longer exists."""
         if match.row >= len(self._ends) or match.match_index >= self._ends[match.row] - self._count_before(match.row):
             return None
         return self._count_before(match.row) + match.match_index
 
     def count_up_to(self, row: int) -> int:
-        """Return the number of matches up to and including that row."""
+        """Count the matches up to and including that row."""
         return self._ends[min(row, len(self._ends) - 1)] if self._ends else 0
 
     def _count_before(self, row: int) -> int:
@@ -100,7 +100,7 @@ class MatchNumbers:
 
 
 def match_spans(lines: Sequence[str], search_text: str) -> tuple[tuple[MatchSpan, ...], ...]:
-    """Return the ranges of each match in drawn lines: one range, or one per line if the match is wrapped."""
+    """Find the ranges of each match in drawn lines. A match has one range or, if it is wrapped, one per line."""
     folded_text = fold_for_search(search_text)
     if not folded_text:
         return ()
@@ -115,7 +115,7 @@ def match_spans(lines: Sequence[str], search_text: str) -> tuple[tuple[MatchSpan
 
 
 def _comparable_chars(lines: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
-    """Return the normalised text of the lines, with the original line and column of each character."""
+    """Normalise the text of lines. Also returns the original line and column of each character."""
     text: list[str] = []
     origins: list[tuple[int, int]] = []
     for line_number, line in enumerate(lines):
@@ -129,7 +129,7 @@ def _comparable_chars(lines: Sequence[str]) -> tuple[str, list[tuple[int, int]]]
 
 
 def _line_spans(origins: Sequence[tuple[int, int]]) -> tuple[MatchSpan, ...]:
-    """Return the ranges of consecutive characters, one per line."""
+    """Combine consecutive characters into ranges, one per line."""
     lines = dict.fromkeys(line for line, _ in origins)
     columns = {line: [column for origin_line, column in origins if origin_line == line] for line in lines}
     return tuple(MatchSpan(line, min(line_columns), max(line_columns) + 1) for line, line_columns in columns.items())

@@ -1,4 +1,4 @@
-"""Search in the prompt history."""
+"""Searching the prompt history."""
 
 import asyncio
 
@@ -18,12 +18,12 @@ from ebbtide.tui.widgets.field import Field
 MAX_MESSAGE_LINES = 6
 """Maximum number of lines shown per message."""
 _KEY_HINTS = ((96, "Ctrl-R older  Ctrl-S newer  Enter select  Esc back"), (76, "Ctrl-R older  Enter select  Esc back"))
-"""Key hints for each minimum width, widest first."""
+"""Key hints by minimum width, widest first."""
 
 
 class HistorySearchBar(Vertical):
-    """The search bar for the prompt history. It receives all keys while it is open: Ctrl-R and Up go to older messages,
-    Ctrl-S and Down to newer ones, Enter and Tab accept, and Esc closes it."""
+    """The search bar for the prompt history. It receives all keys while it is open. Ctrl-R and Up go to older messages,
+    Ctrl-S and Down to newer ones. Enter and Tab accept, and Esc closes the bar."""
 
     DEFAULT_CSS = """
     HistorySearchBar {
@@ -40,7 +40,7 @@ class HistorySearchBar(Vertical):
     def __init__(self, entries: tuple[str, ...]) -> None:
         super().__init__()
         self.result: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """The accepted message; empty if the search was cancelled."""
+        """The message that was accepted; empty if the search was cancelled."""
         self._entries = entries
         self._search = search_history("", entries)
 
@@ -110,7 +110,7 @@ class HistorySearchBar(Vertical):
 
 
 def match_text(search: HistorySearch, palette: Palette) -> Text:
-    """Return the current message with the match highlighted, cut to the lines around the match."""
+    """Format the current message with the match highlighted. Only the lines around the match are shown."""
     start, end = search.match_range
     lines = search.current.split("\n")
     first_index = (

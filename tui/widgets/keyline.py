@@ -1,4 +1,4 @@
-"""The last line of a dialog: key hints or a message."""
+"""The bottom line of a dialog, with key hints or a message."""
 
 from rich.text import Text
 from textual.geometry import Size
@@ -10,7 +10,8 @@ from ebbtide.tui.view.key_hints import key_hint_lines
 
 
 class KeyLine(Widget):
-    """A line of key hints, on as many rows as needed. A message replaces the hints until they are shown again."""
+    """A line of key hints, which takes up as many rows as it needs. A message replaces the hints until they are shown
+    again."""
 
     DEFAULT_CSS = "KeyLine { height: auto; width: 1fr; }"
 

@@ -14,7 +14,7 @@ from ebbtide.tui.widgets.selection import with_style
 
 
 class Listing(ScrollView, can_focus=True):
-    """A list of lines that are drawn on demand, so that it can be very long."""
+    """A list of lines. They are drawn on demand, so it can be very long."""
 
     class RowHighlighted(Message):
         """Another line was marked."""
@@ -26,14 +26,14 @@ class Listing(ScrollView, can_focus=True):
         self._paint_line: Callable[[int, int], Text] = lambda index, width: Text()
 
     def show(self, count: int, paint_line: Callable[[int, int], Text]) -> None:
-        """Show `count` lines and mark the first one. `paint_line` draws the line with an index, for a width."""
+        """Show `count` lines and mark the first. `paint_line` draws the line at an index for a width."""
         self.marked_index = 0
         self.replace_lines(count, paint_line)
         self.scroll_to(y=0, animate=False, force=True, immediate=True)
         self.post_message(self.RowHighlighted())
 
     def replace_lines(self, count: int, paint_line: Callable[[int, int], Text]) -> None:
-        """Replace the lines. The mark and the scroll position stay."""
+        """Replace the lines, keeping the mark and the scroll position."""
         self._count = count
         self._paint_line = paint_line
         self.marked_index = max(0, min(self.marked_index, count - 1))
@@ -41,7 +41,7 @@ class Listing(ScrollView, can_focus=True):
         self.refresh()
 
     def move_mark(self, step: int) -> None:
-        """Move the mark by that many lines, at most to the first or last one."""
+        """Move the mark by that many lines, stopping at the first or last one."""
         self._mark(self.marked_index + step)
 
     def _mark(self, index: int) -> None:
@@ -54,7 +54,7 @@ class Listing(ScrollView, can_focus=True):
         self.post_message(self.RowHighlighted())
 
     def _scroll_to_marked(self) -> None:
-        """Scroll to the marked line, or to the top if one of the first two lines is marked, because the first may be a
+        """Scroll to the marked line. If it is one of the first two, scroll to the top, because the first may be a
         heading. Does nothing before the first layout."""
         if height := self.size.height:
             top = min(self.marked_index, max(self.scroll_offset.y, self.marked_index - height + 1))

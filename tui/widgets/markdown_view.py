@@ -11,7 +11,7 @@ from ebbtide.tui.text.styles import Palette, get_palette
 
 
 class MarkdownView(ScrollView, can_focus=False):
-    """A view that draws its text once for each width."""
+    """A Markdown view. The text is drawn once per width."""
 
     DEFAULT_CSS = """
     MarkdownView {
@@ -27,17 +27,17 @@ class MarkdownView(ScrollView, can_focus=False):
         self._text = text
         self._lines: list[SegmentLine] = []
         self._lines_by_width: dict[int, list[SegmentLine]] = {}
-        """Drawn lines by width, cached because layout repeatedly asks for the widths with and without a scrollbar."""
+        """Drawn lines by width. Cached, because layout repeatedly asks for the widths with and without a scrollbar."""
         self._palette: Palette | None = None
         self._drawn_width = 0
-        """The width for which the view was last drawn."""
+        """The width that was last drawn."""
 
     @property
     def _width(self) -> int:
         return self.scrollable_content_region.width
 
     def _draw(self, width: int) -> None:
-        """Draw for a width; the scroll position stays approximately the same."""
+        """Draw for a width, keeping the scroll position approximately."""
         previous_count, y = len(self._lines), self.scroll_offset.y
         self._lines, self._drawn_width = self._lines_for(width), width
         self.virtual_size = Size(width, len(self._lines))
@@ -63,7 +63,7 @@ class MarkdownView(ScrollView, can_focus=False):
             self.refresh()
 
     def notify_style_update(self) -> None:
-        """Redraw with the colours of the new theme."""
+        """Redraw in the colours of the new theme."""
         super().notify_style_update()
         if self._lines and get_palette(self.app.theme_variables) != self._palette:
             self._draw(self._drawn_width)

@@ -10,12 +10,12 @@ from ebbtide.tui.view.blocks import USER_BAR, Block, UserText
 from ebbtide.tui.widgets.row_stack import RowStack
 
 _KEY_HINT = "  Ctrl-Up "
-"""The key that jumps to the message, shown if it fits."""
+"""The key that jumps to the message. Shown if it fits."""
 _MIN_KEY_HINT_WIDTH = 40
 
 
 def message_row_above(stack: RowStack, top: int) -> int | None:
-    """Return the row of the user's message that line `top` belongs to; None if the start of that message is visible."""
+    """Find the row of the user's message that line `top` belongs to; None if the start of that message is visible."""
     top_index, _ = stack.locate(top)
     for index in range(top_index, -1, -1):
         if isinstance(stack.rows[index].block, UserText):
@@ -34,7 +34,7 @@ def adjacent_message_row(stack: RowStack, top: int, direction: int) -> int | Non
 
 
 def sticky_strip(block: Block, width: int, palette: Palette) -> Strip:
-    """Return the start of a message as one line of exactly `width` cells."""
+    """Format the start of a message as one line of exactly `width` cells."""
     text = block.text if isinstance(block, UserText) else ""
     key_hint = _KEY_HINT if width >= _MIN_KEY_HINT_WIDTH else ""
     first_line = sanitise_line(next((line for line in text.splitlines() if line.strip()), ""))

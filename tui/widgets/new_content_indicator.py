@@ -1,4 +1,4 @@
-"""The mark that indicates new content below the screen."""
+"""The mark that shows that there is new content below the screen."""
 
 from rich.text import Text
 from textual import events
@@ -11,7 +11,7 @@ from ebbtide.tui.text.styles import clipped_text, get_palette
 
 
 class NewContentIndicator(Widget):
-    """A short note at the lower edge while there is unseen content below. A click on it jumps there."""
+    """A short note at the bottom as long as there is unseen content below. Clicking it jumps there."""
 
     DEFAULT_CSS = """
     NewContentIndicator {
@@ -35,7 +35,7 @@ class NewContentIndicator(Widget):
         self._count = 0
 
     def show(self, count: int) -> None:
-        """Show the number of new blocks; hide at 0."""
+        """Show the number of new blocks. Hides the note at 0."""
         self._count = count
         self.display = count > 0
         self.refresh(layout=True)
@@ -52,7 +52,7 @@ class NewContentIndicator(Widget):
 
 
 def below_line(count: int, width: int) -> Line:
-    """Return the number of new blocks and the key that jumps to them, shortened to the width; at least the arrow."""
+    """Format the number of new blocks and the key that jumps to them, shortened to fit. At least the arrow is left."""
     lines: tuple[Line, ...] = (
         ((f"↓ {count:,} new below", "accent"), ("  End", "dim")),
         ((f"↓ {count:,} new", "accent"),),

@@ -1,4 +1,4 @@
-"""Stored content shown page by page, with its line numbers in a heading."""
+"""Stored content shown page by page. The heading contains the line numbers."""
 
 from functools import partial
 
@@ -16,7 +16,7 @@ from ebbtide.tui.widgets.worker import start_worker
 
 
 class Pages(Vertical):
-    """A view that loads and shows stored content page by page."""
+    """Loads stored content and shows it page by page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,9 +24,9 @@ class Pages(Vertical):
         self._ref = ""
         self._page = ContentPage((), 1, 0)
         self._text_to_find = ""
-        """Text to find in the content; empty once it is found."""
+        """Text to look for in the content; empty once found."""
         self.is_settled = False
-        """Whether the content last requested is on the screen."""
+        """Whether the content that was last requested is visible."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="what", markup=False)
@@ -44,17 +44,17 @@ class Pages(Vertical):
         self._load_page(ref, 1, contained_text)
 
     def scroll_lines(self, lines: int) -> None:
-        """Scroll down by that many lines; up if negative."""
+        """Scroll down by that many lines, or up if negative."""
         if self._ref:
             self._load_page(self._ref, max(1, self._page.first_line + lines))
 
     def on_resize(self) -> None:
-        """Load as many lines as now fit."""
+        """Load as many lines as fit now."""
         if self._ref:
             self._load_page(self._ref, self._page.first_line, self._text_to_find)
 
     def fit_to_size(self) -> None:
-        """Load as many lines as fit after the next layout."""
+        """After the next layout, load as many lines as fit."""
         self.call_after_refresh(self.scroll_lines, 0)
 
     def _load_page(self, ref: str, first_line: int, contained_text: str = "") -> None:
@@ -85,7 +85,7 @@ class Pages(Vertical):
 
 
 def page_heading(ref: str, page: ContentPage) -> str:
-    """Return the heading: the reference and the line numbers shown."""
+    """Format the heading: the reference and which lines are shown."""
     last_line = page.first_line + len(page.lines) - 1
     if not page.lines:
         return f"{ref}  empty"

@@ -1,4 +1,4 @@
-"""Keys in the prompt that treat the placeholder of a paste as one unit."""
+"""Keys in the prompt that treat a paste's placeholder as one unit."""
 
 from typing import TypeAlias
 
@@ -7,11 +7,11 @@ from textual.widgets import TextArea
 from ebbtide.tui.prompt.pastes import MAX_EXPANDED_CHARS, Pastes
 
 TextPosition: TypeAlias = tuple[int, int]
-"""Line and column, both counted from 0."""
+"""Line and column, both from 0."""
 
 
 def char_index(text: str, location: TextPosition) -> int:
-    """Return the character index of a line and column."""
+    """Convert a line and column to a character index."""
     line, column = location
     line_start = 0
     for _ in range(line):
@@ -20,21 +20,21 @@ def char_index(text: str, location: TextPosition) -> int:
 
 
 def text_position(text: str, index: int) -> TextPosition:
-    """Return the line and column of a character index."""
+    """Convert a character index to a line and column."""
     index = max(0, min(index, len(text)))
     line = text.count("\n", 0, index)
     return line, index - (text.rfind("\n", 0, index) + 1)
 
 
 class PlaceholderKeys:
-    """Handles keys at the placeholders of pastes in a text area."""
+    """Handles keys next to or inside paste placeholders in a text area."""
 
     def __init__(self, area: TextArea, pastes: Pastes) -> None:
         self._area = area
         self._pastes = pastes
 
     def process_key(self, key: str) -> bool:
-        """Handle a key at a placeholder; return whether it was handled. Text typed inside a placeholder is inserted
+        """Handle a key at a placeholder. Returns whether it was handled. Text typed inside a placeholder is inserted
         after it."""
         if self._area.selected_text:
             return False

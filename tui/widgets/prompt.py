@@ -1,4 +1,4 @@
-"""The prompt: editing, history and completion."""
+"""The prompt, with editing, history and completion."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # few users need this module, because few use vi keys
     from ebbtide.tui.widgets.vimkeys import VimKeys
 
 COMMAND_STARTS = ("", "/", "!", "#")
-"""First characters of messages (or an empty text) for which leading spaces are ignored."""
+"""Leading spaces are ignored if the message is empty or starts with one of these characters."""
 NEWLINE_KEYS = ("shift+enter", "ctrl+j", "alt+enter")
 
 _EDIT_ACTIONS = {
@@ -37,7 +37,7 @@ _EDIT_ACTIONS = {
     if isinstance(binding, Binding)
     for key in binding.key.split(",")
 } | {"ctrl+underscore": "undo"}  # Ctrl-Z suspends the program
-"""Editing actions of a text area, by key."""
+"""A text area's editing actions, by key."""
 
 
 class PromptCompleter(Protocol):
@@ -52,7 +52,7 @@ _MODE_TITLES: Mapping[PromptMode, str] = {"message": "", "shell": "! run as your
 
 
 def message_text(text: str) -> str:
-    """Return the message to send: the text without leading blank lines or trailing spaces."""
+    """Get the message to send: the text without leading blank lines and trailing spaces."""
     stripped = text.strip()
     if stripped[:1] in COMMAND_STARTS:
         return stripped
@@ -60,8 +60,8 @@ def message_text(text: str) -> str:
 
 
 class PromptInput(TextBox):
-    """The prompt, a text area. Enter submits the text, other keys insert a line break, and Up and Down at the edges
-    browse the history."""
+    """The prompt, a text area. Enter submits the text, and other keys insert a line break. Up on the first line and
+    Down on the last browse the history."""
 
     DEFAULT_CSS = """
     PromptInput { border-title-color: $text-muted; border-title-align: left; border-subtitle-color: $text-muted; }
@@ -76,17 +76,17 @@ class PromptInput(TextBox):
             self.text = text
 
     class RecallRequested(Message):
-        """Up was pressed in an empty prompt: the user wants queued messages before the history."""
+        """Up was pressed in an empty prompt. The user wants queued messages before the history."""
 
     class HintRequested(Message):
-        """Requests that a hint be shown, e.g. why something failed."""
+        """Asks for a hint to be shown, such as why something failed."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
 
     class ScrollRequested(Message):
-        """A key for the transcript was pressed: PgUp or PgDn, or in an empty prompt Home or End."""
+        """A key meant for the transcript was pressed: PgUp or PgDn, or Home or End in an empty prompt."""
 
         def __init__(self, key: str) -> None:
             super().__init__()
@@ -113,7 +113,7 @@ class PromptInput(TextBox):
         )
         self.cursor_blink = False
         self.has_queued_messages = False
-        """Whether messages are queued. If so, Up moves to them before the history."""
+        """Whether any messages are queued. If so, Up goes to them before the history."""
         self.prompt_history = history
         self._completions = completions
         self._completer = completer
@@ -121,15 +121,16 @@ class PromptInput(TextBox):
         self._placeholder_keys = PlaceholderKeys(self, pastes)
         self._vim: VimKeys | None = None
         self._text_before_search: str | None = None
-        """The text when the history search was opened."""
+        """The text at the time the history search was opened."""
         self._stashed_text = ""
-        """The text that was cleared last; discarded when the user types something else."""
+        """The text that was last cleared. Discarded when the user types something else."""
         self._file_search: asyncio.Task[None] | None = None
-        """The running file search."""
+        """The running search for files."""
         self._completed_text = ""
 
     def render_line(self, y: int) -> Strip:
-        """Draw a line. If there is no column for text, Textual fails to wrap the placeholder, so the line is blank."""
+        """Draw a line. If there is no column left for text, the line is blank, because Textual cannot wrap the
+        placeholder."""
         return super().render_line(y) if self.content_size.width > 0 else Strip.blank(self.size.width)
 
     def on_unmount(self) -> None:
@@ -142,7 +143,7 @@ class PromptInput(TextBox):
         self.move_cursor(self.document.end)
 
     def stash(self) -> bool:
-        """Clear the text, but keep it in the history; return whether there was any text."""
+        """Clear the text but keep it in the history. Returns whether there was any."""
         self._stashed_text = self.text
         if self._stashed_text:
             self.prompt_history.add(self._pastes.expand(self._stashed_text))
@@ -162,8 +163,8 @@ class PromptInput(TextBox):
         self._update_completions()
 
     def _update_completions(self) -> None:
-        """Offer completions if the text has changed since the last time. A list that the user has closed therefore does
-        not reopen."""
+        """Update the completions if the text has changed since last time. A list that the user has closed therefore
+        stays closed."""
         if self.text != self._completed_text:
             self._stashed_text = "" if self.text else self._stashed_text
             self._show_mode()
@@ -176,12 +177,12 @@ class PromptInput(TextBox):
             self._search_files(text_before, text_after, candidates)
 
     def refresh_completions(self) -> None:
-        """Offer completions again for the same text, because there may be more by now."""
+        """Update the completions for the same text, because there may be more by now."""
         self._completed_text = ""
         self._update_completions()
 
     def _search_files(self, text_before: str, text_after: str, candidates: Sequence[PromptCompletion]) -> None:
-        """Search for files if a file name is being typed; an earlier search is cancelled."""
+        """Search for files if a file name is being typed. Any earlier search is cancelled."""
         if self._file_search is not None:
             self._file_search.cancel()
             self._file_search = None
@@ -224,7 +225,7 @@ class PromptInput(TextBox):
         return True
 
     def take_typed_ahead(self) -> str:
-        """Return and remove text that was typed for the history search before it opened."""
+        """Return the text that was typed for the history search before it opened, and remove it."""
         previous_text, self._text_before_search = self._text_before_search, None
         if previous_text is None or not self.text.startswith(previous_text):
             return ""
@@ -234,7 +235,7 @@ class PromptInput(TextBox):
         return typed
 
     async def _paste_image(self) -> None:
-        """Paste the image in the clipboard or, if there is none, text copied in this program."""
+        """Paste the image in the clipboard. If there is none, paste text copied in this program."""
         try:
             self.add_image(await terminal.clipboard.read_clipboard_image(os.environ))
         except terminal.clipboard.NoClipboardImageError as error:
@@ -270,15 +271,15 @@ class PromptInput(TextBox):
         return is_handled
 
     async def _run_edit_key(self, key: str) -> bool:
-        """Run the action of an editing key immediately; return whether the key has one. As a Textual binding, the
-        action would run only after the next character."""
+        """Run the action of an editing key immediately. Returns whether the key has one. As a Textual binding, the
+        action would not run until the next character was typed."""
         action = _EDIT_ACTIONS.get(key)
         if action is not None:
             await self.run_action(action)
         return action is not None
 
     def _handle_prompt_key(self, key: str) -> bool:
-        """Handle a key specific to the prompt; return whether it was handled."""
+        """Handle a key that only the prompt has. Returns whether it was handled."""
         self._update_completions()  # the event about the last change may not have arrived yet
         if self._completions.selected_candidate is not None and self._handle_candidate_key(key):
             return True

@@ -1,4 +1,4 @@
-"""The question panel: subject, choices and key hints."""
+"""The question panel, with the subject, choices and key hints."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,9 +41,9 @@ from ebbtide.tui.widgets.keyline import KeyLine
 from ebbtide.tui.widgets.question_subject import create_subject_widget, scroll_subject
 
 _MIN_BORDER_HEIGHT, _MIN_BORDER_WIDTH = 6, 30
-"""Minimum height and width of the panel for a border."""
+"""Minimum height and width for the panel to have a border."""
 _MIN_SPACED_HEIGHT = 18
-"""Minimum height for blank lines between the panel's parts."""
+"""Minimum height for blank lines between parts of the panel."""
 _WIDGET_PARTS: tuple[tuple[str, Part], ...] = (
     ("#headline", "headline"),
     ("#subject", "subject"),
@@ -53,13 +53,13 @@ _WIDGET_PARTS: tuple[tuple[str, Part], ...] = (
     ("#words", "field"),
     ("#answers", "keys"),
 )
-"""The part that each widget shows; an edited command replaces the subject."""
+"""The part that each widget belongs to. An edited command replaces the subject."""
 _SPACED_WIDGETS = ("ChoiceList", "#subject", "#command", "#answers", "#reason")
-"""Widgets with a blank line above them if there are enough lines, most important first."""
+"""Widgets that get a blank line above them if there is space, most important first."""
 
 
 class QuestionPanel(Vertical, can_focus=True):
-    """A question above the prompt or over a screen. Calls `on_answer` once, with the answer or with None for Esc. Its
+    """A question above the prompt or over a screen. Calls `on_answer` once: with the answer, or with None on Esc. The
     owner limits its height."""
 
     DEFAULT_CSS = """
@@ -80,7 +80,7 @@ class QuestionPanel(Vertical, can_focus=True):
         available_lines: Callable[[bool], int],
         position: str = "",
     ) -> None:
-        """`available_lines` returns the number of lines available to the panel, given whether the subject is shown in
+        """`available_lines` returns how many lines the panel may use; its argument is whether the subject is shown in
         full. `position`: the question's position among several."""
         super().__init__()
         self.spec = spec
@@ -89,9 +89,9 @@ class QuestionPanel(Vertical, can_focus=True):
         self._position = position
         self._state = AnswerState()
         self._clicked_index: int | None = None
-        """The choice that was clicked last, if no key was pressed since."""
+        """The choice that was last clicked, if no key has been pressed since."""
         self._text_entry: TextEntry | None = None
-        """What the open text field is for; None if no text field is open."""
+        """What the open text field is for; None if none is open."""
         self._is_expanded = self.is_answered = self._is_ready = False
         self.is_text_in_prompt = False
         """Whether the user has typed something into the prompt. Enter may then be meant for the prompt, until another
@@ -119,25 +119,25 @@ class QuestionPanel(Vertical, can_focus=True):
         return choices[self._state.marked_index] if self._state.marked_index < len(choices) else None
 
     def take_focus(self) -> None:
-        """Move the focus to the list or, if there are no choices, to the text field."""
+        """Move the focus to the list, or to the text field if there are no choices."""
         self.is_text_in_prompt = False
         if not self._pruning:
             self._focus_now(self if self.spec.choices else self._field)
 
     def _has_key_focus(self, widget: Widget) -> bool:
-        """Whether the widget receives keys. That is true even before its focus event arrives."""
+        """Whether the widget receives keys. This is true even before its focus event arrives."""
         return self.screen.focused is widget
 
     def _focus_now(self, widget: Widget) -> None:
-        """Focus the widget immediately, so that the next key reaches it."""
+        """Focus the widget immediately, so that it gets the next key."""
         self.screen.set_focus(widget)
 
     def take_focus_soon(self) -> None:
-        """Take the focus once the panel is mounted; keys typed before are not meant for the question."""
+        """Take the focus once the panel is mounted. Keys typed before that are not meant for the question."""
         self.call_after_refresh(self.take_focus)
 
     def show_position(self, position: str) -> None:
-        """Show the position among several questions."""
+        """Show the question's position among several."""
         if position != self._position:
             self._position = position
             self.fit_to_screen()
@@ -146,11 +146,11 @@ class QuestionPanel(Vertical, can_focus=True):
 
     @property
     def has_text_focus(self) -> bool:
-        """Whether typed text goes to a field of the panel."""
+        """Whether typed text goes to a field in the panel."""
         return self.spec.free_text is not None or self._text_entry is not None
 
     def accepts_key(self, key: events.Key) -> bool:
-        """Whether a key is for the panel; other characters are text for the prompt."""
+        """Whether a key is for the panel. Other characters are text for the prompt."""
         if key.key == "enter" and self.is_text_in_prompt:
             return False
         if not key.is_printable or self.has_text_focus:
@@ -158,7 +158,7 @@ class QuestionPanel(Vertical, can_focus=True):
         return is_list_key(key.key, self.spec, self._state, is_whole=self._is_expanded)
 
     def insert_key(self, key: events.Key) -> bool:
-        """Move the focus to the text field and insert the key; return False if the key is to be handled as usual."""
+        """Move the focus to the text field and insert the key. Returns False if the key should be handled as usual."""
         if self.spec.free_text is None or self._has_key_focus(self._field) or self._text_entry is not None:
             return False
         if key.character and key.is_printable:
@@ -173,11 +173,11 @@ class QuestionPanel(Vertical, can_focus=True):
 
     @property
     def _has_widgets(self) -> bool:
-        """Whether the panel's widgets are mounted. They are removed before the panel itself."""
+        """Whether the panel's widgets are mounted. They are removed before the panel."""
         return self._is_ready and not self.is_answered and not self._pruning
 
     def fit_to_screen(self) -> None:
-        """Distribute the available lines over the parts."""
+        """Divide the available lines among the parts."""
         if not self._has_widgets:
             return
         parent_width = self.parent.size.width if isinstance(self.parent, Widget) else 0
@@ -220,8 +220,8 @@ class QuestionPanel(Vertical, can_focus=True):
         visible_widgets = [widget for selector in _SPACED_WIDGETS if (widget := self.query_one(selector)).display]
         has_spare_lines = allotted["list"] > len(choice_rows(spec, replace(self._state, marked_index=0), inner_width))
         for index, widget in enumerate(visible_widgets):
-            # The list reserves lines for choices that are longer when marked; spare ones already separate it from the
-            # keys.
+            # The list reserves lines for choices that get longer when marked. If any are left over, they already
+            # separate it from the keys.
             has_margin = index < allotted["air"] and not (has_spare_lines and widget.id == "answers")
             widget.styles.margin = (int(has_margin), 0, 0, 0)
         self._show_keys()
@@ -231,7 +231,7 @@ class QuestionPanel(Vertical, can_focus=True):
         self.query_one(ChoiceList).show(choice_rows(self.spec, self._state, width), self._state.marked_index)
 
     def _key_hints(self, hidden_lines: int) -> str:
-        """Return the current key hints."""
+        """Get the key hints that apply now."""
         is_away = not self.has_focus_within and self.is_attached and self.screen.focused is not None
         return question_key_hints(
             self.spec,
@@ -276,7 +276,7 @@ class QuestionPanel(Vertical, can_focus=True):
         )
 
     def _process_key(self, effect: KeyEffect, state: AnswerState, event: events.Key) -> bool:
-        """Handle a key; return whether it did something."""
+        """Apply what a key does. Returns whether it did anything."""
         match effect:
             case "stopped":
                 self._report_answer(None)
@@ -311,7 +311,7 @@ class QuestionPanel(Vertical, can_focus=True):
             self._field.post_message(events.Paste(event.text))
 
     def on_choice_list_clicked(self, event: ChoiceList.Clicked) -> None:
-        """The first click marks a choice, the second selects it."""
+        """Mark a choice on the first click, and select it on the second."""
         event.stop()
         self._focus_now(self)
         is_second_click = self._clicked_index == event.index == self._state.marked_index
@@ -382,14 +382,14 @@ class QuestionPanel(Vertical, can_focus=True):
         self._answer_with_text(self._text_entry, event.text)
 
     def _answer_with_text(self, entry: TextEntry | None, text: str) -> bool:
-        """Answer with the written text; return False if it is not a valid answer."""
+        """Answer with the text the user wrote. Returns False if it is not a valid answer."""
         answer = entry.parse_answer(text) if entry is not None else None
         if answer is not None:
             self._report_answer(answer)
         return answer is not None
 
     def _report_answer(self, answer: Answer | None) -> None:
-        """Report the answer, but only once, because a second key may already be queued."""
+        """Report the answer, but only once, because another key may already be queued."""
         if not self.is_answered:
             self.is_answered = True
             self._on_answer(answer)

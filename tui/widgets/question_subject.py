@@ -1,4 +1,4 @@
-"""The subject of a question as a scrollable widget: code, a diff, arguments, Markdown or text."""
+"""The subject of a question as a scrollable widget: code, a diff, arguments, Markdown or plain text."""
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -18,7 +18,7 @@ from ebbtide.tui.widgets.markdown_view import MarkdownView
 
 
 def create_subject_widget(subject: Subject, *, id: str) -> Widget:
-    """Return a widget for the subject. It takes no focus, and its `get_content_height` returns the height of its
+    """Create a widget for the subject. It cannot be focused, and its `get_content_height` returns the height of the
     content."""
     match subject.kind:
         case "code" | "diff" | "arguments":
@@ -30,7 +30,7 @@ def create_subject_widget(subject: Subject, *, id: str) -> Widget:
 
 
 def scroll_subject(view: Widget, key: str) -> None:
-    """Scroll the widget by a page or to an end, or show more of it, depending on the key."""
+    """Depending on the key, scroll the widget by a page, scroll it to one end, or show more of it."""
     if isinstance(view, _CodeView):
         view.has_scrolled = True
     page_height = max(1, view.size.height - 1)
@@ -47,14 +47,14 @@ def scroll_subject(view: Widget, key: str) -> None:
 
 
 class _CodeView(DiffView, can_focus=False):
-    """Code, a diff, or arguments, cut if long."""
+    """Code, a diff or arguments. Long content is cut off."""
 
     def __init__(self, subject: Subject, *, id: str) -> None:
         super().__init__(id=id)
         self.set_class(subject.kind == "code", "code")
         self._subject = subject
         self.has_scrolled = False
-        """Whether the user has scrolled; resizing then does not scroll to the change."""
+        """Whether the user has scrolled. If so, resizing does not scroll to the change."""
 
     def on_resize(self) -> None:
         super().on_resize()

@@ -1,4 +1,4 @@
-"""The queued messages, above the prompt."""
+"""The queued messages shown above the prompt."""
 
 from typing import ClassVar
 
@@ -13,8 +13,8 @@ from ebbtide.tui.text.styles import clipped_text, get_palette
 
 
 class QueueLines(Widget, can_focus=True):
-    """The queued messages, one line for each. While the widget has the focus, one message is marked: Enter moves it to
-    the prompt, Del removes it."""
+    """The queued messages, one per line. While the widget has the focus, one message is marked: Enter moves it to the
+    prompt, Del removes it."""
 
     DEFAULT_CSS = f"""
     QueueLines {{
@@ -47,7 +47,7 @@ class QueueLines(Widget, can_focus=True):
             self.item = item
 
     class QueueLeft(Message):
-        """The user left the queue. `typed`: the character that was typed to do so, if any."""
+        """The user left the queue. `typed`: the character whose typing caused this, if any."""
 
         def __init__(self, typed: str = "") -> None:
             super().__init__()
@@ -59,7 +59,7 @@ class QueueLines(Widget, can_focus=True):
         self._marked_index: int | None = None
 
     def show(self, items: tuple[QueuedMessage, ...]) -> None:
-        """Show these messages. The same message stays marked."""
+        """Show these messages, keeping the same one marked."""
         previous_items = self._items
         self._items = items
         if self._marked_index is not None:

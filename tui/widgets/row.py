@@ -1,4 +1,4 @@
-"""One transcript block with its drawn lines."""
+"""A transcript block and its drawn lines."""
 
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # the renderer loads when there is something to draw
 
 
 class BlockRow:
-    """A transcript block. It is drawn on demand; until then its height is an estimate."""
+    """A transcript block. It is drawn on demand, and its height is an estimate until then."""
 
     __slots__ = (
         "_painter",
@@ -59,26 +59,26 @@ class BlockRow:
     ) -> None:
         self.block = block
         self.displayed: DisplayedBlock = block
-        """What is drawn for the block: the block, the group that it begins, or None."""
+        """What is drawn: the block itself, the group that starts with it, or None."""
         self.is_ungrouped = False
-        """Whether the block is drawn by itself even if it belongs to a group."""
+        """Whether the block is drawn on its own although it belongs to a group."""
         self.detail = detail
-        """The detail level, unless the user has expanded or collapsed the block."""
+        """The detail level, which applies unless the user has expanded or collapsed the block."""
         self.thoughts = thoughts
-        """How reasoning is shown, unless the user has expanded or collapsed the block."""
+        """How reasoning is shown, which applies unless the user has expanded or collapsed the block."""
         self.is_in_panel = is_in_panel
-        """Whether the to-do list is in the side panel, so that only its title line is shown here."""
+        """Whether the to-do list is in the side panel. If so, only its title line is shown here."""
         self.is_expanded = self._is_initially_expanded
         self.blank_lines_above = _blank_lines_between(block_above, block, detail)
         self.is_measured = False
-        """Whether `height` was measured and is not an estimate."""
+        """Whether `height` was measured rather than estimated."""
         self.strips: list[Strip] | None = None
         self._painter: AnswerRenderer | None = None
         self._size_estimate = _text_size(block)
         self.height = self.blank_lines_above + self._estimate_height(width)
 
     def replace_block(self, block: Block, block_above: Block | None) -> None:
-        """Show another block. The height does not change until the block is drawn."""
+        """Show another block. The height stays the same until it is drawn."""
         if not (isinstance(block, AnswerText) and isinstance(self.block, AnswerText) and _has_grown(self.block, block)):
             self._painter = None
         has_other_type = type(block) is not type(self.block)
@@ -91,7 +91,7 @@ class BlockRow:
         self.strips, self.is_measured = None, False
 
     def set_displayed(self, displayed: DisplayedBlock, width: int) -> bool:
-        """Set what is drawn for the block; return whether that changed."""
+        """Set what is drawn for the block. Returns whether this changed."""
         if displayed is self.displayed or displayed == self.displayed:
             return False
         was_hidden, self.displayed = self.displayed is None, displayed
@@ -103,7 +103,7 @@ class BlockRow:
         return True
 
     def update_gap(self, block_above: DisplayedBlock) -> bool:
-        """Update the number of blank lines above the block; return whether it changed."""
+        """Update the number of blank lines above the block. Returns whether it changed."""
         gap = _blank_lines_between(block_above, self.displayed, self.detail)
         if self.displayed is None or gap == self.blank_lines_above:
             return False
@@ -120,7 +120,7 @@ class BlockRow:
         self.strips, self.is_measured = None, False
 
     def set_detail(self, detail: DetailLevel, thoughts: "ThoughtsName") -> None:
-        """Set the detail level, and undo the user's expanding and collapsing."""
+        """Set the detail level, and forget what the user expanded or collapsed."""
         self.is_ungrouped = False
         self.detail, self.thoughts = detail, thoughts
         self.is_expanded = self._is_initially_expanded
@@ -136,19 +136,19 @@ class BlockRow:
         )
 
     def reset_width(self, width: int) -> None:
-        """Drop the cached lines after a change of the width."""
+        """Discard the cached lines because the width has changed."""
         self._painter = None
         self.strips, self.is_measured = None, False
         self.height = self.blank_lines_above + self._estimate_height(width)
 
     def discard_lines(self) -> None:
-        """Drop the cached lines after a change of colours or of the screen height. The height does not change until the
-        block is drawn."""
+        """Discard the cached lines because the colours or the screen height have changed. The height stays the same
+        until the block is drawn."""
         self._painter = None
         self.strips, self.is_measured = None, False
 
     def draw(self, width: int, console: "PaletteConsole") -> list[Strip]:
-        """Return the lines at that width, including blank lines above."""
+        """Draw the block at this width, including the blank lines above it."""
         if self.displayed is None:
             self.strips, self.height, self.is_measured = [], 0, True
         if self.strips is None:
@@ -165,7 +165,7 @@ class BlockRow:
         return "normal" if self.detail == "normal" and not (is_list and self.is_in_panel) else "compact"
 
     def _estimate_height(self, width: int) -> int:
-        """Return the approximate height without drawing."""
+        """Estimate the height without drawing."""
         if self.displayed is None:
             return -self.blank_lines_above
         characters, min_lines = self._size_estimate
@@ -182,7 +182,7 @@ class BlockRow:
 
 
 def _text_size(block: Block) -> tuple[int, int]:
-    """Return the number of characters to be wrapped, and the minimum number of lines."""
+    """Count the characters to be wrapped. Also returns the minimum number of lines."""
     match block:
         case AnswerText(text=text) | UserText(text=text):
             return len(text), text.count("\n") + 1
@@ -197,7 +197,7 @@ def _has_grown(old: AnswerText, new: AnswerText) -> bool:
 
 
 def _blank_lines_between(above: DisplayedBlock, block: DisplayedBlock, detail: DetailLevel) -> int:
-    """Return the number of blank lines above a block: none between consecutive one-line calls and reasoning."""
+    """Count the blank lines above a block. There are none between consecutive one-line calls and reasoning."""
     if above is None:
         return 0
     compact_types = (Call, ReasoningBlock, Retry, LookupGroup)

@@ -1,4 +1,4 @@
-"""The rows of the transcript, and their positions."""
+"""The transcript's rows and their positions."""
 
 from bisect import bisect_right
 from collections import OrderedDict
@@ -18,11 +18,11 @@ if TYPE_CHECKING:  # the renderer loads when there is something to draw
     from ebbtide.tui.render.themed_markdown import PaletteConsole
 
 _MAX_CACHED_ROWS = 400
-"""Maximum number of rows with cached lines; other rows are redrawn on demand."""
+"""Maximum number of rows whose lines are cached. Other rows are redrawn on demand."""
 
 
 class RowStack:
-    """The rows of a transcript. A row is drawn on demand; until then its height is an estimate."""
+    """The rows of a transcript. Each is drawn on demand, and its height is an estimate until then."""
 
     def __init__(self) -> None:
         self.rows: list[BlockRow] = []
@@ -34,11 +34,11 @@ class RowStack:
         self.console: PaletteConsole | None = None
         self._past_blocks: Sequence[Block] = ()
         self._starts = [0]
-        """Start lines of the first rows; the others are computed when needed."""
+        """Start lines of the first rows. The others are computed when needed."""
         self._cached_rows: OrderedDict[int, BlockRow] = OrderedDict()
 
     def show(self, past_blocks: Sequence[Block], turn_blocks: Sequence[Block]) -> None:
-        """Set the blocks. Blocks that are the same objects as before are skipped, and so is all of `past_blocks` if it
+        """Set the blocks. Blocks that are the same objects as before are skipped. All of `past_blocks` is skipped if it
         is the same tuple."""
         rows, first_index = self.rows, len(past_blocks) if past_blocks is self._past_blocks else 0
         blocks = turn_blocks if first_index else (*past_blocks, *turn_blocks)
@@ -57,11 +57,11 @@ class RowStack:
         self._group_rows(first_index)
 
     def regroup(self) -> None:
-        """Group collapsed blocks again, and draw expanded ones by themselves."""
+        """Group collapsed blocks again. Expanded ones are drawn on their own."""
         self._group_rows(0)
 
     def ungroup(self, index: int) -> None:
-        """Draw each call of a group by itself."""
+        """Draw each call of a group on its own."""
         for row in self.rows[index:]:
             if row is not self.rows[index] and row.displayed is not None:
                 break
@@ -100,8 +100,8 @@ class RowStack:
             del self._starts[first_changed + 1 :]
 
     def prepend_blocks(self, past_blocks: Sequence[Block], turn_blocks: Sequence[Block], count: int) -> None:
-        """Prepend `count` earlier blocks, and replace the first row with another one. The remaining rows keep their
-        lines and state."""
+        """Add `count` earlier blocks at the start, and replace the first row. The other rows keep their lines and
+        state."""
         remaining = self.rows[1:]
         self._past_blocks, self._starts = (), [0]
         self.rows.clear()
@@ -113,7 +113,8 @@ class RowStack:
         self.show(past_blocks, turn_blocks)
 
     def replace_blocks(self, blocks: Sequence[Block], unchanged_count: int) -> None:
-        """Replace the blocks. The last `unchanged_count` blocks equal the current ones, whose drawn lines are kept."""
+        """Replace the blocks. The last `unchanged_count` blocks are equal to the current ones, so their drawn lines are
+        kept."""
         if not unchanged_count:
             self.clear()
             self.show(blocks, ())
@@ -136,14 +137,14 @@ class RowStack:
         self._past_blocks, self._starts = (), [0]
 
     def resize(self, width: int) -> None:
-        """Drop all cached lines after a change of the width."""
+        """Discard all cached lines because the width has changed."""
         self.width = width
         for row in self.rows:
             row.reset_width(width)
         self._starts = [0]
 
     def set_detail(self, detail: DetailLevel, thoughts: "ThoughtsName") -> None:
-        """Set the detail level of blocks and of reasoning. At full detail, reasoning is expanded as well."""
+        """Set the detail level of blocks and of reasoning. At full detail, reasoning is expanded too."""
         self.detail, self.thoughts = detail, thoughts
         for row in self.rows:
             row.set_detail(detail, thoughts)
@@ -164,13 +165,13 @@ class RowStack:
         self._starts = [0]
 
     def set_console(self, console: "PaletteConsole") -> None:
-        """Drop all cached lines after a change of colours or of the screen height."""
+        """Discard all cached lines because the colours or the screen height have changed."""
         self.console = console
         for row in self.rows:
             row.discard_lines()
 
     def draw(self, index: int) -> list[Strip]:
-        """Draw a row and return its lines; afterwards its height is known."""
+        """Draw a row and return its lines. Its height is known from then on."""
         assert self.console is not None, "rows are drawn once there are colours"
         row = self.rows[index]
         previous_height = row.height
@@ -185,7 +186,7 @@ class RowStack:
         return strips
 
     def measure(self, row_indexes: Iterable[int], needed_lines: int) -> bool:
-        """Draw unmeasured rows in this order until the rows fill `needed_lines` lines; return whether a height
+        """Draw unmeasured rows, in this order, until the rows fill `needed_lines` lines. Returns whether any height
         changed."""
         has_changed = False
         for index in row_indexes:
@@ -213,15 +214,15 @@ class RowStack:
 
     @property
     def height(self) -> int:
-        """Height of all rows together, in lines."""
+        """Total height of all rows in lines."""
         return self._all_starts()[-1]
 
     def start_line(self, index: int) -> int:
-        """Return the line at which a row starts."""
+        """Get the line at which a row starts."""
         return self._all_starts()[index]
 
     def locate(self, y: int) -> tuple[int, int]:
-        """Return the index of the row at a line, and the index of the line within the row."""
+        """Find the row at a line. Returns its index, and which line of the row it is."""
         if not self.rows:
             return 0, 0
         starts = self._all_starts()

@@ -1,4 +1,4 @@
-"""Scrollable rows, of which only the visible ones are drawn."""
+"""Scrollable rows. Only the visible ones are drawn."""
 
 from typing import Any
 
@@ -11,23 +11,23 @@ from ebbtide.tui.widgets.selection import SelectableRows
 
 
 class ScrolledRows(SelectableRows):
-    """Rows of which only the visible ones are drawn; the heights of the others are estimates. If rows above change, the
-    visible lines stay where they are. At the end, the view follows new rows."""
+    """Rows of which only the visible ones are drawn. The heights of the others are estimates. If rows above change, the
+    visible lines stay where they are. When scrolled to the bottom, the view follows new rows."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._is_following = True
         self._top_position = (0, 0)
-        """The top row, and how many of its lines are above the screen; not used while following."""
+        """The top row, and how many of its lines are above the screen. Not used while the view follows new rows."""
         self._is_placing = False
         self._is_margin_drawing_due = False
         self._base_style: Style | None = None
-        """The widget's own style, cached because it is expensive to compute for each line."""
+        """The widget's own style. Cached, because computing it for each line is slow."""
 
     # Public methods
 
     def scroll_page(self, direction: int) -> None:
-        """Scroll one screen up (-1) or down (1), keeping two lines of it visible."""
+        """Scroll one screen up (-1) or down (1), keeping two of the lines visible."""
         self._scroll_to_line(self.scroll_offset.y + direction * max(1, self.size.height - 2))
 
     def go_to_start(self) -> None:
@@ -39,7 +39,7 @@ class ScrolledRows(SelectableRows):
 
     @property
     def is_following(self) -> bool:
-        """Whether the view follows new blocks at the end."""
+        """Whether the view is at the end and follows new blocks."""
         return self._is_following
 
     # Positions of rows
@@ -49,7 +49,7 @@ class ScrolledRows(SelectableRows):
         return self._stack.width
 
     def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
-        """Place the rows during layout. If it waited for the resize event, a frame with the old width would be drawn
+        """Place the rows during layout. If this waited for the resize event, a frame with the old width would be drawn
         first."""
         has_changed = super()._size_updated(size, virtual_size, container_size, layout)
         width = self.scrollable_content_region.width
@@ -77,12 +77,12 @@ class ScrolledRows(SelectableRows):
         animate: bool = True,
         **options: Any,  # noqa: ANN401  # Textual's
     ) -> bool:
-        """Scroll without animation, even for Textual's own keys. Drawing changes positions, which would stop an
-        animation midway."""
+        """Scroll without animation, even for Textual's own keys. Drawing moves rows, which would stop a running
+        animation."""
         return super()._scroll_to(x, y, animate=False, **options)
 
     def _place_rows(self) -> None:
-        """Draw the visible rows, and position all rows by their heights, as far as known."""
+        """Draw the visible rows, and position all rows by the heights known so far."""
         if self._width <= 0 or self._is_placing or (self._stack.rows and not self._prepare_console()):
             return
         self._is_placing = True
@@ -102,7 +102,7 @@ class ScrolledRows(SelectableRows):
             self.call_after_refresh(self._draw_margins)
 
     def _draw_margins(self) -> None:
-        """Draw one screen of rows above and one below, so that scrolling by a page does not move rows."""
+        """Draw the rows of one screen above and one below, so that scrolling by a page does not move rows."""
         self._is_margin_drawing_due = False
         if self._width <= 0 or not self._stack.rows:
             return
@@ -137,7 +137,7 @@ class ScrolledRows(SelectableRows):
         """Called after all rows have been placed."""
 
     def _scroll_to_row(self, index: int, offset: int) -> None:
-        """Scroll so that a line of a row is at the top of the screen, or as near to it as possible."""
+        """Scroll so that a line of a row is at the top of the screen, or as close to it as possible."""
         self._top_position, self._is_following = (index, offset), False
         self._place_rows()
 

@@ -14,11 +14,12 @@ if TYPE_CHECKING:  # these modules load with the first search
     from ebbtide.tui.widgets.transcript_search import SearchResult, TranscriptSearch
 
 MAX_BLOCKS_SEARCHED_AT_ONCE = 300
-"""Maximum number of blocks whose text is read in the event loop; more are read in a thread before the search."""
+"""Maximum number of blocks whose text is read in the event loop. If there are more, they are read in a thread before
+the search."""
 
 
 class SearchedRows(ScrolledRows):
-    """Highlights the matches of a search and scrolls to the current one."""
+    """Highlights a search's matches and scrolls to the current one."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -32,7 +33,7 @@ class SearchedRows(ScrolledRows):
 
     @property
     def finder(self) -> "TextFinder":
-        """The finder, which caches the text of the blocks."""
+        """Finds text in the blocks, and caches the blocks' text."""
         self._finder = self._finder or widgets.find_text.TextFinder()
         return self._finder
 
@@ -42,12 +43,12 @@ class SearchedRows(ScrolledRows):
         return len(self.finder.uncached_blocks([row.block for row in self._stack.rows])) <= MAX_BLOCKS_SEARCHED_AT_ONCE
 
     async def cache_texts(self) -> None:
-        """Read and cache the text of all blocks in a thread."""
+        """Read the text of all blocks in a thread and cache it."""
         uncached = self.finder.uncached_blocks([row.block for row in self._stack.rows])
         self.finder.cache_texts(await asyncio.to_thread(widgets.find_text.search_texts, uncached))
 
     def find(self, search_text: str) -> "SearchResult":
-        """Highlight the matches and go to the last one that is not below the screen as it was when the search began."""
+        """Highlight the matches and go to the last one that was on or above the screen when the search began."""
         if self._search is None:
             bottom, _ = self._stack.locate(self.scroll_offset.y + self.size.height - 1)
             origin = (self._is_following, self._stack.locate(self.scroll_offset.y))
@@ -55,7 +56,7 @@ class SearchedRows(ScrolledRows):
         return self._go_to_match(self._search.search(search_text))
 
     def find_next(self, step: int) -> "SearchResult":
-        """Go to the next match, down (1) or up (-1), wrapping around."""
+        """Go to the next match below (1) or above (-1), wrapping around."""
         return (
             self._go_to_match(self._search.move_to_match(step))
             if self._search is not None
@@ -63,7 +64,7 @@ class SearchedRows(ScrolledRows):
         )
 
     def end_search(self, *, goes_back: bool) -> None:
-        """Remove the highlights. `goes_back`: whether to return to the position before the search."""
+        """Remove the highlights. `goes_back`: whether to return to where the search began."""
         search, self._search = self._search, None
         if search is None:
             return
@@ -90,7 +91,7 @@ class SearchedRows(ScrolledRows):
         return result
 
     def _with_matches(self, strip: Strip, index: int, line: int) -> Strip:
-        """Return the line of a row with matches highlighted."""
+        """Highlight the matches in a line of a row."""
         if self._search is None or self._palette is None:
             return strip
         for span, is_current in self._search.spans_in_line(index, line):

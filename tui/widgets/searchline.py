@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # this module loads with the first search
     from ebbtide.tui.widgets.transcript_search import SearchResult
 
 _MIN_HINTS_WIDTH = 76
-"""Minimum width for key hints to be shown."""
+"""Minimum width at which key hints are shown."""
 _KEYS = "Enter older  Shift-Enter newer  Esc back"
 
 
@@ -28,7 +28,7 @@ class SearchLine(Horizontal):
     """
 
     _draw_status: "Callable[[Palette], Text]" = staticmethod(lambda palette: Text())
-    """Draws the status at the right end, with a palette."""
+    """Draws the status at the right end, using a palette."""
 
     def on_mount(self) -> None:
         self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
@@ -44,12 +44,12 @@ class SearchLine(Horizontal):
 
     @property
     def has_field_focus(self) -> bool:
-        """Whether its field has the focus."""
+        """Whether the search field has the focus."""
         return self._field.has_focus
 
     def focus_field(self) -> None:
-        """Take the focus immediately, so that keys that are already queued reach the field. `focus` takes effect only
-        after them."""
+        """Take the focus immediately, so that keys already in the queue reach the field. With `focus`, they would
+        not."""
         self.screen.set_focus(self._field)
 
     def open_field(self) -> None:
@@ -59,7 +59,7 @@ class SearchLine(Horizontal):
         self._field.action_select_all()
 
     def show_result(self, result: "SearchResult", width: int) -> None:
-        """Show the number of matches, and key hints if there is room."""
+        """Show the number of matches, and key hints if there is space."""
         count_text = (
             f"{result.match_number:,} of {result.total:,}" if result.total else "no match" if self.search_text else ""
         )
@@ -71,7 +71,7 @@ class SearchLine(Horizontal):
         )
 
     def show_reading(self) -> None:
-        """Show that the text is being read."""
+        """Show that the transcript's text is being read."""
         self._set_status(lambda palette: Text("reading … ", palette.dim))
 
     def _set_status(self, status: "Callable[[Palette], Text]") -> None:

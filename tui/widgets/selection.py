@@ -1,4 +1,4 @@
-"""Rows with text selection, and functions that style strips."""
+"""Rows with text selection, and functions for styling strips."""
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -13,7 +13,7 @@ from ebbtide.tui.widgets.row_stack import RowStack
 
 
 class SelectableRows(ScrollView):
-    """Rows in which text can be selected as it is drawn, including parts that are scrolled out of view."""
+    """Rows whose drawn text can be selected, including parts that are scrolled out of view."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -37,7 +37,7 @@ class SelectableRows(ScrollView):
         self.refresh()
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text as drawn."""
+        """Get the selected text as it is drawn."""
         if not self._stack.rows:
             return None
         first_line = selection.start.y if selection.start is not None else 0
@@ -61,7 +61,7 @@ def with_style(strip: Strip, style: Style) -> Strip:
 
 
 def with_style_on_range(strip: Strip, start: int, end: int, style: Style) -> Strip:
-    """Return the strip with a style applied to the characters from `start` up to, but not including, `end`."""
+    """Apply a style to the characters from `start` to `end` (exclusive)."""
     text = strip.text
     left, right = cell_len(text[:start]), cell_len(text[:end])
     if left >= right:

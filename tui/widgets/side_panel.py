@@ -1,4 +1,4 @@
-"""The side panel at the right. It receives every view, and redraws itself if its content has changed."""
+"""The side panel on the right. It receives every view and redraws itself when its content changes."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ from ebbtide.tui.view.side_panel import (
 
 
 class SidePanel(Widget):
-    """The side panel. It is shown if the screen is wide enough, and does no work while it is hidden."""
+    """The side panel. It is shown if the screen is wide enough, and does nothing while it is hidden."""
 
     DEFAULT_CSS = """
     SidePanel {
@@ -41,28 +41,28 @@ class SidePanel(Widget):
     """
 
     SCOPED_CSS = False
-    """The screen's style sheet shows or hides the panel depending on the width."""
+    """The screen's style sheet shows or hides the panel by width."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, classes="empty")
         self._state = SidePanelState()
         self._past_blocks: tuple[Block, ...] = ()
         self._past_effects = CallEffects()
-        """The effects of the turns in `_past_blocks`."""
+        """What the turns in `_past_blocks` did."""
         self._finished_calls: tuple[str, ...] = ()
-        """The calls of the turn that were finished at the last update."""
+        """The turn's calls that had finished at the last update."""
         self._turn_effects = CallEffects()
         self._counted_files: tuple[FileLineCounts, ...] | None = None
-        """The changed files as last counted; None if they were not counted."""
+        """The changed files when they were last counted; None if they never were."""
         self._counted_calls: frozenset[str] = frozenset()
-        """The calls of the turn whose changes are included in the last count."""
+        """The turn's calls whose changes were included in the last count."""
         self._servers_and_queue: tuple[tuple[ServerLine, ...], int] = (), 0
 
     def set_counted_files(
         self, files: "tuple[FileLineCounts, ...] | None", calls: frozenset[str], view: SessionView
     ) -> None:
-        """Set the files changed in the session, or None if unknown. `calls`: the finished calls whose changes they
-        include."""
+        """Set the files changed in the session, or None if unknown. `calls`: the finished calls whose changes are
+        included."""
         self._counted_files, self._counted_calls, self._finished_calls = files, calls, ("",)
         self.show(view, *self._servers_and_queue)
 
@@ -102,7 +102,7 @@ class SidePanel(Widget):
         return clipped_text(self.lines, get_palette(self.app.theme_variables))
 
     async def on_click(self, event: events.Click) -> None:
-        """Open the session's changes at the clicked file."""
+        """Open the session's changes at the file that was clicked."""
         name = file_at_line(self._state, self.lines, event.y - self.content_region.y + self.region.y)
         if name is not None:
             await self.run_action(f"app.command('files', {name!r})")

@@ -12,7 +12,7 @@ BROWSING_KEY_HINTS = "Up, Down move  Enter open  y copy  Esc back"
 
 
 class StatusBar(Widget):
-    """Activity on the left, numbers on the right. In a narrow window, numbers are dropped first."""
+    """The activity on the left and numbers on the right. In a narrow window, numbers are dropped first."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -22,7 +22,7 @@ class StatusBar(Widget):
         self.watch(self.screen, "focused", self._handle_focus_change, init=False)
 
     def _handle_focus_change(self) -> None:
-        """Redraw after a change of the focus, which determines the key hints."""
+        """Redraw because the focus has changed. Key hints depend on it."""
         self.refresh()
 
     def show(self, state: StatusLineState) -> None:

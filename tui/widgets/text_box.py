@@ -16,7 +16,7 @@ from ebbtide.tui.text.graphemes import grapheme_end, grapheme_start
 from ebbtide.tui.text.sanitise import normalise_paste, with_control_pictures
 
 TextPosition = tuple[int, int]
-"""Line and column, both counted from 0."""
+"""Line and column, both from 0."""
 _KEYS: Mapping[str, str] = {
     "alt+left": "cursor_word_left", "alt+right": "cursor_word_right", "alt+b": "cursor_word_left",
     "alt+f": "cursor_word_right", "alt+shift+left": "cursor_word_left(True)", "alt+d": "delete_word_right",
@@ -24,12 +24,12 @@ _KEYS: Mapping[str, str] = {
     "shift+backspace": "delete_left", "shift+delete": "delete_right", "super+left": "cursor_line_start",
     "super+right": "cursor_line_end",
 }  # fmt: skip
-"""Shell and terminal keys that Textual ignores."""
+"""Keys that work in shells and terminals but that Textual ignores."""
 
 
 class _LineFeedDocument(Document):
-    """A document whose lines are split only at line feeds. Textual also splits at Unicode line separators, which would
-    then be lost."""
+    """A document with line breaks only at line feeds. Textual would also split at Unicode line separators, and these
+    would be lost."""
 
     def __init__(self, text: str) -> None:
         self._newline = "\n"
@@ -46,7 +46,7 @@ class _LineFeedDocument(Document):
 
 
 class _RenderedLines(Sequence[str]):
-    """Lines as they are drawn, computed on demand."""
+    """The lines as they are drawn, computed on demand."""
 
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
@@ -67,7 +67,7 @@ class _RenderedLines(Sequence[str]):
 
 
 class _DrawnDocument(_LineFeedDocument):
-    """A document as it is drawn, for measuring and wrapping. Its columns are the same as in the original."""
+    """A document as it is drawn, for measuring and wrapping. It has the same columns as the original."""
 
     def __init__(self, document: Document) -> None:
         self._newline = "\n"

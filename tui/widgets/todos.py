@@ -1,4 +1,4 @@
-"""One line with the current to-do item, shown while an item is in progress."""
+"""One line with the current to-do item. It is shown while an item is in progress."""
 
 from typing import TYPE_CHECKING
 
@@ -22,13 +22,13 @@ class TodoLine(Widget):
     """
 
     SCOPED_CSS = False
-    """The screen's style sheet hides the line if there is a side panel, and adds a blank line on tall screens."""
+    """The screen's style sheet hides the line if there is a side panel, and adds a blank line if the screen is tall."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._past_blocks: tuple[Block, ...] = ()
         self._past_items: tuple[TodoItem, ...] = ()
-        """The to-do list at the end of the past turns."""
+        """The to-do list as it was after the past turns."""
         self._summary = ""
 
     def show(self, view: SessionView) -> None:

@@ -70,7 +70,7 @@ class TranscriptView(SearchedRows, can_focus=True):
     ]
 
     class TranscriptLeft(Message):
-        """The user left the transcript. `typed`: the character that was typed to do so, if any."""
+        """The user left the transcript. `typed`: the character whose typing caused this, if any."""
 
         def __init__(self, typed: str = "") -> None:
             super().__init__()
@@ -84,7 +84,7 @@ class TranscriptView(SearchedRows, can_focus=True):
             self.count = count
 
     class OlderMessagesRequested(Message):
-        """The user scrolled to the start, and older messages exist."""
+        """The user has scrolled to the start, and there are older messages."""
 
     class CopyRequested(Message):
         """The user wants to copy a block."""
@@ -99,14 +99,14 @@ class TranscriptView(SearchedRows, can_focus=True):
         """Number of rows seen so far, and number of new blocks below them."""
         self._marked_row: BlockRow | None = None
         self._was_clicked = False
-        """Whether a click gave it the focus; typed letters then go to the prompt."""
+        """Whether the transcript got the focus from a click. If so, typed letters go to the prompt."""
         self._greeting = GreetingLines()
 
     # Public methods
 
     def show(self, past: Sequence[Block], turn: Sequence[Block] = ()) -> None:
-        """Show these blocks. Blocks that are the same objects as before are not redrawn, and all of `past` is skipped
-        if it is the same tuple."""
+        """Show these blocks. Blocks that are the same objects as before are not redrawn. All of `past` is skipped if it
+        is the same tuple."""
         self._stack.show(past, turn)
         if self._marked_row is not None and (
             self._marked_row.displayed is None or self._marked_row not in self._stack.rows
@@ -116,7 +116,8 @@ class TranscriptView(SearchedRows, can_focus=True):
         self.refresh()
 
     def replace_blocks(self, blocks: Sequence[Block]) -> None:
-        """Show another session at its end. If that session ends with the blocks shown now, the visible lines stay."""
+        """Show another session, scrolled to its end. If that session ends with the blocks shown now, the visible lines
+        stay where they are."""
         rows, (index, offset) = self._stack.rows, self._top_position
         new_count = len(blocks) - len(rows)
         ends_with_current = (
@@ -134,7 +135,7 @@ class TranscriptView(SearchedRows, can_focus=True):
         self.show(blocks)
 
     def prepend_blocks(self, past: Sequence[Block], turn: Sequence[Block], count: int) -> None:
-        """Add `count` blocks before the current ones. The visible lines stay where they are."""
+        """Add `count` earlier blocks at the start. The visible lines stay where they are."""
         index, offset = self._top_position
         self._stack.prepend_blocks(past, turn, count)
         # Keep the rows below the placeholder for older messages where they are.
@@ -161,8 +162,8 @@ class TranscriptView(SearchedRows, can_focus=True):
         """Request older messages if the view is at the top."""
         rows = self._stack.rows
         if rows and isinstance(rows[0].block, OlderMessages) and self.scroll_offset.y <= 0:
-            # The widget posts the message itself. If the screen posted it while it handles another message, it would
-            # not bubble.
+            # Post the message from the widget itself. It would not bubble if the screen posted it while handling
+            # another message.
             self.call_next(lambda: self.post_message(self.OlderMessagesRequested()))
 
     @property
@@ -171,21 +172,21 @@ class TranscriptView(SearchedRows, can_focus=True):
         return self._stack.detail
 
     def set_detail(self, detail: DetailLevel | None = None, thoughts: "ThoughtsName | None" = None) -> None:
-        """Set the detail level of blocks, or of reasoning. The top line of the screen stays where it is; a view at the
-        end stays at the end."""
+        """Set the detail level of blocks or of reasoning. The top line of the screen stays where it is. If the view is
+        at the end, it stays there."""
         self._stack.set_detail(detail or self._stack.detail, thoughts or self._stack.thoughts)
         self._place_rows()
         self.refresh()
 
     def set_todos_in_panel(self, is_in_panel: bool) -> None:
-        """Set whether the to-do list is in the side panel; its block is then only one line."""
+        """Set whether the to-do list is in the side panel. If so, its block here is only one line."""
         if is_in_panel != self._stack.is_in_panel:
             self._stack.set_todos_in_panel(is_in_panel)
             self._place_rows()
             self.refresh()
 
     def jump_to_message(self, direction: int) -> None:
-        """Jump to the user's message before (-1) or after (1) the top of the screen."""
+        """Jump to the user's message above (-1) or below (1) the top of the screen."""
         index = adjacent_message_row(self._stack, self.scroll_offset.y, direction)
         if index is not None:
             self._scroll_to_row(index, self._stack.rows[index].blank_lines_above)
@@ -203,13 +204,13 @@ class TranscriptView(SearchedRows, can_focus=True):
         return self._marked_row.block if self._marked_row is not None else None
 
     def visible_text(self) -> str:
-        """Return the visible lines as plain text."""
+        """Get the visible lines as plain text."""
         return "\n".join(self.render_line(y).text.rstrip() for y in range(self.size.height))
 
     # Drawing
 
     def _after_placing(self) -> None:
-        """Report the number of new blocks below the screen."""
+        """Report how many new blocks are below the screen."""
         rows = self._stack.rows
         if self._is_following or not rows:
             self._seen_rows, unseen_count = len(rows), 0
@@ -249,13 +250,13 @@ class TranscriptView(SearchedRows, can_focus=True):
         return self._with_selection(self._with_matches(strip, index, line), y).apply_offsets(0, y)
 
     def show_greeting(self, draw_greeting: Callable[[int, int], Text]) -> None:
-        """Show a greeting until there is a block. `draw_greeting` is called with the numbers of columns and lines."""
+        """Show a greeting until there is a block. `draw_greeting` is called with the number of columns and of lines."""
         self._greeting = GreetingLines(draw_greeting)
         self.refresh()
 
     @property
     def _sticky_row(self) -> int | None:
-        """The row of the message shown in the sticky line; None unless the view is scrolled up."""
+        """The row of the message shown in the sticky line; None unless the user has scrolled up."""
         return (
             None if self._is_following or not self._stack.rows else message_row_above(self._stack, self.scroll_offset.y)
         )
@@ -263,7 +264,7 @@ class TranscriptView(SearchedRows, can_focus=True):
     # Expanding and collapsing blocks
 
     def browse(self) -> None:
-        """Take the focus, so that the user can browse the blocks. Letters are then commands."""
+        """Take the focus so that the user can browse the blocks. Letters then run commands."""
         self._was_clicked = False
         self.focus()
         self.on_focus()
@@ -273,7 +274,7 @@ class TranscriptView(SearchedRows, can_focus=True):
             self.action_mark(-1)
 
     def focus_on_click(self) -> bool:
-        """Let a click focus the transcript, and record that it was a click."""
+        """Let a click focus the transcript, and remember that it was a click."""
         self._was_clicked = True
         return True
 
@@ -295,8 +296,8 @@ class TranscriptView(SearchedRows, can_focus=True):
             self._toggle_row(index)
 
     def action_mark(self, step: int) -> None:
-        """Move the mark to the next or previous block, scrolling if necessary. The first block to be marked is an
-        expandable one."""
+        """Mark the next or previous block, scrolling if necessary. If nothing was marked, start with a block that can
+        be expanded."""
         index = self._stack.next_markable(self._marked_row, step)
         if index is None:
             self._scroll_to_line(self.scroll_offset.y + step)
@@ -336,7 +337,7 @@ class TranscriptView(SearchedRows, can_focus=True):
         self.post_message(self.TranscriptLeft(normalise_paste(event.text)))
 
     def _toggle_row(self, index: int) -> None:
-        """Expand or collapse a row. The lines above it stay where they are if possible."""
+        """Expand or collapse a row. If possible, the lines above it stay where they are."""
         row = self._stack.rows[index]
         if isinstance(row.block, OlderMessages):
             self.post_message(self.OlderMessagesRequested())

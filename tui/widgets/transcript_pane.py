@@ -1,4 +1,4 @@
-"""The transcript, its search field and the mark for new content."""
+"""The transcript with its search field and the mark for new content."""
 
 from typing import TYPE_CHECKING
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:  # this module loads with the first search
 
 
 class TranscriptPane(Vertical):
-    """The transcript with its search. While a search is open, its field receives the keys: Enter and Up go to older
-    matches, Shift-Enter and Down to newer ones, Tab switches between field and transcript, and Esc returns to the
-    position before the search."""
+    """The transcript and its search. While a search is open, its field receives the keys: Enter and Up go to older
+    matches, Shift-Enter and Down to newer ones. Tab switches between field and transcript. Esc returns to where the
+    search began."""
 
     class SearchOpened(Message):
-        """A search was opened, for which all messages must be loaded."""
+        """A search was opened. It needs all messages to be loaded."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -29,9 +29,9 @@ class TranscriptPane(Vertical):
         """The widget that had the focus before the search."""
         self._searched_text = ""
         self._search_line: SearchLine | None = None
-        """The search field, even while it is closed; None before the first search."""
+        """The search field, which stays here while it is closed; None before the first search."""
         self._is_reading = False
-        """Whether text is being read for the search."""
+        """Whether text is being read for a search."""
 
     def compose(self) -> ComposeResult:
         yield TranscriptView(id="transcript")
@@ -54,7 +54,7 @@ class TranscriptPane(Vertical):
                 self._start_reading(line)
 
     def close_search(self, line: "SearchLine", *, goes_back: bool) -> None:
-        """Close the search. `goes_back`: whether to return to the position before it."""
+        """Close the search. `goes_back`: whether to return to where it began."""
         self._transcript.end_search(goes_back=goes_back)
         line.display, self._searched_text = False, ""
         self.remove_class("searched")
@@ -63,7 +63,7 @@ class TranscriptPane(Vertical):
 
     @property
     def _open_line(self) -> "SearchLine | None":
-        """The search field; None while it is closed."""
+        """The search field if it is open."""
         return self._search_line if self._search_line is not None and self._search_line.display else None
 
     @property
@@ -114,13 +114,13 @@ class TranscriptPane(Vertical):
         self._transcript.go_to_end()
 
     def search_again(self) -> None:
-        """Repeat the search after blocks were added."""
+        """Repeat the search after blocks have been added."""
         if (line := self._open_line) is not None and line.search_text:
             self._searched_text = ""
             self._search_if_changed(line)
 
     def _search_if_changed(self, line: "SearchLine") -> bool:
-        """Search if the text in the field has changed; return whether it has."""
+        """If the text in the field has changed, search for it. Returns whether it has changed."""
         if line.search_text == self._searched_text and self._transcript.is_search_active:
             return False
         if line.search_text and not self._transcript.is_ready_to_search:
@@ -131,7 +131,7 @@ class TranscriptPane(Vertical):
         return True
 
     def _start_reading(self, line: "SearchLine") -> None:
-        """Read the transcript's text in the background, then search for the text that is in the field by then."""
+        """Read the transcript's text in the background, then search for whatever the field contains by then."""
         line.show_reading()
         if not self._is_reading:
             self._is_reading = True

@@ -14,18 +14,19 @@ from ebbtide.tui.widgets.row_stack import RowStack
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     match_number: int = 0
-    """Number of the current match, counted from 1; 0 if there is none."""
+    """Number of the current match, from 1; 0 if there is none."""
     total: int = 0
 
 
 class TranscriptSearch:
-    """The matches of a search. A collapsed block is expanded while it contains the current match."""
+    """The matches of a search. If the current match is in a collapsed block, the block is expanded for as long as it
+    is."""
 
     def __init__(
         self, stack: RowStack, finder: TextFinder, bottom_row: int, origin: tuple[bool, tuple[int, int]]
     ) -> None:
-        """`bottom_row`: the last visible row. `origin`: the position to return to, and whether the view followed the
-        end there."""
+        """`bottom_row`: the last visible row. `origin`: the position to return to, and whether the view followed new
+        blocks there."""
         self.origin = origin
         self._stack, self._bottom_row = stack, bottom_row
         self._finder = finder
@@ -33,10 +34,10 @@ class TranscriptSearch:
         self._current_match: TextMatch | None = None
         self._expanded_row: BlockRow | None = None
         self._matches_by_row: dict[int, _RowMatches] = {}
-        """Matches in drawn rows, by row number."""
+        """The matches in rows that were drawn, by row index."""
 
     def search(self, text: str) -> SearchResult:
-        """Search for `text`. The current match is then the last one in or above the last visible row."""
+        """Search for `text`. The last match in or above the last visible row becomes the current one."""
         self._search_text = text
         self._matches_by_row.clear()
         numbers = self._match_numbers()
@@ -44,7 +45,7 @@ class TranscriptSearch:
         return self._result(numbers)
 
     def shift_rows(self, row_count: int) -> None:
-        """Shift row numbers after rows were inserted at the top."""
+        """Adjust row indexes after rows were inserted at the top."""
         is_following, (row, line) = self.origin
         self.origin, self._bottom_row = (is_following, (row + row_count, line)), self._bottom_row + row_count
         self._matches_by_row.clear()
@@ -64,7 +65,7 @@ class TranscriptSearch:
         return self._result(numbers)
 
     def expand_current_match(self) -> tuple[int, int] | None:
-        """Return the row and line of the current match, after expanding the row if necessary; None without a match."""
+        """Find the row and line of the current match, expanding the row if necessary; None if there is no match."""
         match, rows = self._current_match, self._stack.rows
         if match is None or match.row >= len(rows):
             self.collapse_expanded_row()
@@ -81,14 +82,14 @@ class TranscriptSearch:
         return match.row, spans[min(match.match_index, len(spans) - 1)][0].line if spans else row.blank_lines_above
 
     def collapse_expanded_row(self) -> None:
-        """Collapse the row that the search expanded."""
+        """Collapse the row if it was expanded by the search."""
         if self._expanded_row is not None and self._expanded_row.is_expanded:
             self._expanded_row.toggle()
             self._stack.regroup()
         self._expanded_row = None
 
     def spans_in_line(self, row: int, line: int) -> tuple[tuple[MatchSpan, bool], ...]:
-        """Return the ranges to highlight in a line of a row, and whether each belongs to the current match."""
+        """Get the ranges to highlight in a line of a row, each with whether it belongs to the current match."""
         row_matches = self._row_matches(row)
         current_index = (
             self._current_match.match_index
@@ -125,7 +126,7 @@ class _RowMatches:
     spans: tuple[tuple[MatchSpan, ...], ...]
     """The ranges of each match, in order."""
     by_line: Mapping[int, Sequence[tuple[int, MatchSpan]]]
-    """The ranges of each line, with the index of the match."""
+    """The ranges in each line, each with the index of its match."""
 
 
 def _find_row_matches(strips: list[Strip], search_text: str) -> _RowMatches:

@@ -1,4 +1,4 @@
-"""Connects vi keys to a text area. The keys themselves are in `ebbtide.tui.prompt.vim`."""
+"""Connects vi keys to a text area. What the keys do is defined in `ebbtide.tui.prompt.vim`."""
 
 from collections.abc import Callable
 from itertools import takewhile
@@ -12,8 +12,8 @@ from ebbtide.tui.widgets.placeholder_keys import char_index, text_position
 
 
 class VimKeys:
-    """The vi state of a text area. `move_up` and `move_down` are called when the cursor moves beyond the first or last
-    line."""
+    """The vi state of a text area. `move_up` and `move_down` are called when the cursor would move past the first or
+    last line."""
 
     def __init__(self, area: TextArea, move_up: Callable[[], object], move_down: Callable[[], object]) -> None:
         self.vim = Vim()
@@ -26,8 +26,8 @@ class VimKeys:
         return self.vim.status_text
 
     def process_key(self, event: events.Key) -> bool:
-        """Handle a key; return whether it was handled. If a character follows Esc so quickly that both arrive as an Alt
-        key, they count as Esc and the character."""
+        """Handle a key. Returns whether it was handled. If a character follows Esc so quickly that both arrive as an
+        Alt key, they count as two keys."""
         if character := alt_character(event):
             if self.vim.mode == "insert" or self.vim.pending:
                 self._apply_key("escape")
@@ -58,7 +58,7 @@ class VimKeys:
         return True
 
     def _apply_change(self, old_text: str, new_text: str) -> None:
-        """Replace only the part of the text that changed, as one undo step."""
+        """Replace only the part of the text that has changed, as a single undo step."""
         if old_text == new_text:
             return
         start = _common_prefix_length(old_text, new_text)
@@ -70,5 +70,5 @@ class VimKeys:
 
 
 def _common_prefix_length(left: str, right: str) -> int:
-    """Return the length of the common prefix."""
+    """Count the characters in the common prefix."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))

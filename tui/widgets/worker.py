@@ -12,7 +12,7 @@ def start_worker(
     node: DOMNode, work: Callable[[], Awaitable[None]], group: str, *, cancels_earlier: bool = False
 ) -> None:
     """Start work that is cancelled when its widget or screen is removed. `cancels_earlier`: whether to cancel earlier
-    work of the group."""
+    work in the same group."""
 
     async def run() -> None:  # not a coroutine: a worker cancelled before its start would never await it
         await work()

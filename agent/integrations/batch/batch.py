@@ -52,7 +52,7 @@ class BatchResult:
     left: int
     """Number of unfinished tasks."""
     cost: float
-    """Cost of all tasks in US dollars, without requests whose price is unknown."""
+    """Cost of all tasks in US dollars, excluding requests with unknown prices."""
     message: str
     """Why the batch stopped early; empty if it did not."""
     exit_code: int
@@ -65,24 +65,24 @@ class Batch:
     tasks: Sequence[BatchTask]
     journal: BatchJournal
     open_sessions: Callable[[BatchTask, Path | None], Sessions]
-    """Opens the project's sessions for a task, in the given folder or, if that is None, in the task's own. The caller
-    closes them. Raises `AgentError`."""
+    """Opens the project's sessions for a task. If the folder is None, the task's own folder is used. The caller closes
+    the sessions. Raises `AgentError`."""
     store_sessions: Sessions
     """Keeps the store open during the batch, because opening it is slow."""
     progress: BatchProgress
     max_concurrent_tasks: int
-    """Number of tasks that run at the same time."""
+    """Maximum number of tasks that run at the same time."""
     max_cost: float | None = None
     """Cost limit for all tasks in US dollars, including earlier runs."""
     worktrees: BatchWorktrees | None = None
     """The worktrees, if each task gets its own; otherwise None."""
     max_time: float | None = None
-    """Default time limit of a task in seconds."""
+    """Default time limit per task, in seconds."""
     running_tasks: list[TaskRun] = field(default_factory=list)
     _shared_sessions: dict[str, Sessions] = field(default_factory=dict)
     """Open sessions, by settings. Tasks with equal settings share them."""
     _unfinished_by_settings: Counter[str] = field(default_factory=Counter)
-    """Number of unfinished tasks by settings, keyed like `_shared_sessions`."""
+    """Number of unfinished tasks, keyed like `_shared_sessions`."""
     _opening_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _end: BatchEnd = "done"
     _message: str = ""
@@ -93,7 +93,7 @@ class Batch:
     """Cost of finished runs in US dollars."""
 
     async def run(self) -> BatchResult:
-        """Run the unfinished tasks, starting with those that an earlier run began."""
+        """Run the unfinished tasks, starting with those that an earlier run had begun."""
         results = self.journal.results
         self._finished_cost = sum(_result_cost(results[task.id]) for task in self.tasks if task.id in results)
         unfinished = [task for task in self.tasks if task.id not in results]
@@ -116,7 +116,7 @@ class Batch:
                 await sessions.close()
 
     async def _remove_leftover_worktrees(self) -> None:
-        """Remove the worktrees of finished tasks that a killed run could not remove. If Git fails, they are kept."""
+        """Remove worktrees of finished tasks that a killed run left behind. They are kept if Git fails."""
         results, begun = self.journal.results, self.journal.started_tasks
         finished = ((task, begun[task.id].session_id) for task in self.tasks if task.id in results and task.id in begun)
         for task, session in self.worktrees.leftover_tasks(finished) if self.worktrees is not None else ():
@@ -133,7 +133,7 @@ class Batch:
 
     @property
     def cost(self) -> float:
-        """Cost so far in US dollars, without requests whose price is unknown."""
+        """Cost so far in US dollars, excluding requests with unknown prices."""
         return self._finished_cost + sum(run.cost for run in self.running_tasks)
 
     async def _run_worker(self, pending: Iterator[BatchTask]) -> None:

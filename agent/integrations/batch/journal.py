@@ -31,7 +31,7 @@ class StartedTask:
 
 
 class BatchJournal:
-    """The journal of one results file, locked until it is closed. Raises `UsageError` if the files cannot be used, and
+    """The journal of a results file, locked until it is closed. Raises `UsageError` if the files cannot be used, and
     `OSError` if they cannot be written."""
 
     def __init__(self, output: Path) -> None:
@@ -83,8 +83,8 @@ class BatchJournal:
         self.results[task.id] = result
 
     def reopen(self, *ids: str) -> None:
-        """Remove the results of these tasks, so that they run again in the same sessions, even if these already end
-        with an answer."""
+        """Remove these tasks' results, so that the tasks run again in the same sessions, even if a session already has
+        an answer."""
         self.record_interruption(*ids)
         remaining = {task_id: result for task_id, result in self.results.items() if task_id not in ids}
         temporary_path = self.output.with_name(f".{self.output.name}.{os.getpid()}")
@@ -117,8 +117,8 @@ class BatchJournal:
 
     @staticmethod
     def _read_entries(path: Path, is_valid: Callable[[object], bool]) -> tuple[list[dict[str, Any]], int]:
-        """Return the entries of a file, and the offset after the last complete line; a killed program may have left a
-        partial line there. Raises `UsageError` for an invalid line."""
+        """Parse the complete lines of a file. Also return the offset where they end, because a killed program may have
+        left a partial line there. Raises `UsageError` for an invalid line."""
         rows, end = list[dict[str, Any]](), 0
         for line_number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
             if not line.endswith(b"\n"):

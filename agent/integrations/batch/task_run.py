@@ -26,7 +26,7 @@ RESUME_PROMPT = (
 )
 
 _FATAL_CODES = frozenset({"auth", "quota", "store"})
-"""Error codes that do not depend on the task, so that all later tasks would fail as well."""
+"""Error codes that have nothing to do with the task: all later tasks would fail as well."""
 
 
 @dataclass(eq=False)
@@ -37,7 +37,7 @@ class TaskRun:
     session_id: str
     """The id of its session."""
     was_stopped: bool = False
-    """Whether it was interrupted before; the last reply in its session may be incomplete."""
+    """Whether an earlier run was interrupted, so that the last reply in the session may be incomplete."""
     max_time: float | None = None
     """Time limit in seconds."""
     stopper: RunStopper = field(default_factory=RunStopper)
@@ -45,7 +45,7 @@ class TaskRun:
     started_at: float = field(default_factory=time.time)
     """When the run started, in Unix seconds."""
     should_stop: Callable[[], bool] = lambda: False
-    """Returns whether the run should stop; called after each complete reply that another request would follow."""
+    """Returns whether the run should stop. Called after each complete reply, unless the reply ends the task."""
     batch_problem: str = ""
     """Why the batch cannot continue; empty if it can."""
     blocked_reason: str = ""
@@ -54,7 +54,7 @@ class TaskRun:
 
     @property
     def cost(self) -> float:
-        """Cost of the session so far in US dollars, without requests whose price is unknown."""
+        """Cost of the session so far in US dollars, excluding requests with unknown prices."""
         return (self._open_session.cost if self._open_session is not None else self.outcome.cost) or 0.0
 
     @property
@@ -124,8 +124,8 @@ class TaskRun:
         return {"id": self.task.original_id, **result_json(self.outcome.to_result), **end_fields}
 
     def _stored_answer(self, conversation: Conversation) -> str | None:
-        """Return the final answer in the session, if the task was killed after answering but before its result was
-        written; None if there is none."""
+        """Return the session's final answer if the run was killed before it wrote the result. None if there is no
+        answer."""
         last_message = conversation.messages[-1] if conversation.messages else None
         if (
             self.was_stopped

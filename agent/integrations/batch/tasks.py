@@ -24,17 +24,17 @@ class BatchTask:
     """Line number, from 1."""
     prompt: str
     digest: str
-    """Digest of the task without its id. If the content of a task changes, it counts as a new task."""
+    """Digest of the task without its id. A task whose content changes counts as a new task."""
     original_id: str | int
     """The id as written in the file."""
     options: Mapping[str, Any]
-    """Options by flag name, with `_` for `-`: any of `TASK_OPTIONS` except `output_schema`."""
+    """Options by flag name, with `_` instead of `-`: any of `TASK_OPTIONS` except `output_schema`."""
     output_schema: Mapping[str, object] | None = None
     """JSON Schema that the answer must match."""
 
     @property
     def options_key(self) -> str:
-        """A key that is equal for tasks with equal options."""
+        """A key that tasks with equal options share."""
         return json.dumps(self.options, sort_keys=True)
 
 
@@ -71,7 +71,7 @@ TASK_OPTIONS: Mapping[str, tuple[Callable[[object], bool], str]] = {
 
 
 def read_tasks(content: bytes) -> tuple[Sequence[BatchTask], Sequence[str]]:
-    """Return the tasks of a file in order, and one message for each invalid line, with its line number."""
+    """Parse a task file. Also return one message per invalid line, with its line number."""
     tasks: dict[str, BatchTask] = {}
     problems = list[str]()
     for line_number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):

@@ -46,8 +46,8 @@ class BatchWorktrees:
                 raise UsageError(f"cannot create a worktree for the task: {error}") from error
 
     def commit_changes(self, task: BatchTask, worktree: Worktree) -> Mapping[str, Any]:
-        """Commit the changes, and return `branch` and `commit` (null if nothing changed), `base`, and `diff` (null if
-        it is too large). Raises `GitError`."""
+        """Commit the changes, and return these fields of the result: `branch` and `commit` (both null if nothing
+        changed), `base`, and `diff` (null if it is too large). Raises `GitError`."""
         title = task.prompt.strip().splitlines()[0][:72]
         commit, base = commit_all(worktree, f"{title}\n\nTask {task.id} of a batch."), branch_base(worktree)
         if commit == base:
@@ -64,8 +64,7 @@ class BatchWorktrees:
         shutil.rmtree(checkpoint_folder(self.data_folder, worktree.path), ignore_errors=True)  # its checkpoints
 
     def leftover_tasks(self, tasks: Iterable[tuple[BatchTask, str]]) -> Sequence[tuple[BatchTask, str]]:
-        """Return the finished tasks, with their sessions, whose worktrees still exist because the program was killed
-        before it removed them."""
+        """Find the finished tasks whose worktrees a killed run left behind. Each comes with its session."""
         existing_names = {path.name for path in self.folder.glob("*/*")}
         return [(task, session) for task, session in tasks if _worktree_name(task, session) in existing_names]
 
@@ -75,5 +74,5 @@ def _worktree_name(task: BatchTask, session: str) -> str:
 
 
 def _branch_name_part(text: str) -> str:
-    """Return the part of a text that is valid in a branch name."""
+    """Convert text to a valid part of a branch name."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:50].rstrip("-") or "task"

@@ -1,2 +1,1 @@
-"""Claude Code's JSON stream format for input and output, for programs written for it. Unsupported
-requests are rejected by name."""
+"""Claude Code's JSON stream format, for programs written for Claude Code. Unsupported requests are rejected by name."""

@@ -1,5 +1,5 @@
-"""Hooks that are callbacks of the client program: their declarations, and the exchange of requests and answers with the
-client."""
+"""Hooks that run as callbacks in the client program: parses their declarations, and exchanges requests and answers with
+the client."""
 
 import asyncio
 import json
@@ -56,7 +56,7 @@ class ClientHooks:
         return True
 
     def end(self) -> None:
-        """Fail all pending requests, because the client has exited."""
+        """Fail all pending requests after the client has exited."""
         self._has_client_exited = True
         for answer in self._pending.values():
             if not answer.done():
@@ -68,7 +68,7 @@ class _ProgramExited(Exception):
 
 
 def _answer_without_program(request: Mapping[str, Any]) -> bytes:
-    """Return the answer for a hook whose client has exited. Raises `ValueError` for events that hooks cannot block."""
+    """Block the action of a hook whose client has exited. Raises `ValueError` for events that hooks cannot block."""
     reason = "the program that decides about this has exited"
     if request.get("hook_event_name") not in _BLOCKING_EVENTS:
         raise ValueError(reason)
@@ -76,7 +76,7 @@ def _answer_without_program(request: Mapping[str, Any]) -> bytes:
 
 
 def parse_hooks(declared: object) -> tuple[Sequence[DeclaredHook], Sequence[str]]:
-    """Return the hooks declared in an `initialize` request, and the problems with them, each as a clause."""
+    """Parse the hooks declared in an `initialize` request. Also return the problems found, each as a clause."""
     problems = list[str]()
     hooks = [*_declared_hooks(declared, problems)]
     problems += filter(None, (hook.unusable_reason for hook in hooks))

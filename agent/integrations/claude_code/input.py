@@ -57,8 +57,8 @@ class ClaudeInput:
             "hook_on_failure_supported": True, "hooks_applied": True,
         }  # fmt: skip
         self._edited_calls: set[str] = set()
-        """Ids of the calls that the client allowed with changed arguments. The second permission request, for the
-        edited call, is approved without asking the client."""
+        """Ids of the calls that the client allowed with changed arguments. When the changed call asks for permission
+        again, it is approved without asking the client."""
 
     def read(self, line: InputLine) -> InputRequest | None:
         """Parse a line; None if it requires no action. Raises `RefusedLine`."""
@@ -127,7 +127,8 @@ class ClaudeInput:
         self._hooks.end()
 
     def _parse_setup(self, request: Mapping[str, Any]) -> tuple[SetupRequest | None, str]:
-        """Parse an `initialize` request. Return the setup, if any, and the reason if it is refused."""
+        """Parse an `initialize` request. Return its setup (None if there is nothing to set up), and the reason if it is
+        refused."""
         unsupported_keys = [name for name in _UNSUPPORTED_KEYS if request.get(name)]
         hooks, problems = parse_hooks(request.get("hooks"))
         if unsupported_keys:
@@ -164,8 +165,8 @@ class ClaudeInput:
 
 
 def _allow_decision(question: PermissionAsked, updates: object) -> Decision:
-    """Return a decision that allows the call, and adds the suggested rule if the client asks for it. Raises
-    `RefusedLine` for other permission updates."""
+    """Allow the call, and add the suggested rule if the client asks for it. Raises `RefusedLine` for other permission
+    updates."""
     requested_updates = updates if isinstance(updates, list) else [updates] if updates else []
     suggested = {**suggestion, "destination": ""} if (suggestion := suggested_update(question)) is not None else None
     tables = (update for update in requested_updates if isinstance(update, Mapping))
@@ -199,7 +200,7 @@ def _parse_content(content: object) -> Iterator[Text | Image]:
 def _converted_arguments(
     name: str, claude_name: str, updated_input: Mapping[str, Any], root: str
 ) -> Mapping[str, object]:
-    """Return the arguments of a call as changed by the client, under this program's names. Raises `RefusedLine`."""
+    """Convert arguments that the client has changed to this program's names. Raises `RefusedLine`."""
     schema = next((tool.schema for tool in create_builtin_tools() if tool.name == name), {})
     properties = schema.get("properties")
     try:

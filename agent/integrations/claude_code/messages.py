@@ -1,5 +1,4 @@
-"""Converts session events to Claude Code's `stream-json` messages, for programs written for it. docs/scripts.md lists
-the differences."""
+"""Converts session events to Claude Code's `stream-json` messages. The differences are listed in docs/scripts.md."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -65,8 +64,8 @@ def question_input(question: QuestionAsked) -> ClaudeMessage:
 
 
 def suggested_update(question: PermissionAsked) -> ClaudeMessage | None:
-    """Return the narrowest rule that allows the call for the rest of the session, as a permission update that the
-    client may send back."""
+    """Suggest a permission update that the client may send back: the narrowest rule that allows the call for the rest
+    of the session."""
     if not question.offers:
         return None
     tool, _, rule_content = question.offers[0].partition("(")

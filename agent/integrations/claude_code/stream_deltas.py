@@ -32,7 +32,7 @@ class ReplyStreamConverter:
         """Whether a reply has begun but not ended."""
 
     def convert(self, event: OutputEvent, message: str, model: str) -> Iterator[StreamEventJson]:
-        """Yield the stream events for a session event. `message` is the id of the reply of the current step."""
+        """Yield the stream events for a session event. `message`: id of the current step's reply."""
         match event:
             case StepStarted():
                 yield from self._start_message(message, model)

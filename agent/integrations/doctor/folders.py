@@ -32,8 +32,8 @@ def check_folders(folders: Folders) -> Iterator[CheckResult]:
 
 
 def access_problem(path: Path) -> str:
-    """Return why a path cannot be examined, for example because a parent folder belongs to another user; empty if it
-    can."""
+    """Return why a path is inaccessible, for example because a parent folder belongs to another user. Empty if it is
+    accessible."""
     try:
         path.stat()
     except FileNotFoundError:
@@ -44,7 +44,7 @@ def access_problem(path: Path) -> str:
 
 
 def _check_path(path: Path, *, is_open: bool) -> CheckResult | None:
-    """Check one path, if it exists. `is_open`: no parent folder denies other users access to it."""
+    """Check one path, if it exists. `is_open`: other users can reach it through its parent folders."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -76,7 +76,7 @@ def _exposed_folder_result(path: Path, mode: int) -> CheckResult:
 
 
 def _readable_file(path: Path) -> Path | None:
-    """Return a file that others can read, among the first `MAX_CHECKED_FILES` entries; None if there is none."""
+    """Find a file that other users can read, among the first `MAX_CHECKED_FILES` entries. None if there is none."""
     folders, remaining = [path], MAX_CHECKED_FILES
     while folders and remaining > 0:
         with suppress(OSError), os.scandir(folders.pop()) as entries:

@@ -53,8 +53,7 @@ def _check_certificates(environment: Mapping[str, str]) -> CheckResult:
 
 
 def check_providers(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
-    """Check whether the servers of the providers in use answer and accept the key. Each server gets one free
-    request."""
+    """Check whether the providers in use answer and accept the key. Each server gets one free request."""
     names = providers_in_use(config, environment)
     if not names:
         yield CheckResult("provider", "note", "none to check: no model and no key is set")
@@ -81,8 +80,8 @@ async def _check_provider(name: str, config: Config, environment: Mapping[str, s
 
 
 def providers_in_use(config: Config, environment: Mapping[str, str]) -> Sequence[str]:
-    """Return the providers of the configured models (or of the default model, if none is configured), and all providers
-    whose address the user has set."""
+    """List the providers of all configured models, or of the default model if none is configured. Providers for which
+    the user has set an address are included."""
     models = [config.model, *config.fallback_models, config.summary_model, config.agents_model]
     providers = [model.partition("/")[0] for model in models if model]
     if not config.model:

@@ -1,5 +1,5 @@
-"""Checks the integrity of the database, all references in it, and the stored blobs. Its only change is to migrate an
-old database."""
+"""Checks the integrity of the database, all references in it, and the stored blobs. Changes nothing, except that an old
+database is migrated."""
 
 import re
 import time
@@ -214,8 +214,8 @@ class _SessionChecker:
 
 
 def _row_matches_output(row: OutputRow | None, call: str, stored: object) -> bool:
-    """Whether a row matches an output in the context: it has the same call and, if the context contains only part of
-    the output, its bytes are in the store or were removed."""
+    """Whether a row matches an output in the context. Both must belong to the same call. If the context contains only
+    part of the output, its bytes must be in the store or have been removed."""
     if row is None or row.call != call:
         return False
     return stored is None or row.digest is not None or row.removed is not None
@@ -256,8 +256,8 @@ def _check_unused_data(store: SessionStore, folders: Folders) -> Iterator[CheckR
 
 
 def _check_stored_size(store: SessionStore, max_stored_bytes: int | None) -> Iterator[CheckResult]:
-    """Report if the stored outputs in use exceed the user's limit. This is not a fault, because outputs in use cannot
-    be removed."""
+    """Report stored outputs in use that exceed the user's limit. This is not a fault, because outputs in use cannot be
+    removed."""
     sizes = store.blobs.sizes() if store.blobs is not None else {}
     stored_bytes = sum(sizes.get(digest, 0) for digest in ReferenceChecks(store).referenced_blobs())
     if max_stored_bytes is not None and stored_bytes > max_stored_bytes:

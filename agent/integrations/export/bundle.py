@@ -17,7 +17,7 @@ from ebbtide.tools.files.bounded import open_regular_file
 FORMAT_NAME, FORMAT_VERSION = "ebbtide session", 1
 
 MAX_ROW_BYTES = 1 << 24
-"""Maximum size of a row, in bytes. No real row is as large. Limits how much data a small file can expand to."""
+"""Maximum size of a row, in bytes. Real rows are smaller. Limits how much data a small file can expand to."""
 MAX_NESTED_VALUES = 2_000_000
 """Maximum number of lists and objects in one row. They take far more space in memory than in the file."""
 _MANIFEST_BASE_BYTES, _MANIFEST_BYTES_PER_FILE = 1 << 16, 256
@@ -92,7 +92,7 @@ class BundleWriter:
 
 
 def bundle_line(row: Mapping[str, object]) -> bytes:
-    """Return a row as written to the file."""
+    """Encode a row as a line of the file."""
     return json.dumps(row, ensure_ascii=True, separators=(",", ":")).encode("ascii") + b"\n"
 
 
@@ -117,8 +117,8 @@ def _zip_entry(name: str) -> zipfile.ZipInfo:
 
 
 class Bundle:
-    """A bundle opened for reading. Every method can raise `InvalidBundle`. Nothing is ever written to a path that the
-    file names."""
+    """A bundle opened for reading. Every method can raise `InvalidBundle`. Nothing is ever written to a path taken from
+    the bundle."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -16,7 +16,7 @@ MASK_CHAR = "*"
 MAX_SEARCHED_LINE_BYTES = 1 << 16
 """Maximum number of bytes of a line that are searched at once."""
 MAX_LABELLED_CHARS = 200
-"""Maximum length, in characters, of a text without whitespace that is searched for labelled secrets."""
+"""Maximum length, in characters, up to which text without whitespace is searched for labelled secrets."""
 _UNMASKED_COLUMNS = ("role", "kind", "media_type", "purpose")
 """Columns whose values come from this program and contain no secrets."""
 
@@ -44,9 +44,9 @@ class SecretMask:
         return {**row, **masked_cells}
 
     def mask_text(self, text: str, name: str = "") -> str:
-        """Return the text with its secrets masked. `name` is the name of its field, which may indicate a secret."""
-        # In a long text without whitespace, such as a signature or encrypted data, only known keys are masked, because
-        # providers reject it if any other character changes.
+        """Mask the secrets in text. `name`: the name of the text's field, which may indicate a secret."""
+        # Long text without whitespace may be a signature or encrypted data, which providers reject if any character
+        # changes. Therefore, only known keys are masked in it.
         is_one_word = len(text) > MAX_LABELLED_CHARS and len(text.split(maxsplit=1)) == 1
         if name and not is_one_word:
             label = f"{name}: "
@@ -100,7 +100,7 @@ class SecretMask:
 
 
 def _last_lines_start(text: str) -> int:
-    """Return the start of the second-to-last line, because a word in it may label the next line as a secret."""
+    """Find the start of the second-to-last line. A word in that line may label the last line as a secret."""
     return max(text.rfind("\n", 0, max(text.rfind("\n"), 0)) + 1, len(text) - MAX_SEARCHED_LINE_BYTES)
 
 

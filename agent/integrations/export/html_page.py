@@ -89,8 +89,8 @@ def html_agent(agent: AgentTranscript) -> Iterator[str]:
 
 
 def html_message(item: MessageWithOutputs, agents: Sequence[AgentTranscript] = (), anchor_prefix: str = "") -> str:
-    """Return the article for a message; empty if the message contains only outputs of calls. The article's anchor
-    starts with `anchor_prefix`."""
+    """Render a message as an HTML article. Empty if the message contains only outputs of calls. `anchor_prefix`: the
+    beginning of the article's anchor."""
     message, anchor = item.entry.message, f"{anchor_prefix}m{item.entry.position}"
     match message:
         case User():
@@ -157,7 +157,7 @@ def _call_block(call: ToolCall, output: ToolOutput | None, agents: Sequence[Agen
 
 
 def _summary_line(text: str) -> str:
-    """Return the beginning of a text on one line."""
+    """Shorten text to one line."""
     return " ".join(text[:MAX_OUTPUT_CHARS].split())[:MAX_SUMMARY_CHARS]
 
 

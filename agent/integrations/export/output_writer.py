@@ -30,8 +30,8 @@ class OutputWriter:
         self.unreadable: list[str] = []
 
     def prepare_digests(self, rows: Iterable[TransferRow]) -> None:
-        """Determine which outputs can be read completely, and their digests after masking, because messages refer to
-        outputs by digest."""
+        """Determine which outputs can be read completely, and their digests after masking. Messages refer to outputs by
+        digest."""
         if self._blobs is None:
             return
         for digest in dict.fromkeys(str(row["digest"]) for row in rows if row["digest"] is not None):
@@ -42,7 +42,7 @@ class OutputWriter:
         self._mask.masked_count = 0  # the masked secrets are counted when they are written
 
     def export_row(self, row: TransferRow) -> TransferRow:
-        """Write the bytes of an output to the bundle, and return its row as exported. Unreadable content counts as
+        """Write the bytes of an output to the bundle, and return the row to export for it. Unreadable content counts as
         removed."""
         if row["digest"] is None:
             return self._export_plain_file(row)

@@ -57,8 +57,8 @@ def readable_session_from_messages(
 def render_chunks(
     readable_format: ReadableFormat, session: ReadableSession, environment: Mapping[str, str] | None
 ) -> Iterator[str]:
-    """Yield the exported text in pieces. If an environment is given, its secrets and anything that looks like one are
-    removed."""
+    """Yield the exported text in pieces. If an environment is given, its secrets are removed, and so is anything that
+    looks like a secret."""
     match readable_format:
         case "json":
             yield from render_json_chunks(Redactor(environment).redact_session(session))
@@ -125,7 +125,8 @@ def _read_agent_transcript(
 def _read_entries(
     store: SessionStore, session_id: str, message_count: int, problems: list[str], *, include_images: bool
 ) -> Iterator[PositionedMessage]:
-    """Yield each message with its position; unreadable ones are replaced by placeholders and added to `problems`."""
+    """Yield each message with its position. Unreadable messages are replaced by placeholders and reported in
+    `problems`."""
     for start in range(0, message_count, MESSAGES_PER_BATCH):
         end = min(start + MESSAGES_PER_BATCH, message_count)
         rows = [row for row in store.messages_before(session_id, end, MESSAGES_PER_BATCH) if row.position >= start]

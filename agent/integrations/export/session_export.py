@@ -1,4 +1,4 @@
-"""Exports a session, with everything stored for it, to one file, and imports such files."""
+"""Exports a session and everything stored for it to one file, and imports such files."""
 
 import re
 import time
@@ -175,7 +175,7 @@ def _is_branch(parent: object, family: object, forked: object) -> bool:
 
 
 def _with_known_parent(store: SessionStore, exported: SessionRow, message_count: int) -> SessionRow:
-    """Return the session as a fork of its parent if the parent exists in this store; if not, as an independent
+    """Return the session as a fork of its parent if this store contains the parent; otherwise, as an independent
     session."""
     parent_exists = exported.parent is not None and exported.parent != exported.id and store.session(exported.parent)
     if parent_exists and (exported.forked or 0) <= message_count:
@@ -235,7 +235,7 @@ def _check_summary(bundle: Bundle, row: TransferRow) -> None:
 
 
 def _identical_session(store: SessionStore, exported_id: str, bundle: Bundle) -> SessionRow | None:
-    """Return the stored session that has the same messages as the file, under its original id or the id from an earlier
+    """Find a stored session with the same messages as the file, under its original id or the id from an earlier
     import."""
     transfer, bundle_digest = TransferStore(store), ""
     for session_id in (exported_id, *transfer.sessions_with_fact(FORMER_ID_FACT, exported_id)):
@@ -256,7 +256,8 @@ def _is_folder(project: str) -> bool:
 
 
 def _with_former_id(facts: Iterable[TransferRow], exported: SessionRow) -> Iterator[TransferRow]:
-    """Yield the facts, then the session's former id and project, which references in its messages use."""
+    """Yield the facts, then one with the session's former id and project, which references in its messages still
+    use."""
     for row in facts:
         if (row["kind"], row["key"]) != (FORMER_ID_FACT, exported.id):
             yield row

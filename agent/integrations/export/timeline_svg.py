@@ -1,5 +1,5 @@
-"""Draws the requests of a session as SVG. Each column represents one or more requests, with the tokens read from the
-cache, written to it, sent uncached, and output. Context rewrites are marked. No I/O."""
+"""Draws the requests of a session as SVG. Each column shows one or more requests, split into tokens read from the
+cache, written to the cache, sent uncached, and output. Context rewrites are marked. No I/O."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

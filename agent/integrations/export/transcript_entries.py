@@ -61,8 +61,8 @@ class AgentTranscript:
     entries: Callable[[], Iterable[PositionedMessage]]
 
     def was_started_by(self, call: ToolCall, output: ToolOutput | None) -> bool:
-        """Whether this call started the sub-agent: the output refers to the sub-agent's session, or both have the same
-        prompt."""
+        """Whether this call started the sub-agent: its output refers to the sub-agent's session, or it has the
+        sub-agent's prompt."""
         has_reference = output is not None and f"/{self.details.id}/" in output.text
         return role_of(call.name) == "start_agent" and (has_reference or call.arguments.get("prompt") == self.prompt)
 
@@ -176,7 +176,7 @@ def run_arguments(call: ToolCall, output: ToolOutput | None) -> Mapping[str, obj
 
 
 def arguments_text(arguments: Mapping[str, object]) -> tuple[str, str]:
-    """Return the command of a call, or all its arguments as JSON, and the language of that text."""
+    """Return the call's command, or all its arguments as JSON. The second value is the language of that text."""
     command = arguments.get("command")
     if isinstance(command, str):
         return command, "sh"
@@ -184,8 +184,8 @@ def arguments_text(arguments: Mapping[str, object]) -> tuple[str, str]:
 
 
 def printable_text(text: str) -> str:
-    """Return text that is safe on a page: terminal control sequences are removed, and characters that change how it is
-    read are replaced."""
+    """Make text safe for a page: remove terminal control sequences, and replace characters that change how the text is
+    read."""
     return _UNSAFE_CHARS.sub("\N{REPLACEMENT CHARACTER}", terminal_text(text))
 
 

@@ -46,7 +46,7 @@ class AgentFolders:
 
 
 def find_agent_folders(environment: Mapping[str, str]) -> AgentFolders:
-    """Return the agents' folders, including overrides in the environment variables."""
+    """Find the agents' folders. Environment variables override the default locations."""
     home = Path(environment.get("HOME") or Path.home())
     settings = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
     data = Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share")

@@ -27,7 +27,7 @@ from ebbtide.tools.lazy import dataclass, regex
 HISTORY_FILE_NAME = ".aider.chat.history.md"
 _SESSION_HEADING = regex(rb"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*\Z")
 _MAX_TEXT_CHARS = 1 << 20
-"""Number of characters after which text continues in another entry."""
+"""Maximum length of an entry, in characters. Longer text continues in another entry."""
 
 
 @dataclass(frozen=True, slots=True)

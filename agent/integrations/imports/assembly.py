@@ -1,5 +1,5 @@
 """Converts transcript entries to this program's messages. Every call gets exactly one output, in the next message.
-Calls of tools that also exist here are converted to them; provider-specific parts are removed."""
+Calls are converted to this program's tools where an equivalent exists. Provider-specific parts are removed."""
 
 import json
 import re
@@ -162,8 +162,7 @@ class MessageAssembler:
         self._deferred_messages = []
 
     def _with_converted_calls(self, reply: Assistant) -> Assistant:
-        """Return the reply with its calls converted to calls to this program's tools where possible; other calls stay
-        unchanged."""
+        """Convert the reply's calls to this program's tools where possible."""
         resolved = resolve_calls(reply, self._tools, tuple(self._tools), self._root)
         parts = [
             self._resolve_call(part, original)
@@ -184,7 +183,7 @@ class MessageAssembler:
 
 
 def storable_arguments(value: object) -> Mapping[str, object]:
-    """Return the arguments of a call as a mapping that can be stored and sent."""
+    """Convert a call's arguments to a mapping that can be stored and sent."""
     if value in (None, ""):
         return {}
     arguments = value if isinstance(value, dict) else {"input": value}

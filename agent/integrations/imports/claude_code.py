@@ -1,5 +1,5 @@
 """Transcripts of Claude Code: one JSON Lines file per session, in one folder per project. Each line names its parent,
-so a file is a tree; its most recently continued branch is read."""
+so a file is a tree. Only the branch that was continued last is read."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -169,8 +169,8 @@ class _Tree:
     def _parent_index(
         self, index: int, index_by_uuid: Mapping[str, int], main_indices: list[int], problems: ImportProblems
     ) -> int | None:
-        """Return the index of a line's parent. If the parent is missing, return the index of the preceding line in the
-        file; None if there is none."""
+        """Return the index of a line's parent. If the parent is missing, the preceding line in the file is used. None
+        if there is none."""
         parent = self.nodes[index].parent
         if not parent or parent in index_by_uuid:
             return index_by_uuid.get(parent)
@@ -181,8 +181,8 @@ class _Tree:
         return earlier_indices[-1]
 
     def _parallel_parts(self, branch: set[int], main_indices: list[int]) -> set[int]:
-        """Return the lines on side branches that belong to this branch: other parts of its replies, and outputs of
-        calls that ran in parallel."""
+        """Find lines on side branches that belong to this branch: other parts of its replies, and outputs of parallel
+        calls."""
         reply_ids = {self.nodes[index].reply_id for index in branch if self.nodes[index].reply_id}
         part_indices = {index for index in main_indices if self.nodes[index].reply_id in reply_ids}
         calls_by_uuid = {self.nodes[index].uuid: self.nodes[index].calls for index in branch | part_indices}

@@ -75,7 +75,7 @@ class GeminiTranscripts:
 
 
 def _project_paths(folders: AgentFolders, project: Path) -> dict[str, str]:
-    """Return the project folders, by the names of their folders in Gemini's data, which are digests or words."""
+    """Map the folder names in Gemini's data, which are digests or words, to project folders."""
     paths, paths_by_name = [str(project)], dict[str, str]()
     with suppress(ConfigError):
         paths_by_name = {

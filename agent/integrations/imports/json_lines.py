@@ -78,7 +78,7 @@ def parse_row(line: Line) -> Row | None:
 
 
 def parse_rows(file: IO[bytes], problems: ImportProblems) -> Iterator[Row]:
-    """Yield the objects in a file that contains one object per line. Invalid lines are counted as problems."""
+    """Parse a file that contains one object per line. Invalid lines are counted as problems."""
     for line in read_lines(file):
         row = parse_row(line)
         if row is not None:

@@ -52,7 +52,7 @@ _BARE_REFERENCE = regex(r"\$([A-Za-z_]\w*)")
 _UNSUPPORTED_REFERENCE = regex(r"\$\{([^}]*[^}\w][^}]*)\}|\{(file:[^}]*)\}")
 _VARIABLE = regex(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")
 _PLAIN_USER_NAME = regex(r"://[^/\s:@]{,15}:?@")
-"""A user name without a password in an address. Longer names are not matched, because they may be tokens."""
+"""A user name without a password in a URL. Longer names are not matched, because they may be tokens."""
 _SCHEMES = ("bearer", "basic", "token")
 
 
@@ -111,19 +111,20 @@ class ImportableServer:
 
 
 def _is_secret_name(name: str) -> bool:
-    """Whether a variable, header, key or option with this name contains a secret."""
+    """Whether the name of a variable, header, key or option suggests a secret."""
     if not re.fullmatch(r"[\w.-]+", name):
         return False
     return SECRET_VARIABLE_NAME.search(name.replace("-", "_")) is not None or "authorization" in name.lower()
 
 
 def _without_variables(text: str) -> str:
-    """Return a text with references to variables replaced by their default values."""
+    """Replace references to variables with their default values."""
     return _VARIABLE.sub(lambda match: match[2] or "", text)
 
 
 def _has_literal(value: str) -> bool:
-    """Whether a secret value contains more than references to variables and an authentication scheme."""
+    """Whether a secret value is spelled out, rather than consisting only of variable references and an authentication
+    scheme."""
     return any(word.lower() not in _SCHEMES for word in re.findall(r"[^\s:]+", _without_variables(value)))
 
 
@@ -134,8 +135,8 @@ def _has_secret(text: str) -> bool:
 
 
 def find_importable_servers(folders: AgentFolders, config: Config) -> tuple[list[ImportableServer], list[str]]:
-    """Return the servers configured in other programs, including files of the current project, in the order of the
-    files. Also return an error for each unreadable file."""
+    """Find servers configured in other programs, including those in the current project's files. Also return an error
+    for each unreadable file."""
     offers, problems = list[ImportableServer](), list[str]()
     for agent, path, tables in _sources(folders, config.project_folder):
         try:
@@ -153,7 +154,8 @@ GetServerTables: TypeAlias = Callable[[Mapping[str, object]], Iterator[tuple[str
 
 
 def _sources(folders: AgentFolders, project: Path) -> Iterator[tuple[str, Path, GetServerTables]]:
-    """Yield each program with one of its files, and a function that returns the tables of servers in it."""
+    """Yield each file that may configure servers, with its program and a function that finds the server tables in its
+    content."""
     yield "vscode", project / ".vscode" / "mcp.json", _tables_under("servers")
     yield "vscode", folders.xdg_config / "Code" / "User" / "mcp.json", _tables_under("servers")
     yield "cursor", project / ".cursor" / "mcp.json", _tables_under("mcpServers")
@@ -272,7 +274,7 @@ def _convert_special_keys(agent: str, entry: Mapping[str, object], table: Table)
 
 
 def _input_variables(content: Mapping[str, object]) -> dict[str, str]:
-    """Return the environment variables that replace another program's input prompts, by the id of the input."""
+    """Return the environment variables that replace another program's input prompts, by input id."""
     inputs = content.get("inputs")
     input_ids = (
         [str(input_table["id"]) for input_table in inputs if isinstance(input_table, dict) and "id" in input_table]
@@ -285,7 +287,7 @@ def _input_variables(content: Mapping[str, object]) -> dict[str, str]:
 def _convert_references(
     value: object, agent: str, inputs: Mapping[str, str], project: Path, notes: list[str]
 ) -> object:
-    """Return a value with variable references converted to this program's syntax."""
+    """Convert the variable references in a value to this program's syntax."""
     if isinstance(value, dict):
         return {key: _convert_references(item, agent, inputs, project, notes) for key, item in value.items()}
     if isinstance(value, list):

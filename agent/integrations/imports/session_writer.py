@@ -100,8 +100,8 @@ class SessionWriter:
         return self._write(transcript, open_transcript, problems, self._transfer.unused_id(), "new")
 
     def _imported_sessions(self, transcript: ForeignTranscript) -> list[_ImportedSession]:
-        """Return the earlier imports of a transcript. A fork of an import copies its origin, so the session id in the
-        origin is also checked."""
+        """Find earlier imports of a transcript. A fork of an import has the same origin, so the session id in the
+        origin is checked as well."""
         sessions = list[_ImportedSession]()
         key = f"{transcript.agent}:{transcript.id}"
         for session in self._transfer.sessions_with_fact(ORIGIN_FACT, key):
@@ -140,7 +140,8 @@ class SessionWriter:
         return ImportResult(state, session, rows.position)
 
     def _session_project(self, folder: str) -> str:
-        """Return the project of a working folder. If the folder no longer exists, return its path unchanged."""
+        """Return the project that a working folder belongs to. If the folder no longer exists, return its path
+        unchanged."""
         if folder not in self._projects:
             project = folder
             with suppress(OSError, ValueError):
@@ -202,7 +203,7 @@ class _SessionRows:
         return {"position": row.position, "role": row.role, "body": row.body, "created": timestamp, "ref": row.ref}
 
     def _store_outputs(self, message: Message) -> Message:
-        """Store a message's long outputs and images as blobs, as in a session of this program."""
+        """Store a message's long outputs and images as blobs, as this program's own sessions do."""
         if not isinstance(message, User) or not message.outputs:
             return message
         output_number = self._last_output_number
@@ -239,7 +240,8 @@ class _SessionRows:
         return replace(image, digest=blob.digest)
 
     def tables(self, transcript: ForeignTranscript, opened: OpenTranscript) -> Mapping[str, Iterable[TransferRow]]:
-        """Return the rows of the other tables. They are complete only after all messages have been written."""
+        """Return the rows of the tables other than messages. They are complete only after all messages have been
+        written."""
         return {
             "outputs": self._outputs,
             "summaries": self._summaries,

@@ -52,7 +52,7 @@ class ImportableSetting:
     original: str
     """The setting as written in that file."""
     key: str = ""
-    """The key of the setting here."""
+    """The setting's key in this program's configuration."""
     value: str = ""
     problem: str = ""
     """Why it cannot be imported; empty if it can."""
@@ -85,8 +85,8 @@ def find_importable_settings(folders: AgentFolders, project: Path) -> tuple[list
 
 
 FoundSetting: TypeAlias = tuple[SettingKind, str, str, str]
-"""Kind, original text, key here, and value; if there is no key, the value is the reason why the setting cannot be
-imported."""
+"""The kind, the original text, this program's key, and the value. Without a key, the value says why the setting cannot
+be imported."""
 SettingsReader: TypeAlias = Callable[[Mapping[str, Any]], Iterator[FoundSetting]]
 
 
@@ -162,7 +162,7 @@ def _may_overlap(rule: str, other_rule: str) -> bool:
 
 
 def _claude_rule(rule: str, home: Path) -> list[str]:
-    """Return the rules here that are equivalent to a Claude Code rule; empty if there are none."""
+    """Convert a Claude Code rule to equivalent rules of this program. Empty if there are none."""
     match = _RULE.fullmatch(rule.strip())
     if match is None:
         return []
@@ -296,7 +296,7 @@ def _rule_settings(original: str, verdict: str, our_rules: list[str]) -> Iterato
 
 
 def _equivalent_tool(name: str) -> str:
-    """Return the name of the equivalent tool here; empty if there is none."""
+    """Find this program's equivalent of a tool. Empty if there is none."""
     names = {"webfetch": WebFetch.name, "websearch": WebSearch.name}
     try:
         return resolve_alias(names.get(name, name), {}, [tool.name for tool in create_builtin_tools()]) or ""
@@ -305,14 +305,14 @@ def _equivalent_tool(name: str) -> str:
 
 
 def _rules_for_tool(tool: str, pattern: str) -> list[str]:
-    """Return the rule for a tool. For the edit tool, return rules for all tools that edit files."""
+    """Return the rule for a tool. The edit tool yields a rule for each tool that edits files."""
     tools = (Edit.name, Write.name, ApplyPatch.name) if tool == Edit.name else (tool,) if tool else ()
     return [f"{name}({pattern})" if pattern else name for name in tools]
 
 
 def _command_rules(pattern: str) -> list[str]:
-    """Return a rule for a command: a prefix rule if the pattern ends with ` *`, an exact rule if it has no wildcard;
-    empty if it cannot be converted."""
+    """Convert a command pattern to a rule: a prefix rule if it ends with ` *`, an exact rule if it has no wildcard.
+    Empty if it cannot be converted."""
     command, is_prefix = pattern.removesuffix(" *").strip(), pattern.endswith(" *")
     if not command or re.search(r"[*?\[\]\n]", command) or (is_prefix and re.search(r"[\"'`$;|&<>\\]", command)):
         return []

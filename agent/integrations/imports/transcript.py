@@ -37,7 +37,7 @@ class ForeignTranscriptFile:
     version: str
 
     def transcript(self, agent: AgentName, id: str, project: str) -> ForeignTranscript:
-        """Return the transcript in this file, with its agent, id and project."""
+        """Return this file as a transcript."""
         return ForeignTranscript(agent, id, self.path, self.size, self.updated_at, project, self.version)
 
 

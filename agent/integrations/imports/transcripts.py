@@ -42,8 +42,8 @@ TRANSCRIPT_READERS: Mapping[AgentName, Callable[[], TranscriptReader]] = {
 def find_transcripts(
     folders: AgentFolders, project: Path, agents: Collection[AgentName], problems: ImportProblems
 ) -> list[ForeignTranscript]:
-    """Return the transcripts of these agents, oldest first. If a conversation has several copies, only the newest is
-    returned. Transcript files in `project` are also found."""
+    """Find the transcripts of these agents, including transcript files in `project`, oldest first. If a conversation
+    has several copies, only the newest is returned."""
     transcripts = [
         transcript
         for agent in TRANSCRIPT_READERS
@@ -83,7 +83,8 @@ def import_transcripts(
 
 
 def filter_new_transcripts(config: Config, transcripts: Collection[ForeignTranscript]) -> list[ForeignTranscript]:
-    """Return the transcripts that have not been imported yet, or have changed since. Raises `StoreFailed`."""
+    """Return the transcripts that have not been imported yet, or that have changed since their import. Raises
+    `StoreFailed`."""
     with open_store_briefly(config.folders) as store:
         writer = SessionWriter(store, config, {})
         return [transcript for transcript in transcripts if not writer.is_imported(transcript)]
@@ -125,7 +126,7 @@ async def delete_imported_sessions(config: Config, agents: Collection[AgentName]
 
 
 def _imported_sessions(store: SessionStore, agents: Collection[AgentName]) -> list[tuple[str, bool]]:
-    """Return the ids of imported sessions, and for each whether it is unchanged since its import."""
+    """Return the id of each imported session, and whether it is unchanged since its import."""
     sessions = list[tuple[str, bool]]()
     for session, key, body in TransferStore(store).facts_of_kind(ORIGIN_FACT):
         row = store.session(session)

@@ -1,6 +1,6 @@
-"""Finds the language servers for a project, without starting any: configured servers, and known ones that the user or
-the project has installed. A server that belongs to the project, or that runs the project's code, requires trust in the
-folder; a server of the second kind may also run without trust in a sandbox."""
+"""Finds a project's language servers, without starting any: configured servers, and known ones that the user or the
+project has installed. The folder must be trusted if a server belongs to the project or runs the project's code. Without
+trust, a server that only runs the project's code may still run in a sandbox."""
 
 import hashlib
 import json
@@ -45,7 +45,7 @@ class DetectedServer:
 
 
 def find_servers(config: Config, root: Path, environment: Mapping[str, str]) -> tuple[DetectedServer, ...]:
-    """Return the servers found for a working folder, and whether each may run. If the project's own copy of a known
+    """Find the servers for a working folder, and determine whether each may run. If the project's own copy of a known
     server is not approved, the user's copy is used."""
     trust = ProjectTrust(config)
     servers = [*_configured_servers(config, environment), *_detected_servers(config, root, environment, trust)]
@@ -59,8 +59,8 @@ def find_servers(config: Config, root: Path, environment: Mapping[str, str]) -> 
 def language_server_trust_items(
     config: Config, root: Path, environment: Mapping[str, str], endings: Container[str]
 ) -> tuple[TrustItem, ...]:
-    """Return the trust items of the language servers for files with these endings: servers that belong to the project,
-    and servers that run its code."""
+    """Return the trust items for files with these extensions: one for each language server that belongs to the project
+    or runs its code."""
     servers = find_servers(config, root, environment)
     relevant_servers = [server for server in servers if any(ending in endings for ending in server.spec.extensions)]
     return tuple(server.trust_item for server in relevant_servers if server.trust_item is not None)
@@ -113,7 +113,8 @@ def _detected_servers(
 def _program_candidates(
     known_server: DetectableServer, config: Config, root: Path, environment: Mapping[str, str]
 ) -> Iterator[tuple[str, TrustItem | None]]:
-    """Yield the programs of a known server, the project's own first, with the item to approve, if any."""
+    """Yield the programs that may run a known server, the project's own first. Each comes with the item to approve, if
+    any."""
     for folder in dict.fromkeys((root, config.project_folder)):
         for name in PROJECT_FOLDERS:
             path = folder / name / known_server.command[0]
@@ -208,7 +209,7 @@ def _string_tuple(value: object) -> tuple[str, ...]:
 
 
 def _has_server_mode(known_server: DetectableServer, program: Path) -> bool:
-    """Whether the installed version of a program can act as a language server, according to its package."""
+    """Whether the installed version of a program can act as a language server, according to its `package.json`."""
     for folder in program.resolve().parents[:3] if known_server.min_major_version else ():
         with suppress(OSError, ValueError, AttributeError, RecursionError):
             package = json.loads(read_prefix(folder / "package.json", _MAX_PACKAGE_BYTES))

@@ -108,7 +108,7 @@ class SessionLanguageServers:
             await self._servers.close()
 
     def _find(self, extension: str) -> "Sequence[LanguageServerSpec]":
-        """Return the servers for a file name extension that may run now."""
+        """Return the servers that may run now for a file extension."""
         servers = agent_lsp.find.find_servers(self._config, self._root, self._environment)
         return [
             replace(server.spec, sandbox=self._sandbox)

@@ -58,8 +58,8 @@ class Approvals:
     def allow_tools(
         self, declared: DeclaredServer, allowed_digests: Mapping[str, str], offered_tools: Sequence[McpTool]
     ) -> None:
-        """Record that the model may use these tools of the server and no others. `allowed_digests` are their digests by
-        the server's names, and `offered_tools` are all tools that the server offers now. Raises `ConfigError`."""
+        """Allow the model to use these tools of the server, and no others. `allowed_digests`: the tools' digests, by
+        the server's names for them. `offered_tools`: all tools that the server offers now. Raises `ConfigError`."""
         previous_approval = self.approval_for(declared.name, declared.digest)
         digests = compute_tool_digests(offered_tools)
         seen = {
@@ -88,7 +88,7 @@ def _are_strings(values: Iterable[object]) -> bool:
 
 
 def project_trust_items(config: Config, environment: Mapping[str, str]) -> tuple[Sequence[TrustItem], Sequence[str]]:
-    """Return the trust items of all declared servers, and the reasons why some servers of the project cannot be
+    """Return the trust items of all declared servers, and the reasons why some of the project's servers cannot be
     used."""
     servers = load_declared_servers(config, environment)
     unusable_servers = [
@@ -136,9 +136,9 @@ def build_tools_question(
     *,
     has_changed: bool,
 ) -> str:
-    """Build the question whether the model may use these tools. It includes everything that the user approves by
-    answering yes. For tools that were approved in an earlier form (`seen_definitions`), it shows the changes. `notes`
-    are remarks about the server's tools."""
+    """Build the question that asks whether the model may use these tools. It includes everything that the user approves
+    by answering yes. For tools that were approved in an earlier form (`seen_definitions`), it shows the changes.
+    `notes`: remarks about the server's tools."""
     instructions = [tool.original_name for tool in tools if tool.original_name == INSTRUCTIONS_NAME]
     count = " and ".join(
         (
@@ -168,7 +168,7 @@ def _definition(tool: McpTool) -> str:
 
 
 def compute_tool_digests(tools: Sequence[McpTool]) -> dict[str, str]:
-    """Return digests of everything that the model sees of each tool, by the server's names for its tools."""
+    """Compute a digest of everything that the model sees of each tool. Keys are the server's own tool names."""
     definitions = {
         tool.original_name: [tool.original_name, tool.description, tool.listed_schema or tool.schema] for tool in tools
     }

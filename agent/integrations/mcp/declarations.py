@@ -94,7 +94,7 @@ class _InvalidEntry(Exception):
 def load_declared_servers(
     config: Config, environment: Mapping[str, str]
 ) -> tuple[DeclaredServer | UnusableServer, ...]:
-    """Return the user's servers, then the plugins' and the project's. If a name occurs more than once, the first
+    """Load the servers of the user, then of plugins, then of the project. If a name occurs more than once, the first
     declaration is used. Names are compared in the form used in tool names."""
     declared = [
         *_user_servers(config, environment),
@@ -312,7 +312,7 @@ _COPIED_FIELDS = {
     "call_timeout": "call_timeout",
     "most_bytes": "max_result_bytes",
 }
-"""Fields of `ServerSpec` that are copied from a table, by its keys."""
+"""Fields of `ServerSpec` that are copied from a table, by the table's keys."""
 
 
 def _command_words(table: Mapping[str, object]) -> tuple[str, ...]:

@@ -1,5 +1,5 @@
-"""Forms in which MCP servers ask the user for data. A form is presented as one question with a line per field, and each
-field to change is a further question. No I/O: schemas in, questions and values out.
+"""Forms that MCP servers use to ask the user for data. A form is shown as one question with a line per field. Each
+field that the user wants to change becomes another question. No I/O: schemas in, questions and values out.
 
 Forms are flat: strings, numbers, booleans and choices. Text from a server is displayed, but never treated as
 instructions.
@@ -154,8 +154,7 @@ class Form:
         return Form(self.fields, values, self.asked_names | {field.name})
 
     def with_assignments(self, answer: str) -> "Form":
-        """Return the form with the answer's `NAME=VALUE` assignments applied. At the first invalid one, stop and set
-        `problem`."""
+        """Apply the `NAME=VALUE` assignments in an answer. At the first invalid one, stop and set `problem`."""
         form, fields_by_name = self, {field.name: field for field in self.fields}
         try:
             for word in shlex.split(answer):
@@ -190,7 +189,7 @@ def parse_fields(schema: Mapping[str, object]) -> tuple[FormField, ...]:
 
 
 def format_field_value(value: FieldValue, field: FormField) -> str:
-    """Return a value as the user would write it."""
+    """Format a value as the user would write it."""
     match value:
         case bool():
             return _YES if value else _NO

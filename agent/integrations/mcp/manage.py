@@ -31,7 +31,7 @@ from ebbtide.tools.secrets.redaction import redact_options, redact_text, redact_
 
 @dataclass(frozen=True, slots=True)
 class ServerRow:
-    """The state of a declared server, known without starting it."""
+    """The state of a declared server, as far as it is known without starting it."""
 
     name: str
     standing: TrustState | Literal["off", "unusable"]
@@ -74,7 +74,7 @@ def _server_row(server: DeclaredServer | UnusableServer, trust: ProjectTrust) ->
 
 
 def find_server(name: str, config: Config, environment: Mapping[str, str]) -> DeclaredServer:
-    """Return the server of that name. Raises `UsageError` if there is none, or if it cannot be started."""
+    """Find a server by name. Raises `UsageError` if there is none, or if it cannot be started."""
     servers = load_declared_servers(config, environment)
     for server in servers:
         if server.name == name:

@@ -23,12 +23,12 @@ MAX_RESOURCE_CHARS = 50_000
 _MENTION = re.compile(r"(?<![\w@/])@([^\s:@]+):(\S+)")
 _COMMAND = re.compile(r"/(mcp__[A-Za-z0-9_-]+)(?:\s+(.*))?", re.DOTALL)
 _TRAILING_PUNCTUATION = ".,;:!?)]}>'\"`"
-"""Characters after an address that belong to the surrounding sentence."""
+"""Characters after a URI that belong to the surrounding sentence."""
 
 
 async def expand_mentions(message: User, servers: Sequence[McpServer], notify: Callable[[str], None]) -> User:
-    """Return the message with the prompts and resources that it mentions. An unreadable resource is reported to the
-    model and the user. A prompt that fails raises `UsageError`, because the message has no other content to send."""
+    """Add the prompts and resources that the message mentions. An unreadable resource is reported to the model and the
+    user. A prompt that fails raises `UsageError`, because the message has no other content to send."""
     parts: list[UserPart] = []
     command = _COMMAND.fullmatch(message.text.strip())
     if command is not None:
@@ -45,7 +45,7 @@ async def expand_mentions(message: User, servers: Sequence[McpServer], notify: C
 
 
 def mentioned_resources(text: str, servers: Sequence[McpServer]) -> tuple[tuple[McpServer, str], ...]:
-    """Return the resources mentioned in a text, without duplicates, each with its server."""
+    """Find the resources mentioned in text, without duplicates. Each comes with its server."""
     servers_by_name = {server.spec.name: server for server in servers}
     server_by_resource = {
         (match[1], uri): servers_by_name[match[1]]

@@ -91,9 +91,9 @@ class RunningServers:
         return server
 
     async def prepare_turn(self, *, is_first: bool) -> None:
-        """Prepare servers at the start of a turn, after the user has decided whether to trust the folder: start the
-        approved servers and ask the user to approve their tools. `is_first`: before the first request, also wait for
-        starting servers, and for required ones without a time limit. Raises `ServerFailed`."""
+        """Prepare servers at the start of a turn, after the user has decided whether to trust the folder. Starts the
+        approved servers, and asks the user to approve their tools. `is_first`: before the first request, also wait for
+        servers that are still starting. Required servers are waited for without a time limit. Raises `ServerFailed`."""
         for server in self._start_approved():
             await server.ready()
         if is_first:
@@ -108,7 +108,7 @@ class RunningServers:
             self._were_required_ready = True
 
     async def expand_mentions(self, message: User) -> User:
-        """Return the message with the prompts and resources that it mentions. Raises `UsageError`."""
+        """Add the prompts and resources that the message mentions. Raises `UsageError`."""
         running = [entry.server for entry in self.entries.values() if entry.server is not None]
         return await expand_mentions(message, running, self._channel.notice)
 
@@ -196,7 +196,8 @@ class RunningServers:
                 pass
 
     def _turn_reports_failure(self, *, required: bool) -> bool:
-        """Whether the first turn fails because of this server and reports it, so that a notice would only repeat it."""
+        """Whether the first turn will fail because of this server and report it, so that a notice would only repeat
+        it."""
         return required and not self._channel.is_interactive and not self._were_required_ready
 
     def _update_tools(self) -> None:

@@ -82,7 +82,7 @@ class ServerRequests(ClientHandlers):
         self._changed(server)
 
     async def open_login(self, server: str, url: str) -> None:
-        """Pass a login address to the callback that waits for it; ignored if there is none."""
+        """Pass a login address to the callback that is waiting for it, if any."""
         if (show := self.login_callbacks.get(server)) is not None:
             show(url)
 
@@ -177,7 +177,7 @@ class ServerRequests(ClientHandlers):
 
 
 def _host(url: str) -> str:
-    """Return the real host of an address, which text before an `@` could disguise."""
+    """Return the real host of a URL. Text before an `@` could disguise it."""
     try:
         return urlsplit(url).netloc.rpartition("@")[2]
     except ValueError:
@@ -232,7 +232,8 @@ def format_request(request: SampleRequest) -> str:
 
 
 def _model_messages(request: SampleRequest, *, images: bool) -> tuple[Message, ...]:
-    """Return the request's messages from the first user message on, merging consecutive messages of the same role."""
+    """Return the request's messages, starting with the first user message. Consecutive messages of the same role are
+    merged."""
     merged_messages: list[SamplingMessage] = []
     for message in request.messages:
         if merged_messages and merged_messages[-1].role == message.role:
@@ -265,7 +266,7 @@ def _text_before_stop(text: str, stops: tuple[str, ...]) -> tuple[str, bool]:
 
 
 def _sampling_events_only(emit: Callable[[Event], None]) -> Callable[[Event], None]:
-    """Return a callback that forwards only retries and the cost of a sample."""
+    """Wrap a callback so that it receives only retries and the cost of a sampling request."""
 
     def forward(event: Event) -> None:
         if isinstance(event, ReplyFinished):

@@ -53,7 +53,7 @@ class ServerTrust:
             entry.postponed_digests |= digests
 
     def pin_new_tools(self, entry: ServerEntry) -> None:
-        """Record new tools of a user's server as they are first seen, and report them."""
+        """Pin the definitions of new tools on a user's server, and report them."""
         had_tools = bool(entry.allowed_digests)
         new_tools, allowed = entry.allow_new_tools(), entry.allowed_digests
         if not new_tools or allowed is None:

@@ -1,4 +1,4 @@
-"""Search by meaning: a local model, its vectors, and their ranking. Loaded by the first search by meaning."""
+"""Semantic search: a local model, its vectors, and their ranking. Loaded on first use."""
 
 from typing import TYPE_CHECKING
 

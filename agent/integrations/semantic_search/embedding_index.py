@@ -34,7 +34,7 @@ CANDIDATES_PER_RANKING = 50
 """Number of top results of each ranking that are merged."""
 
 MIN_SIMILARITY = 0.2
-"""Minimum cosine similarity of a match that does not contain the words."""
+"""Minimum cosine similarity of a match that does not contain the query's words."""
 
 
 class EmbeddingIndex:
@@ -52,8 +52,8 @@ class EmbeddingIndex:
     async def find(
         self, indexer: Indexer, search_query: SearchQuery, on_progress: OnProgress = no_progress
     ) -> tuple[SearchMatch, ...]:
-        """Return the documents that contain the words or are similar in meaning, best first. Documents with all of the
-        words come before all others."""
+        """Find documents that contain the words or are similar in meaning, best first. Documents with all of the words
+        come first."""
         return await indexer.retry_after_repair(
             lambda: self._find(indexer.index, search_query, on_progress), on_progress
         )
@@ -148,8 +148,8 @@ def cosines(bodies: NDArray[np.int8], query: NDArray[np.float32]) -> NDArray[np.
 
 
 def part_bounds(text: str) -> list[tuple[int, int]]:
-    """Return the bounds of a text's parts, split after lines or words. A long text has only its first and last parts;
-    an empty text has one empty part."""
+    """Split text into parts after lines or words, and return their bounds. Only the first and last parts of long text
+    are included. Empty text has one empty part."""
     parts, start = list[tuple[int, int]](), 0
     while start < len(text) or not parts:
         end = min(start + PART_CHARS, len(text))
@@ -167,8 +167,8 @@ def part_bounds(text: str) -> list[tuple[int, int]]:
 
 
 def merge_rankings(word_hits: Sequence[SearchHit], similar_hits: Sequence[SearchHit]) -> list[SearchHit]:
-    """Merge both rankings. Documents with all words come first, then those that contain them within longer
-    words."""
+    """Merge both rankings. Documents with all words come first, then documents that contain the words only within
+    longer words."""
     scores = reciprocal_rank_fusion([hit.id for hit in word_hits], [hit.id for hit in similar_hits])
     hits = {hit.id: hit for hit in (*similar_hits, *word_hits)}
     tiers = {"words": 0, "parts": 1}
@@ -184,8 +184,8 @@ Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank lea
 
 
 def reciprocal_rank_fusion(*rankings: Sequence[int]) -> dict[int, float]:
-    """Return the combined score of each item, from several rankings with the best item first. Only ranks count, so the
-    scores of the rankings need not be comparable."""
+    """Combine several rankings, each with the best item first, into one score per item. Only ranks count, so the scores
+    of the rankings need not be comparable."""
     scores: dict[int, float] = {}
     for ranking in rankings:
         for rank, item in enumerate(ranking, 1):

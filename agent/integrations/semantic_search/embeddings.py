@@ -41,8 +41,8 @@ TYPICAL_TEXTS = (
     "git commit and push to the branch",
     "create a new class with a method that returns the value",
 )
-"""Typical texts of sessions. Their mean vector is subtracted from others, because every text resembles it regardless of
-topic."""
+"""Texts that are typical of sessions. Their mean vector is subtracted from other vectors, because all texts resemble it
+regardless of topic."""
 WORDS_ONLY_NOTICE = "searches use words only"
 
 

@@ -1,5 +1,5 @@
 """An in-memory index of quantised vectors: one sign bit per number, plus the fields that a search filters by. The
-nearest vectors are found by counting differing bits, which reads a sixteenth of their unquantised size."""
+nearest vectors are found by counting differing bits, which reads a sixteenth as much data as the full vectors."""
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -38,7 +38,7 @@ class InternTable:
         return self.numbers.setdefault(text, len(self.numbers))
 
     def known_numbers(self, texts: Iterable[str]) -> list[int]:
-        """Return the numbers of the texts that have one."""
+        """Return the numbers already assigned to these texts."""
         return [self.numbers[text] for text in texts if text in self.numbers]
 
 
@@ -67,7 +67,7 @@ class QuantizedVectors:
         return len(self._bits)
 
     def add(self, vectors: Iterable[QuantizedVector]) -> None:
-        """Add newer vectors, dropping the oldest beyond the limit."""
+        """Add newer vectors, and drop the oldest if there are too many."""
         new_vectors = list(vectors)
         if not new_vectors:
             return
@@ -99,7 +99,7 @@ class QuantizedVectors:
         paths_like: Callable[[list[str]], Iterable[str]],
         max_count: int,
     ) -> list[int]:
-        """Return the ids of the vectors that pass the filters and differ from the query in the fewest bits,
+        """Find the vectors that pass the filters and differ from the query in the fewest bits. Returns their ids,
         unordered."""
         if not len(self):
             return []

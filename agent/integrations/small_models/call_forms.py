@@ -1,5 +1,5 @@
-"""Parses the forms in which models write calls as text: JSON objects, bare or fenced, and the tags and markers of
-model families. No I/O."""
+"""Parses calls that models write as text: JSON objects, bare or fenced, and the tags and markers of model families. No
+I/O."""
 
 import html
 import re
@@ -77,12 +77,12 @@ class TextCall:
     name: str
     arguments: Mapping[str, object]
     is_ambiguous: bool = field(default=False, compare=False)
-    """Whether the form is also common in ordinary code or data. Such a form is only a call if it names a tool and has
-    no other arguments than the tool."""
+    """Whether the form is also common in ordinary code or data. Such a form counts as a call only if it names a tool
+    and all its arguments are parameters of that tool."""
 
 
 def parse_call_block(text: str, start: int) -> tuple[list[TextCall], int] | None:
-    """Return the calls in the block at `start`, and the block's end, including the model's end marker."""
+    """Parse the calls in the block at `start`. Also return the offset after the block and the model's end marker."""
     parsed = _parse_block(text, start)
     end_marker = _END_MARKER.match(text, parsed[1]) if parsed is not None else None
     return (parsed[0], end_marker.end()) if parsed is not None and end_marker is not None else parsed
@@ -98,7 +98,7 @@ def _parse_block(text: str, start: int) -> tuple[list[TextCall], int] | None:
 
 
 def parse_marked_calls(text: str, start: int) -> tuple[list[TextCall], int] | None:
-    """Return the calls after a tag or marker, and their end; None if there are none."""
+    """Parse the calls after a tag or marker. Also return where they end. None if there are none."""
     if (tag := OPENING_TAG.match(text, start)) is not None:
         return _require_closing(
             _parse_function_tags(text, tag.end())
@@ -129,8 +129,8 @@ def parse_marked_calls(text: str, start: int) -> tuple[list[TextCall], int] | No
 def _require_closing(
     parsed: tuple[list[TextCall], int] | None, text: str, closing: str
 ) -> tuple[list[TextCall], int] | None:
-    """Return the calls, with their end moved past the block's closing marker. The marker may be missing at the end of
-    the text; if something else follows, return None."""
+    """Move the end of the calls past the block's closing marker. The marker may be missing at the end of the text. None
+    if something else follows."""
     if parsed is None:
         return None
     offset = skip_whitespace(text, parsed[1])
@@ -140,7 +140,7 @@ def _require_closing(
 
 
 def _parse_json_calls(text: str, start: int) -> tuple[list[TextCall], int] | None:
-    """Return the calls in consecutive JSON values, and their end; None if one of the values is not a call."""
+    """Parse consecutive JSON values as calls. Also return where they end. None if one of the values is not a call."""
     calls = list[TextCall]()
     end = start
     while (offset := skip_whitespace(text, end)) < len(text) and text[offset] in "[{":
@@ -156,8 +156,8 @@ def _parse_json_calls(text: str, start: int) -> tuple[list[TextCall], int] | Non
 
 
 def _parse_code_calls(text: str, start: int) -> tuple[list[TextCall], int] | None:
-    """Return the calls written as code, `name(key="value")` or `name({...})`, one after another or in a list, and their
-    end."""
+    """Parse calls written as code, `name(key="value")` or `name({...})`, one after another or in a list. Also return
+    where they end."""
     calls, end = list[TextCall](), start
     is_list = text.startswith("[", start)
     end = start + is_list
@@ -183,7 +183,7 @@ def _parse_code_calls(text: str, start: int) -> tuple[list[TextCall], int] | Non
 
 
 def _parse_code_arguments(text: str, start: int) -> tuple[dict[str, object], int] | None:
-    """Return the arguments after an opening bracket, given as an object or as keywords, and the offset after them."""
+    """Parse the arguments after an opening bracket, given as an object or as keywords. Also return where they end."""
     arguments, end = dict[str, object](), start
     try:
         if text.startswith("{", start):
@@ -201,7 +201,7 @@ def _parse_code_arguments(text: str, start: int) -> tuple[dict[str, object], int
 
 
 def _parse_function_tags(text: str, start: int) -> tuple[list[TextCall], int] | None:
-    """Return consecutive functions whose parameters are in tags or in a JSON object."""
+    """Parse consecutive functions whose parameters are in tags or in a JSON object."""
     calls, end = list[TextCall](), start
     while (match := _FUNCTION.match(text, skip_whitespace(text, end))) is not None:
         arguments, end = dict[str, object](), match.end()
@@ -218,7 +218,7 @@ def _parse_function_tags(text: str, start: int) -> tuple[list[TextCall], int] | 
 
 
 def _parse_self_closing_tags(text: str, start: int) -> tuple[list[TextCall], int] | None:
-    """Return calls in self-closing tags with the arguments as attributes."""
+    """Parse calls in self-closing tags, with the arguments as attributes."""
     calls, end = list[TextCall](), start
     while (element := _ELEMENT.match(text, end)) is not None:
         arguments = {name: html.unescape(value) for name, value in _ATTRIBUTE.findall(element[2])}
@@ -227,7 +227,7 @@ def _parse_self_closing_tags(text: str, start: int) -> tuple[list[TextCall], int
 
 
 def _parse_key_value_tags(text: str, start: int) -> tuple[list[TextCall], int] | None:
-    """Return a call as a name followed by keys and values in tags."""
+    """Parse a call written as a name, followed by keys and values in tags."""
     match = _GLM.match(text, start)
     if match is None:
         return None
@@ -240,7 +240,7 @@ def _parse_key_value_tags(text: str, start: int) -> tuple[list[TextCall], int] |
 def _parse_named_call(
     text: str, name: str, start: int, end_pattern: "re.Pattern[str] | None"
 ) -> tuple[list[TextCall], int] | None:
-    """Return the call to a tool whose name comes before its arguments."""
+    """Parse a call in which the tool's name comes before its arguments."""
     if not text.startswith("{", start):
         return None
     try:
@@ -285,8 +285,8 @@ def _call_from_json(value: object) -> TextCall | None:
 
 
 def _ambiguous_call_from_json(value: Mapping[str, object]) -> TextCall | None:
-    """Return a call whose name is the value of a key next to its arguments, or the only key: `{"tool": "bash",
-    "command": "ls"}` and `{"bash": {"command": "ls"}}`."""
+    """Parse a call in which the tool's name is a value next to the arguments, as in `{"tool": "bash", "command":
+    "ls"}`, or the only key, as in `{"bash": {"command": "ls"}}`."""
     if len(value) == 1:
         ((tool, nested),) = value.items()
         return TextCall(tool, nested, is_ambiguous=True) if isinstance(nested, dict) else None

@@ -18,7 +18,7 @@ from ebbtide.agent.providers.loose_json import parse_value
 from ebbtide.tools.lazy import dataclass, regex
 
 MAX_TRIED_OFFSETS = 100
-"""Maximum number of offsets in a text at which a call is searched for."""
+"""Maximum number of offsets at which a call is searched for."""
 
 _OUTPUT_TAG = regex(r"<((?:tool|function)_(?:response|result|output)s?|observation)>")
 """Tags around the output of a call, which a model should never write."""
@@ -74,7 +74,7 @@ class UnparsedCall:
 
 
 def find_calls(text: str) -> FoundCalls | None:
-    """Return the calls at the end or beginning of a text, with the remaining text; None if there are none."""
+    """Find the calls at the end or beginning of text. None if there are none."""
     for start in _possible_starts(text):
         calls, end = _consecutive_calls(text, start)
         text_after = text[end:]
@@ -88,8 +88,8 @@ def find_calls(text: str) -> FoundCalls | None:
 
 
 def find_broken_call(text: str) -> UnparsedCall | None:
-    """Return a call at the end of the text whose name can be read but whose arguments cannot be parsed; None if there
-    is none."""
+    """Find a call at the end of text whose name can be read but whose arguments cannot be parsed. None if there is
+    none."""
     if text.rstrip()[-1:] not in ("}", "]", ">", "`"):
         return None
     for start in _possible_starts(text):
@@ -111,8 +111,8 @@ def find_broken_call(text: str) -> UnparsedCall | None:
 
 
 def find_example_calls(text: str) -> FoundCalls | None:
-    """Return the first calls with text before and after them, and that text. Only calls in a code fence or after a
-    marker such as `<tool_call>` count; None if there are none."""
+    """Find the first calls that have text before and after them. Only calls in a code fence or after a marker such as
+    `<tool_call>` count. None if there are none."""
     for start in _possible_starts(text):
         calls, end = _consecutive_calls(text, start)
         surrounding = text[:start].strip(), text[end:].strip()
@@ -123,8 +123,8 @@ def find_example_calls(text: str) -> FoundCalls | None:
 
 
 def find_unreadable_call(text: str) -> UnparsedCall | None:
-    """Return text in the tags of a call that is not a call, such as a tool definition, or text in the tags of an
-    output; None if there is none."""
+    """Find call tags around something that is not a call, such as a tool definition, or tags of an output. None if
+    there are none."""
     stripped_text = text.strip()
     tag = OPENING_TAG.match(stripped_text) or _OUTPUT_TAG.match(stripped_text)
     if tag is None or not stripped_text.endswith(f"</{tag[1]}>") or find_calls(text) is not None:
@@ -140,7 +140,7 @@ def find_unreadable_call(text: str) -> UnparsedCall | None:
 
 
 def echoed_output(text: str) -> str:
-    """Return the content of a text that is entirely enclosed in an output's tags; otherwise an empty string."""
+    """If the whole text is enclosed in an output's tags, return what is inside; otherwise an empty string."""
     stripped_text = text.strip()
     tag = _OUTPUT_TAG.match(stripped_text)
     is_closed = tag is not None and stripped_text.endswith(f"</{tag[1]}>")
@@ -148,8 +148,8 @@ def echoed_output(text: str) -> str:
 
 
 def calls_after_markers(text: str, max_chars: int) -> Iterator[list[TextCall]]:
-    """Yield a list of the calls after each tag or marker in a text, parsed from at most `max_chars` characters.
-    Many of the lists are empty."""
+    """Parse the calls after each tag or marker, in at most `max_chars` characters. Yields one list per marker, often an
+    empty one."""
     for match in _MARKED_START.finditer(text):
         parsed = parse_marked_calls(text[match.start() : match.start() + max_chars], 0)
         yield parsed[0] if parsed is not None else []
@@ -168,7 +168,7 @@ def _is_prose(text: str) -> bool:
 
 
 def _consecutive_calls(text: str, start: int) -> tuple[list[TextCall], int]:
-    """Return the consecutive calls from `start` on, and the offset after them."""
+    """Parse the consecutive calls from `start` on. Also return the offset after them."""
     calls = list[TextCall]()
     while (parsed := parse_call_block(text, skip_whitespace(text, start))) is not None:
         calls += parsed[0]

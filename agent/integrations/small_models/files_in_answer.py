@@ -1,5 +1,5 @@
-"""Recognises files in code blocks of an answer that a model wrote instead of an edit call: which file a block belongs
-to, and the file's new content. No I/O."""
+"""Recognises files in the code blocks of an answer, for models that show a file instead of editing it. Finds the file
+that a block belongs to, and the file's new content. No I/O."""
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,9 +26,8 @@ _FILE_NAME_COMMENT = regex(r"\A\s*(?:#|//|--|<!--|/\*)\s*([\w./-]+)\s*(?:-->|\*/
 def file_from_answer(
     answer: str, texts_by_path: Mapping[str, str], new_paths: Sequence[str] = ()
 ) -> tuple[str, str] | None:
-    """Return the path and full new text of the file that an answer shows; None if it shows none, or if the file is
-    ambiguous. `texts_by_path` maps the paths of candidate files to their content. `new_paths` are the paths of files
-    that do not exist yet."""
+    """Find the file that an answer shows. Return its path and full new text, or None if there is no such file or it is
+    ambiguous. `texts_by_path`: the content of candidate files. `new_paths`: paths of files that do not exist yet."""
     blocks = [
         block
         for block in parse_code_blocks(answer)
@@ -44,8 +43,8 @@ def file_from_answer(
 
 
 def merge_snippet(file_text: str, snippet: str) -> str | None:
-    """Return a file's new text: the snippet replaces the part that it rewrites, and the lines before and after it are
-    kept. None if other lines would be lost, or if too many lines differ to compare them all."""
+    """Merge a snippet into a file. The snippet replaces the part that it rewrites, and the lines before and after that
+    part are kept. None if other lines would be lost, or if too many lines differ to compare them all."""
     old_lines, new_lines = file_text.splitlines(), snippet.splitlines()
     opcodes = difflib.SequenceMatcher(None, _rstrip_lines(old_lines), _rstrip_lines(new_lines)).get_opcodes()
     base_indent = min((_indent(line) for line in new_lines if line.strip()), default=0)
@@ -107,7 +106,7 @@ def _indent(line: str) -> int:
 
 
 def _matching_files(blocks: Sequence[CodeBlock], files: Mapping[str, str]) -> Iterator[tuple[float, str, str]]:
-    """Yield, for each block that may belong to a file, the similarity, the file's path, and its new content."""
+    """Yield the similarity, path and new content of the file for each block that may belong to one."""
     for path, file_text in files.items():
         for block in blocks:
             snippet = _without_file_name_comment(block.text, path)
@@ -121,7 +120,7 @@ def _matching_files(blocks: Sequence[CodeBlock], files: Mapping[str, str]) -> It
 
 
 def _similarity(file_text: str, snippet: str) -> float:
-    """Return the share of characters that are in common lines, from 0 to 1."""
+    """Return the share of characters in common lines, from 0 to 1."""
     old_lines, new_lines = _rstrip_lines(file_text.splitlines()), _rstrip_lines(snippet.splitlines())
     blocks = difflib.SequenceMatcher(None, old_lines, new_lines).get_matching_blocks()
     common = sum(len(line) + 1 for start, _, line_count in blocks for line in old_lines[start : start + line_count])

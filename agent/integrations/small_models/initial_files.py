@@ -43,7 +43,7 @@ BYTES_PER_TOKEN = 3
 async def add_initial_files(
     message: User, runner: CallRunner, window: WindowContext, emit: Callable[[Event], None]
 ) -> User:
-    """Return the message with the context that the model needs to start; the same message if there is none."""
+    """Add the context that the model needs to start. Returns the same message if there is none to add."""
     root = runner.workspace.root
     files = await asyncio.to_thread(lambda: list(islice(walk_files(str(root)), MAX_WALKED_FILES)))
     notes = [] if window.prefix_watch.has_sent else [_file_list_note(files)]
@@ -93,7 +93,7 @@ def _file_text_note(name: str, byte_budget: int, runner: CallRunner) -> Note | N
 
 
 def _files_containing(names: Sequence[str], files: Sequence[str], root: Path) -> list[str]:
-    """Return the files that contain one of the names; a name that many files contain is ignored."""
+    """Find the files that contain one of the names. Names that occur in many files are ignored."""
     if not names:
         return []
     matches_by_name: dict[str, list[str]] = {name: [] for name in names}

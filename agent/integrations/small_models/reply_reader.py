@@ -24,8 +24,8 @@ class TextReplyReader:
         offered_tools: Collection[str],
         runner: CallRunner,
     ) -> Assistant:
-        """Return the reply with the calls that it contains as text. For a small model, code that is only shown also
-        becomes a call."""
+        """Add the tool calls written in the reply's text. For a small model, code that is only shown also becomes a
+        call."""
         reply = original
         if self._facts.writes_calls_as_text:
             reply = with_text_calls(
@@ -43,6 +43,5 @@ class TextReplyReader:
         return with_calls_from_code_blocks(reply, original, conversation, runner) if self._facts.is_small else reply
 
     def refuse_mistaken_calls(self, reply: Assistant, conversation: Conversation, runner: CallRunner) -> Assistant:
-        """Return the reply with those calls refused that a small model makes by mistake: writes that would truncate a
-        file."""
+        """Refuse calls that a small model makes by mistake: writes that would truncate a file."""
         return refuse_truncating_writes(reply, conversation, runner) if self._facts.is_small else reply

@@ -24,14 +24,13 @@ from ebbtide.tools.write import Write
 MAX_COMMAND_LINES = 5
 """Maximum number of lines of a command in a code block."""
 MIN_SIMILARITY = 0.6
-"""Similarity of a file and its replacement above which a write is accepted, even if most lines differ."""
+"""A write is accepted if the file and its replacement are more similar than this, even if most lines differ."""
 
 
 def with_calls_from_code_blocks(
     reply: Assistant, original: Assistant, conversation: Conversation, runner: CallRunner
 ) -> Assistant:
-    """Return the reply with a call for the code that it shows. `original` is the reply before calls were parsed from
-    its text."""
+    """Add a call for code that the reply only shows. `original`: the reply before calls were parsed from its text."""
     request = turn_request(conversation)
     if (
         request is None
@@ -73,8 +72,8 @@ def refuse_truncating_writes(reply: Assistant, conversation: Conversation, runne
 
 
 def _is_quoted(lines: Sequence[str], conversation: Conversation) -> bool:
-    """Whether a command occurs in a note or output that the model has seen. If so, it may be a quotation, and the
-    author of that text must not be able to make it run."""
+    """Whether a command occurs in a note or output that the model has seen. The model may only be quoting it, and
+    whoever wrote that text must not be able to make it run."""
     seen_text = " ".join(
         " ".join(part.text.split())
         for message in conversation.messages

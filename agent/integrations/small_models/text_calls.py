@@ -5,14 +5,12 @@ A reply contains calls if it ends in one or more complete calls: objects that ha
 fence, bare at the start of a line, in tags, or in the markers of the model family. If a reply begins with calls, prose
 may follow.
 
-These are not calls, because the model only shows them: an object within prose or inside a longer code block, an object
-with other fields, an object that names no offered tool, and an object that occurs, in any form, in text that the model
-was shown.
+Some objects are only shown and do not count as calls: an object within prose or inside a longer code block, one with
+other fields, one that names no offered tool, and one that occurs, in any form, in text that the model was shown.
 
-A call that cannot be parsed becomes a call with a problem, which is answered but never run. Calls of tools that do not
-exist are answered with that problem, at most twice, if the reply consists only of calls or if the calls have known
-arguments. Calls in a fence between prose are treated the same way, because small models explain what they are about to
-do.
+A call that cannot be parsed becomes a call with a problem: it is answered but never run. A call of a tool that does not
+exist is also answered with a problem, at most twice, if the reply consists only of calls or if the arguments are known.
+A fenced call between prose gets such an answer too, because small models explain what they are about to do.
 """
 
 import html
@@ -58,10 +56,13 @@ def with_text_calls(
     *,
     is_small_model: bool = False,
 ) -> Assistant:
-    """Return the reply with the calls in its text converted to real calls and removed from the text; the same reply if
-    it already has calls or contains none. `get_seen_texts` returns everything that the model was shown and did not
-    write itself. `get_parameter_names` returns the normalised argument names of the tools. A small model shows a call
-    within prose if it means to make it."""
+    """Convert the calls in a reply's text to real calls, and remove them from the text. Returns the same reply if it
+    already has calls or contains none.
+
+    `get_seen_texts`: returns everything that the model was shown and did not write itself. `get_parameter_names`:
+    returns the normalised argument names of the tools. `is_small_model`: the model means to make the calls that it
+    shows within prose.
+    """
     if reply.calls:
         return reply
     found_calls = find_calls(reply.text)
@@ -89,8 +90,8 @@ def _are_intended(
     seen_texts: Iterable[str],
     parameters: Collection[str],
 ) -> bool:
-    """Whether calls to unknown tools are meant as calls, and the model has been told fewer than `MAX_NO_TOOL_NOTES`
-    times that each tool does not exist."""
+    """Whether calls of unknown tools are meant as calls. False once the model has been told `MAX_NO_TOOL_NOTES` times
+    that a tool does not exist."""
     if any(call.is_ambiguous for call in unknown_calls):
         return False
     if len(unknown_calls) == len(found_calls.calls) and found_calls.remaining_text:
@@ -109,8 +110,8 @@ def _with_example_call(
     is_offered: Callable[[TextCall], bool],
     seen_texts: Callable[[], Iterable[str]],
 ) -> Assistant:
-    """Return the reply with the first call between prose as a call that is answered with advice but not run. After two
-    such answers, the reply is returned unchanged."""
+    """Turn the first call between prose into a call that is answered with advice but not run. After two such answers,
+    the reply stays unchanged."""
     texts = list(seen_texts())
     is_intended = (
         all(map(is_offered, found_calls.calls))
@@ -132,8 +133,8 @@ def _with_first_call(
     is_offered: Callable[[TextCall], bool],
     seen_texts: Callable[[], Iterable[str]],
 ) -> Assistant:
-    """Return the reply with the first call between prose as a real call. Later calls were written before its output was
-    known, and often contain only placeholders."""
+    """Turn the first call between prose into a real call. Later calls were written before its output was known, and
+    often contain only placeholders."""
     first_call = found_calls.calls[0]
     if not is_offered(first_call) or _is_quoted(replace(found_calls, calls=(first_call,)), seen_texts()):
         return reply
@@ -200,7 +201,7 @@ def _text_variants(text: str) -> Iterator[str]:
 
 
 def _contains_call(text: str, signatures: Iterable[tuple[str, str]], max_chars: int) -> bool:
-    """Whether a call occurs in a text after a tag or marker, within `max_chars` characters."""
+    """Whether a tag or marker in text is followed by one of the calls, within `max_chars` characters."""
     for index, calls in enumerate(calls_after_markers(text, max_chars)):
         if index == MAX_COMPARED_CALLS:
             return True
@@ -212,6 +213,6 @@ def _contains_call(text: str, signatures: Iterable[tuple[str, str]], max_chars: 
 
 
 def _normalise_text(text: str) -> str:
-    """Return a text without the differences between forms of a call: whitespace, quotes, commas, escaped newlines,
-    case, and Python's `None` for `null`."""
+    """Normalise text so that different forms of a call compare equal. Ignores whitespace, quotes, commas, escaped
+    newlines and case, and treats Python's `None` as `null`."""
     return _VARYING_CHARS.sub("", text).casefold().replace("none", "null")

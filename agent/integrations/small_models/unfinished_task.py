@@ -37,7 +37,7 @@ _ABOUT_FILE_END = regex(r"new ?line|line (?:end|feed|break)|(?:empty|blank) line
 _NON_WRITING_TOOL = regex(
     r"(?i)read|get|open|show|view|list|search|find|look|check|run|exec|test|delete|remove|move|rename|copy|folder|dir"
 )
-"""Words in a tool's name that imply that the tool writes no file."""
+"""Words in a tool's name that suggest that the tool does not write files."""
 _PATH_ARGUMENT = regex(r"(?i)(?:\w*_)?(?:file_?)?(?:path|name|file)")
 _FILE_PATH = regex(r"[\w./@+-]{1,200}")
 _COMPOUND_COMMAND = regex(r"[;&|>\n]")
@@ -51,8 +51,8 @@ _READ_ONLY_COMMAND = regex(
 
 
 def unfinished_work_reminder(conversation: Conversation) -> User | None:
-    """Return the reminder to make a change that the final reply of the turn only describes. None if no change was
-    requested, if one was made, or if the maximum number of reminders was reached."""
+    """Build a reminder to make the change that the turn's final reply only describes. None if no change was requested,
+    if one was made, or if the maximum number of reminders was reached."""
     messages = conversation.messages
     start_index = _turn_start(messages)
     if start_index is None or not isinstance(answer := messages[-1], Assistant) or answer.calls:
@@ -70,7 +70,8 @@ def unfinished_work_reminder(conversation: Conversation) -> User | None:
 
 
 def _path_to_write(turn: Sequence[Message]) -> str:
-    """Return the path in the turn's last call to an unknown tool that would write a file; empty if there is none."""
+    """Find the path in the turn's last call of an unknown tool, unless the tool's name suggests that it does not write
+    files. Empty if there is none."""
     calls, path = dict[str, ToolCall](), ""
     for message in turn:
         if isinstance(message, Assistant):

@@ -79,8 +79,8 @@ class Telemetry:
         for trace in self._traces:
             trace.close()
         shutdowns = (self._tracing.shutdown, partial(self._metering.shutdown, EXPORT_TIMEOUT_S * 1000))
-        # Exporters keep retrying if the collector does not answer, so they run in daemon threads, which do not delay
-        # the exit.
+        # Exporters keep retrying if the collector does not answer. Shutting them down in daemon threads keeps that from
+        # delaying the exit.
         threads = [threading.Thread(target=shutdown, name="telemetry", daemon=True) for shutdown in shutdowns]
         for thread in threads:
             thread.start()
@@ -94,7 +94,7 @@ def _join_threads(threads: Sequence[threading.Thread]) -> None:
 
 
 class _WatchedExporter(SpanExporter):
-    """An exporter that records whether spans were lost."""
+    """An exporter that records whether any spans were lost."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter = exporter

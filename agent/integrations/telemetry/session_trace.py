@@ -229,8 +229,7 @@ class SessionTrace:
         }
 
     def _safe_text(self, text: str) -> str:
-        """Return a message from the program with secrets removed; if no text is exported, only its first 200
-        characters."""
+        """Remove secrets from a message of the program. If text is not exported, also cut it to 200 characters."""
         redacted = self._instruments.redact(text)
         return redacted if self._instruments.exports_text else redacted[:200]
 

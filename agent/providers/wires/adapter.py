@@ -1,4 +1,4 @@
-"""A provider built from an adapter: a pure function for the request's body, a pure decoder and a few facts."""
+"""Builds a provider from an adapter: a pure function that builds the request's body, a pure decoder and a few facts."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -19,7 +19,7 @@ from ebbtide.agent.providers.wires.quirks import Quirks
 from ebbtide.tools.lazy import dataclass
 
 LARGE_REQUEST_MESSAGES = 500
-"""Number of new messages above which a request is encoded in a thread. Otherwise it would noticeably block the user
+"""Number of new messages above which a request is encoded in a thread. Encoding more would noticeably block the user
 interface."""
 
 WireName: TypeAlias = Literal["sdk", "http"]
@@ -47,9 +47,9 @@ class Adapter:
     """Returns further headers, which depend on the request's body."""
     create_reader: Callable[[], EventReader] = SseReader
     quirk_by_clue: Mapping[str, str] = field(default_factory=dict)
-    """Names of quirks by a clue in the error text, see `Quirks`."""
+    """Names of quirks, by a clue in the error text; see `Quirks`."""
     demanded_quirk_by_clue: Mapping[str, str] = field(default_factory=dict)
-    """Names of quirks by a clue in errors that demand a field."""
+    """Names of quirks, by a clue in errors that demand a field."""
     known_quirks_by_host: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Known quirks of servers, by host."""
 
@@ -106,7 +106,7 @@ class WireProvider:
 
     async def _send(self, body: Json) -> AsyncGenerator[Chunk, None]:
         """Yield the chunks of the reply. If the server rejects the key and there is a newer one, the request is sent
-        again with that, once."""
+        once more with the newer key."""
         connection, has_begun = self._connection, False
         if self._keys is not None:
             connection = await self._connection_with(await self._keys.key())
@@ -180,6 +180,6 @@ def _create_http_wire(adapter: Adapter, origin: Origin) -> Wire:
 
 
 def joined_url(address: str, path: str) -> str:
-    """Append a path to an address, before its query, which Azure's older API has."""
+    """Append a path to an address. If the address has a query, as in Azure's older API, the path goes before it."""
     root, question, query = address.partition("?")
     return f"{root.rstrip('/')}{path}{question}{query}"

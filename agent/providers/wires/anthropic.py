@@ -239,7 +239,7 @@ def _is_search(part: UserPart | AssistantPart) -> bool:
 
 
 def _part_block(part: UserPart | AssistantPart, message: Message, facts: ModelFacts, ids: CallIds) -> Json | None:
-    """Return the part as a block; None if it is empty text or another model's thought, which are not sent."""
+    """Return the part as a block. None for empty text and for another model's thoughts, which are not sent."""
     is_own = isinstance(message, Assistant) and message.model == facts.id
     match part:
         case Text(native=native) if is_own and native:
@@ -290,9 +290,9 @@ class AnthropicDecoder:
     origin: Origin
     is_finished: bool = False
     is_complete: bool = False
-    """Whether a stop reason has arrived. This is enough, because some relays send no `message_stop`."""
+    """Whether a stop reason has arrived. `message_stop` is not required, because some relays do not send it."""
     _blocks: list[Json] = field(default_factory=list)
-    """The blocks in the order of their starts. Their indices are not unique if a relay joins several answers."""
+    """The blocks in the order in which they started. Their indices are not unique if a relay joins several answers."""
     _block_at_index: dict[int, int] = field(default_factory=dict)
     """Position in `_blocks` of the newest block with each index."""
     _inputs: dict[int, list[str]] = field(default_factory=dict)

@@ -37,9 +37,9 @@ def thinking_body(request: Request, facts: ModelFacts) -> Json:
 
 
 def _may_think(messages: Sequence[Message], facts: ModelFacts) -> bool:
-    """Whether thinking may be requested. It may not in a turn that began without it, because models with a budget
-    refuse to start thinking in the middle of a turn. A user message right after outputs is merged with them, so for the
-    provider it does not begin a new turn."""
+    """Whether thinking may be requested. Models with a budget refuse to start thinking in the middle of a turn, so a
+    turn that began without thinking stays without it. To the provider, a user message right after outputs does not
+    begin a new turn, because it is merged with them."""
     has_outputs = False
     for message in reversed(messages):
         if isinstance(message, Assistant):

@@ -5,17 +5,17 @@ from collections.abc import AsyncIterable, AsyncIterator
 import httpx2
 
 MAX_ERROR_BYTES = 64 * 1024
-"""Maximum number of bytes read of an error response."""
+"""Maximum number of bytes read from an error response."""
 
 
 async def truncate_error_body(response: httpx2.Response) -> None:
-    """Client hook: truncates the body of an error response to `MAX_ERROR_BYTES`."""
+    """Client hook that truncates the body of an error response to `MAX_ERROR_BYTES`."""
     if response.status_code != 200 and isinstance(response.stream, httpx2.AsyncByteStream):
         response.stream = _TruncatedStream(response.stream)
 
 
 async def read_prefix(chunk: bytes, chunks: AsyncIterable[bytes], limit: int) -> bytes:
-    """Return the first `limit` bytes of a document that begins with `chunk` and continues with `chunks`."""
+    """Read the first `limit` bytes of a document that begins with `chunk` and continues with `chunks`."""
     received, byte_count = [chunk], len(chunk)
     async for next_chunk in chunks:
         if byte_count > limit:

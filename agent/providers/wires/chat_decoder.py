@@ -210,7 +210,7 @@ def _typed_texts(content: object) -> Iterator[tuple[str, str]]:
 
 
 def _add_sources(sources: dict[str, list[Any]], delta: Json) -> None:
-    """Add the sources in a delta that are not known yet. Perplexity repeats all of them in every frame."""
+    """Add new sources from a delta. Perplexity repeats all sources in every frame."""
     for name in SOURCE_FIELDS:
         if isinstance(delta.get(name), list):
             known_sources = sources.setdefault(name, [])
@@ -226,7 +226,7 @@ class ChatDecoder:
     origin: Origin
     is_finished: bool = False
     is_complete: bool = False
-    """Whether a finish reason has arrived, or the stream has ended without one. The usage may follow it."""
+    """Whether a finish reason has arrived, or the stream has ended without one. Usage may still follow."""
     _choices: dict[int, PartialChoice] = field(default_factory=dict)
     _usage: Json = field(default_factory=dict)
 
@@ -295,7 +295,7 @@ class ChatDecoder:
 
 
 def _added_delta(choice: Json, partial_choice: PartialChoice) -> Json:
-    """Return what a choice adds: its delta, or the message if the completion is not streamed. Perplexity sends both,
+    """Return what a choice adds: its delta, or its message if the completion is not streamed. Perplexity sends both,
     and its message contains all text so far."""
     delta, message = choice.get("delta") or {}, choice.get("message") or {}
     is_empty = not any(value for name, value in delta.items() if name != "role")

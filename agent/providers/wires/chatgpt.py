@@ -22,12 +22,7 @@ NAMESPACE = "ebbtide"
 async def add_plan_facts(endpoint: Endpoint, facts: ModelFacts) -> ModelFacts:
     """Return the facts with what the plan's list of models says. Settings are not overridden."""
     row = (await _fetch_rows(endpoint, facts.id)).get(facts.name, {})
-    live = _row_facts(row)
-    defaults: dict[str, Any] = {
-        "context_window": PLAN_WINDOW_TOKENS,
-        "max_output_tokens": PLAN_OUTPUT_TOKENS,
-        "thinking": "effort" if openai_responses.can_send_free_text(facts.name) else "none",
-    }
+    live, defaults = _row_facts(row), _default_facts(facts.name)
     sources = dict(facts.sources)
     known = {name: value for name, value in live.items() if sources.get(name) != "config"}
     known |= {
@@ -42,10 +37,14 @@ async def add_plan_facts(endpoint: Endpoint, facts: ModelFacts) -> ModelFacts:
 async def fetch_models(endpoint: Endpoint) -> dict[str, dict[str, Any]]:
     """Return the models that the plan offers, with their facts; empty if the server does not say."""
     rows = await _fetch_rows(endpoint, "chatgpt")
-    defaults = {"context_window": PLAN_WINDOW_TOKENS, "max_output_tokens": PLAN_OUTPUT_TOKENS}
-    return {
-        name: {**defaults, **_row_facts(row)} for name, row in rows.items() if row.get("visibility", "list") == "list"
-    }
+    listed = {name: row for name, row in rows.items() if row.get("visibility", "list") == "list"}
+    return {name: _default_facts(name) | _row_facts(row) for name, row in listed.items()}
+
+
+def _default_facts(name: str) -> dict[str, Any]:
+    """Return what is assumed about a plan's model if the list does not say."""
+    thinking = "effort" if openai_responses.can_send_free_text(name) else "none"
+    return {"context_window": PLAN_WINDOW_TOKENS, "max_output_tokens": PLAN_OUTPUT_TOKENS, "thinking": thinking}
 
 
 async def _fetch_rows(endpoint: Endpoint, model: str) -> dict[str, Mapping[str, Any]]:

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import binascii
 import json
+import os
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing
@@ -15,7 +16,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ebbtide.agent.config.clouds import CLOUDS, deployment_address
+from ebbtide.agent.config.clouds import CLOUDS, GATEWAY_KEY_VARIABLE, azure_domain, deployment_address
 from ebbtide.agent.errors import AuthFailed, ProviderError, Unreachable, UsageError
 from ebbtide.agent.providers.base import Endpoint
 from ebbtide.agent.providers.wires import anthropic, openai_chat, openai_responses
@@ -30,23 +31,23 @@ if TYPE_CHECKING:
     import anthropic as anthropic_sdk
     import openai
 
-_AZURE_SCOPE = "https://cognitiveservices.azure.com/.default"
-"""The scope of tokens for Azure's models."""
+_AZURE_AUTHORITIES = {"azure.us": "login.microsoftonline.us", "azure.cn": "login.chinacloudapi.cn"}
+"""Hosts that sign in to Azure's other clouds, as in `azure.identity.AzureAuthorityHosts`."""
 _VERTEX_ADDRESS = re.compile(r"(?P<root>.+)/projects/(?P<project>[^/]+)/locations/(?P<region>[^/]+)$")
 _OPENAI_MODEL = re.compile(r"(?i)(?:^|[-_./])(?:gpt-?[5-9]|o[134](?![a-z0-9])|codex|computer-use)")
 """Matches models that OpenAI serves through its Responses API, also inside the name of a deployment."""
 _SIGN_IN_PACKAGES = ("botocore", "google.auth", "azure")
 """Packages whose exceptions concern the sign-in."""
 _NETWORK_ERRORS = ("EndpointConnectionError", "ConnectTimeoutError", "TransportError", "ServiceRequestError")
-"""Exceptions of these packages that mean that the sign-in server was not reached."""
+"""Exceptions of sign-in packages that mean that the sign-in server was not reached."""
 _UNUSED_REGION = "us-east-1"
 
 
 def cloud_adapter(name: str, model: str, endpoint: Endpoint, wire: WireName) -> tuple[Adapter, Endpoint, WireName]:
-    """Return the adapter for a model at a cloud provider, its endpoint, and the wire, which is `wire` unless the
-    sign-in needs the SDK. Raises `UsageError` if packages are missing."""
+    """Choose the adapter, endpoint and wire for a model at a cloud provider. The wire is `wire`, unless the sign-in
+    needs the SDK. Raises `UsageError` if packages are missing."""
     cloud = CLOUDS[name]
-    needs_sign_in = cloud.needs_extra or not endpoint.key
+    needs_sign_in = cloud.needs_extra or not (endpoint.key or endpoint.is_gateway)
     if needs_sign_in and not all(map(_is_installed, cloud.modules)):
         problem = (
             f"`{name}/…` needs additional packages" if cloud.needs_extra else f"`{name}/…` without a key needs packages"
@@ -98,7 +99,7 @@ class BedrockReader:
 
 
 def _event_text(payload: bytes) -> str:
-    """Return the event in a frame, which contains it as base64 in JSON."""
+    """Decode the event in a frame, where it is base64 inside JSON."""
     try:
         return base64.b64decode(json.loads(payload)["bytes"]).decode("utf-8", "replace")
     except (ValueError, KeyError, TypeError, binascii.Error):
@@ -117,7 +118,12 @@ def _stream_error(headers: dict[str, str], payload: bytes) -> dict[str, Any]:
 def _create_bedrock_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicBedrock":
     import anthropic as sdk  # noqa: PLC0415 - deferred: 1.5 s that other providers do not need
 
-    client = sdk.AsyncAnthropicBedrock(aws_region=_region(origin), **_client_arguments(origin))
+    class Gateway(sdk.AsyncAnthropicBedrock):
+        async def _prepare_request(self, request: object) -> None:
+            """Do not sign the request."""
+
+    create = Gateway if _is_unsigned(origin) else sdk.AsyncAnthropicBedrock
+    client = create(aws_region=_region(origin), **_client_arguments(origin))
     client.api_key = origin.endpoint.key  # the SDK would use an empty variable as the key
     return client
 
@@ -129,11 +135,16 @@ def _create_mantle_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicBedroc
 
 
 def _region(origin: Origin) -> str | None:
-    """Return the region in the host name; None if the SDK must take it from the environment. With a key, nothing is
-    signed, so any region works."""
+    """Return the region in the host name; None if the SDK must take it from the environment. With a key or a
+    gateway, nothing is signed, so any region works."""
     host = urlsplit(origin.endpoint.base_url).hostname or ""
     match = re.search(r"(?:^|\.)bedrock-[a-z]+(?:-fips)?\.([a-z0-9-]+)\.", host)
-    return match[1] if match else _UNUSED_REGION if origin.endpoint.key else None
+    return match[1] if match else _UNUSED_REGION if origin.endpoint.key or origin.endpoint.is_gateway else None
+
+
+def _is_unsigned(origin: Origin) -> bool:
+    """Whether requests have neither key nor signature: a gateway signs them."""
+    return origin.endpoint.is_gateway and not origin.endpoint.key
 
 
 def _create_vertex_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicVertex":
@@ -145,7 +156,13 @@ def _create_vertex_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicVertex
     arguments = _client_arguments(origin)
     token = arguments.pop("api_key")
     arguments |= {"base_url": match["root"], "access_token": token}
-    return sdk.AsyncAnthropicVertex(region=match["region"], project_id=match["project"], **arguments)
+
+    class Gateway(sdk.AsyncAnthropicVertex):
+        async def _prepare_request(self, request: object) -> None:
+            """Do not sign in to Google."""
+
+    create = Gateway if _is_unsigned(origin) else sdk.AsyncAnthropicVertex
+    return create(region=match["region"], project_id=match["project"], **arguments)
 
 
 def _create_foundry_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicFoundry":
@@ -153,7 +170,7 @@ def _create_foundry_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicFound
 
     arguments = _client_arguments(origin)
     if not arguments["api_key"]:
-        arguments["azure_ad_token_provider"] = _azure_token_getter()
+        arguments["azure_ad_token_provider"] = _azure_token_getter(origin.endpoint)
     return sdk.AsyncAnthropicFoundry(**arguments)
 
 
@@ -171,14 +188,19 @@ def _client_arguments(origin: Origin) -> dict[str, Any]:
 def _create_azure_client(origin: Origin) -> "openai.AsyncOpenAI":
     """Create the client for both of Azure's APIs, with the key in Azure's header or with the user's sign-in tokens."""
     return create_openai_client(
-        origin, None if origin.endpoint.key else _azure_token_getter(), _azure_headers(origin.endpoint)
+        origin, None if origin.endpoint.key else _azure_token_getter(origin.endpoint), _azure_headers(origin.endpoint)
     )
 
 
-def _azure_token_getter() -> Callable[[], Awaitable[str]]:
-    """Return a function that requests a token of the signed-in user, in a thread because the library blocks."""
+def _azure_token_getter(endpoint: Endpoint) -> Callable[[], Awaitable[str]]:
+    """Return a function that requests a token of the signed-in user, in a thread because the library blocks. Each of
+    Azure's clouds has its own scope and sign-in; `AZURE_AUTHORITY_HOST` takes precedence for the latter."""
     identity = import_module("azure.identity")
-    get_token: Callable[[], str] = identity.get_bearer_token_provider(identity.DefaultAzureCredential(), _AZURE_SCOPE)
+    domain = azure_domain(urlsplit(endpoint.base_url).hostname or "")
+    authority = _AZURE_AUTHORITIES.get(domain) if not os.environ.get("AZURE_AUTHORITY_HOST") else None
+    credential = identity.DefaultAzureCredential(**({"authority": authority} if authority else {}))
+    scope = f"https://cognitiveservices.{domain}/.default"
+    get_token: Callable[[], str] = identity.get_bearer_token_provider(credential, scope)
     return lambda: asyncio.to_thread(get_token)
 
 
@@ -201,7 +223,7 @@ class CloudWire(SdkWire[Any]):
 
 
 def _explained_error(error: ProviderError, origin: Origin) -> ProviderError | None:
-    """Return a better error if the sign-in failed or was rejected; None for any other error."""
+    """Explain an error if the sign-in failed or was rejected. None for any other error."""
     cause = error.__cause__
     while cause is not None:
         if (sign_in := _sign_in_error(cause, origin)) is not None:
@@ -212,7 +234,7 @@ def _explained_error(error: ProviderError, origin: Origin) -> ProviderError | No
 
 
 def _sign_in_error(error: BaseException, origin: Origin) -> ProviderError | None:
-    """Return the error for an exception of a cloud's own library, or None for any other exception."""
+    """Convert an exception of a cloud's own library to a provider error. None for any other exception."""
     package, name = type(error).__module__, type(error).__name__
     reason = sanitise_message(str(error).partition("\n")[0], origin.endpoint.key).rstrip(".")
     if package.startswith("botocore.eventstream"):
@@ -240,6 +262,8 @@ def _rejected_sign_in(error: ProviderError, origin: Origin) -> AuthFailed:
 
 def _sign_in_advice(origin: Origin) -> str:
     cloud = CLOUDS[origin.model.partition("/")[0]]
+    if origin.endpoint.is_gateway:
+        return f"Set `{GATEWAY_KEY_VARIABLE}` to the gateway's token, or unset `{cloud.gateway_variable}`."
     variable = f", or set `{cloud.key_variable}`" if cloud.key_variable else ""
     return f"Run `{cloud.sign_in}`{variable}."
 

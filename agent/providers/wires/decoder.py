@@ -49,7 +49,7 @@ IDLE_EVENT_TYPES = (
 
 
 ApiName: TypeAlias = Literal["anthropic", "openai", "openai-chat", "ollama"]
-"""The APIs, by the provider that selects each for any server."""
+"""The APIs. Each is named after the provider that selects it for any server."""
 
 
 class Decoder(Protocol):
@@ -104,8 +104,8 @@ async def stream_chunks(wire: Wire, body: Json, decoder: Decoder, origin: Origin
 
 
 class TolerantDecoder:
-    """Feeds a decoder, and counts unreadable events instead of failing. Relays and new models send undocumented frames,
-    and a reply that was paid for must not be lost because of one."""
+    """Feeds a decoder, and counts unreadable events instead of failing. Relays and new models send undocumented frames.
+    A reply that was paid for must not be lost because of one."""
 
     def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
@@ -233,7 +233,7 @@ def _with_unique_ids(parts: Sequence[AssistantPart]) -> list[AssistantPart]:
 
 
 def create_call_id() -> str:
-    """Return a unique id, for a call without an id from the server."""
+    """Create a unique id for a call that has none from the server."""
     return f"call_{secrets.token_hex(8)}"
 
 
@@ -263,7 +263,7 @@ def arguments_as_written(call: ToolCall) -> Mapping[str, object]:
 
 
 def _is_json_object(source: str) -> bool:
-    """Whether the text is strictly a JSON object, as servers expect."""
+    """Whether the text is a strictly valid JSON object, as servers expect."""
     try:
         return isinstance(json.loads(source), dict)
     except (ValueError, RecursionError):
@@ -271,8 +271,8 @@ def _is_json_object(source: str) -> bool:
 
 
 def parse_arguments(source: str) -> tuple[Mapping[str, object], str]:
-    """Parse arguments, and return them with an error text, which is empty on success. Empty text means no arguments.
-    JSON with common mistakes is accepted (`agent/providers/loose_json.py`), and so is an object encoded as a string."""
+    """Parse arguments. Also return an error text, which is empty on success. Empty text means no arguments. JSON with
+    common mistakes is accepted (`agent/providers/loose_json.py`), and so is an object encoded as a string."""
     if not source.strip():
         return {}, ""
     try:
@@ -347,7 +347,7 @@ def output_text(output: ToolOutput) -> str:
 
 
 def parse_token_count(value: object) -> int:
-    """Return the token count in a field; 0 if it is absent, null or impossibly large."""
+    """Parse a token count. 0 if it is absent, null or impossibly large."""
     return value if isinstance(value, int) and 0 < value < _MAX_PLAUSIBLE_TOKENS else 0
 
 

@@ -33,7 +33,7 @@ class EncodedMessages:
 
     def __init__(self) -> None:
         self.markable_ends: list[BlockPosition | None] = []
-        """For each part, the newest block up to its end that may be marked for caching."""
+        """For each part, the last block before the end of the part that may be marked for caching."""
         self._items: list[dict[str, Any]] = []
         self._pieces: list[bytes] = []
         self._joined_pieces: list[bytes] = []
@@ -55,7 +55,7 @@ class EncodedMessages:
         self._items[-1], self._pieces[-1] = item, compact_json(item)
 
     def items(self, marked_parts: Sequence[int] = (), mark: Mapping[str, object] | None = None) -> EncodedItems:
-        """Return all items. The blocks that end the parts in `marked_parts` are marked with `mark`."""
+        """Return all items, with `mark` on the last block of each part in `marked_parts`."""
         marked_items = EncodedItems(self._items)
         positions = {end for part in marked_parts if (end := self.markable_ends[part - 1]) is not None}
         for index, name, block_index in positions:
@@ -94,7 +94,7 @@ W = TypeVar("W", bound=MessageEncoder)
 
 
 class RequestEncodingCache(Generic[W]):
-    """The encoded messages of a session. They are reused for the next request unless another argument of the writer has
+    """The encoded messages of a session. They are reused for the next request, unless the writer's other arguments have
     changed."""
 
     def __init__(self, make_writer: Callable[..., W]) -> None:
@@ -103,7 +103,7 @@ class RequestEncodingCache(Generic[W]):
         self._fold: IncrementalFold[W, Message] | None = None
 
     def unencoded_count(self, messages: tuple[Message, ...]) -> int:
-        """Return how many of the messages are not encoded yet, if nothing else has changed."""
+        """Count the messages that are not encoded yet, assuming that nothing else has changed."""
         return self._fold.unprocessed_count(messages) if self._fold is not None else len(messages)
 
     def encoded_for(self, messages: tuple[Message, ...], *key: object) -> EncodedMessages:
@@ -123,7 +123,7 @@ def compact_json(value: object) -> bytes:
 
 
 def encode_body(body: Mapping[str, Any]) -> bytes:
-    """Return the body as JSON, with the same result as `compact_json`. A body may be large, so its pieces are copied
+    """Encode the body as JSON, with the same result as `compact_json`. A body may be large, so its pieces are copied
     only once."""
     pieces: list[bytes] = []
     for name, value in body.items():

@@ -10,7 +10,7 @@ from ebbtide.tools.outputs.extent import ellipsize
 
 MAX_MESSAGE_CHARS = 500
 MAX_BODY_CHARS = 256 * 1024
-"""Maximum number of characters read of a body."""
+"""Maximum number of characters read from a body."""
 MAX_WAIT_SECONDS = 1e9
 MIN_KEY_CHARS = 8
 """Minimum length of a key that is removed from messages, in characters. A shorter one is a placeholder such as `none`,
@@ -80,7 +80,7 @@ def parse_error_body(body: object, key: str | None = None) -> ErrorAnswer:
 
 
 def sanitise_message(text: str, key: str | None = None, max_chars: int = MAX_MESSAGE_CHARS) -> str:
-    """Return a server's text on one line, shortened, without control characters or keys."""
+    """Format a server's text for display: on one line, shortened, without control characters or keys."""
     if key and len(key) >= MIN_KEY_CHARS:
         text = re.sub(re.escape(key), "***", text, flags=re.I)
     text = re.sub(_BEARER, r"\1\2***", text)
@@ -88,7 +88,7 @@ def sanitise_message(text: str, key: str | None = None, max_chars: int = MAX_MES
 
 
 def parse_retry_delay(text: str) -> float | None:
-    """Return the delay before a retry that a text states, in seconds; None if it states none."""
+    """Parse the retry delay stated in text, in seconds. None if there is none."""
     match = re.search(_RETRY_AFTER, text)
     if match is None:
         return None

@@ -1,5 +1,5 @@
-"""Rules that classify a server's error response by its status and the server's name for the error, and by its text only
-as a last resort."""
+"""Rules that classify a server's error response, by its status and the server's name for the error. Its text is used
+only as a last resort."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -38,7 +38,7 @@ class ErrorRule:
     statuses: Collection[int] = ()
     """Statuses of matching responses; empty matches any status."""
     kinds: str = ""
-    """Pattern of a complete error name."""
+    """Pattern that must match an entire error name."""
     text: str = ""
 
     def matches(self, status: int, answer: ErrorAnswer) -> bool:

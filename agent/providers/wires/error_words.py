@@ -275,8 +275,8 @@ UNSUPPORTED_FEATURE_TEXT = any_of(
     r"requires more system memory|(?:insufficient|too large for) system|unable to load model",
     r"roles must alternate|jinja template|^template: ",
 )
-"""Texts of errors that servers send with a server error status although a retry is useless: the local server was
-started without a feature, lacks memory, or rejects the messages by its chat template."""
+"""Texts of permanent errors that servers report with a server error status: the local server was started without a
+feature, lacks memory, or has a chat template that rejects the messages."""
 
 IMAGE_TEXT = any_of(
     r"\b(?:images?|pictures?)\b[^.]{0,60}?\b(?:exceeds? (?:\d|max allowed size)|too (?:large|big|small|many)"

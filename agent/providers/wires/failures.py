@@ -36,13 +36,13 @@ def classify_error(
     key: str | None = None,
     now: float | None = None,
 ) -> ProviderError:
-    """Return the error for a server's response. `provider` is `provider/name`; `body` is bytes, text or parsed JSON;
-    `now` is in Unix seconds.
+    """Convert a server's response to an error. `provider`: `provider/name`. `body`: bytes, text or parsed JSON. `now`:
+    Unix seconds.
 
     Status 200 means that the error was sent in place of a reply, or in the middle of a stream.
     """
     answer = parse_error_body(body, key)
-    # A gateway may forward an error with one of these statuses, so the status in the body takes precedence.
+    # A gateway may use one of these statuses when it forwards an error, so the status in the body takes precedence.
     effective = answer.status or status if status in (200, 400, 500) else status
     status_code = None if status == 200 and answer.status is None else effective
     lowered = {name.lower(): value for name, value in headers.items()}
@@ -118,7 +118,7 @@ def _sentences(
 
 
 def _safe_redirect_target(location: str) -> str:
-    """Return the target of a redirect, without user names, passwords and tokens."""
+    """Return a redirect's target without user names, passwords and tokens."""
     try:
         split_url = urlsplit(redact_url(location))
     except ValueError:
@@ -146,7 +146,7 @@ def retry_after(headers: Mapping[str, str], text: str = "", now: float | None = 
 
 
 def _unix_seconds(date: str | None) -> float | None:
-    """Return a date in Unix seconds; None if the text is not a date."""
+    """Parse a date as Unix seconds. None if the text is not a date."""
     try:
         parsed = parsedate_to_datetime(date or "")
         return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()

@@ -32,9 +32,9 @@ _MAX_UNZIPPED_BYTES = 1024 * 1024
 """Maximum number of bytes that are decompressed at once."""
 
 STREAM_END: Json = {"type": "[DONE]"}
-"""The final frame of a Chat Completions stream, which is not JSON, as an event."""
+"""Event for the final frame of a Chat Completions stream, which is not JSON."""
 UNREADABLE_EVENT: Json = {"type": "[UNREADABLE]"}
-"""A frame that is not a JSON object, as an event. Relays send some that mean nothing: `null`, `[]`, `keep-alive`."""
+"""Event for a frame that is not a JSON object. Relays send some that mean nothing: `null`, `[]`, `keep-alive`."""
 REPLY_FIELDS = ("choices", "output", "content")
 """Fields of a reply that was not streamed. A JSON document with one of these fields and without an error is such a
 reply."""
@@ -58,7 +58,7 @@ class EventReader(Protocol):
     def feed(self, chunk: bytes) -> Iterator[str]: ...
 
     def close(self) -> Iterator[str]:
-        """Yield what is complete at the end of the response."""
+        """Yield the events that are complete at the end of the response."""
 
 
 class LineReader:
@@ -190,7 +190,7 @@ async def read_events(
 
 
 def reply_from_document(document: bytes, headers: Mapping[str, str], origin: Origin) -> Json:
-    """Return a reply that was sent as one JSON document. Raises an error if the document describes one."""
+    """Parse a reply that was sent as one JSON document. Raises an error if the document describes one."""
     reply = parse_event(document.decode("utf-8", "replace"))
     if reply.get("error") or not any(name in reply for name in REPLY_FIELDS):
         raise origin.response_error(200, headers, document)

@@ -16,7 +16,7 @@ DROPPED_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 
 class HttpxBridge(httpx.AsyncBaseTransport):
     """A transport that sends requests through an httpx2 client, and owns that client. Raises the client's errors, and
-    `ProviderError` if the response is missing, an error or a web page."""
+    `ProviderError` if there is no response, or if the response is an error or a web page."""
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ from ebbtide.agent.providers.wires.origin import Origin, stream_cut_error, timeo
 
 
 def translate_error(error: Exception, origin: Origin, *, has_begun: bool = True) -> ProviderError:
-    """Return the provider error for an exception of httpx2, or of a library below it."""
+    """Convert an exception of httpx2, or of a library below it, to a provider error."""
     match error:
         case httpx2.ConnectTimeout():
             return unreachable_error(origin, f"no connection within {origin.endpoint.connect_timeout:g} s")
@@ -50,7 +50,7 @@ def translate_error(error: Exception, origin: Origin, *, has_begun: bool = True)
 
 
 def translate_sdk_error(error: Exception, sdk: ModuleType, origin: Origin) -> ProviderError:
-    """Return the provider error for an exception of the `anthropic` or `openai` SDK."""
+    """Convert an exception of the `anthropic` or `openai` SDK to a provider error."""
     if isinstance(error, sdk.APIStatusError):
         return origin.response_error(error.status_code, error.response.headers, error.response.content)
     if isinstance(error, sdk.APIConnectionError) and isinstance(error.__cause__, Exception):
@@ -62,7 +62,7 @@ def translate_sdk_error(error: Exception, sdk: ModuleType, origin: Origin) -> Pr
 
 
 def _tls_cause(error: BaseException | None) -> ssl.SSLError | None:
-    """Return the TLS error that caused another error; None if there is none."""
+    """Find the TLS error that caused another error. None if there is none."""
     while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__
     return error

@@ -76,7 +76,7 @@ LIVE_FACTS_TIMEOUT_S = 5.0
 
 
 async def fetch_live_facts(endpoint: Endpoint, facts: ModelFacts, configured_window: int | None = None) -> ModelFacts:
-    """Return the facts, updated with what the server reports about the model; unchanged if the server does not
+    """Update the facts with what the server reports about the model. They stay unchanged if the server does not
     respond."""
     url = server_url(endpoint)
     origin = Origin(
@@ -205,14 +205,14 @@ class OllamaWriter:
 
 
 def _encoded_message(role: str, text: str, images: Sequence[Image] = (), **other_fields: object) -> Json:
-    """Return a message without empty fields. The SDK omits them as well."""
+    """Encode a message without empty fields. The SDK omits them as well."""
     fields = {"content": sendable_text(text), "images": [image.data for image in images], **other_fields}
     return {"role": role, **{name: value for name, value in fields.items() if value}}
 
 
 def _user_messages(message: User, facts: ModelFacts, names: Mapping[str, str]) -> list[Json]:
-    """Return the messages for a user message. Outputs become separate messages with the name of their tool, because
-    this API has no call ids."""
+    """Split a user message into the API's messages. Outputs become separate messages with the name of their tool,
+    because this API has no call ids."""
     converted = [
         _encoded_message("tool", output_text(output), tool_name=names.get(output.call_id, "unnamed"))
         for output in message.outputs

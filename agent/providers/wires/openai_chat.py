@@ -44,8 +44,8 @@ QUIRK_CLUES = {
     **ALTERNATION_CLUES,
 }
 DEMAND_CLUES = {"reasoning_content": "empty thoughts", "with a length of 9": "short call ids"}
-"""Clues for fields that a server demands. DeepSeek and Moonshot demand thoughts with every call, even if another model
-made the call or did not think."""
+"""Clues for fields that a server demands. DeepSeek and Moonshot demand thoughts with every call, even if the call came
+from another model or the model did not think."""
 OPENAI_QUIRKS = frozenset({"max_completion_tokens", "prompt_cache_key"})
 """Quirks of OpenAI's own server: fields that it accepts, but other servers may reject."""
 
@@ -138,9 +138,9 @@ class ChatWriter:
 
 
 def _user_messages(message: User, facts: ModelFacts, ids: CallIds) -> list[Json]:
-    """Return the messages for a user message: one for each output, then one with the user's text. That one also
-    contains the images of the outputs, because outputs can only be text. In this order, a message that grows keeps its
-    beginning."""
+    """Split a user message into the API's messages: one for each output, then one with the user's text. The last one
+    also contains the images of the outputs, because outputs can only be text. In this order, a message that grows keeps
+    its beginning."""
     converted: list[Json] = [
         {"role": "tool", "tool_call_id": ids[output.call_id], "content": output_text(output)}
         for output in message.outputs
@@ -198,8 +198,8 @@ def _assistant_messages(
 
 
 def _arguments_text(call: ToolCall) -> str:
-    """Return the arguments as text. Some servers parse them for their chat template, so invalid arguments would make
-    the request fail."""
+    """Return the arguments as text. Invalid arguments would make the request fail, because some servers parse them for
+    their chat template."""
     if call.problem and not parse_arguments(call.source)[0]:
         return "{}"
     return call.arguments_text

@@ -58,7 +58,7 @@ QUIRK_CLUES = {
 compatible servers do not know them."""
 
 RESERVED_NAME_ALIASES = {SEARCH_TOOL: "search_tools"}
-"""Names sent in place of tool names that the API reserves, since it rejects functions with reserved names."""
+"""Names sent in place of tool names that the API reserves."""
 
 WEB_SEARCH: Json = {"type": "web_search"}
 """The API's own search of the web."""
@@ -170,7 +170,7 @@ class ResponsesWriter:
         """Namespaces of the deferred tools, by tool name."""
         self._uses_free_text = uses_free_text
         self._call_item_types: dict[str, str] = {}
-        """Type of the item as which each call was encoded, by call id."""
+        """Item type that each call was encoded as, by call id."""
         self._ids = CallIds(facts.id, max_chars=MAX_CALL_ID_CHARS)
 
     def add(self, message: Message) -> None:
@@ -204,7 +204,8 @@ class ResponsesWriter:
         self.encoded.add([{"role": "user", "content": content}] if content else [])
 
     def _call_item_type(self, call: ToolCall) -> str:
-        """Return the item type for a call. A call under another name than the tool's was written as JSON."""
+        """Return the item type for a call. A call that the model made under another name than the tool's was written as
+        JSON."""
         uses_free_text = self._uses_free_text and bool(traits_of(call.name).free_text_argument) and not call.called
         return "custom_tool_call" if uses_free_text else "function_call"
 
@@ -250,9 +251,8 @@ def _assistant_items(
 
 
 def _has_valid_searches(message: Assistant, namespaces: Mapping[str, str]) -> bool:
-    """Whether the searches in a reply can be sent again: the tools that they loaded must be deferred now, in the same
-    namespaces, because the API checks calls against loaded tools. If searches are omitted, the model can search again.
-    """
+    """Whether the searches in a reply can be sent again. The API checks calls against loaded tools, so the tools that a
+    search loaded must be deferred now, in the same namespaces. If searches are omitted, the model can search again."""
     loaded = [pair for part in message.parts if isinstance(part, ProviderItem) for pair in _loaded_tools(part.native)]
     return bool(namespaces) and all(namespaces.get(name) == namespace for name, namespace in loaded)
 
@@ -267,8 +267,8 @@ def _loaded_tools(item: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _without_searches(message: Assistant) -> list[AssistantPart]:
-    """Return the parts of a reply without its searches. Reasoning right before a search is also removed, because it may
-    not be sent without the search."""
+    """Return the parts of a reply without its searches. Reasoning right before a search is also removed, because it
+    must not be sent without the search."""
     parts: list[AssistantPart] = []
     for part in message.parts:
         kind = part.native.get("type") if isinstance(part, ProviderItem) else None
@@ -290,7 +290,7 @@ def _call_item(call: ToolCall, ids: CallIds, namespace: str) -> Json:
 
 
 def _free_text_call(call: ToolCall, ids: CallIds) -> Json:
-    """Return the call with its text argument as input. If the call has other arguments, because it was made through
+    """Encode a call whose only argument is plain text. If the call has other arguments, because it was made through
     another API, its original source is used."""
     text = call.arguments.get(traits_of(call.name).free_text_argument) if len(call.arguments) == 1 else None
     sent_input = text if isinstance(text, str) else call.source
@@ -406,9 +406,9 @@ class ResponsesDecoder:
         self.is_complete = self.is_finished = True
 
     def _item_for(self, event: Json, kind: str) -> PartialItem:
-        """Return the item that a delta belongs to, or a new one. Copilot's ids differ in each event, so the index takes
-        precedence. If the server sends no index, or one index for several items, the delta belongs to the newest item.
-        """
+        """Find or create the item that a delta belongs to. Copilot's ids differ in each event, so the index takes
+        precedence. If the server sends no index, or one index for several items, the delta belongs to the newest
+        item."""
         index, item_id = event.get("output_index"), event.get("item_id")
         for item in reversed(self._items):
             if (item.index == index) if index is not None else (item.latest.get("id") == item_id):
@@ -450,8 +450,8 @@ def _arguments_text(arguments: object) -> str:
 
 
 def _reply_part(item: Json) -> AssistantPart:
-    """Return an item of the output as a part. Its native form has no null fields, because the server does not accept
-    them when they are sent back."""
+    """Convert an item of the output to a part. Null fields are removed, because the server does not accept them when
+    they are sent back."""
     native = {name: value for name, value in item.items() if value is not None}
     match item["type"]:
         case "message":
@@ -474,7 +474,7 @@ def _reply_part(item: Json) -> AssistantPart:
 
 
 def _arguments_json(name: str, text: str) -> str:
-    """Return the arguments of a plain-text call as JSON. Some models write JSON although plain text is expected."""
+    """Convert the arguments of a plain-text call to JSON. Some models write JSON although plain text is expected."""
     if text.lstrip().startswith("{") and not parse_arguments(text)[1]:
         return text
     return json.dumps({traits_of(name).free_text_argument or "input": text}, ensure_ascii=False)

@@ -93,7 +93,7 @@ def exceeds_rate_limit(text: str) -> bool:
 
 
 def parse_size_and_limit(text: str) -> tuple[int | None, int | None]:
-    """Return the size of the request and the limit, each None if the text does not state it."""
+    """Parse the size of the request and the limit. Each is None if the text does not state it."""
     for pattern in (*OVERFLOW_PATTERNS, _EXCEEDS_RATE_PATTERN):
         if match := re.search(pattern, text):
             groups = match.groupdict()

@@ -48,8 +48,9 @@ class Quirks:
                     raise
 
     def _adapt_to(self, error: ProviderError) -> bool:
-        """Add the quirks that an error suggests. Return whether any of them is new. An error in a stream has no status.
-        Local servers respond with 500 if a model's chat template rejects the messages."""
+        """Add the quirks that an error suggests, and return whether any of them is new. Errors in a stream have no
+        status and suggest none. Status 500 is accepted because local servers send it if a model's chat template rejects
+        the messages."""
         if error.status not in (400, 422, 500):
             return False
         quirk_by_clue = self._demands if _DEMAND_PATTERN.search(str(error)) else self._rejections
@@ -59,8 +60,7 @@ class Quirks:
 
 
 def with_alternating_roles(messages: Sequence[Json]) -> list[Json]:
-    """Return the messages with alternating roles, as some models' chat templates require: adjacent messages of the same
-    role are merged."""
+    """Merge adjacent messages of the same role, because some models' chat templates require alternating roles."""
     merged: list[Json] = []
     for message in messages:
         previous = merged[-1] if merged else {"role": "system"}

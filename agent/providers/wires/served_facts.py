@@ -25,7 +25,7 @@ REMOTE_TIMEOUT_S, LOCAL_TIMEOUT_S = 1.0, 5.0
 normally answers within milliseconds but takes seconds while it is busy. It is given more time, because a session with
 an unknown window may fail later."""
 MAX_RESPONSE_BYTES = 8 << 20
-"""Maximum number of bytes read of a response."""
+"""Maximum number of bytes read from a response."""
 PLAUSIBLE_WINDOWS = range(256, 100_000_000)
 """Plausible window sizes, in tokens."""
 LLAMA_CPP_TEMPERATURE = 0.8
@@ -34,9 +34,8 @@ _WINDOW_FIELDS = ("loaded_context_length", "max_model_len", "context_length", "m
 
 
 async def add_served_facts(endpoint: Endpoint, facts: ModelFacts) -> ModelFacts:
-    """Return the facts, updated with what the server reports. No request is sent if the window is known, or if it is
-    set and the server is remote. Settings are not overridden. If the server does not respond, the facts are unchanged.
-    """
+    """Update the facts with what the server reports. No request is sent if the window is known, or if it is set and the
+    server is remote. Settings are not overridden. If the server does not respond, the facts stay unchanged."""
     sources = dict(facts.sources)
     window_source = sources.get("context_window")
     should_ask = window_source == "default" or (window_source == "config" and is_local_server(endpoint))
@@ -63,8 +62,8 @@ def is_local_server(endpoint: Endpoint) -> bool:
 
 
 async def _fetch_responses(origin: Origin) -> tuple[object, object, object] | None:
-    """Return the responses of llama.cpp's endpoint, LM Studio's endpoint and the common one, each None if it does not
-    respond in time. Return None if no client can be created."""
+    """Fetch llama.cpp's endpoint, LM Studio's endpoint and the common one. The result of an endpoint is None if it does
+    not respond in time. The whole result is None if no client can be created."""
     base = origin.endpoint.base_url.rstrip("/")
     root = base.removesuffix("/v1")
     with suppress(ProviderError):
@@ -91,7 +90,7 @@ async def fetch_model_list(origin: Origin, headers: Mapping[str, str]) -> object
 async def _get_json(
     client: "httpx2.AsyncClient", origin: Origin, url: str, headers: Mapping[str, str], timeout: float | None = None
 ) -> object:
-    """Return the response as JSON; None if there is none in time."""
+    """Fetch JSON. None if no response arrives in time."""
     timeout = timeout or (LOCAL_TIMEOUT_S if is_local_server(origin.endpoint) else REMOTE_TIMEOUT_S)
     with suppress(ProviderError, ValueError, RecursionError, TimeoutError), translate_errors(origin):
         async with (
@@ -108,7 +107,8 @@ async def _get_json(
 
 
 def window_from_props(props: object) -> int | None:
-    """Return the context window of a llama.cpp slot. It may be smaller than the window the server was started with."""
+    """Find the context window of a llama.cpp slot. It may be smaller than the window that the server was started
+    with."""
     return plausible_window(_generation_settings(props).get("n_ctx"))
 
 
@@ -126,8 +126,8 @@ def _generation_settings(props: object) -> Mapping[str, Any]:
 
 
 def window_from_models(model_list: object, model: str) -> int | None:
-    """Return the window that a list of models states for a model, or for the only listed model. The window that is
-    served takes precedence over the window used in training."""
+    """Find the window that a list of models states for a model, or for the only listed model. The window in use takes
+    precedence over the window used in training."""
     row, meta = _model_entry(model_list, model)
     values: Sequence[Any] = [*(row.get(name) for name in _WINDOW_FIELDS), meta.get("n_ctx"), meta.get("n_ctx_train")]
     return next((window for value in values if (window := plausible_window(value)) is not None), None)
@@ -139,7 +139,8 @@ def parameters_from_models(model_list: object, model: str) -> object:
 
 
 def _model_entry(model_list: object, model: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the entry of a model, or of the only one, in a list of models, and the metadata of its file."""
+    """Find the entry of a model, or the only entry, in a list of models. Also return the metadata of the model's
+    file."""
     rows = model_list.get("data") if isinstance(model_list, Mapping) else None
     valid_rows = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
     matching_rows = [row for row in valid_rows if row.get("id") == model]

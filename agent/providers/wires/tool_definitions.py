@@ -14,7 +14,7 @@ _TRUNCATION_NOTE = (
 
 
 def wire_name(name: str) -> str:
-    """Return a tool name that every server accepts, for calls with a name that the model invented."""
+    """Convert a name that the model invented to a tool name that every server accepts."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
 
 
@@ -47,7 +47,7 @@ def sendable_schema(schema: Mapping[str, object], name_pattern: str = "") -> Jso
 
 
 def _merged_parameters(schemas: Iterable[object]) -> Json:
-    """Return all parameters of the schemas. A parameter with different schemas gets an `anyOf` of them."""
+    """Merge the parameters of the schemas. A parameter with different schemas gets an `anyOf` of them."""
     schemas_by_name: dict[str, list[object]] = {}
     for schema in schemas:
         properties = schema.get("properties") if isinstance(schema, Mapping) else None

@@ -1,4 +1,4 @@
-"""A cache of the tags of a project's files, readable only by its owner. An unreadable cache counts as empty, and write
+"""A cache of the tags in a project's files. Only its owner can read it. An unreadable cache counts as empty, and write
 errors are ignored."""
 
 import hashlib
@@ -20,7 +20,7 @@ MAX_CACHED_PROJECTS = 20
 
 
 class CachedTags(NamedTuple):
-    """The tags of a file, valid while its modification time and size are unchanged."""
+    """The tags of a file. They are valid while its modification time and size stay the same."""
 
     modified_ns: int
     """Modification time in nanoseconds."""
@@ -56,7 +56,7 @@ def _parse_entry(entry: list[object]) -> CachedTags:
 
 
 def save_cache(path: Path, files: Mapping[str, CachedTags]) -> None:
-    """Replace the stored tags, and delete the caches of the least recently mapped projects."""
+    """Replace the stored tags, and delete the caches of the projects that were mapped longest ago."""
     entries = {
         name: (cached.modified_ns, cached.size, cached.tags.definitions, cached.tags.uses)
         for name, cached in files.items()

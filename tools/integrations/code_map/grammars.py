@@ -14,9 +14,10 @@ class Grammar(NamedTuple):
     function: str
     """The function of the module that returns the language."""
     definitions: str
-    """A query: `@def` is a definition, `@name` its name."""
+    """A query in which `@def` is a definition and `@name` its name."""
     uses: str
-    """A query: `@use` is a name that is called, imported or used as a type; `@part` is the name of a member."""
+    """A query in which `@use` is a name that is called, imported or used as a type, and `@part` is the name of a
+    member."""
 
 
 _PYTHON_DEFINITIONS = """
@@ -124,7 +125,7 @@ GRAMMARS: Mapping[str, Grammar] = {
 
 @cache
 def parser_for(grammar: Grammar) -> "tuple[Parser, Query, Query]":
-    """Return the parser of a language and its queries for definitions and uses."""
+    """Return a language's parser and its queries for definitions and uses."""
     from tree_sitter import Language, Parser, Query  # noqa: PLC0415  # deferred: see above
 
     language = Language(getattr(import_module(grammar.module), grammar.function)())

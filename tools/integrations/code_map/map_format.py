@@ -19,8 +19,8 @@ class MapEntry(NamedTuple):
 def map_within_budget(
     entries: Sequence[MapEntry], definition_count: int, max_tokens: int, count_tokens: Callable[[str], int]
 ) -> tuple[str, int]:
-    """Return a map with as many of the first entries as fit into the token budget, and their number.
-    `definition_count`: the total number of definitions."""
+    """Format as many of the first entries as fit into the token budget. Return the map and their number.
+    `definition_count`: total number of definitions."""
     fitting_count, too_many = 0, len(entries) + 1
     while too_many - fitting_count > 1:
         tried_count = (fitting_count + too_many) // 2
@@ -32,8 +32,8 @@ def map_within_budget(
 
 
 def _format_map(chosen: Sequence[MapEntry], definitions: int) -> str:
-    """Format the definitions grouped by file: files in the order of their most important definition, definitions by
-    line."""
+    """Format the definitions, grouped by file. Files are in the order of their most important definition, and
+    definitions in the order of their lines."""
     entries_by_path: dict[str, list[MapEntry]] = {}
     for entry in chosen:
         entries_by_path.setdefault(entry.path, []).append(entry)

@@ -1,5 +1,5 @@
-"""Builds the map in a separate process, which reads a request from standard input, and prints progress and the most
-important definitions as lines of JSON. The process may be killed at any time, and a crash in a grammar ends only this
+"""Builds the map in a separate process. The process reads a request from standard input, and prints progress and the
+most important definitions as lines of JSON. It may be killed at any time, and a crash in a grammar ends only this
 process."""
 
 import json
@@ -28,7 +28,7 @@ MAX_MAPPED_FILES = 20_000
 MAX_RETURNED_DEFINITIONS = 2000
 """Maximum number of definitions returned."""
 _MAX_SERIAL_FILES = 100
-"""Maximum number of files that are read without worker processes."""
+"""Up to this many files are read without worker processes."""
 _MAX_PROCESSES = 4
 _MAX_CPU_S = 300
 """Limit on processor time, in seconds."""
@@ -37,7 +37,7 @@ _PROGRESS_EVERY_FILES = 250
 
 
 def mapper_argv(root: str) -> list[str]:
-    """Return the command that maps a folder."""
+    """Return the command line of the process that maps a folder."""
     return own_module_command(__name__, root)
 
 
@@ -79,8 +79,8 @@ def main(root: str) -> None:
 
 
 def _reading_order_key(path: str, seen_folders: AbstractSet[str]) -> tuple[bool, bool, int, str]:
-    """Return a sort key for the reading order: files in folders with files already seen come first, then files other
-    than tests, then those with the fewest parent folders."""
+    """Return a key that sorts files into reading order. Files in folders with files already seen come first, then files
+    other than tests, then those with the fewest parent folders."""
     return os.path.dirname(path) not in seen_folders, "test" in path, path.count("/"), path
 
 
@@ -103,8 +103,8 @@ def _mappable_files(root: str) -> tuple[dict[str, tuple[int, int]], bool]:
 def _tag_files(
     root: str, file_states: Mapping[str, tuple[int, int]], cached: Mapping[str, CachedTags], seconds: float
 ) -> Iterator[tuple[str, CachedTags]]:
-    """Yield each file with its tags: first cached tags of unchanged files, then newly read ones in order until the time
-    is up."""
+    """Yield each file with its tags. Unchanged files come first, with their cached tags. The others are then read in
+    order until time is up."""
     deadline = monotonic() + seconds
     unchanged = {
         path: cached[path] for path, state in file_states.items() if path in cached and cached[path][:2] == state
@@ -121,8 +121,8 @@ def _tag_files(
 
 
 def _read_tags(paths: list[str]) -> Generator[Tags, None, None]:
-    """Yield the tags of files in order; many files are read by several processes. If a worker process crashes, the
-    remaining files get empty tags."""
+    """Yield the tags of files, in order. If there are many files, several processes read them. If one crashes, the
+    remaining files get no tags."""
     process_count = min(_MAX_PROCESSES, os.cpu_count() or 1)
     if len(paths) <= _MAX_SERIAL_FILES or process_count == 1:
         yield from map(file_tags, paths)

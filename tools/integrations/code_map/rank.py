@@ -1,4 +1,4 @@
-"""Ranks a project's definitions by importance from the point of view of the files in focus. No I/O."""
+"""Ranks a project's definitions by importance, seen from the files in focus. No I/O."""
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -10,21 +10,21 @@ from ebbtide.tools.integrations.code_map.tags import Definition, Tags
 _DAMPING = 0.85
 _MAX_ITERATIONS = 20
 _CONVERGENCE_THRESHOLD = 1e-3
-"""Total change of the weights below which the iteration stops."""
+"""The iteration stops when the weights change by less than this in total."""
 _MAX_DEFINERS = 8
-"""Maximum number of files that define a name. If more files define it, it is too common to be informative."""
+"""A name defined in more files than this is too common to be informative."""
 _FOCUS_WEIGHT = 50.0
 """Weight factor of files in focus and of requested names."""
 _PRIVATE_WEIGHT, _SEEN_FILE_WEIGHT, _ASKED_FILE_WEIGHT, _ASKED_NAME_WEIGHT = 0.1, 0.1, 100.0, 1e6
-"""Weight factors of a private definition, a definition in a file already seen, a definition in a requested file, and a
+"""Weight factors: of a private definition, of a definition in a file already seen, of one in a requested file, and of a
 requested definition."""
 _UNUSED_DEFINITIONS = 30
-"""Added to the number of definitions by which a file's weight is divided, so that an unused definition gets only little
-weight."""
+"""A file's weight is divided by its number of definitions plus this number. This keeps the weight of unused definitions
+low."""
 
 
 class MapFocus(NamedTuple):
-    """The files and names on which the map focuses."""
+    """The files and names that the map focuses on."""
 
     seen_files: AbstractSet[str] = frozenset()
     """Files already seen. Names that they use matter more, and names that they define matter less."""
@@ -74,7 +74,7 @@ def _definition_factor(path: str, definition: Definition, focus: MapFocus) -> fl
 def _weighted_uses(
     path: str, tags: Tags, definers: Mapping[str, Sequence[str]], names: AbstractSet[str]
 ) -> list[tuple[str, str, float]]:
-    """Return the names that a file uses from other files: the other file, the name and a weight."""
+    """Return the names that a file uses from other files, as tuples of other file, name and weight."""
     uses: list[tuple[str, str, float]] = []
     for name, count in tags.uses.items():
         defining_files = definers.get(name, ())
@@ -96,8 +96,8 @@ def _edges(uses: Sequence[tuple[str, str, float]]) -> list[tuple[str, float]]:
 
 
 def _page_rank(edges: Mapping[str, Sequence[tuple[str, float]]], focus: AbstractSet[str]) -> dict[str, float]:
-    """Return the PageRank of each file: the probability of reaching it by following names to definitions, with random
-    restarts at the files in focus."""
+    """Return the PageRank of each file. This is the probability of reaching it by following names to their definitions,
+    with random restarts at the files in focus."""
     restart_weights = {path: _FOCUS_WEIGHT if path in focus else 1.0 for path in edges}
     total = sum(restart_weights.values())
     restart_weights = {path: weight / total for path, weight in restart_weights.items()}

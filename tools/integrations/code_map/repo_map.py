@@ -14,13 +14,13 @@ from ebbtide.tools.tool_traits import ProjectFacts, ToolTraits, path_argument
 MAPPED_SUFFIXES = (".py", ".js", ".jsx", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx", ".go", ".rs", ".java")
 """Suffixes of the files that are mapped."""
 MIN_MAPPED_FILES = 20
-"""Minimum number of files for which a map is more useful than a file list."""
+"""In a project with fewer files, a file list is more useful than a map."""
 DEFAULT_TOKENS, MIN_TOKENS, MAX_TOKENS = 1500, 200, 10_000
 """Default, minimum and maximum size of a map in tokens."""
 READ_TIMEOUT_S = 8.0
-"""Seconds for reading files that are not cached; the next map reads the remaining ones."""
+"""Time for reading files that are not cached, in seconds. The next map reads the rest."""
 MAX_SEEN_FILES = 2000
-"""Maximum number of files the model has read that are passed to the map."""
+"""Maximum number of files read by the model that are passed to the map."""
 
 
 def _subject(arguments: Arguments) -> str:
@@ -54,8 +54,8 @@ class RepoMap:
     )
 
     def __init__(self, cache: Path | None = None, seconds: float = READ_TIMEOUT_S) -> None:
-        """`cache`: the folder for parsed files; None for no cache. `seconds`: time for reading files; after that, the
-        map covers only the files read by then."""
+        """`cache`: the folder for parsed files; None for no cache. `seconds`: time for reading files. The map covers
+        only the files read by then."""
         self._cache, self._seconds = cache, seconds
 
     @classmethod
@@ -94,7 +94,7 @@ class RepoMap:
         )
 
     def _omission_note(self, result: Mapping[str, Any]) -> str:
-        """Return a note about files that are missing from the map; empty if none are."""
+        """Build a note about files missing from the map. Empty if there are none."""
         read_count, file_count = result["read"], result["files"]
         if read_count < file_count:
             advice = "call again to map more files, or pass a `path`" if self._cache else "pass a `path`"

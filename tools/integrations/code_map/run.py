@@ -1,4 +1,4 @@
-"""Runs the map's process: starts it, reads its messages and ends it."""
+"""Runs the process that builds the map: starts it, reads its messages and ends it."""
 
 import json
 import os
@@ -17,7 +17,7 @@ _MAX_MAP_BYTES = 8 * 1024**2
 
 
 class _StderrTail:
-    """The end of the process's error output."""
+    """The tail of the process's stderr."""
 
     def __init__(self) -> None:
         self._tail = b""

@@ -9,9 +9,9 @@ from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tools.integrations.code_map.grammars import GRAMMARS, parser_for
 
 MAX_FILE_BYTES = 1_000_000
-"""Maximum size of a file, in bytes."""
+"""Maximum size of a file, in bytes. Larger files get no tags."""
 _MAX_MEAN_LINE_BYTES = 400
-"""Mean line length in bytes above which a file counts as generated."""
+"""A file whose lines are longer than this on average, in bytes, counts as generated."""
 _MAX_SIGNATURE_CHARS = 160
 _MAX_USED_NAMES = 400
 _USE_WEIGHTS = {"use": 3, "part": 1}
@@ -26,7 +26,7 @@ _BUILT_IN_NAMES = {
         )
     ),
 }
-"""Built-in names of the languages. A use of one rarely refers to a definition in the project."""
+"""Names that are built into the languages. When one is used, it rarely refers to a definition in the project."""
 _FUNCTION_KINDS = ("function", "method", "variable_declarator")
 
 
@@ -43,14 +43,14 @@ class Definition(NamedTuple):
 class Tags(NamedTuple):
     definitions: tuple[Definition, ...]
     uses: dict[str, int]
-    """A weight for each used name: calls, imports and types count more than members."""
+    """The weight of each used name. Calls, imports and types count more than members."""
 
 
 NO_TAGS = Tags((), {})
 
 
 def file_tags(path: str) -> Tags:
-    """Return the tags of a regular file; none if it is too large, generated, unreadable or not text."""
+    """Return the tags of a regular file. Empty if it is too large, generated, unreadable or not text."""
     try:
         content = read_prefix(path, MAX_FILE_BYTES + 1)
     except OSError:
@@ -77,7 +77,7 @@ def content_tags(content: bytes, extension: str) -> Tags:
         )
     definitions: list[Definition] = []
     enclosing: list[tuple[int, str]] = []
-    """The ends and kinds of the definitions that enclose the current one."""
+    """The end and kind of each definition that encloses the current one."""
     for start, end, kind, name_text, line, signature_end in sorted(set(captured)):
         while enclosing and enclosing[-1][0] <= start:
             enclosing.pop()

@@ -1,5 +1,5 @@
-"""The protocol of a running language server: requests, notifications, and minimal responses to requests from the
-server."""
+"""Speaks the protocol of a running language server: requests, notifications, and minimal responses to the server's
+requests."""
 
 import asyncio
 import json
@@ -41,11 +41,11 @@ _CAPABILITIES: Mapping[str, object] = {
 
 
 class LanguageServerError(Exception):
-    """The server has ended, has sent invalid data or has responded with an error; the message says which."""
+    """Raised if the server has ended, sent invalid data or responded with an error. The message says which."""
 
 
 class LanguageClient:
-    """The connection to one server. `request` gets a response only while `listen` is running."""
+    """The connection to one server. `request` works only while `listen` is running."""
 
     def __init__(
         self,
@@ -54,8 +54,8 @@ class LanguageClient:
         settings: Mapping[str, object],
         on_message: Callable[[str, object], None],
     ) -> None:
-        """`settings`: values that the server may request, as nested tables. `on_message`: called with method and
-        parameters of each notification, and of refresh requests."""
+        """`settings`: values that the server may request, as nested tables. `on_message`: called with the method and
+        parameters of each notification and refresh request."""
         self._child = child
         self._root = root
         self._settings = settings
@@ -87,8 +87,8 @@ class LanguageClient:
     async def initialise(self, options: Mapping[str, object]) -> Mapping[str, object]:
         """Send `initialize` and return the server's capabilities. Raises `LanguageServerError`."""
         request = {
-            # In a sandbox, the server cannot see this process and would exit. It is ended with this process in any
-            # case.
+            # A sandboxed server cannot see this process and would exit. In any case, it is ended together with this
+            # process.
             "processId": None,
             "clientInfo": {"name": "ebbtide"},
             "rootUri": self._root.as_uri(),
@@ -104,7 +104,7 @@ class LanguageClient:
         return capabilities if isinstance(capabilities, dict) else {}
 
     async def request(self, method: str, parameters: object) -> object:
-        """Send a request and return its result. There is no timeout, so the caller must set one. Raises
+        """Send a request and return its result. Never times out, so the caller must set a timeout. Raises
         `LanguageServerError`."""
         self._last_id += 1
         request_id = self._last_id
@@ -186,7 +186,7 @@ class LanguageClient:
         self._write({"id": request_id, "result": result})
 
     def _setting(self, item: object) -> object:
-        """Return the setting of a section such as `python.analysis`; None if it is not set."""
+        """Return the settings in a section such as `python.analysis`. None if there are none."""
         section = item.get("section") if isinstance(item, dict) else None
         value: object = self._settings
         for name in section.split(".") if isinstance(section, str) and section else ():

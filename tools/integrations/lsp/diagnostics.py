@@ -1,4 +1,4 @@
-"""Diagnostics of a language server: parsed, compared with earlier ones, and formatted for the model. No I/O."""
+"""Diagnostics from a language server: parsed, compared with earlier ones, and formatted for the model. No I/O."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ class Problem:
 
     @property
     def kind(self) -> tuple[str, str, str, str]:
-        """Identifies the problem independently of its position."""
+        """What identifies the problem, regardless of its position."""
         return self.server, self.severity, self.rule, self.message
 
 
@@ -63,7 +63,8 @@ def _parse_problem(value: object, server: str) -> Problem | None:
 
 
 def range_start(range_: object) -> tuple[int, int]:
-    """Return the line and column, counted from 0, where an LSP range starts; the start of the file if it is invalid."""
+    """Return the line and column, counted from 0, at which an LSP range starts. If the range is invalid, return the
+    start of the file."""
     start = range_.get("start") if isinstance(range_, dict) else None
     if not isinstance(start, dict):
         return 0, 0
@@ -78,8 +79,8 @@ def _valid_index(value: object) -> int:
 def new_problems(
     previous_problems: Sequence[Problem], current_problems: Sequence[Problem], old_text: str, new_text: str
 ) -> tuple[Problem, ...]:
-    """Return the problems that a change of the text introduced. Problems on lines that only moved are not new. Of equal
-    problems on rewritten lines, only those that exceed the previous number are new."""
+    """Return the problems that a change to the text introduced. Problems on lines that only moved are not new. If equal
+    problems occur on rewritten lines, only those in excess of the earlier number are new."""
     if not previous_problems or not current_problems:
         return tuple(current_problems)
     map_line = _line_mapping(old_text, new_text)
@@ -124,7 +125,7 @@ def errors_and_warnings(problems: Sequence[Problem]) -> tuple[Problem, ...]:
 
 
 def ordered_problems(problems_by_path: Mapping[str, Sequence[Problem]]) -> Sequence[tuple[str, Problem]]:
-    """Return each problem once, with its path; errors come first. `problems_by_path`: problems by displayed path."""
+    """Return each problem once, with its path, errors first. `problems_by_path`: problems by displayed path."""
     located_problems = dict.fromkeys(
         (path, problem) for path, problems in problems_by_path.items() for problem in problems
     )
@@ -134,8 +135,8 @@ def ordered_problems(problems_by_path: Mapping[str, Sequence[Problem]]) -> Seque
 
 
 def problem_lines(located_problems: Sequence[tuple[str, Problem]], limit: int) -> Iterator[str]:
-    """Yield up to `limit` problems as `PATH:LINE:COLUMN SEVERITY: MESSAGE`, then a line with the number of further
-    problems."""
+    """Yield up to `limit` problems as `PATH:LINE:COLUMN SEVERITY: MESSAGE`, then a line that says how many more there
+    are."""
     for path, problem in located_problems[:limit]:
         rule = f" [{problem.server} {problem.rule}]" if problem.rule else f" [{problem.server}]"
         yield f"{path}:{problem.line}:{problem.column} {problem.severity}: {problem.message}{rule}"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # imported for types only: few runs use a language server
 MAX_VISIBLE_PROBLEMS = 60
 """Maximum number of problems shown."""
 REPLY_TIMEOUT_S = 20.0
-"""Seconds that a server has to answer, including its start."""
+"""Seconds within which a server must answer, including its start."""
 
 
 class Diagnostics(LanguageServerTool):

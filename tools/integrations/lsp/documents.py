@@ -1,4 +1,4 @@
-"""The files of a language server: the texts that were sent and the diagnostics that were reported. No I/O."""
+"""The files of a language server: the text sent to it and the diagnostics received. No I/O."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from ebbtide.tools.integrations.lsp.diagnostics import Problem, errors_and_warni
 MAX_OPEN_FILES = 40
 """Maximum number of files open in a server."""
 MAX_FILES_WITH_PROBLEMS, MAX_STORED_PROBLEMS = 5000, 50_000
-"""Maximum number of closed files whose pushed diagnostics are stored, and maximum total number of problems."""
+"""Maximum number of closed files whose pushed diagnostics are stored, and maximum number of problems in total."""
 
 
 @dataclass(slots=True)
@@ -24,23 +24,23 @@ class OpenDocument:
 
 
 class Documents:
-    """The files of a running server, with its pushed and pulled diagnostics combined."""
+    """The files of a running server. Combines pushed and pulled diagnostics."""
 
     def __init__(self, name: str, root: Path) -> None:
         self._name = name
         self._root = root
         self.open: dict[Path, OpenDocument] = {}
-        """The open files, in the order of their last change, newest last."""
+        """The open files, most recently changed last."""
         self._pushed: dict[Path, tuple[Problem, ...]] = {}
         self._pushed_count = 0
         """Number of problems in pushed diagnostics."""
         self._pulled: dict[Path, tuple[Problem, ...]] = {}
         self._baseline: dict[Path, tuple[Problem, ...]] = {}
-        """Problems that existed before or were already collected as new. Contains only files with complete diagnostics.
-        """
+        """Problems that are not new: they existed before, or were already collected as new. Contains only files with
+        complete diagnostics."""
         self._unreported: dict[Path, tuple[Problem, ...]] = {}
         self._has_any_baseline = False
-        """Whether a baseline was ever set. After that, problems in files without one are new."""
+        """Whether a baseline was ever set. Once it was, all problems in files without one are new."""
 
     def problems(self, path: Path) -> tuple[Problem, ...]:
         pulled = self._pulled.get(path, ())
@@ -52,7 +52,7 @@ class Documents:
         return tuple(sorted(path for path in {*self._pushed, *self._pulled} if self.problems(path)))
 
     def push(self, parameters: object) -> Path | None:
-        """Store pushed diagnostics and return the file; None if they are invalid or for an outdated version."""
+        """Store pushed diagnostics and return their file. None if they are invalid or for an outdated version."""
         if not isinstance(parameters, dict):
             return None
         path, version = path_from_uri(parameters.get("uri")), parameters.get("version")
@@ -115,8 +115,8 @@ class Documents:
 
 
 def _still_present(earlier: Sequence[Problem], current: Sequence[Problem]) -> tuple[Problem, ...]:
-    """Return the current problems that correspond to earlier ones: for each earlier problem, the nearest one of the
-    same kind."""
+    """Return the current problems that match earlier ones. Each earlier problem is matched with the nearest one of its
+    kind."""
     candidates = list(current)
     return tuple(current_problem for problem in earlier for current_problem in _take_nearest(problem, candidates))
 
@@ -130,7 +130,7 @@ def _take_nearest(problem: Problem, candidates: list[Problem]) -> Iterator[Probl
 
 
 def path_from_uri(uri: object) -> Path | None:
-    """Return the path of a `file:` URI; None if it is not a file on this machine."""
+    """Return the path of a `file:` URI. None if the file is not on this machine."""
     if not isinstance(uri, str):
         return None
     try:

@@ -12,8 +12,8 @@ _MAX_LENGTH_DIGITS = 12
 
 
 class FrameBuffer:
-    """Collects bytes and returns complete messages. After invalid data, message boundaries are lost, so nothing more is
-    returned."""
+    """Collects bytes and returns complete messages. After invalid data, it returns nothing more, because message
+    boundaries are lost."""
 
     def __init__(self, max_message_bytes: int = MAX_MESSAGE_BYTES) -> None:
         self.problem = ""
@@ -36,7 +36,7 @@ class FrameBuffer:
         return messages
 
     def _has_complete_message(self) -> bool:
-        """Whether a complete message has arrived. Reads its header as soon as that is complete."""
+        """Whether a complete message has arrived. Also reads the header once it is complete."""
         if self._length is None:
             end = self._buffer.find(_HEADER_END, 0, _MAX_HEADER_BYTES)
             if end < 0:

@@ -1,5 +1,5 @@
-"""Finds the install folders of a program that sandboxes hide, so that they can be made visible: the program's own
-folder, the folders that its links point to, and those of its interpreter."""
+"""Finds install folders that a sandbox would hide, so that they can be made visible: a program's own folder, the
+folders that its links point to, and those of its interpreter."""
 
 import os
 import re
@@ -12,17 +12,17 @@ from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tools.sandbox.mount_paths import SHARED_SOCKET_FOLDERS
 
 _MAX_FOLLOWED_FILES = 20
-"""Maximum number of links and interpreters that are followed."""
+"""Maximum number of links and interpreters to follow."""
 _MAX_HEAD_BYTES = 4_096
-"""Number of bytes at the beginning of a script in which its interpreter is searched for."""
+"""Number of bytes at the start of a script that are searched for its interpreter."""
 _INTERPRETER = re.compile(rb"#!\s*(\S+)[ \t]*([^\n]*)")
 _QUOTED_EXEC = re.compile(rb"^'''exec' (?:\"([^\"\n]+)\"|(\S+))", re.MULTILINE)
-"""The line in which pip names the interpreter of a script if its path is long or contains spaces."""
+"""Matches the line in which pip names a script's interpreter if the path is long or contains spaces."""
 
 
 def hidden_installs(command: Sequence[str], path: str) -> tuple[Path, ...]:
-    """Return the folders to make visible, or individual files if a program has no folder of its own. `path`: the search
-    path for interpreters."""
+    """Return the folders that must be made visible, or single files for programs without a folder of their own. `path`:
+    the search path for interpreters."""
     program = shutil.which(command[0], path=path) or command[0]
     pending = [program, *(word for word in command[1:] if os.path.isabs(word) and os.path.exists(word))]
     installs = dict[Path, None]()
@@ -39,8 +39,8 @@ def hidden_installs(command: Sequence[str], path: str) -> tuple[Path, ...]:
 
 
 def _install_folder(file: str) -> Path | None:
-    """Return the folder in which a program is installed: its `node_modules`, the parent of its `bin` folder, or its own
-    folder. If these would reveal too much, return the program itself; if sandboxes do not hide it, None."""
+    """Find the folder in which a program is installed: its `node_modules`, the parent of its `bin` folder, or its own
+    folder. If that would reveal too much, return the program file itself. None if sandboxes do not hide it."""
     path = Path(file)
     if not any(map(path.is_relative_to, SHARED_SOCKET_FOLDERS)):
         return None

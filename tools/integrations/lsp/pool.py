@@ -19,7 +19,7 @@ from ebbtide.tools.outputs.new_problems import NewProblems
 MAX_REPORTED_PROBLEMS = 10
 """Maximum number of problems reported with an edit."""
 MAX_FILE_BYTES = 1_000_000
-"""Maximum size in bytes of a file sent to servers."""
+"""Largest file that is sent to servers, in bytes."""
 _BUSY_WAIT_FACTOR = 0.25
 """Factor applied to the waiting time if the server is still busy with earlier edits."""
 
@@ -51,13 +51,13 @@ class LanguageServers:
 
     @property
     def states(self) -> Sequence[tuple[str, str]]:
-        """The servers needed so far, each with its state in words."""
+        """The servers needed so far, each with a description of its state."""
         return [
             (server.spec.name, _STATE_TEXTS[server.phase].format(server.detail)) for server in self._servers.values()
         ]
 
     async def servers_for(self, path: Path) -> tuple[LanguageServer, ...]:
-        """Return the servers for a file; none if it is outside the working folder."""
+        """Return the servers for a file. Empty if it is outside the working folder."""
         if not path.is_relative_to(self._root):
             return ()
         extension = path.suffix.lower()
@@ -72,8 +72,8 @@ class LanguageServers:
         return self._by_extension[extension]
 
     async def problems_after_edit(self, changes: Sequence[AppliedChange]) -> NewProblems | None:
-        """Return the problems introduced by these changes, and those introduced by earlier changes but not yet
-        reported. None if there are none or if no server responds in time."""
+        """Return the problems introduced by these changes, and those from earlier changes that were not reported yet.
+        None if there are none or if no server responds in time."""
         edits: dict[LanguageServer, dict[Path, EditedText]] = {}
         for change in changes:
             old_text, new_text = _decode_text(change.old_content), _decode_text(change.new_content)
@@ -114,8 +114,8 @@ class LanguageServers:
         )
 
     async def ask(self, server: LanguageServer, work: Callable[[LanguageClient], Awaitable[T]], seconds: float) -> T:
-        """Run `work` with a server and return its result. `seconds`: the time limit. Raises `LanguageServerError`
-        with the name and state of the server."""
+        """Run `work` with a server and return its result. `seconds`: the time limit. Raises `LanguageServerError`,
+        which names the server and its state."""
         try:
             async with asyncio.timeout(seconds):
                 return await server.ask(work)

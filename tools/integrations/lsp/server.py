@@ -24,7 +24,7 @@ MAX_STARTS = 3
 QUIET_S = 0.15
 """Seconds without a message after which pushed diagnostics count as complete."""
 DIAGNOSTICS_TIMEOUT_S = 30.0
-"""Seconds that a server has to report diagnostics. Callers usually stop waiting earlier."""
+"""Seconds within which a server must report diagnostics. Callers usually stop waiting earlier."""
 _SHUTDOWN_TIMEOUT_S = 0.5
 _MAX_ATTEMPTS = 3
 """Maximum number of attempts at a request that the server cancels because of changes."""
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class EditedText:
-    """A file's text before and after a change; None if the file does not exist or cannot be sent to servers."""
+    """A file's text before and after a change. None means that the file does not exist or cannot be sent to servers."""
 
     old_text: str | None
     new_text: str | None
@@ -67,7 +67,7 @@ class LanguageServer:
         self._accepted_edits = self._processed_edits = 0
         """Number of edits accepted, and number of edits processed."""
         self._progress_tokens: set[str] = set()
-        """Progress tokens of the work that the server is doing."""
+        """Progress tokens of the server's current work."""
         self._is_quiescent = True
         self._pushes_diagnostics = False
 
@@ -98,15 +98,15 @@ class LanguageServer:
         return self._accepted_edits
 
     async def wait_for_diagnostics(self, edit_number: int) -> bool:
-        """Wait until the server has reported the diagnostics after these edits, or has failed; return whether it has
-        reported them."""
+        """Wait until the server has reported the diagnostics for these edits or has failed. Return whether it reported
+        them."""
         while self._processed_edits < edit_number and self.phase != "failed":
             self._changed.clear()
             await self._changed.wait()
         return self._processed_edits >= edit_number
 
     async def ask(self, work: Callable[[LanguageClient], Awaitable[T]]) -> T:
-        """Run the work with the server's client and return its result. Raises `LanguageServerError`."""
+        """Run `work` with the server's client and return its result. Raises `LanguageServerError`."""
         self._ensure_started()
         if self.phase == "failed":
             raise LanguageServerError(self.detail)
@@ -118,14 +118,14 @@ class LanguageServer:
     async def problems_of(
         self, files: Mapping[Path, str], client: LanguageClient
     ) -> Mapping[Path, tuple[Problem, ...]]:
-        """Return all problems in the files; for use in the `work` of `ask`."""
+        """Return all problems in the files. To be called from the `work` passed to `ask`."""
         for path, text in files.items():
             await self._send_text(path, text, client)
         await self._wait_for_reports(tuple(files), client)
         return {path: self.documents.problems(path) for path in files}
 
     async def send_text(self, path: Path, text: str, client: LanguageClient) -> None:
-        """Send the text of a file to the server; for use in the `work` of `ask`."""
+        """Send the text of a file to the server. To be called from the `work` passed to `ask`."""
         await self._send_text(path, text, client)
 
     async def close(self) -> None:
@@ -365,7 +365,7 @@ class LanguageServer:
 
 
 async def _run_request(request: _QueuedRequest, client: LanguageClient) -> None:
-    """Run the work of a waiting caller, unless the caller was cancelled."""
+    """Run the work that a caller is waiting for, unless the caller was cancelled."""
     if request.answer.done():
         return
     work_task = asyncio.ensure_future(request.work(client))

@@ -59,11 +59,11 @@ class LanguageServerSpec:
     cache_variables: tuple[str, ...] = ()
     """Environment variables that set the server's cache folders. In a sandbox, they are set to folders inside it."""
     sandbox: Sandbox | None = field(default=None, repr=False, compare=False)
-    """The sandbox to run the server in, or None."""
+    """The sandbox to run the server in; None for no sandbox."""
 
     def launch(self, root: Path) -> Launch:
-        """Return the launch of the server in a working folder. In a sandbox, the server can write only to its caches,
-        and its program is visible wherever it is installed. Raises `OSError`."""
+        """Build the command that launches the server in a working folder. In a sandbox, the server can write only to
+        its caches, and its program is visible wherever it is installed. Raises `OSError`."""
         environment = child_environment() | dict(self.env)
         if self.sandbox is None:
             return Launch(self.command, environment)
@@ -86,9 +86,9 @@ class DetectableServer:
     env: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, object] = field(default_factory=dict)
     min_major_version: int = 0
-    """First major version of the package that contains the server."""
+    """First usable major version of the package that contains the server."""
     caches: tuple[str, ...] = ()
-    """As in `LanguageServerSpec`. These servers report nothing if their caches are read-only."""
+    """Like `LanguageServerSpec.cache_variables`. These servers report nothing if their caches are read-only."""
     replaces: str = ""
     """The equivalent server that this one replaces if both are available."""
 

@@ -20,7 +20,7 @@ from ebbtide.tools.secrets.files import may_contain_secrets
 SymbolQuestion: TypeAlias = Literal["definition", "references", "in_file", "in_project"]
 
 REPLY_TIMEOUT_S = 20.0
-"""Seconds that a server has to answer, including its start."""
+"""Seconds within which a server must answer, including its start."""
 MAX_RESULTS = 100
 """Maximum number of positions or symbols shown."""
 _MAX_LINE_CHARS = 160
@@ -37,7 +37,7 @@ _SYMBOL_KINDS = tuple(
     string number boolean array object key null member struct event operator parameter
     """.split()  # noqa: SIM905  # easier to read as one string
 )
-"""The protocol's symbol kinds, numbered from 1."""
+"""The symbol kinds of the protocol, numbered from 1."""
 _LOCAL_KINDS, _FUNCTION_KINDS = ("variable", "constant", "parameter"), ("function", "method", "constructor")
 
 
@@ -54,7 +54,7 @@ class SymbolQuery:
 
 
 async def answer_symbol_query(query: SymbolQuery, servers: LanguageServers, root: Path) -> tuple[str, int]:
-    """Return the answer of the first server that finds anything, as text for the model, and its number of positions.
+    """Return the answer of the first server that finds anything: text for the model, and the number of positions in it.
     Raises `LanguageServerError`."""
     method, capability = _METHODS[query.find]
     capable_count = 0
@@ -93,8 +93,8 @@ _NO_RESULT_TEXTS: Mapping[SymbolQuestion, str] = {
 
 
 def name_column(line: str, name: str) -> int | None:
-    """Return the column of a name in a line, in characters; whole words are preferred. None if the line does not
-    contain the name."""
+    """Return the column at which a name occurs in a line, in characters. Whole words are preferred. None if the line
+    does not contain the name."""
     offsets = [offset for offset in range(len(line)) if line.startswith(name, offset)] if name else []
     whole_words = (
         offset
@@ -151,7 +151,7 @@ def _answer_lines(query: SymbolQuery, answer: object, root: Path) -> Iterator[st
 
 
 def _location_lines(locations: Sequence[Mapping[str, object]], root: Path) -> Iterator[str]:
-    """Yield the positions in order, each with the text of its line unless it is outside the project."""
+    """Yield the positions in order. Each comes with the text of its line, unless it is outside the project."""
     positions = sorted({position for location in locations if (position := _parse_location(location)) is not None})
     read_line = _line_reader(root)
     for path, line in positions:
@@ -181,7 +181,7 @@ def _line_reader(root: Path) -> Callable[[Path, int], str]:
 
 
 def _outline(symbols: Sequence[object], depth: int, *, in_function: bool = False) -> Iterator[str]:
-    """Yield the symbols as an outline, without local variables of functions."""
+    """Yield the symbols as an outline, without functions' local variables."""
     for symbol in symbols:
         if (
             isinstance(symbol, dict)
@@ -199,7 +199,7 @@ def _outline(symbols: Sequence[object], depth: int, *, in_function: bool = False
 
 
 def _parse_location(value: object) -> tuple[Path, int] | None:
-    """Return the file and the line, counted from 1, of a location or location link; None if it is invalid."""
+    """Parse a location or location link into a file and a line, counted from 1. None if it is invalid."""
     if not isinstance(value, dict):
         return None
     path = path_from_uri(value.get("uri") or value.get("targetUri"))

@@ -87,7 +87,7 @@ class Symbols(LanguageServerTool):
 
 
 def content_for(path: Path, workspace: Workspace) -> str:
-    """Return the text of the file to ask the server about. Raises `ToolError`."""
+    """Return the file's text, as needed to ask a server about it. Raises `ToolError`."""
     content = read_bytes(path)
     require_text(path, content, workspace)
     return decode_file(content).text

@@ -1,5 +1,5 @@
-"""Handlers for requests and notifications that MCP servers send to the client. Sessions implement them; this module
-depends on neither the SDK nor a terminal."""
+"""Handlers for requests and notifications from MCP servers. Sessions implement them. This module needs neither the SDK
+nor a terminal."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -76,7 +76,7 @@ class ClientHandlers:
     """The services that are announced to servers. Requests for other services are not handled."""
 
     async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> Answer:
-        """Ask the user to fill in a form with the fields of the schema or, if `url` is not empty, to open that URL."""
+        """Ask the user to fill in a form with the schema's fields, or to open `url` if it is not empty."""
         return DismissedAnswer()
 
     async def sample(self, server: str, request: SampleRequest) -> SampleReply | SamplingRefusal:

@@ -1,5 +1,5 @@
-"""One connection to an MCP server. The SDK takes a second to load, so only this module and the modules that it alone
-imports load it."""
+"""One connection to an MCP server. Loading the SDK takes a second, so it is loaded only by this module and the modules
+that only this module imports."""
 
 import asyncio
 import json
@@ -52,7 +52,7 @@ _LIST_CHANGE_METHODS: Mapping[str, ListKind] = {f"notifications/{kind}/list_chan
 _MAX_TIMEOUT_FACTOR = 60
 """Maximum duration of a call that reports progress, as a multiple of its timeout."""
 _MAX_REPORTED_OMISSIONS = 10
-"""Maximum number of omitted list entries that are reported individually."""
+"""Maximum number of omitted list entries that are each reported."""
 _SESSION_OVER_MESSAGE = "Session terminated"
 """The SDK's message when a remote server no longer knows the session."""
 _CLOSED_MESSAGE = "Connection closed"
@@ -60,11 +60,11 @@ _CLOSED_MESSAGE = "Connection closed"
 _PROGRESS_INTERVAL_S = 0.1
 """Minimum number of seconds between progress lines."""
 _STARTUP_LIST_S, _LATER_LIST_S = 1.0, 10.0
-"""Timeouts in seconds for listing resources or prompts, during the server's start and later."""
+"""Timeouts for listing resources or prompts, during the server's start and later, in seconds."""
 _MAX_DATA_CHARS = 1_000
 """Maximum number of characters shown of an error's details."""
 _RESUBSCRIBE_S = 5.0
-"""Seconds before a subscription to change notifications that has ended is renewed."""
+"""Seconds before a subscription to change notifications is renewed after it has ended."""
 
 
 ErrorT = TypeVar("ErrorT", bound=BaseException)
@@ -82,8 +82,9 @@ async def open_connection(
     """Yield a ready connection. The task that entered the context must also leave it.
 
     Raises `ConnectionError` if the server fails for a known reason (`PostNotSupported` if it may use the older
-    transport), `NeedsLogin`, and other errors of the SDK. `allow_login`: log in if the server requires it. `on_lost` is
-    called as soon as the connection ends unexpectedly."""
+    transport), `NeedsLogin`, and other errors of the SDK. `allow_login`: log in if the server requires it. `on_lost`:
+    called as soon as the connection ends unexpectedly.
+    """
     connection = McpConnection(spec, handlers, log, on_lost)
     client = Client(
         _transport(connection, log, credentials, allow_login),
@@ -126,7 +127,7 @@ async def _transport(
 
 
 def _find_error(error: BaseException, kind: type[ErrorT]) -> ErrorT | None:
-    """Return the first error of this type in nested exception groups, or None."""
+    """Find the first error of this type in nested exception groups. None if there is none."""
     if isinstance(error, kind):
         return error
     nested_errors = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
@@ -149,13 +150,13 @@ class McpConnection:
         """Number of change notifications so far."""
         self.lists_current.set()
         self.refused_post = ""
-        """Status of the last POST if the server rejected that method or address; otherwise empty."""
+        """Status of the last POST if the server rejected POST or the address; otherwise empty."""
         self.omissions: list[str] = []
-        """One line for each omitted list entry, with the reason."""
+        """One line for each omitted list entry, with the reason for omitting it."""
         self.spec = spec
         self.handlers = handlers
         self.is_serving = False
-        """Whether the server's tools are known. Fetching its other lists may then take longer."""
+        """Whether the server's tools are known. After that, fetching its other lists may take longer."""
         self._log = log
         self._on_lost = on_lost
         self._is_closing = False
@@ -194,8 +195,8 @@ class McpConnection:
     async def _with_optional_list(
         self, kind: ListKind, add_list: Callable[[ServerState], Awaitable[ServerState]], state: ServerState
     ) -> ServerState:
-        """Return the state with one more list. If fetching the list fails or takes too long, return it unchanged,
-        because the server's tools can still be used."""
+        """Add one more list to the state. If fetching it fails or takes too long, return the state unchanged, because
+        the server's tools can still be used."""
         timeout = _LATER_LIST_S if self.is_serving else _STARTUP_LIST_S
         try:
             async with asyncio.timeout(timeout):
@@ -226,7 +227,7 @@ class McpConnection:
         return replace(state, prompts=usable_prompts(self.spec, prompts))
 
     async def call(self, name: str, arguments: Arguments, show: Callable[[str], None]) -> Result:
-        """Return the result of a tool call. Cancelling affects only this call. Raises `ToolError`."""
+        """Call a tool and return its result. Cancelling affects only this call. Raises `ToolError`."""
         _require_encodable(arguments)
         last_report = 0.0
         loop = asyncio.get_running_loop()
@@ -271,8 +272,8 @@ class McpConnection:
 
     @asynccontextmanager
     async def _translate_errors(self, subject: str) -> AsyncIterator[Callable[[], None]]:
-        """Limit a request's duration and translate its failures to a `ToolError` of one line. Yield a function to be
-        called on progress."""
+        """Limit a request's duration, and turn its failures into a `ToolError` with a one-line message. Yield a
+        function to call on progress."""
         label = self.spec.label
         try:
             async with self.timeouts.call() as report_progress:
@@ -383,7 +384,7 @@ def _detailed_error(error: Exception) -> str:
 
 
 def _require_encodable(value: object) -> None:
-    """Raise `ToolError` for lone surrogates, because sending one would make the SDK end the connection."""
+    """Raise `ToolError` if the value contains lone surrogates. Sending one would make the SDK end the connection."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
@@ -398,17 +399,17 @@ def _progress_line(progress: float, total: float | None, message: str | None) ->
 
 
 class ServerTimeouts:
-    """Timeouts of the calls to a server. They are paused while the server waits for an answer from this program."""
+    """Timeouts of the calls to a server. They are paused while the server waits for this program to answer."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._deadlines: dict[asyncio.Timeout, float] = {}
-        """The running calls, each with the latest time at which it may end."""
+        """The running calls, each with its deadline."""
         self._open_questions = 0
 
     @asynccontextmanager
     async def call(self) -> AsyncIterator[Callable[[], None]]:
-        """Yield a function to be called on every progress report. Raises `TimeoutError`."""
+        """Limit the duration of a call. Yield a function to call on every progress report. Raises `TimeoutError`."""
         async with asyncio.timeout(None) as timeout:
             self._deadlines[timeout] = _now() + _MAX_TIMEOUT_FACTOR * self._seconds
             self._reschedule(timeout)
@@ -419,8 +420,8 @@ class ServerTimeouts:
 
     @contextmanager
     def question(self) -> Iterator[None]:
-        """Pause all timeouts while the server waits for this program, because it is unknown which call its question
-        belongs to."""
+        """Pause all timeouts while the server waits for an answer from this program. It is unknown which call its
+        question belongs to."""
         self._open_questions += 1
         self._reschedule_all()
         try:

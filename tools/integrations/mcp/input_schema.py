@@ -23,7 +23,7 @@ _EXCLUSIVE_LIMITS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum
 
 
 def portable_schema(schema: Schema) -> Schema:
-    """Return the schema in portable form. A schema that does not describe an object keeps its type, so that
+    """Convert the schema to portable form. A schema that does not describe an object keeps its type, so that
     `schema_fault` can report it."""
     converted = _resolve_ref(schema)
     converted = {key: value for key, value in _portable_subschema(converted).items() if key != "$schema"}
@@ -35,7 +35,7 @@ def portable_schema(schema: Schema) -> Schema:
 
 
 def _resolve_ref(schema: Schema) -> Schema:
-    """Resolve a schema that is just a reference, keeping the definitions that it may refer to."""
+    """Resolve a schema that is only a reference. The definitions it may refer to are kept."""
     seen_refs: set[str] = set()
     while isinstance(ref := schema.get("$ref"), str) and ref.startswith("#/") and ref not in seen_refs:
         seen_refs.add(ref)
@@ -132,7 +132,7 @@ def _convert_required(schema: MutableSchema) -> None:
 
 
 def _convert_items(schema: MutableSchema) -> None:
-    """Convert the positional `items` of draft 7 to `prefixItems`. Arrays always get `items`."""
+    """Convert the positional `items` of draft 7 to `prefixItems`. Ensure that arrays have `items`."""
     if isinstance(positional_items := schema.get("items"), list):
         del schema["items"]
         if positional_items:

@@ -1,5 +1,5 @@
-"""Validates the lists that a server offers: names, descriptions without control sequences, usable schemas. Their text
-is treated only as data."""
+"""Validates the lists that a server offers. Names and schemas must be usable, and descriptions free of control
+sequences. All text is treated only as data."""
 
 import json
 import re
@@ -29,10 +29,10 @@ from ebbtide.tools.outputs.extent import truncate
 MAX_DESCRIPTION_CHARS = 4096
 """Maximum number of characters of a description shown to the model."""
 MAX_SCHEMA_BYTES = 100_000
-"""Maximum size of a schema as JSON, in bytes. About as much fits into a small context window."""
+"""Maximum size of a schema as JSON, in bytes. Hardly more would fit into a small context window."""
 _MAX_PAGES = 100
 _MAX_NAME_CHARS = 64
-"""Maximum length of a tool name that providers allow."""
+"""Maximum tool name length that providers allow."""
 
 _MODEL_INSTRUCTIONS = re.compile(
     r"<(important|system)\b|\b(ignore|disregard|forget)\b.{0,40}\b(instructions?|prompts?|rules)\b"
@@ -56,8 +56,8 @@ async def fetch_all_pages(
     get_entries: Callable[[PageT], Sequence[EntryT]],
     omissions: MutableSequence[str],
 ) -> list[EntryT]:
-    """Fetch all pages of a list and return their entries, up to a limit. If entries are omitted, a line about it is
-    added to `omissions`. Raises `ToolError` if a page cannot be read."""
+    """Fetch all pages of a list and return their entries, up to a limit. If entries are omitted, `omissions` gets a
+    line about it. Raises `ToolError` if a page cannot be read."""
     fetched: list[EntryT] = []
     cursor = None
     seen_cursors = set[str]()
@@ -78,7 +78,7 @@ async def fetch_all_pages(
 
 
 def usable_tools(listed_tools: Iterable[types.Tool], caller: Caller) -> tuple[tuple[McpTool, ...], tuple[str, ...]]:
-    """Return the usable tools, and a line for each tool that is unusable or that the user should review."""
+    """Return the usable tools, and a line about each tool that is unusable or needs the user's review."""
     spec = caller.spec
     tools: dict[str, McpTool] = {}
     notes: list[str] = []
@@ -126,7 +126,8 @@ def tool_name(spec: ServerSpec, original_name: str) -> str:
 
 
 def schema_fault(schema: Mapping[str, object]) -> str:
-    """Return why a provider would reject the schema, or why arguments cannot be validated; empty if it is usable."""
+    """Explain why a provider would reject the schema, or why arguments cannot be validated. Empty if the schema is
+    usable."""
     try:
         byte_count = len(json.dumps(schema, ensure_ascii=False).encode("utf-8", "surrogatepass"))
         portable = portable_schema(schema)
@@ -148,7 +149,7 @@ def parse_resource(listed: types.Resource | types.ResourceTemplate) -> McpResour
 
 
 def usable_prompts(spec: ServerSpec, listed_prompts: Iterable[types.Prompt]) -> tuple[McpPrompt, ...]:
-    """Return the prompts, without duplicate names."""
+    """Return the prompts, but only one for each name."""
     prompts: dict[str, McpPrompt] = {}
     for listed in listed_prompts:
         arguments = tuple(

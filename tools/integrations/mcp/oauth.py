@@ -1,5 +1,5 @@
-"""OAuth login to remote servers: the SDK's OAuth with a browser, the local callback URL, and the credentials file.
-Without a user, stored credentials are used and refreshed, but no login is started."""
+"""OAuth login to remote servers: the SDK's OAuth with a browser, a local callback URL and a credentials file. If there
+is no user, stored credentials are used and refreshed, but no login is started."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ _CALLBACK_PATH = "/callback"
 _MAX_REQUEST_BYTES = 16_384
 """Maximum length of a header line, in bytes."""
 _REQUEST_TIMEOUT_S = 10.0
-"""Seconds that a browser has to send its request."""
+"""Seconds within which a browser must send its request."""
 
 _RESPONSE_TEMPLATE = (
     "HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\ncontent-length: {size}\r\n"
@@ -50,8 +50,8 @@ _RESPONSE_TEMPLATE = (
 async def authorisation(
     spec: ServerSpec, credentials: Path, handlers: ClientHandlers, allow_login: bool
 ) -> AsyncIterator[httpx2.Auth | None]:
-    """Yield the authentication for requests to the server. `allow_login`: log in if the server requires it; without a
-    user, such a request raises `NeedsLogin`."""
+    """Yield the authentication for requests to the server. `allow_login`: log in if the server requires it. If there is
+    no user, a request that requires a login raises `NeedsLogin`."""
     storage = _Storage(spec, credentials)
     if any(name.lower() == "authorization" for name in spec.headers):
         yield None  # the user has configured a key
@@ -66,8 +66,8 @@ async def authorisation(
 
 
 class _NotLoggedIn(httpx2.Auth):
-    """Sends requests unchanged, and raises `NeedsLogin` if the server requires a login. No client is registered before
-    the user wants to log in."""
+    """Sends requests unchanged, and raises `NeedsLogin` if the server requires a login. A client is registered only
+    once the user wants to log in."""
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         response = yield request
@@ -141,11 +141,11 @@ def _provider(
 
 
 class _GuardedLogin(OAuthClientProvider):
-    """Restricts login requests to the server itself and the public network, because the server chooses the addresses
-    and could name hosts that only this machine can reach.
+    """Restricts login requests to the server itself and the public network. The server chooses the addresses, and could
+    name hosts that only this machine can reach.
 
-    A server on a private network may name other private hosts, except link-local addresses, which give access to cloud
-    credentials. Connections go to exactly the address that was checked, so later DNS changes have no effect.
+    A server on a private network may name other private hosts, but no link-local addresses, because these give access
+    to cloud credentials. Connections go to exactly the address that was checked, so later DNS changes have no effect.
     """
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
@@ -164,8 +164,8 @@ class _GuardedLogin(OAuthClientProvider):
 
 
 async def _pin_address(login_request: httpx2.Request, server: httpx2.URL) -> None:
-    """Direct a request to a permitted address of its host. If the environment sets a proxy, the proxy gets the host's
-    name and resolves it. Raises `NeedsLogin`."""
+    """Direct a request to a permitted address of its host. If the environment sets a proxy, the proxy resolves the
+    host's name instead. Raises `NeedsLogin`."""
     try:
         address = await _check_address(login_request.url, server)
     except UnknownHostError:
@@ -193,8 +193,8 @@ def _stored_scopes(storage: "_Storage") -> list[str]:
 
 
 class _ClientMetadata(OAuthClientMetadata):
-    """Client metadata that accumulates scopes: a scope that was requested or configured once is part of every later
-    request."""
+    """Client metadata that accumulates scopes: once a scope was requested or configured, every later request includes
+    it."""
 
     def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401  # the SDK's signature
         if name == "scope":
@@ -285,7 +285,7 @@ class _Storage:
         self.write(client=client_info.model_dump(mode="json", exclude_none=True))
 
     def _secret_auth_method(self) -> str:
-        """Return the method by which the server accepts client secrets; `client_secret_basic` if unknown."""
+        """Return how the server accepts client secrets; `client_secret_basic` if unknown."""
         metadata = self._context.oauth_metadata
         methods = metadata.token_endpoint_auth_methods_supported if metadata else None
         return "client_secret_post" if methods and "client_secret_basic" not in methods else "client_secret_basic"
@@ -304,8 +304,8 @@ class LoginCallback:
         return f"http://127.0.0.1:{self.port}{_CALLBACK_PATH}"
 
     def expect(self, login: str) -> None:
-        """Accept only the answer to this login from now on. During one start, a server may require a second login with
-        more scopes."""
+        """From now on, accept only the answer to this login. A server may require a second login with more scopes
+        during one start."""
         self._state = dict(parse_qsl(urlsplit(login).query)).get("state", "")
         self._answer = asyncio.get_running_loop().create_future()
 
@@ -348,7 +348,7 @@ class LoginCallback:
 
 @asynccontextmanager
 async def serve_callback(port: int) -> AsyncIterator[LoginCallback]:
-    """Listen on this loopback port, or on any free one for 0. Raises `OSError` if the port is in use."""
+    """Listen on this loopback port, or on any free port if it is 0. Raises `OSError` if the port is in use."""
     login_callback = LoginCallback()
     server = await asyncio.start_server(login_callback.serve, "127.0.0.1", port, limit=_MAX_REQUEST_BYTES)
     login_callback.port = server.sockets[0].getsockname()[1]

@@ -13,8 +13,8 @@ from ebbtide.tools.outputs.extent import pluralize, truncate
 from ebbtide.tools.outputs.plain_text import printable_name
 
 INSTRUCTIONS_NAME = "instructions for the model"
-"""The name under which a server's instructions are approved. No tool can have it, because tool names contain no
-spaces."""
+"""The name under which a server's instructions are approved. It cannot clash with a tool's name, because those contain
+no spaces."""
 MAX_INSTRUCTIONS_CHARS = 2000
 """Maximum number of characters of a server's instructions."""
 
@@ -22,19 +22,19 @@ ServerPhase: TypeAlias = Literal["starting", "ready", "failed", "needs_login", "
 
 
 class SessionExpired(ToolError):
-    """The server rejected the call because it no longer knows the session. Nothing was executed."""
+    """Raised if the server rejected a call because it no longer knows the session. Nothing was executed."""
 
 
 class NeedsLogin(Exception):
-    """The server requires a login. The message, if any, says how an attempt to log in ended."""
+    """Raised if the server requires a login. The message, if any, says how an attempt to log in ended."""
 
 
 class PostNotSupported(ConnectionError):
-    """The address responds like a server that supports only the transport that preceded streamable HTTP."""
+    """Raised if the address responds like a server that supports only the older transport, before streamable HTTP."""
 
 
 class Caller(Protocol):
-    """Executes calls to the tools and resources of a server."""
+    """Executes calls to a server's tools and resources."""
 
     @property
     def spec(self) -> ServerSpec: ...
@@ -43,14 +43,14 @@ class Caller(Protocol):
     def state(self) -> "ServerState": ...
 
     async def call(self, name: str, arguments: Arguments, progress: Callable[[str], None]) -> Result:
-        """Return the result of a tool call. `name`: the server's own name of the tool. Raises `ToolError`."""
+        """Call a tool and return its result. `name`: the server's own name for the tool. Raises `ToolError`."""
 
     async def read_resource(self, uri: str) -> Result:
         """Return the content of a resource. Raises `ToolError`."""
 
 
 class _ServerTool:
-    """Common properties of MCP tools: they can be deferred, and permission rules match only their names."""
+    """What MCP tools have in common: they can be deferred, and permission rules match only their names."""
 
     __slots__ = ()
 
@@ -68,33 +68,33 @@ class _ServerTool:
 
 @dataclass(frozen=True, slots=True)
 class McpTool(_ServerTool):
-    """A tool that a server offers. Two tools are equal if the model would see no difference."""
+    """A tool that a server offers. Two tools are equal if they look the same to the model."""
 
     name: str
     """The name for the model: `mcp__SERVER__TOOL`."""
     original_name: str
-    """The server's own name of the tool."""
+    """The server's own name for the tool."""
     description: str
     schema: Mapping[str, object]
     """The schema in portable form."""
     caller: Caller = field(compare=False, repr=False)
     listed_schema: Mapping[str, object] | None = field(default=None, compare=False, repr=False)
-    """The schema as the server listed it, to which the user's approval applies."""
+    """The schema as the server listed it. This is what the user's approval applies to."""
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         return await self.caller.call(self.original_name, arguments, workspace.on_progress)
 
 
 def instructions_tool(text: str, caller: Caller) -> McpTool | None:
-    """Return a server's instructions, sanitised and truncated, as a tool; None if there are none."""
+    """Represent a server's instructions, sanitised and truncated, as a tool. None if there are none."""
     instructions = truncate(clean_text(text), MAX_INSTRUCTIONS_CHARS)
     return McpTool("", INSTRUCTIONS_NAME, instructions, {}, caller) if instructions else None
 
 
 @dataclass(frozen=True, slots=True)
 class ReadResource(_ServerTool):
-    """A tool that lists a server's resources or reads one of them. Resources may change, but a description must not, so
-    the description does not name them."""
+    """A tool that lists a server's resources or reads one of them. Its description does not name them, because
+    resources may change but a description must not."""
 
     caller: Caller = field(repr=False)
 
@@ -155,7 +155,7 @@ class McpPrompt:
     """A prompt that the user can send."""
 
     command: str
-    """The slash command for it, without the slash: `mcp__SERVER__PROMPT`."""
+    """The slash command for the prompt, without the slash: `mcp__SERVER__PROMPT`."""
     name: str
     description: str = ""
     arguments: tuple[PromptArgument, ...] = ()
@@ -179,7 +179,7 @@ class PromptMessage:
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """The state of a server and its last known lists, which are kept while the server is not ready."""
+    """The state of a server and its last known lists. The lists are kept while the server is not ready."""
 
     phase: ServerPhase
     detail: str = ""
@@ -193,10 +193,10 @@ class ServerState:
     templates: tuple[McpResource, ...] = ()
     prompts: tuple[McpPrompt, ...] = ()
     notes: tuple[str, ...] = ()
-    """One line for each entry that was omitted or that the user should review."""
+    """One line about each entry that was omitted or needs the user's review."""
     instructions: "McpTool | None" = None
-    """The server's instructions for models, as the description of a tool that cannot be called. They are thus approved
-    and pinned like tools."""
+    """The server's instructions for models, as the description of a tool that cannot be called. This way, they are
+    approved and pinned like tools."""
 
     @property
     def approvable_tools(self) -> tuple[McpTool, ...]:

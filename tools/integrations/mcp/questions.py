@@ -40,7 +40,7 @@ class Callbacks(TypedDict):
 def client_callbacks(
     server: str, handlers: ClientHandlers, pause_timeouts: Callable[[], AbstractContextManager[None]]
 ) -> Callbacks:
-    """Return callbacks that ask the handlers. While they wait for an answer, `pause_timeouts` pauses the timeouts of
+    """Create callbacks that ask the handlers. While they wait for an answer, `pause_timeouts` pauses the timeouts of
     the server's calls."""
 
     async def elicit(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
@@ -80,8 +80,8 @@ def client_callbacks(
 
 
 async def ask_to_open_page(server: str, handlers: ClientHandlers, page: types.ElicitRequestURLParams) -> Answer:
-    """Ask the user to open a web address. Addresses with spaces or unprintable characters are declined, because they
-    could be mistaken for other addresses or contain further text."""
+    """Ask the user to open a web address. Addresses with spaces or unprintable characters are declined: they could be
+    mistaken for others, or contain extra text."""
     if not page.url.startswith(("https://", "http://")) or not page.url.isprintable() or " " in page.url:
         return DeclinedAnswer()
     return await handlers.elicit(server, _clean_question(page.message), {}, page.url)
@@ -104,7 +104,7 @@ def _elicit_result(answer: Answer, schema: Mapping[str, object], *, is_form: boo
 
 
 def _form_defaults(schema: Mapping[str, object]) -> dict[str, object]:
-    """Return the defaults of a form, for fields that the user left unchanged."""
+    """Return the default values of a form. They apply to fields that the user left unchanged."""
     fields = schema.get("properties")
     return {
         str(name): field["default"]

@@ -1,5 +1,5 @@
-"""Repairs messages from servers before the SDK reads them. Without this, the SDK would reject a whole list because of
-one invalid entry, and take some server errors for a broken connection."""
+"""Repairs messages from servers before the SDK reads them. Otherwise, the SDK would reject a whole list because of one
+invalid entry, and mistake some server errors for a broken connection."""
 
 import json
 from collections.abc import Callable, Collection
@@ -17,15 +17,15 @@ from ebbtide.tools.integrations.mcp.streams import IncomingStream
 from ebbtide.tools.integrations.mcp.texts import one_line
 
 _SDK_ERROR_PREFIX = "SSE stream "
-"""Prefix of connection errors that the SDK reports as if they were errors of the server."""
+"""Prefix of connection errors that the SDK presents as errors of the server."""
 _PROGRESS_INTERVAL_S = 0.05
-"""Minimum number of seconds between two forwarded progress notifications of a call."""
+"""Minimum number of seconds between a call's forwarded progress notifications."""
 _MAX_PROGRESS_TOKENS = 100
 MAX_LIST_ENTRIES = 5_000
-"""Maximum number of entries in a list, and half the maximum number of blocks in an output. The whole process is blocked
-while they are checked."""
+"""Maximum number of entries in a list, and half the maximum number of blocks in an output. Checking them blocks the
+whole process."""
 _MAX_ENTRY_CHARS = 1_000_000
-"""Maximum number of characters in all strings of an entry together."""
+"""Maximum total length of all strings in an entry, in characters."""
 _MAX_REQUESTS, _REQUEST_WINDOW_S = 500, 10.0
 """Maximum number of requests from a server within a time window, and the length of the window in seconds. Each request
 must be answered, so a server that sends more is disconnected."""
@@ -36,19 +36,20 @@ _LIST_TYPES: dict[str, tuple[type[BaseModel], str]] = {
     "resourceTemplates": (types.ResourceTemplate, "resources/templates/list"),
     "prompts": (types.Prompt, "prompts/list"),
 }
-"""The entry type of each list, and the request that returns it."""
+"""The type of each list's entries, and the request that returns the list."""
 _BLOCK_ADAPTER: TypeAdapter[types.ContentBlock] = TypeAdapter(types.ContentBlock)
 _ENTRY_KEYS = frozenset({"name", "description", "inputSchema", "uri", "uriTemplate", "mimeType", "arguments"})
-"""The keys of a list entry that are used. All others can be removed."""
+"""The keys of a list entry that this program uses. All others can be removed."""
 _CONTENT_KEYS = frozenset({"uri", "mimeType", "text", "blob"})
 _BLOCK_KEYS = frozenset({"type", "text", "data", "mimeType", "resource", "uri", "name", "description"})
-"""The keys of a content block that are used. All others can be removed."""
+"""The keys of a content block that this program uses. All others can be removed."""
 _PROTOCOL_VERSION = "2025-11-25"
-"""The protocol version that entries are validated against. The keys that are used are the same in other versions."""
+"""The protocol version that entries are validated against. The keys that this program uses are the same in other
+versions."""
 
 
 class RepairedStream(IncomingStream):
-    """The incoming half of a connection, whose messages are repaired."""
+    """The incoming half of a connection, with its messages repaired."""
 
     def __init__(
         self,
@@ -57,8 +58,8 @@ class RepairedStream(IncomingStream):
         on_omission: Callable[[str], None],
         on_lost: Callable[[str], None],
     ) -> None:
-        """`on_notification` gets the method of every notification, `on_omission` the reason for each omitted list
-        entry. `on_lost` is called when the stream ends."""
+        """`on_notification`: gets the method of every notification. `on_omission`: gets the reason for each omitted
+        list entry. `on_lost`: called when the stream ends."""
         self._stream = stream
         self._on_notification = on_notification
         self._on_omission = on_omission
@@ -70,7 +71,7 @@ class RepairedStream(IncomingStream):
 
     @property
     def last_context(self) -> object:
-        """The context that the SDK passes from task to task together with messages."""
+        """The context that the SDK passes between tasks along with messages."""
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
@@ -98,8 +99,8 @@ class RepairedStream(IncomingStream):
         return self._request_window[1] > _MAX_REQUESTS
 
     def _is_too_soon(self, notification: types.JSONRPCNotification) -> bool:
-        """Whether a progress notification follows too soon after the last one. The SDK needs a millisecond for each,
-        even if it is not displayed."""
+        """Whether a progress notification comes too soon after the last one. The SDK spends a millisecond on each, even
+        if it is not displayed."""
         if notification.method != "notifications/progress" or notification.params is None:
             return False
         token, now = str(notification.params.get("progressToken")), anyio.current_time()
@@ -118,7 +119,7 @@ def repair_streams(
     on_omission: Callable[[str], None],
     on_lost: Callable[[str], None],
 ) -> TransportStreams:
-    """Return the streams, with incoming messages repaired."""
+    """Wrap the streams so that incoming messages are repaired."""
     incoming, outgoing = streams
     return RepairedStream(incoming, on_notification, on_omission, on_lost), outgoing
 
@@ -127,7 +128,7 @@ def repair_message(message: types.JSONRPCMessage, on_omission: Callable[[str], N
     """Repair one message."""
     match message:
         case types.JSONRPCError(error=error) if error.code == types.CONNECTION_CLOSED:
-            # Servers may use this code for any error, but the SDK takes it for a closed connection.
+            # Servers may use this code for any error, but the SDK mistakes it for a closed connection.
             if not error.message.startswith(_SDK_ERROR_PREFIX):
                 error.code = types.INTERNAL_ERROR
         case types.JSONRPCResponse(result=result) if "content" not in result:
@@ -146,7 +147,7 @@ def repair_message(message: types.JSONRPCMessage, on_omission: Callable[[str], N
 
 
 def _repair_output(result: dict[str, Any]) -> None:
-    """Repair a tool result that has no blocks, or whose structured content is not an object."""
+    """Repair a tool result without blocks, or with structured content that is not an object."""
     for name in ("content", "contents", "messages"):
         if isinstance(blocks := result.get(name), list) and len(blocks) > 2 * MAX_LIST_ENTRIES:
             result[name] = [
@@ -168,7 +169,7 @@ def _repair_output(result: dict[str, Any]) -> None:
 
 
 def _repair_blocks(result: dict[str, Any]) -> None:
-    """Remove unknown optional keys from the texts, images and files of an output."""
+    """Remove unknown optional keys from the text, images and files in an output."""
     if isinstance(blocks := result.get("content"), str | dict | list):
         result["content"] = [_acceptable_block(block) for block in (blocks if isinstance(blocks, list) else [blocks])]
     if isinstance(contents := result.get("contents"), list):
@@ -194,7 +195,7 @@ def _omission_blocks(name: str, count: int) -> list[dict[str, object]]:
 
 
 def _acceptable_block(block: object) -> object:
-    """Return a block that the SDK accepts; an unknown block is replaced by a line of text."""
+    """Return a block that the SDK accepts. An unknown block is replaced with a line of text."""
     if isinstance(block, str):
         return {"type": "text", "text": block}
     if not isinstance(block, dict):
@@ -224,7 +225,7 @@ def _is_block(block: object) -> bool:
 
 
 def _with_only_keys(table: dict[str, Any], keys: Collection[str]) -> dict[str, Any]:
-    """Return the table with only these keys, if they have a value."""
+    """Keep only these keys of the table, and only if they have a value."""
     return {key: value for key, value in table.items() if key in keys and value is not None}
 
 

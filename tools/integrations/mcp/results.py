@@ -1,5 +1,5 @@
 """Converts answers from servers to this program's types. No content appears twice, and content that cannot be displayed
-is named in a line of text."""
+is mentioned in a line of text."""
 
 import base64
 import binascii
@@ -24,11 +24,11 @@ _IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 _ERROR_START = re.compile(r"\W*\w*(?:error|exception|fail)", re.IGNORECASE)
 """Matches the beginning of text that is recognisable as an error."""
 _MIN_DISTINCTIVE_CHARS = 20
-"""Minimum length in characters of a text whose repetition is no coincidence."""
+"""Minimum length in characters of text that would not be repeated by coincidence."""
 
 
 def tool_result(answer: types.CallToolResult) -> Result:
-    """Return the result of a tool call. If its content is one text, the text is not copied."""
+    """Convert the result of a tool call. If it consists of a single text, that is not copied."""
     content = _SortedContent()
     for block in answer.content:
         content.add_block(block)
@@ -41,7 +41,7 @@ def tool_result(answer: types.CallToolResult) -> Result:
 
 
 def resource_result(answer: types.ReadResourceResult) -> Result:
-    """Return the content of a resource."""
+    """Convert the content of a resource."""
     content = _SortedContent()
     for contents in answer.contents:
         content.add_contents(contents, with_uri=len(answer.contents) > 1)
@@ -49,7 +49,7 @@ def resource_result(answer: types.ReadResourceResult) -> Result:
 
 
 def prompt_messages(answer: types.GetPromptResult) -> tuple[PromptMessage, ...]:
-    """Return the messages of a prompt."""
+    """Convert the messages of a prompt."""
     messages = []
     for message in answer.messages:
         content = _SortedContent()
@@ -59,13 +59,13 @@ def prompt_messages(answer: types.GetPromptResult) -> tuple[PromptMessage, ...]:
 
 
 def decode_image(data: str, media_type: str) -> ImageData | None:
-    """Decode a base64 image; None if it cannot be shown to models."""
+    """Decode a base64 image. None if models cannot be shown it."""
     decoded = _decode_base64(data)
     return ImageData(media_type, decoded) if decoded is not None and media_type in _IMAGE_TYPES else None
 
 
 class _SortedContent:
-    """The content of an answer, sorted by type."""
+    """An answer's content, by type."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -120,8 +120,8 @@ def _decode_base64(data: str) -> bytes | None:
 
 
 def _unrepeated_content(answer: types.CallToolResult) -> object:
-    """Return the structured content that is not repeated in blocks; None if all of it is. Servers should repeat it for
-    older clients: some repeat the whole object, others each value separately."""
+    """Return the structured content that the blocks do not repeat. None if they repeat all of it. Servers should repeat
+    it for older clients: some repeat the whole object, others each value separately."""
     structured = answer.structured_content
     texts = [block.text for block in answer.content if isinstance(block, types.TextContent)]
     if structured is None or (len(texts) == 1 and _parse_json(texts[0]) == structured):
@@ -138,7 +138,7 @@ def _unrepeated_content(answer: types.CallToolResult) -> object:
 
 
 def _is_distinctive(value: object) -> bool:
-    """Whether the value is so long that its repetition is no coincidence."""
+    """Whether the value is too long to be repeated by coincidence."""
     return (
         len(value) >= _MIN_DISTINCTIVE_CHARS
         if isinstance(value, str)
@@ -147,7 +147,7 @@ def _is_distinctive(value: object) -> bool:
 
 
 def _is_in_texts(value: object, blocks: Sequence[ResultBlock], texts: Sequence[str]) -> bool:
-    """Whether the value equals the texts, their list, or the blocks themselves."""
+    """Whether the value equals the texts, the list of them, or the blocks themselves."""
     for parts in (value, [value]):
         if isinstance(parts, list) and len(parts) == len(texts) and all(map(_matches_text, parts, texts)):
             return True

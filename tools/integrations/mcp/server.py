@@ -31,27 +31,27 @@ if TYPE_CHECKING:
     from ebbtide.tools.integrations.mcp.connection import ListKind, McpConnection
 
 FIRST_RESTART_DELAY_S = 1.0
-"""Seconds before the first restart after a failure; doubled for each further restart."""
+"""Seconds before the first restart after a failure. The delay doubles with each further restart."""
 MAX_RESTARTS = 5
 _STEADY_RUN_S = 60.0
-"""Seconds of operation after which earlier failures are forgotten."""
+"""Earlier failures no longer count after this many seconds of operation."""
 _RELIST_TIMEOUT_S = 3.0
-"""Seconds that a call waits for updates of lists that it has changed."""
+"""Seconds for which a call waits for lists that it has changed to be updated."""
 _RELIST_INTERVAL_S = 0.5
 """Minimum number of seconds between two updates of the lists."""
 _CLOSE_MARGIN_S = 1.0
-"""Seconds for closing a server, in addition to the grace period of its program."""
+"""Seconds to close a server, on top of its program's grace period."""
 _ALL_LISTS: "frozenset[ListKind]" = frozenset(("tools", "resources", "prompts"))
 
 T = TypeVar("T")
 
 ServerOrder: TypeAlias = Literal["close", "restart"]
-"""An order to a running server."""
+"""What a running server has been told to do."""
 
 
 class McpServer:
-    """A server, and the only task that communicates with it. That task raises no errors: they become the server's
-    state, or a `ToolError` of the call that they affect."""
+    """A server, and the only task that communicates with it. That task never raises an error: an error changes the
+    server's state, or becomes a `ToolError` of the call that it affects."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class McpServer:
         return self.state
 
     async def restart(self) -> ServerState:
-        """Restart the server, even while it is busy; return its new state."""
+        """Restart the server, even if it is busy, and return its new state."""
         if self._task is None or self._task.done():
             self.start()
         else:
@@ -101,7 +101,7 @@ class McpServer:
         return await self.ready()
 
     async def login(self) -> ServerState:
-        """Restart the server and, if it requires a login, let the user log in. Cancelling aborts the login."""
+        """Restart the server, and let the user log in if it requires that. Cancelling aborts the login."""
         self._is_logging_in = True
         try:
             return await self.restart()
@@ -113,7 +113,7 @@ class McpServer:
             self._is_logging_in = False
 
     async def close(self) -> None:
-        """Close the server, by force after the grace period of its program."""
+        """Close the server. If it does not end within its program's grace period, force it."""
         if self._task is None:
             self._set_phase("closed")
             return
@@ -125,9 +125,12 @@ class McpServer:
         self._set_phase("closed")
 
     async def call(self, name: str, arguments: Arguments, progress: Callable[[str], None]) -> Result:
-        """Return the result of a tool call. `name`: the server's own name of the tool. Cancelling affects only this
-        call. If the call changes the server's lists, wait briefly for their update, because the next call may need
-        them. Raises `ToolError`."""
+        """Call a tool and return its result. `name`: the server's own name for the tool. Cancelling affects only this
+        call. Raises `ToolError`.
+
+        If the call changes the server's lists, wait briefly until they are updated, because the next call may need
+        them.
+        """
 
         def ask(connection: "McpConnection") -> Awaitable[Result]:
             if all(tool.original_name != name for tool in self.state.tools):
@@ -151,7 +154,7 @@ class McpServer:
         return await self._request(lambda connection: connection.get_prompt(name, dict(arguments)))
 
     async def _request(self, ask: "Callable[[McpConnection], Awaitable[T]]") -> T:
-        """Send a request once the server is ready. If the server has lost the session, send it again."""
+        """Send a request once the server is ready. If the server no longer knows the session, send it again."""
         try:
             return await ask(await self._ready_connection())
         except SessionExpired:
@@ -255,8 +258,8 @@ class McpServer:
 
     @asynccontextmanager
     async def _limit_start(self, seconds: float) -> AsyncIterator[Callable[[], None]]:
-        """Abort a start that takes too long, or during which the server gets an order. Yield a function to be called
-        when the start is complete."""
+        """Abort a start that takes too long or is interrupted by an order. Yield a function to call when the start is
+        complete."""
         async with asyncio.timeout(seconds) as timeout:
 
             def mark_started() -> None:
@@ -306,7 +309,7 @@ class McpServer:
         self._notify_changed()
 
     async def _next_order(self, seconds: float | None = None) -> ServerOrder:
-        """Wait for the next order for the server and return it; "restart" after a timeout."""
+        """Wait for the next order and return it. Return "restart" after a timeout."""
         try:
             async with asyncio.timeout(seconds):
                 while self._order is None:
@@ -347,7 +350,7 @@ class McpServer:
             self._start_timeout.reschedule(asyncio.get_running_loop().time())
 
     def _failure_reason(self, error: Exception, log: ServerLog) -> str:
-        """Return in one line why the start failed, and log the details."""
+        """Say in one line why the start failed, and log the details."""
         log.write("".join(traceback.format_exception(error)).encode("utf-8", "replace"))
         if isinstance(error, TimeoutError) and not str(error):
             return f"it was not ready within {self.spec.startup_timeout:g} seconds"

@@ -20,16 +20,16 @@ _MAX_PREFIX_CHARS = 30
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Login settings for a server that requires a login. All are optional, because servers can publish them."""
+    """Login settings for a server. All are optional, because servers can publish them."""
 
     client_id: str = ""
-    """The id of a client that is already registered. If empty, a client is registered."""
+    """The id of a client that is already registered. If empty, a new client is registered."""
     client_secret: str = field(default="", repr=False)
     scopes: tuple[str, ...] = ()
     port: int = 0
     """Port of the local callback URL; 0 for any free port."""
     timeout: float = 300
-    """Seconds that the user has to log in."""
+    """Seconds within which the user must log in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class ServerSpec:
     url: str = field(default="", repr=False)
     """The URL, which may contain a password."""
     is_sse: bool = False
-    """Whether the server uses the transport that preceded streamable HTTP."""
+    """Whether the server uses the older transport, before streamable HTTP."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Environment variables in addition to a few harmless ones that are inherited."""
+    """Environment variables for the program. It also inherits a few harmless ones."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     cwd: Path | None = None
     enabled_tools: tuple[str, ...] | None = None
@@ -52,7 +52,8 @@ class ServerSpec:
     disabled_tools: tuple[str, ...] = ()
     startup_timeout: float = 30
     call_timeout: float = 60
-    """Timeout of a call: seconds without progress, not counting time in which the server waits for this program."""
+    """Timeout of a call, in seconds without progress. Time in which the server waits for this program does not
+    count."""
     max_result_bytes: int = MAX_MESSAGE_BYTES
     """Maximum size of a result in bytes."""
     login: Login = Login()

@@ -1,5 +1,5 @@
-"""The transport that preceded streamable HTTP (SSE): events arrive in one long response, and messages are posted to the
-address that the first event names."""
+"""The older transport, before streamable HTTP (SSE). Events arrive in one long response, and messages are posted to the
+address in the first event."""
 
 import asyncio
 import json
@@ -31,7 +31,8 @@ async def open_sse(
     """Connect to an SSE server. If a message cannot be sent, only that request fails. Raises `ConnectionError` if the
     address does not respond with events.
 
-    The SDK's own transport accepts no event above 1 MiB, and never answers a request that could not be sent.
+    This replaces the SDK's own transport, which rejects events above 1 MiB and never answers a request that could not
+    be sent.
     """
     async with (
         authorisation(spec, credentials, handlers, allow_login) as auth,
@@ -85,7 +86,7 @@ class _Outgoing(HalfStream):
     def __init__(
         self, client: httpx2.AsyncClient, address: str, error_stream: MemoryObjectSendStream[SessionMessage | Exception]
     ) -> None:
-        """`error_stream`: the stream to which errors are sent for requests that could not be sent."""
+        """`error_stream`: gets an error for each request that could not be sent."""
         self._client = client
         self._address = address
         self._error_stream = error_stream
@@ -107,8 +108,8 @@ class _Outgoing(HalfStream):
 
 
 async def _refusal_reason(response: httpx2.Response) -> str:
-    """Return why the server refused a request. If the server cannot be reached, `BoundedClient` returns the reason as
-    JSON."""
+    """Return why the server refused a request. If the server was unreachable, `BoundedClient` has put the reason in the
+    response as JSON."""
     with suppress(ValueError, KeyError, TypeError, RecursionError, httpx2.StreamError):
         return one_line(str(json.loads(await response.aread())["error"]["message"]))
     return status_text(response)

@@ -8,7 +8,7 @@ from mcp.shared.message import SessionMessage
 
 
 class HalfStream:
-    """One direction. By default, closing it does nothing."""
+    """One direction of a connection. By default, closing it does nothing."""
 
     async def aclose(self) -> None: ...
 

@@ -16,23 +16,23 @@ _CONTROL_CHARS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def clean_text(text: str) -> str:
-    """Return the text without control sequences or hidden characters."""
+    """Remove control sequences and hidden characters."""
     return _HIDDEN_CHARS.sub("", terminal_text(text)).strip()
 
 
 def without_control_codes(text: str) -> str:
-    """Return a tool's output without control sequences. No terminal has displayed the text, so a carriage return ends a
-    line instead of overwriting it. Text without control characters is not copied."""
+    """Remove control sequences from a tool's output. A carriage return ends a line here, because no terminal has
+    displayed the text. Text without control characters is not copied."""
     return terminal_text(text.replace("\r\n", "\n").replace("\r", "\n")) if _CONTROL_CHARS.search(text) else text
 
 
 def has_hidden_chars(text: str) -> bool:
-    """Whether the text contains anything that `clean` removes."""
+    """Whether the text contains anything that `clean_text` removes."""
     return bool(_HIDDEN_CHARS.search(text)) or terminal_text(text) != text.replace("\r\n", "\n")
 
 
 def with_escaped_chars(text: str) -> str:
-    """Return the text with control and hidden characters escaped, for values that must not be altered silently."""
+    """Escape control and hidden characters. Used for values that must not be altered silently."""
     return _HIDDEN_CHARS.sub(_escape_char, _CONTROL_CHARS.sub(_escape_char, text))
 
 
@@ -41,12 +41,12 @@ def _escape_char(match: re.Match[str]) -> str:
 
 
 def one_line(text: str, max_chars: int = MAX_LINE_CHARS) -> str:
-    """Return the text sanitised, on one line, and truncated."""
+    """Sanitise text, put it on one line and truncate it."""
     return ellipsize(printable_name(" ".join(clean_text(text[: 10 * max_chars]).split())), max_chars)
 
 
 def error_text(error: BaseException) -> str:
-    """Return an error in one line; for nested exception groups, the first error."""
+    """Format an error in one line. For nested exception groups, use the first error."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, OSError) and error.filename and error.strerror:

@@ -37,20 +37,20 @@ _ID_AT_END = re.compile(rb',\s*"id"\s*:\s*(\d+|"[^"\\]*")\s*\}\s*\Z')
 _AUTH_STATUSES = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN)
 _SESSION_HEADER = "mcp-session-id"
 _CONNECT_TIMEOUT_S = 10.0
-"""Timeout in seconds for connecting. Callers limit the time for an answer."""
+"""Timeout for connecting, in seconds. Callers limit the time for an answer."""
 _NOTIFY_TIMEOUT_S = 5.0
-"""Timeout in seconds for a server to accept a message that needs no answer."""
+"""Timeout for a server to accept a message that needs no answer, in seconds."""
 
 
 @asynccontextmanager
 async def open_stdio(
     spec: ServerSpec, log: ServerLog, on_lost: Callable[[str], None]
 ) -> AsyncIterator[TransportStreams]:
-    """Start a program; end it together with all its children. `on_lost` is called with the reason if it ends by itself.
-    Raises `OSError` or `ValueError` if it cannot be started.
+    """Start a program. It is ended together with all its children. `on_lost` is called with the reason if it ends by
+    itself. Raises `OSError` or `ValueError` if it cannot be started.
 
     This replaces the SDK's own transport, which takes quadratic time for long lines, buffers without limit, and does
-    not report when a program has ended.
+    not report that a program has ended.
     """
     environment = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ} | dict(spec.env)
     launch = Launch(spec.command, environment)
@@ -72,8 +72,8 @@ async def open_http(
     allow_login: bool,
     on_post_response: Callable[[httpx2.Response], None],
 ) -> AsyncIterator[TransportStreams]:
-    """Connect to a URL. Responses are limited in size, and a missing response only fails its own request.
-    `allow_login`: log in if the server requires it. `on_post_response` is called with the response to each POST."""
+    """Connect to a URL. Responses are limited in size, and a missing response fails only its own request.
+    `allow_login`: log in if the server requires it. `on_post_response`: called with the response to each POST."""
     async with (
         authorisation(spec, credentials, handlers, allow_login) as auth,
         BoundedClient(spec, auth, on_post_response) as client,
@@ -103,7 +103,7 @@ class _PendingRequests:
                 self._ids.discard(request_id)
 
     def guess_request(self, head: bytes, tail: bytes) -> str | int | None:
-        """Return the id of the request that an unreadable line probably answers; None if unknown."""
+        """Guess which request an unreadable line answers, and return its id. None if unknown."""
         if b'"jsonrpc"' not in head and b'"jsonrpc"' not in tail:
             return None
         for match in (_ID_AT_START.search(head), _ID_AT_END.search(tail)):
@@ -113,8 +113,8 @@ class _PendingRequests:
 
 
 class _Incoming(IncomingStream):
-    """The program's messages. An invalid line counts as the answer to the request that it seems to refer to; if there
-    is none, the line is only logged."""
+    """The program's messages. An invalid line counts as the answer to the request that it seems to refer to. If there
+    is no such request, the line is only logged."""
 
     def __init__(self, child: Child, pending: _PendingRequests, log: ServerLog, on_lost: Callable[[str], None]) -> None:
         self._child, self._pending, self._log, self._on_lost = child, pending, log, on_lost
@@ -149,8 +149,7 @@ class _Incoming(IncomingStream):
 
 
 def _repair_unicode(line: bytes) -> bytes:
-    """Return the JSON with invalid bytes and lone surrogates replaced. Raises `ValueError` if it contains none or is
-    not JSON."""
+    """Replace invalid bytes and lone surrogates in JSON. Raises `ValueError` if there are none or it is not JSON."""
     content = json.loads(line.decode("utf-8", "replace"))
     text = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
     if text == line.strip():
@@ -172,13 +171,13 @@ class _Outgoing(HalfStream):
         except BrokenPipeError:
             self._on_lost(await self._child.end_reason())
             raise anyio.BrokenResourceError from None
-        # Notifications, such as those that cancel calls, do not wait for a program that does not read.
+        # Notifications, such as those that cancel calls, do not wait if the program is not reading.
         if not isinstance(item.message, types.JSONRPCNotification):
             await self._child.wait_for_room()
 
 
 class UnreadableResponse(httpx2.StreamError):
-    """A response is too large or incomplete."""
+    """Raised if a response is too large or incomplete."""
 
 
 class BoundedClient(httpx2.AsyncClient):
@@ -194,7 +193,7 @@ class BoundedClient(httpx2.AsyncClient):
         self._on_post_response = on_post_response
         use_lookup_threads(asyncio.get_running_loop())
         super().__init__(
-            # Compression is not accepted: a small response could expand to gigabytes.
+            # Refuse compression, because a small response could expand to gigabytes.
             headers={**spec.headers, "accept-encoding": "identity"},
             timeout=httpx2.Timeout(None, connect=_CONNECT_TIMEOUT_S),
             auth=auth,
@@ -203,7 +202,7 @@ class BoundedClient(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:  # noqa: ANN401  # as in httpx2
         """Send a request. If the server cannot be reached or returns an error page, return a response that contains a
-        protocol error. Notifications have a short timeout, because later messages wait for them."""
+        protocol error. Notifications have a short timeout, because later messages have to wait for them."""
         try:
             async with asyncio.timeout(None if _needs_answer(request) else _NOTIFY_TIMEOUT_S):
                 response = await super().send(request, **options)
@@ -254,8 +253,8 @@ def _needs_answer(request: httpx2.Request) -> bool:
 
 
 async def _rejects_session(request: httpx2.Request, response: httpx2.Response) -> bool:
-    """Whether a server rejects the client's session, as many do after a restart. The protocol's own status for this is
-    404, which the SDK handles."""
+    """Whether a server rejects the client's session, as many do after a restart. The protocol uses 404 for this, which
+    the SDK handles itself."""
     if _SESSION_HEADER not in request.headers:
         return False
     with suppress(ValueError, KeyError, TypeError, RecursionError, httpx2.StreamError):
@@ -264,7 +263,7 @@ async def _rejects_session(request: httpx2.Request, response: httpx2.Response) -
 
 
 def _is_handled_by_sdk(response: httpx2.Response) -> bool:
-    """Whether the SDK can handle the status of the response, or the error in it."""
+    """Whether the SDK can handle the response's status, or the error in it."""
     is_json = response.headers.get("content-type", "").lower().startswith("application/json")
     return response.status_code == httpx2.codes.NOT_FOUND or (is_json and response.status_code not in _AUTH_STATUSES)
 

@@ -16,7 +16,7 @@ SOURCE = "the editor"
 
 
 def with_client_settings(config: Config, servers: Sequence[McpServer], folders: Sequence[str]) -> Config:
-    """Return the configuration with the editor's additions, which are trusted as if the user had made them. Raises
+    """Add the editor's servers and folders to a configuration. They are trusted as if the user had added them. Raises
     `UsageError`."""
     tables = {server.name: _server_table(server) for server in servers}
     sources = {f"mcp.servers.{name}.{key}": SOURCE for name, table in tables.items() for key in table}

@@ -1,4 +1,4 @@
-"""The `ebb acp` command: parses its arguments, and opens sessions in the folders that the editor names."""
+"""The `ebb acp` command: parses its arguments and opens sessions in the folders that the editor names."""
 
 import argparse
 import asyncio
@@ -49,8 +49,8 @@ async def _serve(options: argparse.Namespace) -> int:
 def _open_folder(
     options: argparse.Namespace, cwd: str, change_config: "Callable[[Config], Config]"
 ) -> "tuple[Sessions, Sequence[str]]":
-    """Return the sessions of the folder `cwd`, and warnings about its settings. `change_config` adds the editor's
-    settings."""
+    """Open the sessions of the folder `cwd`. Also returns warnings about its settings. `change_config` adds the
+    editor's settings."""
     folder_options = argparse.Namespace(**{**vars(options), "cd": cwd})
     root, config = read_settings(folder_options)
     return create_sessions(root, change_config(config), folder_options, is_interactive=True), config.notices

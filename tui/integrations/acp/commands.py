@@ -1,4 +1,4 @@
-"""The slash commands offered to an editor: some of the interface's, custom commands and MCP prompts."""
+"""The slash commands offered to an editor: some built-in ones, custom commands and MCP prompts."""
 
 import re
 from collections.abc import Callable
@@ -17,9 +17,9 @@ from ebbtide.tui.text.spans import line_text
 from ebbtide.tui.view.context import overview_lines
 
 EDITOR_COMMANDS = ("compact", "context", "review", "init")
-"""Commands of the interface that are useful in an editor."""
+"""Built-in commands that are useful in an editor."""
 TEXT_WIDTH = 100
-"""Line width for `/context`."""
+"""Line width of the output of `/context`."""
 
 _COMMAND_LINE = re.compile(r"/(\w+)(?:\s+(.*))?", re.DOTALL)
 
@@ -46,13 +46,13 @@ def available_commands(session: Session) -> list[AvailableCommand]:
 
 
 def parse_command(text: str) -> tuple[str, str] | None:
-    """Return the name and argument if the prompt is one of `EDITOR_COMMANDS`, otherwise None."""
+    """Split a prompt into a command's name and argument; None if it is not one of `EDITOR_COMMANDS`."""
     match = _COMMAND_LINE.fullmatch(text.strip())
     return (match[1], (match[2] or "").strip()) if match is not None and match[1] in EDITOR_COMMANDS else None
 
 
 def model_prompt(name: str, argument: str, pastes: Pastes) -> str:
-    """Return the prompt that a command sends to the model; empty if the command sends none."""
+    """Get the prompt that a command sends to the model; empty if it sends none."""
     if name in ("review", "init"):
         return pastes.with_prompt_placeholder(f"/{name} {argument}", command_prompt(name, argument))
     return ""

@@ -1,4 +1,4 @@
-"""Turns an editor's prompt into a message: text, images, and named or embedded files."""
+"""Converts an editor's prompt to a message with text, images, and linked or embedded files."""
 
 import base64
 import binascii
@@ -32,7 +32,7 @@ _LINE_FRAGMENT = re.compile(r"L?(\d{1,9})(?:[:-]L?(\d{1,9}))?")
 
 def user_message(blocks: Sequence[ContentBlock], root: str, pastes: Pastes) -> User:
     """Convert an editor's prompt to a message. A linked file becomes an `@PATH` mention. An embedded file is attached
-    as sent, because it may differ from the file on disk. Raises `UsageError`."""
+    as it was sent, because it may differ from the file on disk. Raises `UsageError`."""
     text = ""
     attachments: list[Note] = []
     for block in blocks:
@@ -86,8 +86,8 @@ def _link_name(uri: str, root: str) -> str:
 
 
 def _file_reference(uri: str, root: str) -> MentionReading | None:
-    """Return the file and lines that a URI names, relative to the working folder if the file is inside it. None if
-    the scheme is not `file`."""
+    """Parse the file and line numbers that a URI refers to. The path is relative if the file is inside the working
+    folder. None unless the scheme is `file`."""
     url = urlsplit(uri)
     if url.scheme != "file":
         return None

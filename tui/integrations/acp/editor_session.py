@@ -1,4 +1,4 @@
-"""A session in an editor: prompts become turns, events become updates, and questions are shown by the editor."""
+"""A session in an editor: prompts become turns, events become updates, and the editor shows the questions."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -60,27 +60,27 @@ class PromptOutcome:
 
 @dataclass(slots=True, eq=False)
 class PendingPrompt:
-    """A prompt that arrived while a turn was running."""
+    """A prompt that arrived during a turn."""
 
     message: User
     outcome: PromptOutcome | None = None
-    """How the prompt ended, if it was delivered to another prompt's turn or dropped."""
+    """How the prompt ended, if it was delivered to a running turn or dropped."""
 
 
 class EditorSession:
-    """A session in an editor. Runs one turn at a time; `cancel` and `change_mode` may be called at any time."""
+    """A session in an editor. It runs one turn at a time. `cancel` and `change_mode` may be called at any time."""
 
     def __init__(
         self, sessions: Sessions, session: Session, client: Client, *, has_forms: bool, has_terminals: bool
     ) -> None:
-        """`sessions` are used by this editor session alone. `has_forms`: whether the editor can show questions with
-        free text. `has_terminals`: whether it can show command output as a terminal."""
+        """`sessions`: used only by this editor session. `has_forms`: whether the editor can ask for free text.
+        `has_terminals`: whether it can show command output as a terminal."""
         self.sessions = sessions
         self._client, self._config = client, sessions.config
         self._updates = UpdateState(str(sessions.root), has_terminals)
         self._pastes, self._title = Pastes(), session.title
         self._sent_commands: list[AvailableCommand] = []
-        """The commands last sent to the editor."""
+        """The list of commands that was last sent to the editor."""
         self._turn_lock = asyncio.Lock()
         self._pending_prompts: list[PendingPrompt] = []
         self._questions = OpenQuestions(client, self._updates.root, lambda: self.session, has_forms=has_forms)
@@ -110,8 +110,8 @@ class EditorSession:
     # Requests from the editor
 
     async def prompt(self, blocks: Sequence[ContentBlock]) -> PromptOutcome:
-        """Run a turn. If a turn is running, the prompt is delivered at its next step or, after the last step, gets its
-        own turn. Raises `AgentError`."""
+        """Run a turn. If one is already running, the prompt is delivered at its next step, or gets a turn of its own if
+        there is no next step. Raises `AgentError`."""
         message = user_message(blocks, str(self.sessions.root), self._pastes)
         command, pending = parse_command(message.text), PendingPrompt(message)
         if command is None:
@@ -129,7 +129,7 @@ class EditorSession:
             return PromptOutcome("answered")
 
     def cancel(self) -> None:
-        """Interrupt the turn, and drop prompts that wait for its end."""
+        """Interrupt the turn, and drop prompts that are waiting for its end."""
         self._drop_pending_prompts()
         self.session.interrupt()
 
@@ -144,22 +144,22 @@ class EditorSession:
         await self._send_options()
 
     async def change_model(self, name: str) -> None:
-        """Change the model. Raises `AgentError`, for example while a turn runs."""
+        """Change the model. Raises `AgentError`, for example during a turn."""
         await self._reopen(self.sessions.config, name)
 
     async def change_effort(self, name: str) -> None:
-        """Change the reasoning effort. Raises `AgentError`, for example while a turn runs."""
+        """Change the reasoning effort. Raises `AgentError`, for example during a turn."""
         await self._reopen(with_effort(self._config, parse_effort(name)), self.session.model)
 
     async def greet(self, notices: Sequence[str] = ()) -> None:
-        """Send the initial updates of a session that was just opened."""
+        """Send the first updates of a session that was just opened."""
         question_notice = (QUESTION_ASKED_AGAIN,) if self.session.is_at_question else ()
         for update in notice_updates((*notices, *self.session.changes_while_closed, *question_notice)):
             await self._send(update)
         await self._send_commands()
 
     async def replay(self) -> None:
-        """Send all messages of the session, including those no longer in context. Raises `AgentError`."""
+        """Send all messages of the session, including those that have left the context. Raises `AgentError`."""
         log = await self.sessions.all_messages(self.id)
         redacted = await asyncio.to_thread(self.sessions.hide_secrets, Conversation(log.messages))
         for update in chain(
@@ -168,12 +168,12 @@ class EditorSession:
             await self._send(update)
 
     def schedule_greeting(self, notices: Sequence[str] = ()) -> None:
-        """Send the initial updates after the current response."""
+        """Send the first updates after the current response."""
         self._run_in_background(lambda: self.greet(notices))
 
     async def close(self) -> None:
-        """Stop the current work and close. A question about a call stays open for the next start. Raises
-        `AgentError`."""
+        """Stop the current work and close the session. Questions about calls stay open until the session is resumed.
+        Raises `AgentError`."""
         self._drop_pending_prompts()
         self.session.leave_turn()
         async with self._turn_lock:
@@ -231,7 +231,7 @@ class EditorSession:
     # Messages to the editor
 
     def _on_event(self, event: Event) -> None:
-        """Handle events between turns, and while a command runs."""
+        """Handle events that occur between turns or while a command runs."""
         self._run_in_background(lambda: self._send_event(event))
 
     async def _send_event(self, event: Event) -> None:
@@ -283,7 +283,7 @@ class EditorSession:
 
 
 def _record_event(outcome: PromptOutcome, event: Event) -> PromptOutcome:
-    """Update the outcome of a prompt with an event of its turn."""
+    """Update a prompt's outcome with an event of its turn."""
     match event:
         case ReplyFinished(usage=usage) | AgentActivity(event=ReplyFinished(usage=usage)):
             return replace(outcome, usage=outcome.usage + usage)

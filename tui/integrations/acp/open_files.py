@@ -12,19 +12,19 @@ from ebbtide.tools.files.text import decode_file, with_newline
 MAX_SAVED_FILES = 20
 """Maximum number of files saved for one call."""
 SAVE_TIMEOUT_S = 2.0
-"""Seconds to wait for the editor to save a file."""
+"""How long to wait for the editor to save a file, in seconds."""
 
 
 class OpenFiles:
-    """Has the editor save its open files, for one session."""
+    """Makes the editor save its open files, for one session."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self.session_id = ""
-        """The session id; set once the session is open."""
+        """The session id. Set once the session is open."""
 
     async def save(self, paths: Sequence[str]) -> None:
-        """Have the editor save these files. Missing, binary and large files are skipped."""
+        """Ask the editor to save these files. Missing, binary and large files are skipped."""
         for path in paths[:MAX_SAVED_FILES]:
             try:
                 async with asyncio.timeout(SAVE_TIMEOUT_S):
@@ -43,8 +43,8 @@ class OpenFiles:
 
 
 def unsaved_text(on_disk: bytes, editor_text: str) -> str | None:
-    """Return the text that the editor should save, with the file's line endings; None if it equals the file. Some
-    editors omit the last line ending."""
+    """Get the text that the editor should save, with the file's line endings; None if it equals the file. A missing
+    last line ending is ignored, because some editors omit it."""
     file = decode_file(on_disk)
     text = with_newline(editor_text, "\n")
     if text.rstrip("\n") == file.normalised_text.rstrip("\n"):

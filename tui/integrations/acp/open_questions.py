@@ -19,17 +19,17 @@ class OpenQuestions:
 
     def __init__(self, client: Client, root: str, get_session: Callable[[], Session], *, has_forms: bool) -> None:
         """`root`: the working folder. `get_session` returns the current session. `has_forms`: whether the editor can
-        show questions with free text."""
+        ask for free text."""
         self._client, self._root, self._get_session, self._has_forms = client, root, get_session, has_forms
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        """Tasks that ask the editor, by question id."""
+        """The tasks that ask the editor, by question id."""
 
     def ask(self, question: OpenQuestion) -> None:
-        """Ask the editor and pass its answer to the session."""
+        """Ask the editor, and pass its answer to the session."""
         self._tasks[question.id] = asyncio.create_task(self._ask_and_answer(question))
 
     def withdraw(self, question_id: str) -> None:
-        """Withdraw a question that was answered elsewhere. A later answer from the editor is ignored."""
+        """Withdraw a question that was answered elsewhere. If the editor answers later, its answer is ignored."""
         task = self._tasks.pop(question_id, None)
         if task is not None:
             task.cancel()

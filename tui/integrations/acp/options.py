@@ -1,4 +1,4 @@
-"""The session options of an editor: permission mode, model and reasoning effort. No I/O."""
+"""The session options that an editor can change: permission mode, model and reasoning effort. No I/O."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,12 +18,12 @@ from ebbtide.agent.prompt.reminder_notes import MODE_DESCRIPTIONS
 MODE_ID, MODEL_ID, EFFORT_ID = "mode", "model", "thought_level"
 """Ids of the options."""
 DEFAULT_EFFORT = "default"
-"""The value of the effort option if no effort is configured."""
+"""The value of the effort option when no effort is configured."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """The current options of a session."""
+    """The current values of a session's options."""
 
     mode: str
     model: str
@@ -63,7 +63,7 @@ def build_config_options(current: SessionOptions) -> list[SessionConfigOptionSel
 
 
 def parse_mode(name: str) -> Mode:
-    """Return the permission mode with this name. Raises `UsageError`."""
+    """Parse the name of a permission mode. Raises `UsageError`."""
     mode = next((mode for mode in MODES if mode == name), None)
     if mode is None:
         raise UsageError(f"unknown mode `{name}`; use one of {', '.join(f'`{mode}`' for mode in MODES)}")
@@ -71,7 +71,7 @@ def parse_mode(name: str) -> Mode:
 
 
 def parse_effort(name: str) -> str | None:
-    """Return the reasoning effort with this name; None for the default. Raises `UsageError`."""
+    """Parse a reasoning effort; None for the default. Raises `UsageError`."""
     if name == DEFAULT_EFFORT:
         return None
     if name not in EFFORTS:
@@ -80,7 +80,7 @@ def parse_effort(name: str) -> str | None:
 
 
 def with_effort(config: Config, effort: str | None) -> Config:
-    """Return the configuration with this effort, which overrides per-model settings."""
+    """Set the reasoning effort in a configuration, overriding per-model settings."""
     if effort is None:
         return config
     sources = {**config.sources, "agent.reasoning_effort": EDITOR_SOURCE}

@@ -1,5 +1,5 @@
-"""Converts questions to requests for an editor, and its responses to answers. Only a choice that was offered can allow
-anything. No I/O."""
+"""Converts questions to requests for an editor, and its responses to answers. Nothing is allowed unless the editor
+returns a choice that was offered. No I/O."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,21 +31,21 @@ from ebbtide.tui.view.questions import build_question_spec
 QUESTION_NOT_DISPLAYED_ANSWER = (
     "(the question was not shown: the editor supports only multiple choice; ask in your answer instead)"
 )
-"""The answer to a question that the editor cannot show."""
+"""The answer given to the model if the editor cannot show its question."""
 CHOICE_FIELD, TEXT_FIELD = "choice", "answer"
 """The fields of a form."""
 
 
 @dataclass(frozen=True, slots=True)
 class EditorQuestion:
-    """A question for the editor."""
+    """A question in the form in which the editor shows it."""
 
     call: ToolCallUpdate
     options: tuple[PermissionOption, ...]
     answers: Mapping[str, Answer]
     """Answers by option id."""
     default_answer: Answer
-    """The answer if the editor returns anything but a known option."""
+    """The answer if the editor returns anything other than a known option."""
 
     def answer(self, outcome: AllowedOutcome | DeniedOutcome) -> Answer:
         if isinstance(outcome, AllowedOutcome):
@@ -54,7 +54,7 @@ class EditorQuestion:
 
 
 def editor_question(question: OpenQuestion, root: str) -> EditorQuestion:
-    """Return the question with the interface's choices, except choices that need free text."""
+    """Convert a question, with the interface's choices except those that need free text."""
     spec = build_question_spec(question)
     lasting_choices = [choice for choice in spec.project_choices if choice.is_lasting]
     first_rejection = next(
@@ -76,7 +76,7 @@ def editor_question(question: OpenQuestion, root: str) -> EditorQuestion:
 
 
 def question_form(question: QuestionAsked, session_id: str) -> ElicitationFormSessionMode:
-    """Return the question as a form with choices, a text field, or both."""
+    """Convert a question to a form with choices, a text field or both."""
     fields: dict[str, Any] = {}
     options = list(question.options)
     if options and question.several:
@@ -93,7 +93,7 @@ def question_form(question: QuestionAsked, session_id: str) -> ElicitationFormSe
 
 
 def form_answer(question: QuestionAsked, content: Mapping[str, object]) -> str:
-    """Return the submitted text or, if there is none, the chosen options, one per line. Unknown options are ignored."""
+    """Get the submitted text or, if there is none, the chosen options, one per line. Unknown options are ignored."""
     written_text, choice = content.get(TEXT_FIELD), content.get(CHOICE_FIELD)
     if question.takes_words and isinstance(written_text, str) and written_text.strip():
         return written_text.strip()
@@ -143,7 +143,7 @@ def _option_name(choice: Choice) -> str:
 
 
 def _option_kind(choice: Choice) -> PermissionOptionKind:
-    """Return the protocol's kind of a choice, which determines how the editor shows it."""
+    """Get the protocol's kind for a choice, which determines how the editor displays it."""
     match choice.answer:
         case Decision(verdict="deny") | PlanDecision(verdict="reject") | "not now":
             return "reject_once"

@@ -1,4 +1,4 @@
-"""The protocol's methods for all sessions of an editor, and the server loop."""
+"""Implements the protocol's methods for all of an editor's sessions, and the server loop."""
 
 import asyncio
 import functools
@@ -59,12 +59,12 @@ from ebbtide.version import VERSION
 
 OpenedSessions: TypeAlias = tuple[Sessions, Sequence[str]]
 OpenSessions: TypeAlias = Callable[[str, Callable[[Config], Config]], OpenedSessions]
-"""Opens the sessions of a folder, with its settings changed by the given function. Also returns warnings."""
+"""Opens the sessions of a folder, changing its settings with the given function. Also returns warnings."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 SESSIONS_PER_PAGE = 50
-"""Number of sessions on one page of the list."""
+"""Number of sessions per page of the list."""
 LOGIN_METHOD_ID = "key"
 LOGIN_INSTRUCTIONS = (
     "Run `ebb key set anthropic` (or openai) in a terminal, or start the editor with ANTHROPIC_API_KEY set"
@@ -78,8 +78,7 @@ _STOP_REASONS: dict[TurnEnd, StopReason] = {
 
 
 def _with_rpc_errors(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Wrap a method so that an error becomes an error response with one sentence. For a bug, a crash report is written
-    as well."""
+    """Wrap a method so that errors become error responses of one sentence. Bugs also write a crash report."""
 
     @functools.wraps(method)
     async def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -156,8 +155,8 @@ class AcpServer(Agent):
         return AuthenticateResponse()
 
     async def _has_key(self) -> bool:
-        """Whether the configured model has its key, so that no login is needed. Clients may refuse to start a session
-        without a login."""
+        """Whether the configured model has its key, so that no login is needed. Without this, clients may refuse to
+        start a session."""
         try:
             await self._check_key()
         except AgentError:
@@ -165,13 +164,13 @@ class AcpServer(Agent):
         return True
 
     async def _check_key(self) -> None:
-        """Check that the configured model has a key. Raises `AgentError`."""
+        """Check that the configured model has its key. Raises `AgentError`."""
         async with self._briefly_opened_sessions(os.getcwd()) as sessions:
             sessions.check_key()
 
     @asynccontextmanager
     async def _briefly_opened_sessions(self, cwd: str) -> AsyncIterator[Sessions]:
-        """Open the sessions of a folder, and close them afterwards."""
+        """Open the sessions of a folder for the duration of the context."""
         sessions, _notices = self._open_sessions(cwd, lambda config: config)
         try:
             yield sessions
@@ -291,7 +290,7 @@ class AcpServer(Agent):
 
     @_with_rpc_errors
     async def delete_session(self, session_id: str) -> None:
-        """Delete a session, closing it first if it is open. Does nothing if the session does not exist."""
+        """Delete a session, closing it first if it is open. Does nothing if it does not exist."""
         if (session := self._sessions.pop(session_id, None)) is not None:
             await session.close()
         async with self._briefly_opened_sessions(os.getcwd()) as sessions:
@@ -300,7 +299,7 @@ class AcpServer(Agent):
                 await library.delete(session_id)
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Handle protocol methods that the library does not support."""
+        """Handle methods of the protocol that the library does not support."""
         if method == "session/delete" and isinstance(session_id := params.get("sessionId"), str):
             await self.delete_session(session_id)
             return {}
@@ -317,7 +316,7 @@ class AcpServer(Agent):
         await asyncio.gather(*(session.close() for session in sessions), return_exceptions=True)
 
     def handle_disconnection(self) -> None:
-        """Handle the editor's disconnection: interrupt turns, and leave questions open."""
+        """Handle the editor's disconnection: interrupt turns but leave questions open."""
         for session in self._sessions.values():
             session.session.leave_turn()
 

@@ -1,4 +1,4 @@
-"""Events and messages of a session as updates for an editor. No I/O."""
+"""Converts a session's events and messages to updates for an editor. No I/O."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -77,22 +77,22 @@ Update: TypeAlias = (
 CallContent: TypeAlias = ContentToolCallContent | FileEditToolCallContent | TerminalToolCallContent
 
 MAX_RUNNING_OUTPUT_CHARS = 4_000
-"""Maximum number of characters shown of a running call's output. The limit is low because each update repeats the whole
+"""Maximum number of characters shown of a running call's output. It is low because each update repeats the whole
 text."""
 MAX_OUTPUT_CHARS = 20_000
 """Maximum number of characters shown of a finished call's output."""
 
 _STATUSES: Mapping[OutputStatus, ToolCallStatus] = {"done": "completed"}
-"""Statuses of outputs in the protocol; all others count as failed."""
+"""How the protocol names an output's status. Any status not listed counts as failed."""
 TERMINAL_CAPABILITY = "terminal_output"
-"""An editor's capability to show command output as a terminal. In the metadata of updates, `terminal_info` opens a
-terminal, `terminal_output` appends to it and `terminal_exit` ends it. Commands do not run in terminals of the editor,
-because they would not be sandboxed there and their output would not be stored."""
+"""The capability of an editor to show command output as a terminal. In an update's metadata, `terminal_info` opens a
+terminal, `terminal_output` appends to it and `terminal_exit` ends it. Commands do not run in the editor's own
+terminals: they would not be sandboxed there, and their output would not be stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningCall:
-    """A running call known to the editor."""
+    """A running call that the editor knows about."""
 
     name: str
     arguments: Mapping[str, object]
@@ -112,8 +112,8 @@ class UpdateState:
 
 
 def event_updates(state: UpdateState, event: Event) -> tuple[UpdateState, tuple[Update, ...]]:
-    """Return the new state and the updates for an event. Questions are separate requests, and the end of a turn is the
-    response to its prompt."""
+    """Convert an event to updates. Also returns the new state. Questions are sent as separate requests, and the end of
+    a turn is the response to its prompt."""
     match event:
         case TextDelta(text=text):
             return state, (update_agent_message_text(text),)
@@ -148,12 +148,13 @@ def event_updates(state: UpdateState, event: Event) -> tuple[UpdateState, tuple[
 
 
 def notice_updates(lines: Sequence[str]) -> tuple[AgentThoughtChunk, ...]:
-    """Return notices of the program as updates. They are sent as thoughts, because the model did not write them."""
+    """Convert the program's notices to updates. They are sent as thoughts, because they were not written by the
+    model."""
     return (update_agent_thought_text("\n".join(lines) + "\n\n"),) if lines else ()
 
 
 def with_cost(usage_update: UsageUpdate, cost: float | None) -> UsageUpdate:
-    """Return the context usage with the session's cost in US dollars, if known."""
+    """Add the session's cost in US dollars, if known, to the context usage."""
     return usage_update.model_copy(update={"cost": Cost(amount=cost, currency="USD")}) if cost else usage_update
 
 
@@ -195,7 +196,7 @@ def _replayed_call(call: ToolCall, output: ToolOutput | None, state: UpdateState
 
 
 def call_content(arguments: Mapping[str, object], diff: str, root: str) -> list[CallContent]:
-    """Return what a call would do, for review before it runs: its diff or, without one, its command."""
+    """Format what a call would do, for review before it runs: its diff or, if it has none, its command."""
     if diff:
         return list(protocol_diffs(diff, root))
     command = command_argument(arguments)
@@ -203,7 +204,7 @@ def call_content(arguments: Mapping[str, object], diff: str, root: str) -> list[
 
 
 def protocol_diffs(diff: str, root: str) -> Iterator[FileEditToolCallContent]:
-    """Yield the hunks of a unified diff as the protocol's diffs, each with its old and new text."""
+    """Convert the hunks of a unified diff to the protocol's diffs, each with its old and new text."""
     for file in parse_diff(diff):
         path = _absolute_path(file.name, root)
         for part in file.parts:
@@ -216,7 +217,7 @@ def tool_kind(name: str) -> ToolKind:
 
 
 def call_locations(arguments: Mapping[str, object], root: str) -> list[ToolCallLocation]:
-    """Return the files and lines that a call works on, so that the editor can follow along."""
+    """Get the files and lines that a call works on, so that the editor can follow along."""
     path, line = path_argument(arguments), arguments.get("offset")
     if not path:
         return []
@@ -253,7 +254,7 @@ def _uses_terminal(name: str, state: UpdateState) -> bool:
 
 
 def _output_progress(state: UpdateState, call_id: str, text: str) -> tuple[UpdateState, tuple[Update, ...]]:
-    """Add output of a running call. An editor without terminals receives the end of all output so far."""
+    """Add output of a running call. An editor without terminals gets the end of the whole output so far."""
     call = state.calls.get(call_id)
     if call is None:
         return state, ()
@@ -300,7 +301,7 @@ def _terminal_output(terminal_id: str, data: str) -> dict[str, object]:
 
 
 def _plan(arguments: Mapping[str, object]) -> AgentPlanUpdate:
-    """Return the model's to-do list as a plan."""
+    """Convert the model's to-do list to a plan."""
     statuses = {"doing": "in_progress", "done": "completed"}
     items = todo_items(Call("", "", arguments))
     return update_plan([plan_entry(item.text, status=statuses.get(item.status, "pending")) for item in items])  # type: ignore[arg-type]  # the status is a valid one
@@ -319,7 +320,7 @@ def _absolute_path(path: str, root: str) -> str:
 
 
 def _old_hunk_text(hunk: Hunk, file: FileDiff) -> str | None:
-    """Return the old text of the hunk; None if the file did not exist."""
+    """Get the old text of a hunk; None if the file did not exist."""
     return None if file.state == "new" else _hunk_text(hunk, "removed")
 
 

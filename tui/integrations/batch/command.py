@@ -37,11 +37,11 @@ from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 
 DEFAULT_JOBS = 4
 MAX_JOBS = 256
-"""Maximum number of jobs. Each needs a store thread and some open files."""
+"""Maximum number of parallel jobs. Each one needs a store thread and some open files."""
 MAX_TASK_FILE_BYTES = 1 << 30
 """Maximum size of a task file in bytes."""
 MAX_LISTED_PROBLEMS = 20
-"""Maximum number of invalid lines that are listed."""
+"""Maximum number of invalid lines listed."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -143,7 +143,7 @@ def _output_path(options: argparse.Namespace) -> Path:
 
 
 def _read_tasks(options: argparse.Namespace) -> Sequence[BatchTask]:
-    """Read the tasks. Raises `UsageError`, which lists the invalid lines."""
+    """Read the tasks. Raises `UsageError`, listing the invalid lines."""
     name = "stdin" if options.file == "-" else f"`{options.file}`"
     try:
         content = (
@@ -184,7 +184,7 @@ def _read_tasks(options: argparse.Namespace) -> Sequence[BatchTask]:
 
 
 def _settings_problem(options: argparse.Namespace, task: BatchTask) -> str:
-    """Return why the settings of a task are invalid; empty if they are valid."""
+    """Explain why a task's settings are invalid; empty if they are valid."""
     try:
         read_settings(_task_options(options, task))
     except UsageError as error:
@@ -193,7 +193,7 @@ def _settings_problem(options: argparse.Namespace, task: BatchTask) -> str:
 
 
 def _task_options(options: argparse.Namespace, task: BatchTask) -> argparse.Namespace:
-    """Return the options for one task. Its own values override the flags, except that lists are combined and the lower
+    """Combine the flags with a task's own values, which take precedence. However, lists are joined, and the lower
     `max_cost` applies."""
     task_values = dict(task.options)
     folder = task_values.pop("cwd", "")
@@ -220,7 +220,7 @@ def _open_task_sessions(options: argparse.Namespace, task: BatchTask, folder: Pa
 
 
 def _check_unchanged_tasks(tasks: Sequence[BatchTask], journal: BatchJournal, *, retry_failed: bool) -> None:
-    """Raise `UsageError` if a different task with the same id has already been run."""
+    """Raise `UsageError` if a different task with the same id was run before."""
     for task in tasks:
         result, started = journal.results.get(task.id), journal.started_tasks.get(task.id)
         is_done = result is not None and not (retry_failed and result["exit_code"] != 0)

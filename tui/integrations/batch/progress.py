@@ -1,4 +1,4 @@
-"""Progress of a batch: a bar and the running tasks on a terminal, and one line per finished task elsewhere."""
+"""Shows the progress of a batch: a bar and the running tasks on a terminal, or else a line for each finished task."""
 
 import os
 import time
@@ -21,7 +21,7 @@ MAX_VISIBLE_TASKS = 8
 
 @contextmanager
 def show_progress(terminal: TextIO, task_count: int, finished_count: int) -> Iterator[BatchProgress]:
-    """Show the progress of a batch of `task_count` tasks, of which `finished_count` are already finished."""
+    """Show the progress of a batch of `task_count` tasks, `finished_count` of which were finished before."""
     if not terminal.isatty() or os.environ.get("TERM", "dumb") == "dumb":
         yield LineProgress(partial(_print_line, terminal), task_count, finished_count)
         return
@@ -50,7 +50,7 @@ class LineProgress:
             self._print_line(f"already done: {finished_count} of {task_count}")
 
     def begin(self, run: TaskRun, *, goes_on: bool) -> None:
-        """Print nothing at the start of a task, because there may be thousands."""
+        """Do nothing: there may be thousands of tasks."""
 
     def show(self, run: TaskRun, event: Event) -> None:
         if isinstance(event, Noticed) and event.text not in self._reported:
@@ -71,13 +71,13 @@ class LineProgress:
 
 
 class BarProgress(LineProgress):
-    """Shows a progress bar and the running tasks as well."""
+    """Shows a progress bar and the running tasks too."""
 
     def __init__(self, console: "Console", task_count: int, finished_count: int) -> None:
         super().__init__(lambda text: console.print(text, markup=False, highlight=False), task_count, finished_count)
         self._initial_count, self._start_time = finished_count, time.monotonic()
         self._running: dict[str, tuple[float, str]] = {}
-        """Start time and current activity of each running task, by id."""
+        """Start time and current activity of each running task, by task id."""
 
     def begin(self, run: TaskRun, *, goes_on: bool) -> None:
         self._running[run.task.id] = run.started_at, "resumed" if goes_on else "started"
@@ -93,7 +93,7 @@ class BarProgress(LineProgress):
         super().end(run)
 
     def render(self) -> "RenderableType":
-        """Return the current lines at the bottom of the screen."""
+        """Render the lines at the bottom of the screen."""
         from rich.console import Group  # noqa: PLC0415  # deferred: lines need no rich
         from rich.progress_bar import ProgressBar  # noqa: PLC0415  # deferred: as above
         from rich.text import Text  # noqa: PLC0415  # deferred: as above
@@ -111,7 +111,7 @@ class BarProgress(LineProgress):
 
     @property
     def _summary(self) -> str:
-        """Counts, cost and remaining time."""
+        """Format the counts, the cost and the remaining time."""
         phrases = [f"{self._finished_count} of {self._task_count}", f"{len(self._running)} running"]
         phrases += [f"{self._failed_count} failed"] if self._failed_count else []
         phrases += [f"{self._cost:.2f} USD"] if self._cost else []

@@ -1,4 +1,4 @@
-"""Access control of `ebb serve`, based on the headers of a request. No I/O."""
+"""Access control for `ebb serve`, based on request headers. No I/O."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,18 +9,18 @@ AccessVerdict: TypeAlias = Literal["let in", "give a cookie", "refuse"]
 
 
 TOKEN_LIFETIME_S = 600.0
-"""Seconds for which a token is valid."""
+"""How long a token is valid, in seconds."""
 COOKIE_LIFETIME_S = 12 * 3600.0
-"""Seconds for which a cookie is valid."""
+"""How long a cookie is valid, in seconds."""
 
 
 @dataclass(slots=True)
 class BrowserAccess:
-    """Access with a token and cookies. A browser presents the token of the URL once and then uses the cookie issued for
-    it; the URL no longer works after that. All times are in seconds of the same clock.
+    """Access by token and cookie. A browser presents the token in the URL once and then uses the cookie that it was
+    issued; after that, the URL no longer works. All times are in seconds of the same clock.
 
-    Cookies are set for an unguessable path. Browsers ignore the port of cookies, so other servers on this machine would
-    otherwise receive them.
+    Cookies are set for an unguessable path. Browsers ignore ports when they send cookies, so without it, other servers
+    on this machine would receive them.
     """
 
     port: int
@@ -30,7 +30,7 @@ class BrowserAccess:
     token_issued_at: float = 0.0
     """When the token was issued."""
     cookies: dict[str, float] = field(default_factory=dict, repr=False)
-    """The cookies issued, with their expiry."""
+    """The cookies issued and when they expire."""
 
     @property
     def host(self) -> str:
@@ -62,8 +62,8 @@ class BrowserAccess:
         cookies: Mapping[str, str],
         now: float,
     ) -> AccessVerdict:
-        """Return how to respond to a request. `headers` have lower-case names. A wrong host may be DNS rebinding, and a
-        wrong origin is another page. A WebSocket must send its origin."""
+        """Decide how to respond to a request. `headers` have lower-case names. A wrong host may mean DNS rebinding; a
+        wrong origin means that another page sent the request. A WebSocket request must state its origin."""
         origin = headers.get("origin")
         if method not in ("GET", "HEAD") or headers.get("host") != self.host:
             return "refuse"
@@ -83,7 +83,7 @@ class BrowserAccess:
         return "give a cookie" if is_token_request else "refuse"
 
     def admit_browser(self, cookie: str, now: float) -> None:
-        """Invalidate the token, and admit the browser that has the new cookie until the cookie expires."""
+        """Invalidate the token, and admit the browser with the new cookie until the cookie expires."""
         self.token = ""
         self.cookies = {
             **{valid_cookie: expiry for valid_cookie, expiry in self.cookies.items() if now < expiry},
@@ -91,12 +91,12 @@ class BrowserAccess:
         }
 
     def replace_token(self, token: str, now: float) -> None:
-        """Replace the token to admit another browser; the earlier URL becomes invalid."""
+        """Replace the token so that another browser can be admitted. The previous URL becomes invalid."""
         self.token, self.token_issued_at = token, now
 
     def response_headers(self) -> dict[str, str]:
-        """Return the headers of every response. With them, the page loads nothing from other sites, and no other page
-        can frame or read it."""
+        """Headers for every response. They keep the page from loading anything from other sites, and other pages from
+        framing or reading it."""
         directives = (
             "default-src 'none'",
             "script-src 'self'",

@@ -1,4 +1,4 @@
-"""`ebb serve`: its arguments and requirements."""
+"""`ebb serve`: its arguments and what it requires."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The driver through which a session talks to the web server. It runs in the session's process."""
+"""The driver that connects a session to the web server. It runs in the session's process."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -15,7 +15,7 @@ from ebbtide.tui.terminal.replies import MAX_JOINED_READS, READ_PAUSE_S, may_be_
 from ebbtide.tui.terminal.terminal_driver import TerminalInput
 
 DRIVER_NAME = f"{__name__}:ServedDriver"
-"""The driver, as the environment variable `TEXTUAL_DRIVER` names it."""
+"""The driver's name, as set in the environment variable `TEXTUAL_DRIVER`."""
 
 
 class ServedDriver(WebDriver):
@@ -31,7 +31,7 @@ class ServedDriver(WebDriver):
         self.display.mark_idle()
 
     def on_meta(self, packet_type: str, payload: dict[str, object]) -> None:
-        """Handle a message from the server. If a new page has connected, redraw everything, because its terminal is
+        """Handle a message from the server. When a new page connects, redraw everything, because its terminal is
         empty."""
         if packet_type != "shown":
             return super().on_meta(packet_type, payload)
@@ -44,7 +44,7 @@ class ServedDriver(WebDriver):
         return None
 
     def run_input_thread(self) -> None:
-        """Read input as from a terminal until it ends. The session ends when its server does."""
+        """Read input until it ends, as from a terminal. The session ends when its server does."""
         with suppress(_ExitInput):
             self._read_loop(TerminalInput(self.process_message, self._debug), ByteStream())
         self._input_reader.close()
@@ -61,7 +61,7 @@ class ServedDriver(WebDriver):
                 terminal_input.wait()
 
     def _following_input(self, reads: Iterator[bytes], packets: ByteStream) -> Iterator[bytes]:
-        """Yield input that follows almost immediately, because a page sends each key separately."""
+        """Yield input that follows almost at once. A page sends each key separately."""
         usual_timeout, self._input_reader.timeout = self._input_reader.timeout, READ_PAUSE_S
         empty_reads = 0
         try:
@@ -74,7 +74,7 @@ class ServedDriver(WebDriver):
             self._input_reader.timeout = usual_timeout
 
     def _typed_bytes(self, data: bytes, packets: ByteStream) -> bytes:
-        """Return the typed bytes, and handle other messages from the server."""
+        """Get the typed bytes, and handle the server's other messages."""
         typed = b""
         for kind, payload in packets.feed(data) if data else ():
             if kind == "D":

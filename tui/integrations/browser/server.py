@@ -27,31 +27,31 @@ _REFUSAL_TEXT = (
     "in the terminal where `ebb serve` runs.\n"
 )
 _SESSION_END_TIMEOUT_S = 5.0
-"""Seconds that a session has to end by itself."""
+"""How long a session has to end on its own, in seconds."""
 RECONNECT_TIMEOUT_S = 300.0
-"""Seconds that a session waits for a page, e.g. during a reload, a lost connection or while a laptop sleeps."""
+"""How long a session waits for a page, in seconds, for example during a reload or while a laptop sleeps."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 async def _discard_output(data: object = None) -> None:
-    """Discard output while no page is connected, because the next page is redrawn completely."""
+    """Discard output while no page is connected. The next page is redrawn completely."""
 
 
 class _Session(AppService):
-    """A session in its own process, shown by one page at a time."""
+    """A session in its own process. One page at a time shows it."""
 
     argv: tuple[str, ...] = ()
     page: web.WebSocketResponse | None = None
     end_task: asyncio.Task[None] | None = None
-    """Task that ends the session unless a page reconnects in time."""
+    """The task that ends the session unless a page reconnects in time."""
 
     @property
     def has_ended(self) -> bool:
         return self._process is not None and (self._task is None or self._task.done())
 
     async def show(self, page: web.WebSocketResponse, width: int, height: int) -> None:
-        """Show the session on this page, and close the page that showed it before."""
+        """Show the session on this page, closing the page that showed it before."""
         previous, self.page = self.page, page
         if self.end_task is not None:
             self.end_task.cancel()
@@ -76,7 +76,7 @@ class _Session(AppService):
             await self.send_meta({"type": "shown", "width": width, "height": height})
 
     def disconnect_page(self) -> None:
-        """Handle the disconnection of the page."""
+        """Handle the page's disconnection."""
         self.page = None
         self.remote_write_bytes = self.remote_write_str = self.remote_close = _discard_output
 
@@ -96,7 +96,7 @@ class _Session(AppService):
         return process
 
     async def stop(self) -> None:
-        """End the session as if the user had quit; if it does not end in time, terminate it."""
+        """End the session as if the user had quit. If it does not end in time, terminate it."""
         process = self._process
         with suppress(TimeoutError):
             await asyncio.wait_for(super().stop(), _SESSION_END_TIMEOUT_S)
@@ -111,7 +111,7 @@ class _Session(AppService):
 
 
 class TerminalServer(Server):
-    """Serves sessions to browsers admitted by the access control."""
+    """Serves sessions to the browsers that the access control admits."""
 
     def __init__(self, argv: Sequence[str], access: BrowserAccess) -> None:
         super().__init__(
@@ -143,7 +143,7 @@ class TerminalServer(Server):
         return app
 
     async def on_startup(self, app: web.Application) -> None:
-        """Print nothing, because the caller prints the URL."""
+        """Do nothing: the caller prints the URL."""
 
     async def on_shutdown(self, app: web.Application) -> None:
         self._is_closing = True
@@ -153,8 +153,8 @@ class TerminalServer(Server):
             await self._end_session(session)
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-        """Connect a page to the session of its tab, or to a new session. After a disconnection, the session waits for
-        the page."""
+        """Connect a page to its tab's session, or to a new one. After a disconnection, the session waits for the page
+        to return."""
         page = web.WebSocketResponse(heartbeat=15)
         await page.prepare(request)
         tab = request.match_info.get("tab") or secrets.token_hex(16)
@@ -232,8 +232,7 @@ def _requested_cells(request: web.Request, name: str, default: int) -> int:
 
 
 def serve(arguments: Sequence[str], port: int) -> int:
-    """Serve `ebb` with these arguments until Ctrl-C; return the exit code. Raises `UsageError` if the port is in
-    use."""
+    """Serve `ebb` with these arguments until Ctrl-C; return the exit code. Raises `UsageError` if the port is taken."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -265,7 +264,7 @@ async def _serve(server: TerminalServer, access: BrowserAccess, listener: socket
 
 @contextmanager
 def _print_new_url_on_enter(access: BrowserAccess) -> Iterator[None]:
-    """Print a URL for another browser each time the user presses Enter in the terminal."""
+    """Print a URL for another browser whenever the user presses Enter in the terminal."""
 
     def print_new_url() -> None:
         if os.tcgetpgrp(stdin_descriptor) != os.getpgrp():

@@ -1,1 +1,1 @@
-"""`ebb claude-code`: the arguments of `claude -p`."""
+"""`ebb claude-code`: accepts the arguments of `claude -p`."""

@@ -1,4 +1,4 @@
-"""`ebb claude-code`: translates Claude Code's command line into arguments of `ebb`. Unknown flags are errors."""
+"""`ebb claude-code`: translates Claude Code's command line to arguments of `ebb`. Unknown flags are errors."""
 
 import argparse
 import json
@@ -22,7 +22,7 @@ from ebbtide.version import VERSION
 _IGNORED_FLAGS = (
     "--setting-sources", "--thinking", "--max-thinking-tokens", "--thinking-display", "--fallback-model", "--betas",
 )  # fmt: skip
-"""Flags that take a value and are ignored."""
+"""Flags that are ignored together with their value."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -165,7 +165,7 @@ def _tool_arguments(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _split_rules(texts: Sequence[str]) -> Iterator[str]:
-    """Split rules at commas and spaces outside parentheses."""
+    """Split rules at commas and spaces that are not inside parentheses."""
     for text in texts:
         start = depth = 0
         for index, character in enumerate(f"{text},"):
@@ -183,7 +183,7 @@ def _model_name(name: str) -> str:
 
 
 def _write_temporary_file(text: str, suffix: str, files: ExitStack) -> str:
-    """Write text to a temporary file and return its name. The file is deleted when `files` is closed."""
+    """Write text to a temporary file and return the file's name. It is deleted when `files` is closed."""
     create_file = partial(tempfile.NamedTemporaryFile, "w", suffix=suffix, encoding="utf-8", errors="surrogateescape")
     file = files.enter_context(create_file())
     file.write(text)

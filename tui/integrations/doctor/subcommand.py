@@ -78,13 +78,13 @@ def _run_checks(options: argparse.Namespace, report_progress: ReportProgress) ->
 
 
 def result_line(finding: CheckResult) -> str:
-    """Return a check result as a line: state, subject, text and advice."""
+    """Format a check result as one line: state, subject, text and advice."""
     advice = f": {finding.advice}" if finding.advice else ""
     return sanitise_line(f"{_STATE_LABELS[finding.state]}  {finding.subject:<15} {finding.text}{advice}")
 
 
 class CheckProgress:
-    """Shows the current check on a terminal's stderr once it has taken a second."""
+    """Shows the current check on stderr, once the first second has passed. Does nothing unless stderr is a terminal."""
 
     def __init__(self) -> None:
         self._start_time = time.monotonic()

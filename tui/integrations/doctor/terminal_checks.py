@@ -8,11 +8,11 @@ from ebbtide.agent.integrations.doctor.check_result import CheckResult
 from ebbtide.tui.text.locale import is_ascii_locale
 
 MIN_TERMINAL_SIZE = (40, 12)
-"""Minimum number of columns and lines at which the whole interface is visible."""
+"""Minimum columns and lines for the whole interface to be visible."""
 
 
 def examine_terminal(environment: Mapping[str, str]) -> CheckResult:
-    """Check the terminal on stdout: type, size, colours and encoding."""
+    """Check the terminal on stdout: its type, size, colours and encoding."""
     try:
         columns, lines = os.get_terminal_size(sys.stdout.fileno())
     except (OSError, ValueError):

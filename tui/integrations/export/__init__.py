@@ -1,1 +1,1 @@
-"""Exports of sessions: `ebb sessions export` and `import`, and `/export`."""
+"""Exporting and importing sessions: `ebb sessions export` and `import`, and `/export`."""

@@ -24,8 +24,8 @@ def _export_path(root: Path, file: str) -> Path:
 
 
 async def export(context: CommandContext, file: str) -> None:
-    """Export the conversation to `file`, relative to the working folder: as Markdown unless the name ends in `.html` or
-    `.json`. Existing files are not overwritten."""
+    """Export the conversation to `file`, relative to the working folder. The format is Markdown unless the name ends in
+    `.html` or `.json`. Existing files are not overwritten."""
     session = context.controller.session
     if session is None or not has_messages(context):
         return context.controller.show_notice("nothing to export: no messages yet")

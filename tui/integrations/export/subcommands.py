@@ -93,7 +93,7 @@ def _export_readable(
 
 
 def _stdout_writer() -> Callable[[str], object]:
-    """Return a function that writes to stdout; on a terminal it strips control sequences."""
+    """Get a function that writes to stdout. On a terminal, it strips control sequences."""
     if sys.stdout.isatty():
         return lambda text: sys.stdout.write(sanitise(text))
     sys.stdout.flush()

@@ -1,1 +1,1 @@
-"""`ebb import` and `ebb mcp import`: other agents' transcripts, settings and servers."""
+"""`ebb import` and `ebb mcp import`: transcripts, settings and servers from other agents."""

@@ -1,4 +1,4 @@
-"""`ebb import`: shows the data of other agents and imports what the user chooses."""
+"""`ebb import`: shows other agents' data and imports what the user chooses."""
 
 import argparse
 import asyncio
@@ -32,7 +32,7 @@ from ebbtide.tui.text.sanitise import sanitise_line
 _SECONDS_PER_DAY = 86_400
 _DELETE_QUESTION = "Delete all imported sessions that were never continued?"
 KINDS = ("conversations", "model", "key", "rules", "servers")
-"""The kinds of data that can be imported. Instructions, skills, commands, agents and hooks of other agents need no
+"""The kinds of data that can be imported. Other agents' instructions, skills, commands, agents and hooks need no
 import, because they are read in place."""
 
 
@@ -115,7 +115,7 @@ def _is_chosen(transcript: ForeignTranscript, project: str | None, since: float)
 
 
 def _parse_since(text: str | None) -> float:
-    """Parse `--since` to Unix seconds."""
+    """Convert `--since` to Unix seconds."""
     if text is None:
         return 0.0
     try:
@@ -129,7 +129,7 @@ def _parse_since(text: str | None) -> float:
 def _show_conversations(
     chosen_transcripts: Sequence[ForeignTranscript], not_imported: Sequence[ForeignTranscript]
 ) -> None:
-    """Print, for each agent, the number, size, dates and projects of its conversations."""
+    """For each agent, print the number, size, dates and projects of its conversations."""
     new_ids = {(transcript.agent, transcript.id) for transcript in not_imported}
     for agent, label in AGENT_LABELS.items():
         agent_transcripts = [transcript for transcript in chosen_transcripts if transcript.agent == agent]
@@ -189,7 +189,7 @@ def _import_conversations(
 
 
 def _problems(label: str, result: ImportResult | str, import_problems: ImportProblems) -> list[str]:
-    """Return messages about a conversation that was skipped or imported only in part."""
+    """Explain why a conversation was skipped or only partly imported."""
     if isinstance(result, str):
         return [f"skipped {label}: {result}"]
     if result.state == "open":

@@ -1,4 +1,4 @@
-"""`ebb mcp import`: shows the MCP servers of other programs and adds those that the user chooses."""
+"""`ebb mcp import`: shows other programs' MCP servers and adds those that the user chooses."""
 
 import argparse
 import os
@@ -23,7 +23,7 @@ _SOURCES = ("vscode", "cursor", "codex", "claude", "claude-desktop", "opencode",
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run `ebb mcp import` and return the exit code. It is 0 even if some servers could not be added; the output names
+    """Run `ebb mcp import`; return the exit code. It is 0 even if some servers could not be added; the output names
     them."""
     parser = create_subcommand_parser(
         "mcp import",
@@ -74,7 +74,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def print_servers(offers: Sequence[ImportableServer]) -> None:
-    """Print each server and what it starts, without secrets."""
+    """Print each server and what it starts, with secrets removed."""
     for number, offer in enumerate(offers, 1):
         print(sanitise_line(f"{number:>3}  {offer.name:<20}  {offer.agent:<14}  {offer.target or '-'}"))
         print(sanitise_line(f"     in {offer.source}"))
@@ -85,7 +85,7 @@ def print_servers(offers: Sequence[ImportableServer]) -> None:
 
 
 def _ask_for_servers(offers: Sequence[ImportableServer], options: argparse.Namespace) -> list[str]:
-    """Ask the user which servers to add; return their numbers or names."""
+    """Ask the user which servers to add. Returns their numbers or names."""
     if options.json or options.dry_run or not offers or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return []
     try:
@@ -103,8 +103,8 @@ def write_servers(
     is_dry_run: bool = False,
     is_quiet: bool = False,
 ) -> tuple[list[str], dict[str, str]]:
-    """Add the servers and print the result, unless `is_quiet`. With `is_dry_run`, only print it. Return the names of
-    added servers, and why the others were skipped."""
+    """Add the servers and print the result, unless `is_quiet`. With `is_dry_run`, nothing is added. Returns the names
+    of added servers, and the reasons why others were skipped."""
     existing = {ServerSpec(name).prefix: name for name in config.mcp_servers}
     written, skipped = list[str](), dict[str, str]()
     for offer in offers:

@@ -1,4 +1,4 @@
-"""The part of `ebb import` that imports models, key commands, rules and servers of other agents."""
+"""The part of `ebb import` that handles other agents' models, key commands, rules and servers."""
 
 import argparse
 import os
@@ -19,15 +19,15 @@ from ebbtide.tui.integrations.imports.servers import print_servers, write_server
 from ebbtide.tui.text.sanitise import sanitise_line
 
 Confirm = Callable[[str], bool]
-"""Asks the user a yes/no question and returns the answer."""
+"""Asks the user a yes-no question and returns the answer."""
 
 
 class ImportableSettings:
     """Settings and servers of other agents."""
 
     def __init__(self, config: Config, agents: Sequence[AgentName] | None, kinds: Sequence[str]) -> None:
-        """`agents`: import only from these; None imports from every agent, including those from which only servers can
-        be imported. `kinds`: the kinds of data to import."""
+        """`agents`: the agents to import from; None for all, including those from which only servers can be imported.
+        `kinds`: the kinds of data to import."""
         folders = find_agent_folders(os.environ)
         settings, self.problems = find_importable_settings(folders, config.project_folder)
         self._settings = [
@@ -53,7 +53,7 @@ class ImportableSettings:
             print_servers(self._servers)
 
     def import_with_confirmation(self, options: argparse.Namespace, confirm: Confirm) -> dict[str, object]:
-        """Import what the user confirms, one kind at a time; return what was written and what was skipped."""
+        """Import what the user confirms, one kind at a time. Returns what was written and what was skipped."""
         results: dict[str, object] = {}
         questions = {
             "model": "Use the same model here?",

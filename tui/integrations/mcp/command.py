@@ -1,4 +1,4 @@
-"""`ebb mcp`: arguments and output of its actions."""
+"""`ebb mcp`: its arguments and the output of its actions."""
 
 import argparse
 import asyncio
@@ -57,7 +57,7 @@ from ebbtide.tui.cli.arguments import (
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 
 DEFAULT_LOG_LINES = 50
-"""Default number of log lines shown."""
+"""Default number of log lines to show."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -237,7 +237,7 @@ def _test_server(declared: DeclaredServer, config: Config, options: argparse.Nam
 
 
 def _may_start(declared: DeclaredServer, config: Config, options: argparse.Namespace) -> bool:
-    """Return whether the server may be started. If it is not approved, ask the user in a terminal."""
+    """Check whether the server may be started. If it is not approved, ask the user, provided there is a terminal."""
     trust, item = ProjectTrust(config), create_trust_item(declared)
     if trust.trust_state(item) == "on":
         return True
@@ -327,7 +327,7 @@ def _login(arguments: Sequence[str]) -> int:
 
 
 class LoginBrowser(ClientHandlers):
-    """Prints the login URL and, if `opens` is set, opens it in the browser."""
+    """Prints the login URL and, if `opens` is set, also opens it in the browser."""
 
     def __init__(self, *, opens: bool) -> None:
         self._opens = opens
@@ -380,7 +380,7 @@ def _parser(action: str, description: str) -> argparse.ArgumentParser:
 
 
 def _split_at_dashes(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split the arguments at `--`, which is dropped."""
+    """Split the arguments at `--`, which is left out."""
     index = arguments.index("--") if "--" in arguments else len(arguments)
     return [*arguments[:index]], [*arguments[index + 1 :]]
 

@@ -1,4 +1,4 @@
-"""The command that lists MCP servers, and starts, stops or logs in to them."""
+"""The command that lists MCP servers and starts, stops or logs in to them."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
@@ -31,11 +31,11 @@ OFFER_LABELS: "dict[ToolOffer, tuple[str, TextStyle]]" = {
     "away": ("away", "dim"),
 }
 _MAX_DESCRIPTION_CHARS = 200
-"""Maximum number of characters shown of a tool's description."""
+"""Maximum length, in characters, of a tool's description."""
 
 
 def servers_summary(servers: "Sequence[ServerStatus]") -> str:
-    """Return the numbers of ready and of all servers, and the tokens of their tools per request."""
+    """Summarise how many servers are ready, how many there are, and how many tokens their tools take per request."""
     ready_count = sum(server.state.phase == "ready" for server in servers)
     token_count = sum(server.tokens for server in servers)
     tokens_text = f", {format_tokens(token_count)} tokens per request" if token_count else ""
@@ -43,7 +43,7 @@ def servers_summary(servers: "Sequence[ServerStatus]") -> str:
 
 
 def servers_heading(servers: "Sequence[ServerStatus]", login_url: str) -> tuple[Line, ...]:
-    """Return the lines above the list of servers. `login_url`: the URL of a pending login."""
+    """Build the lines above the list of servers. `login_url`: the URL of a pending login."""
     title: Line = (("MCP servers  ", "strong"), (servers_summary(servers), "dim"))
     login_line: Line = ((f"open this address to log in (y copies it): {sanitise_line(login_url)}", "warn"),)
     return (title, login_line) if login_url else (title,)
@@ -52,8 +52,7 @@ def servers_heading(servers: "Sequence[ServerStatus]", login_url: str) -> tuple[
 def server_rows(
     servers: "Sequence[ServerStatus]", get_log: "Callable[[ServerStatus], Sequence[Line] | None]"
 ) -> tuple[PanelRow, ...]:
-    """Return the rows of the servers. `get_log` returns the log lines to show instead of a server's details, or
-    None."""
+    """Build the rows of the servers. `get_log` returns log lines to show in place of a server's details, or None."""
     name_width = max((len(server.name) for server in servers), default=0)
     rows = []
     for server in servers:
@@ -65,7 +64,7 @@ def server_rows(
 
 
 def server_line(server: "ServerStatus", name_width: int) -> Line:
-    """Return a server as one line; its name takes `name_width` cells."""
+    """Format a server as one line, with its name padded to `name_width` cells."""
     label, style = PHASE_LABELS[server.state.phase]
     return (
         (f"{sanitise_line(server.name):<{name_width}}  ", "text"),
@@ -76,7 +75,7 @@ def server_line(server: "ServerStatus", name_width: int) -> Line:
 
 
 def _tool_counts(server: "ServerStatus") -> str:
-    """Return the number of tools and their tokens; empty without tools, e.g. after a failure."""
+    """Format the number of tools and their tokens; empty if there are no tools, for example after a failure."""
     if not server.tools:
         return ""
     offered_count = sum(tool.offer in ("offered", "due") for tool in server.tools)
@@ -86,7 +85,7 @@ def _tool_counts(server: "ServerStatus") -> str:
 
 
 def server_details(server: "ServerStatus") -> list[Line]:
-    """Return the details of a server: its command, notes, tools, prompts and resources."""
+    """Format a server's details: command, notes, tools, prompts and resources."""
     lines: list[Line] = []
     state = server.state
     if state.detail:
@@ -109,7 +108,7 @@ def server_details(server: "ServerStatus") -> list[Line]:
 
 
 def log_lines(server: "ServerStatus", output_lines: Sequence[str]) -> list[Line]:
-    """Return the stderr output of a server as lines, newest last."""
+    """Format a server's stderr output as lines, newest last."""
     lines: list[Line] = [(("Log", "strong"), (f"  {sanitise_line(str(server.log_path or ''))}", "dim"))]
     lines += [((sanitise_line(line), "text"),) for line in output_lines] or [(("no output", "dim"),)]
     return lines

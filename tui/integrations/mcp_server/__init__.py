@@ -1,5 +1,5 @@
-"""`ebb mcp serve`: an MCP server on stdin and stdout with which other agents recall sessions and run tasks. It
-imports no Textual."""
+"""`ebb mcp serve`: an MCP server on stdin and stdout that lets other agents recall sessions and run tasks. It does not
+import Textual."""
 
 from typing import TYPE_CHECKING
 

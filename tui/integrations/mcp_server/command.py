@@ -1,4 +1,4 @@
-"""The `ebb mcp serve` command: parses its arguments and serves the sessions of the working folder."""
+"""The `ebb mcp serve` command: parses its arguments and serves the working folder's sessions."""
 
 import argparse
 import asyncio
@@ -45,7 +45,7 @@ def serve(arguments: Sequence[str]) -> int:
 async def _serve(options: argparse.Namespace, *, offers_tasks: bool) -> int:
     root, config = read_settings_with_warnings(options)
     log_stray_errors(config.folders.logs)
-    # All programs that a task starts inherit this variable, including another server like this one.
+    # Every program that a task starts inherits this variable, including another `ebb mcp serve`.
     is_inside_task = bool(os.environ.get(mcp_server.definitions.DEPTH_VARIABLE))
     os.environ[mcp_server.definitions.DEPTH_VARIABLE] = "1"
 

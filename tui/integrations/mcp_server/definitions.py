@@ -10,7 +10,7 @@ from ebbtide.tools.read_result import ReadResult
 from ebbtide.tools.recall import Recall
 
 DEPTH_VARIABLE = "EBB_TASK_DEPTH"
-"""Environment variable set inside a task, so that a server started there does not offer `task`."""
+"""Environment variable that is set inside a task, so that a server started there does not offer `task`."""
 
 INSTRUCTIONS = (
     "Ebbtide is a coding agent that stores everything said and seen in its sessions. Use `sessions_search` and "

@@ -23,7 +23,7 @@ NO_SCOPE_ERROR = "the user limits `recall` to the current session (`recall.scope
 
 
 class SessionLookups:
-    """Lookups in the server's project. Any method may raise `ToolError` or `AgentError`."""
+    """Looks up sessions in the server's project. Any method may raise `ToolError` or `AgentError`."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -35,7 +35,7 @@ class SessionLookups:
         return await self._run_tool(ReadResult(), arguments)
 
     async def search_sessions(self, arguments: Mapping[str, Any]) -> types.CallToolResult:
-        """Return the sessions whose messages contain the query; without a query, the most recent ones."""
+        """Find sessions whose messages contain the query. Without a query, return the most recent ones."""
         scope = self._scope()
         everywhere = arguments.get("scope") == "all"
         if everywhere and scope != "all":

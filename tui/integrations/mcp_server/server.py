@@ -1,4 +1,4 @@
-"""The MCP server: its tools, and the dispatch of calls."""
+"""The MCP server: its tools and the dispatch of calls."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias

@@ -1,4 +1,4 @@
-"""Tasks from other agents: headless sessions with at most the user's permissions."""
+"""Runs tasks for other agents: headless sessions with at most the user's own permissions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,20 +22,20 @@ from ebbtide.tools.outputs.extent import join_limited, pluralize
 from ebbtide.tui.view.call_titles import call_title
 
 OpenSessions: TypeAlias = Callable[[Config], Sessions]
-"""Opens the sessions of the server's folder with these settings, for one task."""
+"""Opens the sessions of the server's folder with the given settings, for one task."""
 ProgressCallback: TypeAlias = Callable[[float, str], Awaitable[None]]
-"""Reports progress: an increasing number and the current activity."""
+"""Reports progress as an increasing number and the current activity."""
 
 MAX_TASKS = 4
-"""Maximum number of tasks at a time."""
+"""Maximum number of tasks running at a time."""
 MAX_NAMED_ITEMS = 20
-"""Maximum number of files and denied calls named in an answer."""
+"""Maximum number of files, and of denied calls, listed in an answer."""
 CLOSE_TIMEOUT_S = 10.0
-"""Seconds that interrupted tasks have to end cleanly."""
+"""How long interrupted tasks have to end cleanly, in seconds."""
 
 
 class RunningTasks:
-    """The running tasks. A task is interrupted cleanly if its client cancels it or disconnects."""
+    """The running tasks. If a client cancels a task or disconnects, the task is interrupted cleanly."""
 
     def __init__(self, config: Config, open_sessions: OpenSessions) -> None:
         self._config = config
@@ -43,12 +43,12 @@ class RunningTasks:
         self._running: dict[asyncio.Task[RunOutcome], RunStopper] = {}
 
     async def run(self, arguments: Mapping[str, Any], report_progress: ProgressCallback) -> types.CallToolResult:
-        """Run a task. Raises `ToolError` or `AgentError` if it cannot be started. If the call is cancelled, the task is
-        interrupted."""
+        """Run a task, interrupting it if the call is cancelled. Raises `ToolError` or `AgentError` if the task cannot
+        be started."""
         if len(self._running) >= MAX_TASKS:
             raise ToolError(f"at most {MAX_TASKS} tasks can run at once; wait for one, or cancel it")
         stopper, progress = RunStopper(), _Progress(report_progress)
-        # A separate asyncio task, because cancelling the request must not cancel a session during its cleanup.
+        # Use a separate asyncio task: cancelling the request must not cancel a session during its cleanup.
         session_task = asyncio.create_task(self._run_session(arguments, stopper, progress.record_event))
         self._running[session_task] = stopper
         session_task.add_done_callback(self._running.pop)
@@ -65,7 +65,7 @@ class RunningTasks:
         return _tool_result(outcome)
 
     async def close(self) -> None:
-        """Interrupt all tasks and wait for them."""
+        """Interrupt all tasks and wait until they end."""
         for stopper in self._running.values():
             stopper.request()
         running = {*self._running}
@@ -97,7 +97,7 @@ class RunningTasks:
         return outcome
 
     def _narrowed_config(self, arguments: Mapping[str, Any]) -> Config:
-        """Return the user's settings, restricted further by the arguments."""
+        """Restrict the user's settings further by the arguments."""
         mode: Mode = stricter_mode(self._config.permission_mode, arguments.get("mode", self._config.permission_mode))
         limits = [limit for limit in (self._config.max_turns, arguments.get("max_turns")) if limit is not None]
         return replace(self._config, permission_mode=mode, max_turns=min(limits, default=None))
@@ -126,7 +126,7 @@ class RunningTasks:
         return None
 
     async def _session_to_resume(self, sessions: Sessions, prefix: str) -> str | None:
-        """Return the id of the session to resume. Sessions of other projects are allowed only if `recall.scope` is
+        """Find the id of the session to resume. Sessions of other projects are allowed only if `recall.scope` is
         `all`."""
         if not prefix:
             return None
@@ -137,7 +137,7 @@ class RunningTasks:
 
 
 class _Progress:
-    """Sends a task's progress as fast as the client reads it, and skips all but the latest."""
+    """Sends a task's progress as fast as the client reads it. Skips all but the latest update."""
 
     def __init__(self, report: ProgressCallback) -> None:
         self._report = report

@@ -1,4 +1,4 @@
-"""`ebb models`: lists models with their windows, prices and features, and the source of each fact."""
+"""`ebb models`: lists models with their context windows, prices and features, and where each fact comes from."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from ebbtide.tui.text.numbers import format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 
 _SOURCE_LABELS = {"registry": "table", "config": "your settings", "live": "server", "default": "unknown"}
-"""Labels of the sources of facts."""
+"""How the sources of facts are called in the output."""
 _NO_MODEL = "No model can be used yet: store a key with `ebb key set PROVIDER`, or start a local server."
 
 
@@ -84,7 +84,7 @@ def _update(source: str | None, config: Config, *, undo: bool, as_json: bool) ->
 
 
 def list_models(config: Config, environment: Mapping[str, str], provider: str | None) -> tuple[ModelChoice, ...]:
-    """Return the models that can be used now, or all known models of a provider. Raises `UsageError`."""
+    """List the models that can be used now, or all known models of a provider. Raises `UsageError`."""
     if provider is None:
         return tuple(choice for choice in list_model_choices(config, environment) if choice.has_key)
     if provider not in PROVIDERS:
@@ -93,7 +93,7 @@ def list_models(config: Config, environment: Mapping[str, str], provider: str | 
 
 
 def model_fields(choice: ModelChoice, config: Config) -> dict[str, Any]:
-    """Return a model as a JSON object. Unknown facts are null."""
+    """Format a model as a JSON object. Unknown facts are null."""
     return {
         "model": choice.model,
         "usable": choice.has_key,
@@ -127,7 +127,7 @@ def _price_text(prices: Prices | None) -> str:
 
 
 def _source_text(choice: ModelChoice, config: Config) -> str:
-    """Return the sources of the window and the prices, or the source of both if it is the same."""
+    """Name the sources of the context window and of the prices, or just one source if they are the same."""
     window, prices = (_source(choice.model, fact, config) for fact in ("context_window", "prices"))
     return window if window == prices else f"{window}, prices: {prices}"
 
@@ -139,7 +139,7 @@ def _supported_features(choice: ModelChoice) -> Iterator[str]:
 
 
 def _source(model: str, fact: str, config: Config) -> str:
-    """Return the label of the source of a fact about a model."""
+    """Name the source of a fact about a model."""
     if model.startswith("scripted/"):
         return "unknown"
     facts, _ = known_facts_and_window(config, model)

@@ -1,4 +1,4 @@
-"""Converts LiteLLM's table of models into the registry's tables. No I/O."""
+"""Converts LiteLLM's table of models to the registry's tables. No I/O."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -8,14 +8,15 @@ Row: TypeAlias = dict[str, Any]
 
 
 class Source(NamedTuple):
-    """Which entries are the models of one of our providers."""
+    """Selects the entries for one of our providers."""
 
     names: tuple[str, ...]
-    """LiteLLM's names of the provider."""
+    """LiteLLM's names for the provider."""
     prefix: str = ""
-    """Prefix of their names there, which is removed."""
+    """Prefix of model names in LiteLLM's table. It is removed."""
     thinking: Literal["own", "effort", "none"] = "none"
-    """How thinking is requested: as the model's own API does, by effort, or not at all."""
+    """How thinking is requested: through the model's own API (`own`), as an effort level (`effort`), or not at all
+    (`none`)."""
 
 
 SOURCES: Mapping[str, Source] = {
@@ -34,9 +35,10 @@ SOURCES: Mapping[str, Source] = {
     "together": Source(("together_ai",), "together_ai/"),
     "xai": Source(("xai",), "xai/", "effort"),
 }
-"""OpenRouter and Hugging Face report windows and prices themselves; for GitHub Models the table has none."""
+"""OpenRouter and Hugging Face are missing because they report windows and prices themselves, and GitHub Models because
+LiteLLM's table has no data for it."""
 ONLY_CLAUDE = ("bedrock", "foundry", "vertex")
-"""Clouds at which only Anthropic's models are reached."""
+"""Cloud providers that are used only for Anthropic's models."""
 NOT_FOR_AGENTS = re.compile(
     r"^ft:|audio|realtime|search|deep-research|transcribe|tts|image|container|-chat-latest|robotics|learnlm|gov|"
     r"^(?:apac|eu|us|global|[a-z]+-[a-z]+-\d)/|^bedrock/"
@@ -44,10 +46,10 @@ NOT_FOR_AGENTS = re.compile(
 OLD_COMPLETIONS = re.compile(r"^(?:gpt|davinci|babbage).*instruct")
 DATE = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|default)(?=$|-v\d)")
 SEPARATE_LIMITS = (400_000, 1_050_000)
-"""Windows of OpenAI models whose `max_input_tokens` is the window minus the longest reply."""
+"""Context windows of OpenAI models for which `max_input_tokens` is the window minus the longest reply."""
 
 ANTHROPIC_SEARCH = re.compile(r"claude-(?:opus|sonnet|haiku|mythos)-")
-"""Families in the table; all their models support tool search."""
+"""Model families that support tool search."""
 
 PRICES = {
     "input": "input_cost_per_token",
@@ -58,9 +60,9 @@ PRICES = {
 
 
 def convert_table(table: Mapping[str, object], provider: str) -> dict[str, Row]:
-    """Return the rows for a provider's models, by name. Entries in an unknown format are skipped."""
+    """Build the rows for a provider's models, by model name. Entries in an unknown format are skipped."""
     rows = dict(_converted_rows(table, provider, SOURCES[provider]))
-    # A dated name with the same data as its base name is omitted.
+    # Omit dated names that have the same data as the undated name.
     return {
         name: row for name, row in rows.items() if DATE.sub("", name) == name or rows.get(DATE.sub("", name)) != row
     }
@@ -99,7 +101,7 @@ def _convert_row(entry: Row, source: Source) -> Row:
 
 
 def _convert_prices(entry: Row) -> Row:
-    """Prices per million tokens. A missing price is that of normal input."""
+    """Get prices per million tokens. Where a price is missing, the normal input price is used."""
     prices = {name: _per_million(entry[key if key in entry else PRICES["input"]]) for name, key in PRICES.items()}
     for tier in (
         match[1] for key in entry if (match := re.fullmatch(r"input_cost_per_token_above_(\d+)k_tokens", key))
@@ -125,7 +127,7 @@ def _thinking_kind(entry: Row, source: Source) -> str:
 
 
 def _tool_search(name: str, entry: Row) -> Row:
-    """How the model's provider searches deferred tools, if it does."""
+    """Describe how the provider searches deferred tools for this model, if it does."""
     if entry["litellm_provider"] == "anthropic":
         return {"tool_search": "plain"} if ANTHROPIC_SEARCH.match(name) else {}
     if entry["litellm_provider"] != "openai":

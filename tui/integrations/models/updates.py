@@ -1,4 +1,4 @@
-"""Fetches newer tables of models, and removes them again."""
+"""Downloads newer model tables, and removes them again."""
 
 import json
 import os
@@ -15,16 +15,16 @@ from ebbtide.agent.providers.registry import registry_rows
 from ebbtide.tui.integrations.models.table_conversion import SOURCES, Row, convert_table
 
 TABLE_URL = "https://raw.githubusercontent.com/BerriAI/litellm/main/model_prices_and_context_window.json"
-"""LiteLLM's table of models (MIT licence), from which the registry's tables are made."""
+"""LiteLLM's table of models (MIT licence). The registry's tables are made from it."""
 MAX_TABLE_BYTES = 64 << 20
 TIMEOUT_S = 60
 _REQUIRED_PROVIDERS = ("anthropic", "openai")
-"""Providers for which every such table has models."""
+"""Providers for which any valid table must contain models."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """How an update changed the models of one provider, as counts of models."""
+    """How many of a provider's models an update changed, by kind of change."""
 
     provider: str
     total: int
@@ -34,8 +34,8 @@ class TableChange:
 
 
 def update_tables(source: str, folder: Path) -> tuple[TableChange, ...]:
-    """Write the registry's tables made from LiteLLM's table into `folder`. `source`: an address or a file. Return what
-    has changed. Raises `UsageError`; then nothing has been written."""
+    """Convert LiteLLM's table and write the registry's tables to `folder`. `source`: a URL or a file. Returns what has
+    changed. If `UsageError` is raised, nothing has been written."""
     table = _read_table(source)
     tables = {provider: convert_table(table, provider) for provider in SOURCES}
     if not all(tables[provider] for provider in _REQUIRED_PROVIDERS):
@@ -54,7 +54,7 @@ def update_tables(source: str, folder: Path) -> tuple[TableChange, ...]:
 
 
 def remove_tables(folder: Path) -> int:
-    """Delete the tables that updates have written; return their number. Raises `UsageError`."""
+    """Delete the tables written by updates. Returns how many there were. Raises `UsageError`."""
     tables = [folder / f"{provider}.json" for provider in SOURCES if (folder / f"{provider}.json").exists()]
     try:
         for table in tables:
@@ -65,7 +65,7 @@ def remove_tables(folder: Path) -> int:
 
 
 def table_text(rows: Mapping[str, Row], source: str, date: str, notes: Mapping[str, str]) -> str:
-    """Return a table of the registry as JSON, with one model per line. `date`: when it was made, as ISO 8601."""
+    """Format a registry table as JSON with one model per line. `date`: when the table was made, in ISO 8601 format."""
     head = {"source": source, "date": date, **notes, "unit": "tokens; US dollars per million tokens"}
     lines = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
     models = ",\n".join(f"    {json.dumps(model)}: {json.dumps(row)}" for model, row in rows.items())

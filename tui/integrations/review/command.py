@@ -30,7 +30,7 @@ from ebbtide.tui.cli.headless import parse_seconds
 from ebbtide.tui.text.sanitise import sanitise
 
 FINDINGS_EXIT_CODE = 9
-"""Exit code if a finding is at least as severe as `--fail-on`."""
+"""Exit code if any finding is at least as severe as `--fail-on`."""
 MAX_REVIEW_BYTES = 64_000_000
 """Maximum size of a diff or an answer in bytes."""
 
@@ -105,14 +105,14 @@ def _parse_write_option(word: str) -> tuple[str, Path]:
 
 
 def _run_review(options: argparse.Namespace) -> tuple[int, Review | None]:
-    """Have the model review the change; return the exit code and the review, if it was finished. If there are no
-    changes, no model is called."""
+    """Have the model review the change. Returns the exit code and, if it was finished, the review. If there are no
+    changes, the model is not called."""
     root, _ = read_settings(options)
     diff, description = _diff_to_review(root, options.base)
     if not diff.strip():
         return 0, Review(f"No changes to review: {description}.", ())
     options.permission_mode = "plan"
-    # The diff is attached instead of being part of the message, where `@PATH` in an untrusted change would attach a
+    # Attach the diff instead of putting it into the message. There, any `@PATH` in an untrusted change would attach a
     # file.
     job = HeadlessJob(
         _PROMPT.format(what=description),
@@ -135,7 +135,7 @@ def _run_review(options: argparse.Namespace) -> tuple[int, Review | None]:
 
 
 def _diff_to_review(root: Path, base: str | None) -> tuple[str, str]:
-    """Return the diff to review and its description. Raises `UsageError`."""
+    """Get the diff to review and its description. Raises `UsageError`."""
     git = find_program_outside("git", root)
     if git is None:
         raise UsageError("git is not installed; `ebb review` needs it")
@@ -162,7 +162,8 @@ def _diff_to_review(root: Path, base: str | None) -> tuple[str, str]:
 
 
 def _read_answer(file_name: str) -> str:
-    """Read an answer, or take it from the JSON object that `--output-format json` prints. Raises `UsageError`."""
+    """Read an answer from a file. It may be plain, or inside the JSON object that `--output-format json` prints. Raises
+    `UsageError`."""
     try:
         content = (
             sys.stdin.buffer.read(MAX_REVIEW_BYTES) if file_name == "-" else read_prefix(file_name, MAX_REVIEW_BYTES)

@@ -7,6 +7,7 @@ import sys
 import time
 import webbrowser
 from collections.abc import Sequence
+from threading import Thread
 
 from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
 from ebbtide.agent.config.values import Config
@@ -146,6 +147,10 @@ class Terminal:
         text = line.decode("utf-8", "replace").strip()
         if line and not text and self._page:
             page, self._page = self._page, ""
-            if not webbrowser.open(page):
-                self.print("No browser can be opened here. Open the address yourself.")
+            Thread(target=self._open, args=(page,), daemon=True).start()
         return text
+
+    def _open(self, page: str) -> None:
+        """Open a page. A browser in the terminal returns only when the user has left it."""
+        if not webbrowser.open(page):
+            self.print("No browser can be opened here. Open the address yourself.")

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from anthropic.lib.aws._auth import _get_session
 
-from ebbtide.agent.config.clouds import cloud_address, deployment_address
+from ebbtide.agent.config.clouds import cloud_address, deployment_address, uses_gateway
 from ebbtide.agent.config.values import ProviderConfig
 from ebbtide.agent.errors import (
     AuthFailed,
@@ -442,7 +442,7 @@ async def test_azure_gets_its_key_in_its_own_header(
             async def token() -> str:
                 return "the-token"
 
-            monkeypatch.setattr(clouds, "_azure_token_getter", lambda: token)
+            monkeypatch.setattr(clouds, "_azure_token_getter", lambda endpoint: token)
         if version:
             environment["OPENAI_API_VERSION"] = version
         assert await ask(model, environment) == "Grüße ✓"
@@ -476,3 +476,87 @@ async def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> No
         await connect("bedrock/m", {"AWS_REGION": "eu-west-1", "AWS_BEARER_TOKEN_BEDROCK": "k"})
     with pytest.raises(UsageError, match=r"`azure/…` without a key needs packages: .*azure-identity"):
         await connect("azure/m", {"AZURE_OPENAI_ENDPOINT": "https://n.openai.azure.com"})
+
+
+@pytest.mark.parametrize(
+    ("address", "scope", "authority"),
+    [
+        ("https://n.openai.azure.com", "https://cognitiveservices.azure.com/.default", None),
+        ("https://n.openai.azure.us", "https://cognitiveservices.azure.us/.default", "login.microsoftonline.us"),
+        ("https://n.openai.azure.cn", "https://cognitiveservices.azure.cn/.default", "login.chinacloudapi.cn"),
+        ("https://gateway.example.us", "https://cognitiveservices.azure.com/.default", None),
+        ("https://openai.azure.us.example.org", "https://cognitiveservices.azure.com/.default", None),
+    ],
+)
+async def test_each_of_azures_clouds_has_its_own_scope(
+    monkeypatch: pytest.MonkeyPatch, address: str, scope: str, authority: str | None
+) -> None:
+    """openai-go 534: a token for the public cloud is refused (\"audience is incorrect\")."""
+    identity = pytest.importorskip("azure.identity")
+    made: list[dict[str, str]] = []
+    monkeypatch.delenv("AZURE_AUTHORITY_HOST", raising=False)
+    monkeypatch.setattr(identity, "DefaultAzureCredential", lambda **given: made.append(given))
+    monkeypatch.setattr(identity, "get_bearer_token_provider", lambda credential, scope: lambda: scope)
+    assert await clouds._azure_token_getter(Endpoint(f"{address}/openai/v1"))() == scope
+    monkeypatch.setenv("AZURE_AUTHORITY_HOST", "login.example.org")
+    assert await clouds._azure_token_getter(Endpoint(f"{address}/openai/v1"))() == scope
+    assert made == [{"authority": authority} if authority else {}, {}]
+
+
+@pytest.mark.parametrize("suffix", ["com", "us", "cn"])
+def test_azures_other_clouds_have_the_same_paths(suffix: str) -> None:
+    root = f"https://n.openai.azure.{suffix}"
+    assert cloud_address("azure", root, {}) == f"{root}/openai/v1"
+    assert cloud_address("foundry", f"https://n.services.ai.azure.{suffix}", {}).endswith("/anthropic")
+
+
+GATEWAYS = [
+    ("bedrock", "/bedrock", bedrock(EVENTS), {"CLAUDE_CODE_SKIP_BEDROCK_AUTH": "1"}),
+    (
+        "vertex",
+        "/vertex_ai/v1",
+        sse(EVENTS),
+        {"CLAUDE_CODE_SKIP_VERTEX_AUTH": "true", "ANTHROPIC_VERTEX_PROJECT_ID": "p"},
+    ),
+    ("foundry", "/anthropic", sse(EVENTS), {"CLAUDE_CODE_SKIP_FOUNDRY_AUTH": "1"}),
+]
+"""Gateways as code.claude.com/docs/en/llm-gateway describes them."""
+
+
+@pytest.mark.parametrize(("name", "path", "body", "environment"), GATEWAYS)
+@pytest.mark.parametrize("token", ["", "gateway-token"])
+async def test_a_gateway_signs_in_to_the_cloud(
+    monkeypatch: pytest.MonkeyPatch, name: str, path: str, body: bytes, environment: dict[str, str], token: str
+) -> None:
+    for variable in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_PROFILE", "GOOGLE_CLOUD_PROJECT"):
+        monkeypatch.delenv(variable, raising=False)
+    with cloud(Cloud(body)) as server:
+        given = {**environment, f"ANTHROPIC_{name.upper()}_BASE_URL": f"{server.url}{path}"}
+        given |= {"ANTHROPIC_AUTH_TOKEN": token} if token else {}
+        assert await ask(f"{name}/m", given) == "Grüße ✓"
+    asked, headers, _ = server.requests[0]
+    assert asked.startswith(path)
+    assert headers.get("authorization") == (f"Bearer {token}" if token else None)
+    assert not any(header.startswith("x-amz") for header in headers)
+
+
+@pytest.mark.parametrize(("name", "path", "body", "environment"), GATEWAYS)
+async def test_a_gateway_that_rejects_the_request(
+    name: str, path: str, body: bytes, environment: dict[str, str]
+) -> None:
+    with (
+        cloud(Cloud(b'{"error": {"message": "no token"}}', "application/json", 401)) as server,
+        pytest.raises(AuthFailed) as caught,
+    ):
+        await ask(f"{name}/m", environment, f"{server.url}{path}")
+    if name != "foundry":
+        variable = f"CLAUDE_CODE_SKIP_{name.upper()}_AUTH"
+        assert f"Set `ANTHROPIC_AUTH_TOKEN` to the gateway's token, or unset `{variable}`." in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["0", "false", "", " "])
+def test_a_gateway_needs_an_address_and_a_yes(value: str) -> None:
+    assert not uses_gateway("bedrock", {"CLAUDE_CODE_SKIP_BEDROCK_AUTH": value}, has_address=False)
+    assert not uses_gateway("azure", {"CLAUDE_CODE_SKIP_BEDROCK_AUTH": "1"}, has_address=False)
+    with pytest.raises(ConfigError, match=r"no gateway: set `ANTHROPIC_BEDROCK_BASE_URL` to its address"):
+        uses_gateway("bedrock", {"CLAUDE_CODE_SKIP_BEDROCK_AUTH": "1"}, has_address=False)
