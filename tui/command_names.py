@@ -43,7 +43,7 @@ ALIASES: Mapping[str, str] = {
 """Command names from other programs, mapped to their equivalents here."""
 
 MISSING_COMMAND_ADVICE: Mapping[str, str] = {
-    "logout": "remove a key with `ebb key remove PROVIDER`; there is no other login",
+    "logout": "remove a key or sign-in with `ebb key remove PROVIDER`",
     "plugin": "use `ebb plugin list`, `add` or `remove` in your shell",
     "plugins": "use `ebb plugin list`, `add` or `remove` in your shell",
     "import": "use `ebb import` in your shell",

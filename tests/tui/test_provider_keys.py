@@ -1,5 +1,6 @@
 """`/key`: a wrong key is replaced inside the session, and neither terminal shows it."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,12 @@ async def test_a_subscription_is_signed_in_to_in_a_shell(tmp_path: Path) -> None
         sign_in_store(setup.file.parent).store_key("chatgpt", "https://api.openai.com", "{}", "me")
         controller.type("/key chatgpt")
         await controller.shows("signed in to ChatGPT: choose a model with `/model chatgpt/`")
+    async with talking(FakeSession(model="chatgpt/gpt-6-sol"), settings=setup.settings) as controller:
+        await controller.rests()
+        await chooses(controller, "/key", "")
+        await controller.rests()
+        listed = "\n".join(controller.typist.shown)
+    assert re.findall(r"^\d: (\S+),", listed, re.M) == ["anthropic", "openai"]
     endpoint = find_endpoint("chatgpt", setup.load().provider("chatgpt"), setup.settings.environment)
     assert (endpoint.base_url, endpoint.key) == ("https://api.openai.com/v1", None)
 

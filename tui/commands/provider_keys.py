@@ -138,7 +138,8 @@ async def replace_key(context: CommandContext, argument: str) -> None:
     if notice := _sign_in_notice(settings, argument):
         return context.controller.show_notice(notice)
     names = (argument,) if argument else (current, "anthropic", "openai")
-    providers = tuple(dict.fromkeys(name for name in names if name in PROVIDERS_WITH_KEYS))
+    keyless = tuple(name for name in SUBSCRIPTIONS if key_variable(name, settings.config.provider(name)) is None)
+    providers = tuple(dict.fromkeys(name for name in names if name in PROVIDERS_WITH_KEYS and name not in keyless))
     variables = {name: key_variable_in_use(settings, name) for name in providers}
     panel = keys_panel(providers, variables, KeyEntry(settings, model).test_and_store, argument)
     if (choice := await context.show(panel)) is None:

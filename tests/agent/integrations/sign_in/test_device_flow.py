@@ -1,8 +1,10 @@
 """The device flow against a strict server: each answer of RFC 8628, GitHub's own, and what a network does."""
 
 import socket
+import ssl
 from collections.abc import Iterator
 from typing import Any
+from urllib.error import URLError
 
 import pytest
 
@@ -203,3 +205,31 @@ def test_a_wrong_clock_is_named_if_tokens_have_an_end(server: SignInServer, cloc
     with pytest.raises(AuthFailed) as caught:
         sign_in_with_code(settings_of(server), lambda code: None, lambda seconds: None)
     assert str(caught.value) == f"the clock of this machine is {words}. Set it, then sign in again."
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "words"),
+    [
+        (9, "certificate is not yet valid", "the certificate of github.com is not valid at the time of this machine, "),
+        (10, "certificate has expired", "the certificate of github.com is not valid at the time of this machine, "),
+        (
+            20,
+            "unable to get local issuer certificate",
+            "is not trusted: unable to get local issuer certificate. If your ",
+        ),
+    ],
+)
+def test_a_certificate_tells_of_a_wrong_clock(
+    monkeypatch: pytest.MonkeyPatch, code: int, message: str, words: str
+) -> None:
+    error = ssl.SSLCertVerificationError(1, message)
+    error.verify_code, error.verify_message = code, message
+
+    def fail(*args: object, **kwargs: object) -> None:
+        raise URLError(error)
+
+    monkeypatch.setattr("urllib.request.OpenerDirector.open", fail)
+    with pytest.raises(RouteFailed) as caught:
+        copilot_flow(ProviderConfig(client_id=CLIENT_ID)).request_code()
+    assert words in str(caught.value)
+    assert ("Check its clock." in str(caught.value)) == (code != 20)
