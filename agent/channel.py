@@ -158,7 +158,7 @@ class Channel:
         return self._events is not None
 
     @property
-    def is_open(self) -> bool:
+    def can_ask(self) -> bool:
         """Whether a turn is running and its end has not been emitted yet. Only then can questions be asked."""
         return self._events is not None and not self._has_finished
 
@@ -174,18 +174,18 @@ class Channel:
             self._events.put_nowait(event)
             self._has_finished = isinstance(event, TurnFinished)
 
-    def emit_now(self, event: Event) -> None:
+    def emit_anytime(self, event: Event) -> None:
         """Emit an event that may occur between turns. Between turns, it goes to the listener, or is delivered with the
         next turn if there is no listener."""
-        is_open = self.is_open
+        is_open = self.can_ask
         self.emit(event)
         if not is_open:
             listener = self.listener if self._events is None else None
             (listener or self._undelivered.append)(event)
 
-    def notice(self, text: str) -> None:
+    def show_notice(self, text: str) -> None:
         """Show the user a notice. May be called at any time, even between turns."""
-        if self.is_open:
+        if self.can_ask:
             self.emit(Noticed(text))
         else:
             (self.listener or self._undelivered.append)(Noticed(text))

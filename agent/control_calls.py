@@ -8,7 +8,7 @@ from ebbtide.agent.messages import Assistant, Message, ToolCall, ToolOutput, Use
 from ebbtide.tools.base import ToolError
 from ebbtide.tools.final_report import FinalReport
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tools.submit_plan import SubmitPlan, require_plan
+from ebbtide.tools.submit_plan import SubmitPlan, get_plan
 from ebbtide.tools.task import Task
 from ebbtide.tools.tool_traits import role_of
 
@@ -32,11 +32,11 @@ def submitted_report(reply: Assistant, outputs: Iterable[ToolOutput], *, plan_en
     return next((report for report in reports if isinstance(report, str)), None)
 
 
-def skipped_call_outputs(reply: Assistant, reason: str, *, accepts_plans: bool) -> tuple[ToolOutput, ...]:
+def skipped_call_outputs(reply: Assistant, reason: str, *, plan_ends_turn: bool) -> tuple[ToolOutput, ...]:
     """Return outputs for calls that are too late to be run. A submitted report or plan is still accepted."""
     return tuple(
         ToolOutput(call.id, f"{'report' if call.name == REPORT_TOOL else 'plan'} accepted")
-        if _is_report(call) or (accepts_plans and _is_plan(call))
+        if _is_report(call) or (plan_ends_turn and _is_plan(call))
         else ToolOutput(call.id, reason, "failed" if reason == NOT_RUN_WINDOW_FULL else "interrupted")
         for call in reply.calls
     )
@@ -50,7 +50,7 @@ def _is_report(call: ToolCall) -> bool:
 def _is_plan(call: ToolCall) -> bool:
     """Whether the call submits a valid plan."""
     try:
-        return call.name == PLAN_TOOL and not call.problem and bool(require_plan(call.arguments))
+        return call.name == PLAN_TOOL and not call.problem and bool(get_plan(call.arguments))
     except ToolError:
         return False
 

@@ -24,7 +24,7 @@ SMALL_MODEL_SUPPORT: Mapping[str, str] = {
 }
 """Extra context and reminders for small models; see `request.reply_reader`."""
 
-MEANING_SEARCHES: Mapping[str, str] = {
+SEMANTIC_SEARCHES: Mapping[str, str] = {
     "semantic_search": "semantic_search.model_search:MODEL_SEARCH",
 }
 """Semantic search of stored sessions; see `archive.meaning_search`."""

@@ -386,17 +386,17 @@ class SharedTuple(tuple[M_co, ...]):
         return shared
 
 
-def extend_tuple(before: tuple[M, ...], *values: M) -> tuple[M, ...]:
+def extend_tuple(prefix: tuple[M, ...], *values: M) -> tuple[M, ...]:
     """Append values to `before`. Its content is not read if it already has a log."""
     if not values:
-        return before
-    log = before.log if isinstance(before, SharedTuple) else list[object](before)
-    following_values = log[len(before) :]
+        return prefix
+    log = prefix.log if isinstance(prefix, SharedTuple) else list[object](prefix)
+    following_values = log[len(prefix) :]
     if not following_values:
         log.extend(values)
     elif len(values) > len(following_values) or not all(map(is_, values, following_values)):
-        log = [*before, *values]  # `before` was already extended differently
-    return SharedTuple.of(before + values, log)
+        log = [*prefix, *values]  # `before` was already extended differently
+    return SharedTuple.of(prefix + values, log)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

@@ -12,7 +12,7 @@ from ebbtide.agent.archive.listing import ArchiveListing
 from ebbtide.agent.calls.boundary import SessionBoundary
 from ebbtide.agent.channel import Answer, Channel, Interrupt
 from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
-from ebbtide.agent.compaction.bring_back import bring_back, require_archive
+from ebbtide.agent.compaction.bring_back import bring_back, require_stored
 from ebbtide.agent.compaction.rewrite import (
     background_compaction_due,
     compact_between_turns,
@@ -20,24 +20,24 @@ from ebbtide.agent.compaction.rewrite import (
     ignore_event,
     mask_after_turn,
 )
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.errors import AgentError, StoreFailed
 from ebbtide.agent.events.session import Event, Noticed, Resumed, TurnFailed, TurnFinished, TurnStarted
 from ebbtide.agent.events.view import BroughtBack
 from ebbtide.agent.messages import Conversation, Image, Note, Text, User
-from ebbtide.agent.providers.usage import without_foreign_counts
+from ebbtide.agent.providers.usage import drop_other_model_anchor
 from ebbtide.agent.records.file_history import FileHistory
 from ebbtide.agent.records.session_state import resume_note, resume_notices
 from ebbtide.agent.records.usage import SessionUsage
 from ebbtide.agent.request.fit import begin_session
 from ebbtide.agent.request.turn_model import restoring_own_model
 from ebbtide.agent.turn import run_turn
-from ebbtide.agent.window.measure import is_compaction_needed, premeasure_messages
+from ebbtide.agent.window.measure import is_compaction_needed, warm_measurement_cache
 from ebbtide.agent.window.session_context import (
-    Agents,
     CallContext,
-    Servers,
+    McpServers,
     SessionContext,
+    SubAgents,
     TurnContext,
     WindowContext,
 )
@@ -49,7 +49,7 @@ if TYPE_CHECKING:  # types only: few runs use these
     from ebbtide.agent.extensions.session_extensions import SessionExtensions
     from ebbtide.agent.extensions.session_trust import SessionTrust
     from ebbtide.agent.hooks.session_hooks import EndReason, SessionHooks
-    from ebbtide.agent.view.provenance import Trace
+    from ebbtide.agent.view.provenance import Occurrences
 
 
 class HasConversation(Protocol):
@@ -70,9 +70,9 @@ class Session:
         channel: Channel,
         conversation: Conversation | None = None,
         *,
-        servers: Servers | None = None,
+        servers: McpServers | None = None,
         notices: Sequence[str] = (),
-        resumed: Resumed | None = None,
+        resume_event: Resumed | None = None,
         on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """`servers`: the MCP servers, if any. `notices`: messages for the user, emitted with the first turn. `resumed`:
@@ -82,8 +82,8 @@ class Session:
         self._channel = channel
         self.servers = servers
         self._notices = notices
-        self.changes_while_closed = resume_notices(resumed) if resumed else ()
-        self._resumed = resumed
+        self.changes_while_closed = resume_notices(resume_event) if resume_event else ()
+        self._resume_event = resume_event
         """The event to emit in the next turn; then set to None."""
         self._on_close = on_close
         self._needs_reload = False
@@ -93,9 +93,9 @@ class Session:
         self._has_answered = False
         """Whether the newest turn was answered in this process. If it was, the context may be compacted before the next
         turn."""
-        channel.observe_events(ctx.records.recorder.note_event)
+        channel.observe_events(ctx.records.recorder.queue_event_rows)
         channel.observe_events(ctx.window.tools.deferral.record_tool_use)
-        self._conversation = begin_session(conversation or Conversation(), ctx.window, channel.emit_now)
+        self._conversation = begin_session(conversation or Conversation(), ctx.window, channel.emit_anytime)
 
     @property
     def id(self) -> str:
@@ -119,7 +119,7 @@ class Session:
         """The limits of what the session's commands and tools may access."""
         return SessionBoundary(self._ctx.calls.runner.approver, self._ctx.calls.runner.workspace)
 
-    async def change_mode(self, mode: Mode) -> int:
+    async def change_mode(self, mode: PermissionMode) -> int:
         """Change the permission mode; also possible during a turn. The next request informs the model. Return how many
         open questions were approved because the new mode does not ask them."""
         return await self._ctx.calls.runner.approver.change_mode(mode)
@@ -130,7 +130,7 @@ class Session:
         return self._ctx.calls
 
     @property
-    def agents(self) -> Agents | None:
+    def agents(self) -> SubAgents | None:
         """The running sub-agents, which can be watched and stopped."""
         return self._ctx.calls.agents
 
@@ -171,7 +171,7 @@ class Session:
     @property
     def running_jobs(self) -> tuple[str, ...]:
         """Names and commands of the running background jobs."""
-        return tuple(f"{job.id}: {job.command}{job.ports_text}" for job in self.background_jobs.running)
+        return tuple(f"{job.id}: {job.command}{job.ports_text}" for job in self.background_jobs.running_jobs)
 
     @property
     def trust(self) -> "SessionTrust | None":
@@ -199,8 +199,8 @@ class Session:
 
     async def prepare(self) -> None:
         """Load what the first turn needs, so that the turn starts faster."""
-        self._ctx.model.meter.prepare()
-        await asyncio.to_thread(premeasure_messages, self._conversation, self._ctx.model.meter)
+        self._ctx.model.meter.start_loading()
+        await asyncio.to_thread(warm_measurement_cache, self._conversation, self._ctx.model.meter)
         await self._ctx.model.provider.prepare()
 
     @property
@@ -227,16 +227,16 @@ class Session:
         return self._turn_events(User(()), None, pending_messages)
 
     def _turn_events(
-        self, message: User, steps: int | None, pending_messages: Callable[[], Sequence[User]]
+        self, message: User, max_steps: int | None, pending_messages: Callable[[], Sequence[User]]
     ) -> AsyncGenerator[Event, None]:
         turn = self._ctx.turn
-        limits = turn.limits if steps is None else replace(turn.limits, max_steps=steps)
-        ctx = replace(self._ctx, turn=replace(turn, limits=limits, pending_messages=pending_messages))
+        limits = turn.limits if max_steps is None else replace(turn.limits, max_steps=max_steps)
+        ctx = replace(self._ctx, turn=replace(turn, limits=limits, get_pending_messages=pending_messages))
         return self._channel.stream_turn(lambda: self._run_turn_when_free(message, ctx))
 
     async def _run_turn_when_free(self, message: User, ctx: SessionContext) -> None:
         if not ctx.window.prefix_watch.has_sent:
-            await asyncio.to_thread(premeasure_messages, self._conversation, ctx.model.meter)
+            await asyncio.to_thread(warm_measurement_cache, self._conversation, ctx.model.meter)
         if not is_compaction_needed(self._conversation, ctx.window):
             self._compaction_interrupt.request()  # the turn does not need the summary now, so it must not wait for it
         async with self._conversation_lock:
@@ -255,7 +255,7 @@ class Session:
                 self._conversation = await compact_between_turns(self._conversation, ctx.window, ctx.turn)
             async with restoring_own_model(ctx.window, ctx.turn):
                 conversation, end, answer = await run_turn(message, self._conversation, ctx)
-            self._conversation = without_foreign_counts(conversation, self.model)
+            self._conversation = drop_other_model_anchor(conversation, self.model)
             if not self._channel.is_interactive:
                 self._conversation = await mask_after_turn(self._conversation, ctx.window, ctx.turn)
             self._ctx.model.meter.end_turn(self._conversation)
@@ -273,12 +273,12 @@ class Session:
             if self._has_answered:
                 self._start_background_compaction()
 
-    async def _store_turn(self, ended: TurnFinished | TurnFailed) -> None:
+    async def _store_turn(self, end_event: TurnFinished | TurnFailed) -> None:
         """Write the turn to disk, with its tool uses and what it revealed about the model."""
         if self._ctx.records.checkpoints is not None:
             await self._ctx.records.checkpoints.end_turn()
         await self._ctx.records.recorder.record_tool_uses(self._ctx.window.tools.deferral.take_new_uses())
-        await self._ctx.records.recorder.end_turn(self.model, self.mode, self._ctx.model.encoded_calibration, ended)
+        await self._ctx.records.recorder.end_turn(self.model, self.mode, self._ctx.model.encoded_calibration, end_event)
 
     def _start_background_compaction(self) -> None:
         """In an interactive session, start a background compaction if one is due, so that the next turn does not have
@@ -293,7 +293,7 @@ class Session:
     async def _compact_in_background(self) -> None:
         """Compact between turns. Errors are ignored here, because they will occur again in the next turn, which reports
         them."""
-        turn = replace(self._ctx.turn, interrupt=self._compaction_interrupt, emit=self._channel.emit_now)
+        turn = replace(self._ctx.turn, interrupt=self._compaction_interrupt, emit=self._channel.emit_anytime)
         async with self._conversation_lock:
             with suppress(AgentError):
                 self._conversation = await compact_between_turns(self._conversation, self._ctx.window, turn)
@@ -301,7 +301,7 @@ class Session:
 
     def _with_resume_note(self, message: User) -> User:
         """Note in the user's message what changed while the session was closed. Only the first call adds a note."""
-        resumed, self._resumed = self._resumed, None
+        resumed, self._resume_event = self._resume_event, None
         if resumed is None:
             return message
         self._channel.emit(resumed)
@@ -313,8 +313,8 @@ class Session:
         if self._needs_reload:
             conversation = await self._ctx.records.recorder.load(ask_again=self._channel.is_interactive)
             for problem in self._ctx.records.recorder.problems:
-                self._channel.notice(problem)
-            self._conversation = without_foreign_counts(conversation, self.model)
+                self._channel.show_notice(problem)
+            self._conversation = drop_other_model_anchor(conversation, self.model)
             self._ctx.model.meter.reset_counters()
             self._ctx.window.prefix_watch.record_reload()
             self._needs_reload = False
@@ -352,10 +352,10 @@ class Session:
         return result
 
     @property
-    def file_log(self) -> FileHistory:
+    def file_history(self) -> FileHistory:
         """The log of the files that the session has changed, with their previous content. Raises `AgentError` if the
         session is not stored."""
-        return require_archive(self._ctx.records.archive).file_log
+        return require_stored(self._ctx.records.archive).file_history
 
     @property
     def checkpoints(self) -> SessionCheckpoints:
@@ -367,18 +367,18 @@ class Session:
     @property
     def archive_listing(self) -> ArchiveListing:
         """The stored outputs and messages, to browse. Raises `AgentError` if the session is not stored."""
-        return require_archive(self._ctx.records.archive).listing
+        return require_stored(self._ctx.records.archive).listing
 
-    async def trace_text(self, text: str) -> "Trace":
+    async def trace_text(self, text: str) -> "Occurrences":
         """Return where the text occurs, and whether the model sees it there. Raises `AgentError`."""
-        return await require_archive(self._ctx.records.archive).recall.trace(text, self._conversation)
+        return await require_stored(self._ctx.records.archive).recall.locate_text(text, self._conversation)
 
     async def restore_to_view(self, ref: str, *, is_dry_run: bool = False) -> BroughtBack:
         """Show the content of a reference again with the next request. `is_dry_run`: change nothing, and return what
         that would cost. Raises `AgentError`."""
         return (
             await self.change_conversation(
-                bring_back, ref, require_archive(self._ctx.records.archive).recall, dry_run=is_dry_run
+                bring_back, ref, require_stored(self._ctx.records.archive).recall, dry_run=is_dry_run
             )
         ).event
 
@@ -410,7 +410,7 @@ class Session:
             await self.background_jobs.close()
             if self._ctx.records.checkpoints is not None:
                 await self._ctx.records.checkpoints.close()
-            await self._ctx.records.recorder.writes.close()
+            await self._ctx.records.recorder.write_queue.close()
         finally:
             if self._on_close is not None:
                 await self._on_close()

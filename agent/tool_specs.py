@@ -10,16 +10,16 @@ from ebbtide.tools.call_tool import CallTool
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.tool_search import ToolSearch
 
-NO_TOOL = "there is no tool `{}`"
+UNKNOWN_TOOL_ERROR = "there is no tool `{}`"
 """Beginning of the answer to a call to a tool that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ToolGroup:
     """A group of tools that a search finds together. A group without a name is a single tool."""
 
     name: str = ""
-    about: str = ""
+    description: str = ""
     """Description for the model: whose tools they are, and their names."""
 
 
@@ -43,7 +43,7 @@ class ToolSpec:
     description: str
     schema: Mapping[str, object]
     kind: ToolKind = "builtin"
-    deferred: Group | None = None
+    deferred: ToolGroup | None = None
     """The tool's group, if its definition is sent but hidden from the model until the provider's search finds it."""
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.decision_shapes import random_line_generator
 from bench.measure import format_row
-from ebbtide.agent.calls.permission_request import build_request
+from ebbtide.agent.calls.permission_request import build_permission_request
 from ebbtide.agent.calls.policy import Policy, Ruling, decide, parse_rule
 from ebbtide.tools.base import Workspace
 from ebbtide.tools.catalog import create_builtin_tools
@@ -96,7 +96,7 @@ def _make_decider(root: Path) -> Callable[[str], Ruling]:
         tuple(map(parse_rule, DENIED_RULES.replace("git push", "git_push").split())),
     )
     workspace = Workspace(root, root / "outputs")
-    return lambda line: decide(build_request(bash, {"command": line}, workspace, policy.mode), policy)
+    return lambda line: decide(build_permission_request(bash, {"command": line}, workspace, policy.mode), policy)
 
 
 def _measure_shapes(decide_line: Callable[[str], Ruling], times: int) -> int:

@@ -48,7 +48,7 @@ async def main() -> int:
             ServerSpec("ours", SERVER_COMMAND), ClientHandlers(), Path(folder) / "ours.log", Path(folder) / "login"
         )
         ours.start()
-        await ours.ready()
+        await ours.wait_until_started()
         parameters = StdioServerParameters(command=SERVER_COMMAND[0], args=list(SERVER_COMMAND[1:]))
         try:
             async with Client(stdio_client(parameters, errlog=errors)) as sdk:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence, Set
 
 from ebbtide.agent.config.options import OPTIONS
 from ebbtide.agent.errors import EXIT_CODES
-from ebbtide.tui.cli.arguments import SUBCOMMANDS, ShowVersions
+from ebbtide.tui.cli.arguments import SUBCOMMANDS, VersionAction
 from ebbtide.tui.cli.command_tree import all_parsers
 from ebbtide.version import VERSION
 
@@ -94,7 +94,7 @@ def _name(action: argparse.Action) -> str:
 
 def _help(action: argparse.Action) -> str:
     text = (action.help or "").replace("%%", "%")
-    return "show the versions that matter, a line each" if isinstance(action, ShowVersions) else text
+    return "show the versions that matter, a line each" if isinstance(action, VersionAction) else text
 
 
 def _row(name: str, description: str) -> Sequence[str]:

@@ -17,7 +17,7 @@ from textual.pilot import Pilot
 from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.session.demo import PROMPT
+from ebbtide.tui.session.demo import DEMO_PROMPT
 from ebbtide.tui.view.blocks import Call
 from ebbtide.tui.widgets.question_panel import QuestionPanel
 
@@ -57,7 +57,7 @@ async def running(size: tuple[int, int], mode: str, message: str | None) -> Asyn
 
 async def turn() -> str:
     """Return the screen as SVG after a turn, with the diff of its edit open."""
-    async with running(SIZE, "auto", PROMPT) as (app, pilot):
+    async with running(SIZE, "auto", DEMO_PROMPT) as (app, pilot):
         while app.is_working or not _is_answered(app):
             await pilot.pause()
         transcript = app.main_screen.transcript
@@ -80,7 +80,7 @@ async def moments(size: tuple[int, int]) -> dict[str, str]:
         app.context.presenter.has_panel = True
         await pilot.pause()
         seen["greeting"] = _svg(app)
-        app.main_screen.prompt.insert(PROMPT)
+        app.main_screen.prompt.insert(DEMO_PROMPT)
         await pilot.press("enter")
         for name in ("command", "edit", None):  # the last question, to run the tests again, needs no picture
             while not app.screen.query(QuestionPanel):

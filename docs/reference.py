@@ -14,7 +14,7 @@ from pathlib import Path
 from docs.man_page import man_page
 from docs.stream_input_schema import stream_input_schema
 from docs.stream_schema import LINES, stream_schema
-from ebbtide.agent.config.aliases import IGNORED_KEYS, KEY_ALIASES, OFF_SWITCHES, TABLE_ALIASES
+from ebbtide.agent.config.aliases import COMPACTION_OFF_VALUES, IGNORED_KEYS, KEY_ALIASES, TABLE_ALIASES
 from ebbtide.agent.config.options import OPTIONS, Option
 from ebbtide.agent.errors import EXIT_CODES, AgentError
 from ebbtide.agent.headless.json_output import event_type
@@ -45,7 +45,7 @@ def keys() -> str:
 def commands() -> str:
     def rows() -> Iterator[Sequence[str]]:
         for command in COMMANDS:
-            yield f"`{command.usage}`", command.help, "yes" if command.when_busy else ""
+            yield f"`{command.usage}`", command.help, "yes" if command.can_run_during_turn else ""
 
     return _rows(("command", "what it does", "also while it works"), rows())
 
@@ -68,7 +68,7 @@ def other_names() -> str:
             if name.rpartition(".")[2] != key.rpartition(".")[2]:
                 yield f"`{name}`", f"`{key}`"
         yield "`summarization_provider`, `summarization_model`", "`agent.summary_model`, as PROVIDER/NAME"
-        for name, value in OFF_SWITCHES.items():
+        for name, value in COMPACTION_OFF_VALUES.items():
             yield f"`{name} = {json.dumps(value)}`", '`rewrite.policy = "off"`'
         for name, why in IGNORED_KEYS.items():
             yield f"`{name}`", f"no effect: {why}"

@@ -2,13 +2,13 @@
 
 import json
 
-from ebbtide.agent.headless.input_messages import INPUT_LINES
+from ebbtide.agent.headless.input_messages import INPUT_LINE_SCHEMAS
 
 
 def stream_input_schema() -> str:
     """Return the schema of an input line."""
     lines = {}
-    for name, line in INPUT_LINES.items():
+    for name, line in INPUT_LINE_SCHEMAS.items():
         properties = line["properties"]
         assert isinstance(properties, dict)
         lines[name] = {**line, "properties": {**properties, "type": {"const": name}}}

@@ -19,7 +19,7 @@ from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace
 T = TypeVar("T")
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-_ONE_LINE = 1_000
+_MAX_ONE_LINE_CHARS = 1_000
 """Maximum length, in characters, of JSON that is returned on one line."""
 _log = logging.getLogger("ebbtide")
 
@@ -45,8 +45,8 @@ class FunctionTool:
                 f"the arguments of `{name}` cannot be described to a model: {str(error).splitlines()[0]}"
             ) from error
 
-    def __call__(self, *arguments: object, **named: object) -> object:
-        return self._function(*arguments, **named)
+    def __call__(self, *arguments: object, **keyword_arguments: object) -> object:
+        return self._function(*arguments, **keyword_arguments)
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         return ()
@@ -54,8 +54,8 @@ class FunctionTool:
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         call = partial(self._arguments.validate_python, ArgsKwargs((), dict(arguments)))
         try:
-            given = await call_function(call, is_async=inspect.iscoroutinefunction(self._function))
-            return Result(given if isinstance(given, str) else _in_lines(to_json(given).decode()))
+            result = await call_function(call, is_async=inspect.iscoroutinefunction(self._function))
+            return Result(result if isinstance(result, str) else _split_json_lines(to_json(result).decode()))
         except ToolError:
             raise
         except ValidationError as error:
@@ -91,24 +91,24 @@ def tool(
     either case. Raises `UsageError` if the function cannot be described to a model.
     """
 
-    def made(function: Callable[..., object]) -> FunctionTool:
-        own = getattr(function, "__name__", type(function).__name__)
-        return FunctionTool(function, name or own, asks=asks)
+    def make_tool(function: Callable[..., object]) -> FunctionTool:
+        own_name = getattr(function, "__name__", type(function).__name__)
+        return FunctionTool(function, name or own_name, asks=asks)
 
-    return made if function is None else made(function)
+    return make_tool if function is None else make_tool(function)
 
 
 async def call_function(function: Callable[[], T], *, is_async: bool) -> object:
     """Call one of the program's functions, awaiting the result if necessary. A function that is not async runs in a
     thread."""
-    given = function() if is_async else await asyncio.to_thread(function)
-    return await given if inspect.isawaitable(given) else given
+    result = function() if is_async else await asyncio.to_thread(function)
+    return await result if inspect.isawaitable(result) else result
 
 
-def _in_lines(text: str) -> str:
+def _split_json_lines(text: str) -> str:
     """Split long JSON into lines, one per element, so that parts of it can be read. Short JSON is returned
     unchanged."""
-    if len(text) <= _ONE_LINE:
+    if len(text) <= _MAX_ONE_LINE_CHARS:
         return text
     match from_json(text):
         case list(parts):
@@ -128,4 +128,6 @@ class _WithoutTitles(GenerateJsonSchema):
 
 
 def _validation_text(error: ValidationError) -> str:
-    return "; ".join(f"`{'.'.join(map(str, one['loc']))}`: {one['msg']}" for one in error.errors(include_url=False))
+    return "; ".join(
+        f"`{'.'.join(map(str, detail['loc']))}`: {detail['msg']}" for detail in error.errors(include_url=False)
+    )

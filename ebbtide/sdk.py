@@ -15,7 +15,7 @@ from typing import Self, TypeAlias
 from ebbtide.agent.channel import Answer
 from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.config.load import load_config
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AgentError, UsageError
 from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
@@ -48,7 +48,7 @@ class Agent:
     """The folder to work in."""
     model: str | None = None
     """The model as PROVIDER/NAME. None for the configured model or that of the resumed session."""
-    mode: Mode | None = None
+    mode: PermissionMode | None = None
     """The permission mode; None for the configured one."""
     allow: Sequence[str] = ()
     """Permission rules, such as `bash(pytest)`, in addition to the configured ones."""
@@ -71,25 +71,25 @@ class Agent:
     environment: Mapping[str, str] | None = None
     """Environment variables with API keys and settings, used in place of `os.environ`."""
 
-    _opened: Session | None = field(default=None, init=False, repr=False)
-    _closing: AsyncExitStack = field(default_factory=AsyncExitStack, init=False, repr=False)
+    _open_session: Session | None = field(default=None, init=False, repr=False)
+    _exit_stack: AsyncExitStack = field(default_factory=AsyncExitStack, init=False, repr=False)
 
     async def __aenter__(self) -> Self:
-        if self._opened is not None:
+        if self._open_session is not None:
             raise UsageError("the agent is already open")
-        async with AsyncExitStack() as closing:
-            sessions = self._sessions()
-            closing.push_async_callback(sessions.close)
-            self._opened = await sessions.open(self.resume)
-            closing.push_async_callback(self._opened.close)
-            self._closing = closing.pop_all()
+        async with AsyncExitStack() as exit_stack:
+            sessions = self._create_sessions()
+            exit_stack.push_async_callback(sessions.close)
+            self._open_session = await sessions.open(self.resume)
+            exit_stack.push_async_callback(self._open_session.close)
+            self._exit_stack = exit_stack.pop_all()
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._opened = None
-        await self._closing.aclose()
+        self._open_session = None
+        await self._exit_stack.aclose()
 
     async def send(self, prompt: str) -> AsyncGenerator[Event, None]:
         """Run a turn, yielding its events as they happen, from `TurnStarted` to `TurnFinished` or `TurnFailed`.
@@ -116,22 +116,22 @@ class Agent:
     def run(self, prompt: str) -> RunOutcome:
         """Open a session, `ask`, and close it. For programs that are not async. Raises `UsageError` if an event loop is
         running."""
-        if _is_in_a_loop():
+        if _is_loop_running():
             raise UsageError(
                 "an event loop is already running: use `async with Agent(…) as agent` and `await agent.ask(…)`"
             )
 
-        async def asked() -> RunOutcome:
+        async def open_and_ask() -> RunOutcome:
             async with self:
                 return await self.ask(prompt)
 
-        return asyncio.run(asked())
+        return asyncio.run(open_and_ask())
 
     def interrupt(self) -> None:
         """Interrupt the turn. Every call still gets an output, so that the conversation can continue."""
         self._session.interrupt()
 
-    async def change_mode(self, mode: Mode) -> None:
+    async def change_mode(self, mode: PermissionMode) -> None:
         """Change the permission mode immediately, even during a turn."""
         await self._session.change_mode(mode)
 
@@ -142,18 +142,20 @@ class Agent:
 
     @property
     def _session(self) -> Session:
-        if self._opened is None:
+        if self._open_session is None:
             raise UsageError("the agent is not open: use `async with Agent(…) as agent`")
-        return self._opened
+        return self._open_session
 
-    def _sessions(self) -> Sessions:
+    def _create_sessions(self) -> Sessions:
         root = Path(self.root).expanduser()
         if not root.is_dir():
             raise UsageError(f"the folder `{root}` does not exist")
-        for each in self.tools:
-            if not isinstance(each, FunctionTool):
-                raise UsageError(f"{each!r} is not a tool: decorate the function with `@tool`, or wrap it in `tool(…)`")
-        config = self._config(root)
+        for function_tool in self.tools:
+            if not isinstance(function_tool, FunctionTool):
+                raise UsageError(
+                    f"{function_tool!r} is not a tool: decorate the function with `@tool`, or wrap it in `tool(…)`"
+                )
+        config = self._load_config(root)
         environment = add_stored_keys(config.folders.config, self._environment)
         return Sessions(
             config, root, environment,
@@ -164,7 +166,7 @@ class Agent:
     def _environment(self) -> Mapping[str, str]:
         return os.environ if self.environment is None else self.environment
 
-    def _config(self, root: Path) -> Config:
+    def _load_config(self, root: Path) -> Config:
         named = {
             "agent.model": self.model,
             "agent.permission_mode": self.mode,
@@ -178,7 +180,7 @@ class Agent:
         return replace(config, is_project_trusted=True) if self.trust_project else config
 
 
-def _is_in_a_loop() -> bool:
+def _is_loop_running() -> bool:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -191,12 +193,12 @@ class _Answers:
 
     def __init__(self, session: Session, answer: AnswerQuestion | None) -> None:
         self._session, self._answer = session, answer
-        self._running: set[asyncio.Task[None]] = set()
+        self._answer_tasks: set[asyncio.Task[None]] = set()
         self._failure: Exception | None = None
 
     def handle_event(self, event: Event) -> None:
         if self._answer is not None and isinstance(event, Question):
-            self._running.add(asyncio.create_task(self._answer_question(self._answer, event)))
+            self._answer_tasks.add(asyncio.create_task(self._answer_question(self._answer, event)))
 
     async def _answer_question(self, answer: AnswerQuestion, question: Question) -> None:
         try:
@@ -213,9 +215,9 @@ class _Answers:
 
     async def close(self) -> None:
         """Cancel unfinished answers."""
-        for task in self._running:
+        for task in self._answer_tasks:
             task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await asyncio.gather(*self._answer_tasks, return_exceptions=True)
 
     def raise_failure(self) -> None:
         if self._failure is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ebbtide.store.blobs import Blobs
+from ebbtide.store.blobs import BlobStore
 from ebbtide.store.file_versions import version_digests
 from ebbtide.store.session_rows import MessageRow, OutputRow, SummaryRow
 from ebbtide.store.sessions import SessionStore
@@ -24,12 +24,12 @@ _COLUMNS = "number, part, position, call, tool, size, lines, media_type, digest,
 
 @dataclass(frozen=True, slots=True)
 class FreedSpace:
-    blobs: int = 0
+    blob_count: int = 0
     size: int = 0
     """Disk space in bytes."""
 
     def __add__(self, other: "FreedSpace") -> "FreedSpace":
-        return FreedSpace(self.blobs + other.blobs, self.size + other.size)
+        return FreedSpace(self.blob_count + other.blob_count, self.size + other.size)
 
 
 class OutputPosition(NamedTuple):
@@ -42,7 +42,7 @@ class OutputPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExpiryResult:
-    collected: FreedSpace = FreedSpace()
+    freed: FreedSpace = FreedSpace()
     stored_size: int = 0
     """Size on disk, in bytes, of all remaining outputs."""
 
@@ -59,7 +59,7 @@ class ArchiveStore:
         self._store = store
 
     @property
-    def blobs(self) -> Blobs | None:
+    def blobs(self) -> BlobStore | None:
         return self._store.blobs
 
     def output_parts(self, session: str, number: int) -> tuple[OutputRow, ...]:
@@ -76,7 +76,7 @@ class ArchiveStore:
         )
         return tuple(row.number for row in rows)
 
-    def count_before(self, session: str, position: int) -> int:
+    def count_outputs_before(self, session: str, position: int) -> int:
         """Count the outputs in the messages before a position."""
         rows = self._store.query(
             "select coalesce(max(number), 0) from outputs where session = ? and position < ?", session, position
@@ -206,7 +206,7 @@ class ArchiveStore:
             needed |= version_digests(db)
             for digest in sizes.keys() - needed:
                 freed += FreedSpace(1, blobs.remove(digest))
-        blobs.remove_unsettled(time.time() - MIN_ORPHAN_AGE_SECONDS, is_open)
+        blobs.remove_uncommitted(time.time() - MIN_ORPHAN_AGE_SECONDS, is_open)
         return freed
 
     def _rows(self, clause: str, *values: object) -> tuple[OutputRow, ...]:

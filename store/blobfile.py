@@ -67,11 +67,11 @@ class _Writer:
     def write_chunks(self, chunks: Iterable[bytes]) -> Blob:
         self._write_bytes(_MAGIC)
         pending: deque[tuple[Future[tuple[int, bytes]], int, int]] = deque()
-        with ThreadPoolExecutor(_COMPRESSION_THREADS, thread_name_prefix="blob") as threads:
+        with ThreadPoolExecutor(_COMPRESSION_THREADS, thread_name_prefix="blob") as executor:
             for frame in _frames(chunks):
                 if len(pending) > _COMPRESSION_THREADS:
                     self._write_packed(*pending.popleft())
-                pending.append((threads.submit(_pack, frame), *self._update_totals(frame)))
+                pending.append((executor.submit(_pack, frame), *self._update_totals(frame)))
             while pending:
                 self._write_packed(*pending.popleft())
         index_offset = self._written_size
@@ -160,14 +160,14 @@ class BlobReader:
             self._bytes_at(footer_offset, footer_format.size)
         )
         index_length = footer_offset - index_offset
-        is_sound = (
+        is_footer_valid = (
             final_magic == magic
             and 0 < frame_size <= _MAX_FRAME_BYTES
             and index_offset >= len(magic)
             and index_length >= 0
         )
         if (
-            not is_sound
+            not is_footer_valid
             or index_length % entry_format.size
             or index_length // entry_format.size != -(-self.size // frame_size)
         ):

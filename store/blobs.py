@@ -14,7 +14,7 @@ from ebbtide.store.blobfile import Blob, BlobReader, write_blob
 from ebbtide.store.errors import StoreError, translate_os_errors
 
 
-class Blobs:
+class BlobStore:
     """The blobs in a folder. Methods raise `StoreError` and may be called from any thread."""
 
     def __init__(self, folder: Path) -> None:
@@ -40,7 +40,7 @@ class Blobs:
                 raise
         return blob
 
-    def settle(self, digest: str, owner: str) -> None:
+    def commit(self, digest: str, owner: str) -> None:
         """Make a blob that the owner has put permanent, replacing any damaged file of that digest. Call this in the
         transaction that records the use of the blob."""
         with translate_os_errors(self.folder):
@@ -87,7 +87,7 @@ class Blobs:
                 if len(path.name) == 64
             }
 
-    def remove_unsettled(self, before: float, is_open: Callable[[str], bool] = lambda owner: False) -> None:
+    def remove_uncommitted(self, before: float, is_open: Callable[[str], bool] = lambda owner: False) -> None:
         """Remove blobs that were put before a time (Unix seconds) and never settled. Blobs whose owner is still open
         are kept; an owner that is not open has been killed."""
         with translate_os_errors(self.folder):

@@ -18,13 +18,13 @@ _WILDCARD_ESCAPES = str.maketrans({sign: f"\\{sign}" for sign in "\\%_"})
 
 
 @dataclass(frozen=True, slots=True)
-class ListedRow:
+class ListedSession:
     """A session as shown in a list."""
 
     session: SessionRow
     cost: float | None
     """Cost in US dollars; None if the cost of any request is unknown."""
-    place: int
+    row_order: int
     """Breaks ties between sessions with the same update time."""
     origin: str = ""
     """Where the session came from if it was created elsewhere; otherwise empty."""
@@ -33,17 +33,17 @@ class ListedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class SessionFilter:
     """Criteria for selecting sessions. All must be met. Sub-agents are selected together with the session that started
     them."""
 
     project: str | None = None
     """The project folder; None for any."""
-    before: float | None = None
+    updated_before: float | None = None
     """Select only sessions last updated before this time, in Unix seconds."""
     tags: tuple[str, ...] = ()
-    untagged: bool = False
-    unanswered: bool = False
+    only_untagged: bool = False
+    is_unanswered: bool = False
     """Select only sessions without a reply."""
 
 
@@ -60,7 +60,7 @@ class Catalogue:
         after: tuple[float, int] | None = None,
         words: tuple[str, ...] = (),
         tags: tuple[str, ...] = (),
-    ) -> tuple[ListedRow, ...]:
+    ) -> tuple[ListedSession, ...]:
         """Get one page of sessions, newest first. `project`: None for all projects. `after`: update time and `place` of
         the last row of the previous page. `words`: strings that must all occur in the title, ignoring case; one like
         `#par` also matches tags starting with `par`. `tags`: tags that the session must all have."""
@@ -84,13 +84,13 @@ class Catalogue:
             values += after
         return self._read_sessions(clause, values, limit)
 
-    def sessions_by_id(self, ids: tuple[str, ...]) -> tuple[ListedRow, ...]:
+    def sessions_by_id(self, ids: tuple[str, ...]) -> tuple[ListedSession, ...]:
         """Get the sessions with these ids, in the given order. Missing ones are skipped."""
         clause = f"s.id in ({', '.join('?' * len(ids))})"
         rows_by_id = {row.session.id: row for row in self._read_sessions(clause, list(ids), len(ids))}
         return tuple(rows_by_id[session_id] for session_id in ids if session_id in rows_by_id)
 
-    def agent_sessions(self, ids: tuple[str, ...]) -> tuple[ListedRow, ...]:
+    def agent_sessions(self, ids: tuple[str, ...]) -> tuple[ListedSession, ...]:
         """Get the sub-agent sessions started by these sessions, newest first within each batch of ids."""
         return tuple(
             row
@@ -102,21 +102,21 @@ class Catalogue:
             )
         )
 
-    def matching_sessions(self, selection: Selection) -> tuple[ListedRow, ...]:
+    def matching_sessions(self, selection: SessionFilter) -> tuple[ListedSession, ...]:
         """Return the sessions that match a selection, newest first."""
         clause, values = "s.owner is null", list[object]()
         if selection.project is not None:
             clause += " and s.project = ?"
             values.append(selection.project)
-        if selection.before is not None:
+        if selection.updated_before is not None:
             clause += " and s.updated < ?"
-            values.append(selection.before)
+            values.append(selection.updated_before)
         for tag in selection.tags:
             clause += f" and {_HAS_TAG_SQL} key = ?)"
             values.append(tag)
-        if selection.untagged:
+        if selection.only_untagged:
             clause += f" and not {_HAS_TAG_SQL} 1)"
-        if selection.unanswered:
+        if selection.is_unanswered:
             clause += " and not exists (select 1 from messages where session = s.id and role = 'assistant')"
         return self._read_sessions(clause, values, -1)
 
@@ -140,7 +140,7 @@ class Catalogue:
             )
         return tuple(fact.key for fact in self._store.facts(session, TAG_FACT))
 
-    def _read_sessions(self, clause: str, values: list[object], limit: int) -> tuple[ListedRow, ...]:
+    def _read_sessions(self, clause: str, values: list[object], limit: int) -> tuple[ListedSession, ...]:
         # Select the page before counting anything. Counting for every session would be slow.
         rows = self._store.query(
             "select p.id, p.project, p.title, p.model, p.mode, p.created, p.updated, "
@@ -156,7 +156,7 @@ class Catalogue:
             limit,
         )
         return tuple(
-            ListedRow(
+            ListedSession(
                 SessionRow(*row[:14]),
                 row[15],
                 row[14],

@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 from ebbtide.store.errors import StoreError, translate_os_errors, translate_sqlite_errors
 from ebbtide.store.frames import DECOMPRESS_ERRORS, MAX_HEAD_BYTES, FrameWriter, pack, unpack, unpacked_size
-from ebbtide.store.open_databases import OpenDatabase, is_open_here, opening_lock
+from ebbtide.store.open_databases import OpenDatabase, is_open_in_process, opening_lock
 from ebbtide.store.write_ahead import enable_wal, sync_log
 
 MIN_FREE_BYTES_FOR_SESSION = 1 << 20
 """Disk space, in bytes, that must stay free for the session's own rows."""
 _MAX_UNUSED_SHARE = 0.5
 """If the unused share of a frame exceeds this, the contents still in use are moved to a new frame."""
-_MAX_UNCHECKED_FRAME_BYTES = 4096
+_MAX_NEVER_REWRITTEN_FRAME_BYTES = 4096
 """Frames of up to this size, in bytes, are never rewritten."""
 _COMPRESSION_THREADS = max(2, min(4, os.cpu_count() or 1))
 """Number of compression threads. Any more would only wait for the thread that reads files."""
@@ -45,7 +45,7 @@ class PointRow(NamedTuple):
     kind: str
     state: str
     title: str
-    others: tuple[int, ...]
+    undone_points: tuple[int, ...]
     """Ids of the points that this point undoes."""
 
 
@@ -67,7 +67,7 @@ class CheckpointStore:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.parent.chmod(0o700)
         with opening_lock:
-            if not is_open_here(path):
+            if not is_open_in_process(path):
                 with translate_os_errors(path.parent):
                     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
             with self._translate_errors():
@@ -148,10 +148,10 @@ class CheckpointStore:
         """Store contents with their digests as one frame. Content that is already stored stays where it is. Call this
         in a transaction. `packed`: the result of `pack` for all the contents."""
         storage_format, data = packed or pack(b"".join(content for _, content in contents))
-        frame = self._db.execute("insert into frames (packed, data) values (?, ?)", (storage_format, data)).lastrowid
+        frame_id = self._db.execute("insert into frames (packed, data) values (?, ?)", (storage_format, data)).lastrowid
         offset, rows = 0, []
         for digest, content in contents:
-            rows.append((digest, frame, offset, len(content)))
+            rows.append((digest, frame_id, offset, len(content)))
             offset += len(content)
         self._db.executemany("insert or ignore into contents (digest, frame, start, size) values (?, ?, ?, ?)", rows)
 
@@ -169,8 +169,8 @@ class CheckpointStore:
     def frame_writer(self) -> Iterator[Callable[[bytes, bytes], None]]:
         """Yield a function that stores a digest and its content. It may buffer them, but everything is stored on exit.
         Contents are compressed in threads, and other processes can write in between."""
-        with ThreadPoolExecutor(_COMPRESSION_THREADS, thread_name_prefix="checkpoint") as threads:
-            writer = FrameWriter(self, threads)
+        with ThreadPoolExecutor(_COMPRESSION_THREADS, thread_name_prefix="checkpoint") as executor:
+            writer = FrameWriter(self, executor)
             yield writer.add
             writer.finish()
 
@@ -317,9 +317,10 @@ class CheckpointStore:
                 " from contents join frames on frames.id = frame group by frames.id"
             ).fetchall()
             sparse = [
-                (frame,)
-                for frame, storage_format, length, used_bytes, end in frame_rows
-                if (size := self._unpacked_size(frame, storage_format, length) or end) > _MAX_UNCHECKED_FRAME_BYTES
+                (frame_id,)
+                for frame_id, storage_format, length, used_bytes, end in frame_rows
+                if (size := self._unpacked_size(frame_id, storage_format, length) or end)
+                > _MAX_NEVER_REWRITTEN_FRAME_BYTES
                 and used_bytes < _MAX_UNUSED_SHARE * size
             ]
             self._db.execute("create temp table if not exists sparse (frame integer primary key)")
@@ -328,15 +329,15 @@ class CheckpointStore:
             rows = self._db.execute(
                 "select digest, frame from contents where frame in (select frame from sparse) order by frame, start"
             ).fetchall()
-            for frame, group in groupby(rows, key=itemgetter(1)):
+            for frame_id, group in groupby(rows, key=itemgetter(1)):
                 contents = [(digest, self.content(digest)) for digest, _ in group]
                 self._db.executemany("delete from contents where digest = ?", [(digest,) for digest, _ in contents])
-                self._db.execute("delete from frames where id = ?", (frame,))
+                self._db.execute("delete from frames where id = ?", (frame_id,))
                 self.put(contents)
 
-    def _unpacked_size(self, frame: int, storage_format: int, length: int) -> int | None:
+    def _unpacked_size(self, frame_id: int, storage_format: int, length: int) -> int | None:
         """Get the uncompressed size of a frame without reading all of it; None if unknown."""
-        with self._db.blobopen("frames", "data", frame, readonly=True) as data:
+        with self._db.blobopen("frames", "data", frame_id, readonly=True) as data:
             return unpacked_size(storage_format, data.read(MAX_HEAD_BYTES), length)
 
 

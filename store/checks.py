@@ -8,8 +8,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from ebbtide.store.blobs import Blobs
-from ebbtide.store.connection import matches_digest, open_copy, refuse_damaged_log
+from ebbtide.store.blobs import BlobStore
+from ebbtide.store.connection import matches_digest, open_copy, require_intact_log
 from ebbtide.store.errors import StoreError, translate_sqlite_errors
 from ebbtide.store.file_versions import version_digests
 from ebbtide.store.migrations import MIGRATIONS
@@ -28,7 +28,7 @@ class DatabaseReport:
     """The result of SQLite's integrity check."""
 
     version: int
-    newest: int
+    newest_schema_version: int
     """Newest schema version that this program supports."""
     size: int
     """Size of the file in bytes."""
@@ -46,7 +46,7 @@ def check_database(path: Path, on_tick: Callable[[], None]) -> DatabaseReport:
         on_tick()
         return 0
 
-    refuse_damaged_log(path)
+    require_intact_log(path)
     if path.exists() and not path.is_file():
         raise StoreError("unreadable", f"`{path}` is not a file; move it away")
     with translate_sqlite_errors(path):
@@ -95,19 +95,19 @@ class ReferenceChecks:
 
     def altered_messages(self, session: str) -> tuple[int, ...]:
         """Find the positions of messages that no longer match their digest."""
-        positions, start = list[int](), -1
+        positions, last_position = list[int](), -1
         while rows := self._store.query(
             "select position, role, body, digest from messages where session = ? and position > ? "
             "and typeof(position) = 'integer' order by position limit ?",
             session,
-            start,
+            last_position,
             _MESSAGES_PER_READ,
         ):
             # Digests are checked here because SQLite does not call SQL functions for invalid text.
             positions += [position for position, role, body, digest in rows if not matches_digest(role, body, digest)]
-            if rows[-1][0] <= start:  # a damaged index may return rows repeatedly
+            if rows[-1][0] <= last_position:  # a damaged index may return rows repeatedly
                 break
-            start = rows[-1][0]
+            last_position = rows[-1][0]
         return tuple(dict.fromkeys(positions))
 
     def orphaned_outputs(self, session: str) -> tuple[int, ...]:
@@ -127,7 +127,7 @@ class ReferenceChecks:
         return bool(rows[0][0] != rows[0][1])
 
 
-def unreadable_blobs(blobs: Blobs, sizes: Mapping[str, int]) -> Iterator[str]:
+def unreadable_blobs(blobs: BlobStore, sizes: Mapping[str, int]) -> Iterator[str]:
     """Find blobs that cannot be opened or have the wrong size. Only the start and end of each file are read."""
     for digest, size in sizes.items():
         try:
@@ -135,13 +135,13 @@ def unreadable_blobs(blobs: Blobs, sizes: Mapping[str, int]) -> Iterator[str]:
         except StoreError:
             yield digest
             continue
-        is_sound = reader.size == size
+        has_expected_size = reader.size == size
         reader.close()
-        if not is_sound:
+        if not has_expected_size:
             yield digest
 
 
-def damaged_blobs(blobs: Blobs, digests: frozenset[str], on_progress: Callable[[int], None]) -> Iterator[str]:
+def damaged_blobs(blobs: BlobStore, digests: frozenset[str], on_progress: Callable[[int], None]) -> Iterator[str]:
     """Find blobs whose content does not match their digest. `on_progress` is called with the number of blobs read so
     far."""
     for read_count, digest in enumerate(sorted(digests)):
@@ -150,7 +150,7 @@ def damaged_blobs(blobs: Blobs, digests: frozenset[str], on_progress: Callable[[
             yield digest
 
 
-def _is_intact(blobs: Blobs, digest: str) -> bool:
+def _is_intact(blobs: BlobStore, digest: str) -> bool:
     hasher = hashlib.sha256()
     try:
         with closing(blobs.open(digest)) as reader:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ebbtide.store.errors import StoreError, translate_sqlite_errors
 from ebbtide.store.migrations import MIGRATIONS
-from ebbtide.store.open_databases import OpenDatabase, is_open_here
+from ebbtide.store.open_databases import OpenDatabase, is_open_in_process
 
 
 def message_digest(role: str, body: str) -> str:
@@ -59,9 +59,9 @@ def ensure_database_file(path: Path) -> bool:
     """Create the database file if it does not exist, and return whether it can be written. A database that this process
     already has open is not opened again. Raises `StoreError` if the file can be neither created nor read, or if its log
     must be repaired first."""
-    if is_open_here(path):
+    if is_open_in_process(path):
         return os.access(path.parent, os.W_OK)
-    refuse_damaged_log(path)
+    require_intact_log(path)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -73,10 +73,10 @@ def ensure_database_file(path: Path) -> bool:
         raise StoreError("unreadable", f"cannot open the session database `{path}`: {reason}") from error
 
 
-def refuse_damaged_log(path: Path) -> None:
+def require_intact_log(path: Path) -> None:
     """Raise `StoreError` if SQLite would discard transactions in the log because the log is damaged or the database is
     missing. A database that this process has open was already checked."""
-    if is_open_here(path):
+    if is_open_in_process(path):
         return
     log = path.with_name(f"{path.name}-wal")
     try:
@@ -86,7 +86,7 @@ def refuse_damaged_log(path: Path) -> None:
             raise StoreError(
                 "corrupt", f"the session database `{path}` is missing, but its log exists; {_REPAIR_ADVICE}"
             )
-        readable_frame_count = _readable_frame_count(path)
+        readable_frame_count = _count_readable_frames(path)
         if _may_have_later_commits(log, readable_frame_count):
             from ebbtide.store.salvage import FileBytes, has_unreadable_commits  # noqa: PLC0415  # deferred: few logs are damaged
 
@@ -111,7 +111,7 @@ def is_open_elsewhere(path: Path) -> bool:
     return False
 
 
-def _readable_frame_count(path: Path) -> int:
+def _count_readable_frames(path: Path) -> int:
     """Count the log frames that SQLite can read, without changing anything."""
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)) as db:
         db.execute("select count(*) from sqlite_master").fetchall()

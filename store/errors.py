@@ -11,19 +11,19 @@ from typing import Literal, TypeAlias
 MIN_FREE_BYTES_FOR_SQLITE = 1 << 16
 """Free disk space, in bytes, that SQLite needs to open a database."""
 
-Reason: TypeAlias = Literal["locked", "newer", "corrupt", "full", "unreadable", "in use", "missing"]
+StoreErrorReason: TypeAlias = Literal["locked", "newer", "corrupt", "full", "unreadable", "in use", "missing"]
 
 
 class StoreError(Exception):
     """The store cannot do what was asked. The message says why and what the user can do."""
 
-    def __init__(self, reason: Reason, message: str) -> None:
+    def __init__(self, reason: StoreErrorReason, message: str) -> None:
         super().__init__(message)
-        self.reason: Reason = reason
+        self.reason: StoreErrorReason = reason
 
 
 _REPAIR_ADVICE = "`ebb doctor --repair` saves what can be read"
-_ERRORS_BY_SQLITE_NAME: dict[str, tuple[Reason, str]] = {
+_ERRORS_BY_SQLITE_NAME: dict[str, tuple[StoreErrorReason, str]] = {
     "SQLITE_BUSY": ("locked", "is locked by another program; close it or try again"),
     "SQLITE_LOCKED": ("locked", "is locked by another program; close it or try again"),
     "SQLITE_FULL": ("full", "cannot grow: the disk is full; free some space and resume the session"),

@@ -15,25 +15,25 @@ class ChangeRow(NamedTuple):
     turn: int
     """Number of messages at the start of the turn."""
     path: str
-    before: str | None
+    old_digest: str | None
     """Digest of the previous content; empty if the file did not exist, None if the content was not stored."""
-    after: str
+    new_digest: str
     """SHA-256 of the content at the end of the turn; empty if the file was removed."""
-    at: float = 0.0
+    changed_at: float = 0.0
     """Time in Unix seconds."""
 
 
 def save_change(store: SessionStore, session: str, row: ChangeRow) -> None:
     """Add a row, or replace the one for the same turn and file. The previous content must already have been put for the
     session. It is kept as long as the row exists."""
-    body = json.dumps({"before": row.before, "after": row.after, "at": row.at})
+    body = json.dumps({"before": row.old_digest, "after": row.new_digest, "at": row.changed_at})
     with store.transaction() as db:
         db.execute(
             "insert or replace into situation (session, kind, key, body) values (?, ?, ?, ?)",
             (session, CHANGE_FACT, json.dumps([row.turn, row.path]), body),
         )
-        if row.before and store.blobs is not None:
-            store.blobs.settle(row.before, session)
+        if row.old_digest and store.blobs is not None:
+            store.blobs.commit(row.old_digest, session)
 
 
 def file_changes(store: SessionStore, session: str) -> tuple[ChangeRow, ...]:

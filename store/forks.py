@@ -15,7 +15,7 @@ _COPIED_COLUMNS_UP_TO = {"summaries": "number, position, body, created", "views"
 """Columns copied to a fork from rows up to and including the fork point, by table."""
 
 
-class Forks:
+class ForkStore:
     """Creates and finds forks. Raises `StoreError`; call it in the thread of the session store."""
 
     def __init__(self, store: SessionStore) -> None:
@@ -26,11 +26,11 @@ class Forks:
         and summaries and views are copied up to that point. The stored bytes are shared with the parent."""
         with self._store.transaction() as db:
             insert_session(db, row)
-            for bound, tables in (("<", _COPIED_COLUMNS), ("<=", _COPIED_COLUMNS_UP_TO)):
+            for comparison, tables in (("<", _COPIED_COLUMNS), ("<=", _COPIED_COLUMNS_UP_TO)):
                 for table, columns in tables.items():
                     db.execute(
                         f"insert into {table} (session, {columns}) select ?, {columns} from {table} "
-                        f"where session = ? and position {bound} ?",
+                        f"where session = ? and position {comparison} ?",
                         (row.id, row.parent, row.forked),
                     )
             if snapshot is not None:

@@ -49,9 +49,9 @@ class FrameStore(Protocol):
 class FrameWriter:
     """Collects contents, compresses them in threads and writes the frames in order."""
 
-    def __init__(self, store: FrameStore, threads: ThreadPoolExecutor) -> None:
+    def __init__(self, store: FrameStore, executor: ThreadPoolExecutor) -> None:
         self._store = store
-        self._threads = threads
+        self._executor = executor
         self._pending_contents: dict[bytes, bytes] = {}
         self._size = 0
         self._known_digests: set[bytes] = set()
@@ -81,7 +81,7 @@ class FrameWriter:
     def _submit_frame(self) -> None:
         if self._pending_contents:
             contents = list(self._pending_contents.items())
-            self._pending_frames.append((contents, self._threads.submit(_pack_contents, contents)))
+            self._pending_frames.append((contents, self._executor.submit(_pack_contents, contents)))
         self._pending_contents, self._size = {}, 0
 
     def _write_frames(self, count: int) -> None:

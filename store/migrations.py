@@ -12,7 +12,7 @@ SQLITE_VERSION = sqlite3.sqlite_version
 """Version of the SQLite library."""
 
 
-def _sessions(db: sqlite3.Connection) -> None:
+def _create_sessions(db: sqlite3.Connection) -> None:
     db.execute(
         """create table sessions (
             id text primary key, project text not null, title text not null, model text not null, mode text not null,
@@ -39,7 +39,7 @@ def _sessions(db: sqlite3.Connection) -> None:
     )
 
 
-def _situation(db: sqlite3.Connection) -> None:
+def _create_situation(db: sqlite3.Connection) -> None:
     db.execute(
         """create table situation (
             session text not null references sessions (id) on delete cascade, kind text not null, key text not null,
@@ -57,11 +57,11 @@ def _situation(db: sqlite3.Connection) -> None:
     db.execute("create index usage_by_session on usage (session, input, cache_read, cache_write, output, cost)")
 
 
-def _calibrations(db: sqlite3.Connection) -> None:
+def _create_calibrations(db: sqlite3.Connection) -> None:
     db.execute("create table calibrations (model text primary key, body text not null, updated real not null)")
 
 
-def _outputs(db: sqlite3.Connection) -> None:
+def _create_outputs(db: sqlite3.Connection) -> None:
     db.execute(
         """create table outputs (
             session text not null references sessions (id) on delete cascade, number integer not null,
@@ -138,14 +138,14 @@ def _parse_body(body: str) -> dict[str, Any]:
     return parsed if isinstance(parsed, dict) else {}
 
 
-def _tool_uses(db: sqlite3.Connection) -> None:
+def _create_tool_uses(db: sqlite3.Connection) -> None:
     db.execute(
         """create table tool_uses (
             project text not null, tool text not null, used real not null, primary key (project, tool)) without rowid"""
     )
 
 
-def _search(db: sqlite3.Connection) -> None:
+def _create_search_index(db: sqlite3.Connection) -> None:
     create_tables(db)
     db.execute(
         """create table accesses (
@@ -154,13 +154,13 @@ def _search(db: sqlite3.Connection) -> None:
     )
 
 
-def _references(db: sqlite3.Connection) -> None:
+def _add_message_refs(db: sqlite3.Connection) -> None:
     # The column is null in older rows until code that can compute references fills it in.
     db.execute("alter table messages add column ref text")
     db.execute("create index messages_by_ref on messages (session, ref)")
 
 
-def _branches(db: sqlite3.Connection) -> None:
+def _add_forks(db: sqlite3.Connection) -> None:
     db.execute("alter table sessions add column parent text references sessions (id) on delete set null")
     db.execute("alter table sessions add column forked integer")
     db.execute("alter table sessions add column family text")
@@ -176,26 +176,26 @@ def _branches(db: sqlite3.Connection) -> None:
     )
 
 
-def _digests(db: sqlite3.Connection) -> None:
+def _add_message_digests(db: sqlite3.Connection) -> None:
     # The column stays null in older rows: their original content is unknown.
     db.execute("alter table messages add column digest text")
 
 
-def _agents(db: sqlite3.Connection) -> None:
+def _add_agents(db: sqlite3.Connection) -> None:
     db.execute("alter table sessions add column owner text references sessions (id) on delete cascade")
     db.execute("alter table sessions add column agent text")
     db.execute("create index sessions_by_owner on sessions (owner) where owner is not null")
 
 
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
-    _sessions,
-    _calibrations,
-    _situation,
-    _outputs,
-    _tool_uses,
-    _search,
-    _references,
-    _branches,
-    _digests,
-    _agents,
+    _create_sessions,
+    _create_calibrations,
+    _create_situation,
+    _create_outputs,
+    _create_tool_uses,
+    _create_search_index,
+    _add_message_refs,
+    _add_forks,
+    _add_message_digests,
+    _add_agents,
 )

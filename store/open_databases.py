@@ -15,7 +15,7 @@ from typing import TypeAlias
 _FileId: TypeAlias = tuple[int, int]
 """Device and inode of a file. Paths would not do, because a file may have several."""
 
-_counts: Counter[_FileId] = Counter()
+_open_counts: Counter[_FileId] = Counter()
 
 opening_lock = threading.RLock()
 """Held from checking whether this process has a database open until the database has been opened, so that no other
@@ -32,7 +32,7 @@ class OpenDatabase(sqlite3.Connection):
         with opening_lock:
             self._registered_file = _file_id(path)
             if self._registered_file is not None:
-                _counts[self._registered_file] += 1
+                _open_counts[self._registered_file] += 1
 
     def close(self) -> None:
         super().close()
@@ -44,17 +44,17 @@ class OpenDatabase(sqlite3.Connection):
     def _unregister(self) -> None:
         with opening_lock:
             if self._registered_file is not None:
-                _counts[self._registered_file] -= 1
-                if not _counts[self._registered_file]:
-                    del _counts[self._registered_file]
+                _open_counts[self._registered_file] -= 1
+                if not _open_counts[self._registered_file]:
+                    del _open_counts[self._registered_file]
                 self._registered_file = None
 
 
-def is_open_here(path: Path) -> bool:
+def is_open_in_process(path: Path) -> bool:
     """Whether this process has an open connection to the database."""
     with opening_lock:
         file_id = _file_id(path)
-        return file_id is not None and _counts[file_id] > 0
+        return file_id is not None and _open_counts[file_id] > 0
 
 
 def _file_id(path: Path) -> _FileId | None:

@@ -40,7 +40,7 @@ class RepairResult:
 
     damaged_path: Path
     """Where the damaged database was moved."""
-    saved: Mapping[str, int]
+    saved_rows: Mapping[str, int]
     """Number of rows in the new database, by table."""
     lost: tuple[str, ...]
     """The known losses, each as a short phrase."""
@@ -57,7 +57,7 @@ def is_damaged(path: Path, problems: Iterable[str]) -> bool:
             return any(problems) or is_gone or is_log_damaged(data)
 
 
-def repair_database(path: Path, tick: Callable[[], None] = lambda: None) -> RepairResult:
+def repair_database(path: Path, on_tick: Callable[[], None] = lambda: None) -> RepairResult:
     """Replace a damaged database with a new one that contains everything readable. `tick` is called repeatedly. If this
     is impossible, for example because another program has the database open, nothing is changed and `StoreError` is
     raised."""
@@ -74,7 +74,7 @@ def repair_database(path: Path, tick: Callable[[], None] = lambda: None) -> Repa
                             path.with_name(path.name + suffix), damaged_copy.with_name(damaged_copy.name + suffix)
                         )
                 damaged_copy.touch()
-            saved, lost = _save_readable_rows(damaged_copy, new_path, tick)
+            saved, lost = _save_readable_rows(damaged_copy, new_path, on_tick)
             with translate_os_errors(path.parent):
                 if _file_states(path) != initial_states or (path.exists() and is_open_elsewhere(path)):
                     raise StoreError(
@@ -138,7 +138,7 @@ def _link(path: Path, new_path: Path) -> None:
 
 
 def _save_readable_rows(
-    damaged_copy: Path, new_path: Path, tick: Callable[[], None]
+    damaged_copy: Path, new_path: Path, on_tick: Callable[[], None]
 ) -> tuple[Mapping[str, int], tuple[str, ...]]:
     log = damaged_copy.with_name(f"{damaged_copy.name}-wal")
     data: Bytes = b""
@@ -149,19 +149,19 @@ def _save_readable_rows(
         log_data: Bytes = b""
         if log.exists():  # the log must be opened before SQLite runs, which deletes a log without a database
             log_data = stack.enter_context(closing(FileBytes(log, written_size(log))))
-        return _salvage_rows(damaged_copy, new_path, data, log_data, tick)
+        return _salvage_rows(damaged_copy, new_path, data, log_data, on_tick)
 
 
 def _salvage_rows(
-    damaged_copy: Path, new_path: Path, data: Bytes, log_data: Bytes, tick: Callable[[], None]
+    damaged_copy: Path, new_path: Path, data: Bytes, log_data: Bytes, on_tick: Callable[[], None]
 ) -> tuple[Mapping[str, int], tuple[str, ...]]:
     with closing(SessionStore(new_path)) as store, translate_sqlite_errors(new_path):
-        incomplete = _copy_rows(store, damaged_copy, tick)
+        incomplete = _copy_rows(store, damaged_copy, on_tick)
         if incomplete or is_log_damaged(log_data):
-            _insert_salvaged(store, rows_in_log(log_data, data), tick)
+            _insert_salvaged(store, rows_in_log(log_data, data), on_tick)
         if incomplete:
             for size in _page_sizes(data):
-                _insert_salvaged(store, (row for row in rows_in_pages(data, size) if row.table in incomplete), tick)
+                _insert_salvaged(store, (row for row in rows_in_pages(data, size) if row.table in incomplete), on_tick)
         _restore_missing_sessions(store)
         store.query("pragma wal_checkpoint(truncate)")
         saved = {table: int(store.query(f"select count(*) from {table}")[0][0]) for table in SAVED_TABLES}
@@ -177,7 +177,7 @@ def _page_sizes(data: Bytes) -> tuple[int, ...]:
     return (size,) if size in PAGE_SIZES else PAGE_SIZES[:3]
 
 
-def _copy_rows(store: SessionStore, damaged_copy: Path, tick: Callable[[], None]) -> frozenset[str]:
+def _copy_rows(store: SessionStore, damaged_copy: Path, on_tick: Callable[[], None]) -> frozenset[str]:
     """Copy the rows that SQLite can read. Returns the tables that could not be read completely."""
     incomplete = set[str]()
     try:
@@ -192,7 +192,7 @@ def _copy_rows(store: SessionStore, damaged_copy: Path, tick: Callable[[], None]
                 columns = _common_columns(source, store, table)
             except sqlite3.Error:
                 columns = []
-            if not columns or not _copy_table(store, source, table, columns, tick):
+            if not columns or not _copy_table(store, source, table, columns, on_tick):
                 incomplete.add(table)
     return frozenset(incomplete)
 
@@ -203,7 +203,7 @@ def _common_columns(source: sqlite3.Connection, store: SessionStore, table: str)
 
 
 def _copy_table(
-    store: SessionStore, source: sqlite3.Connection, table: str, columns: list[str], tick: Callable[[], None]
+    store: SessionStore, source: sqlite3.Connection, table: str, columns: list[str], on_tick: Callable[[], None]
 ) -> bool:
     """Copy a table from its start and, if there is an error, also backwards from its end. Returns whether it was read
     completely."""
@@ -213,7 +213,7 @@ def _copy_table(
         rows, is_complete = _read_batches(source, f"select {column_names} from {table} not indexed{order}")
         for batch in rows:
             _insert(store, sql, batch)
-            tick()
+            on_tick()
         if is_complete():
             return not order
     return False
@@ -250,7 +250,7 @@ def _insert(store: SessionStore, sql: str, rows: Iterable[tuple[object, ...]]) -
                 db.execute(sql, row)
 
 
-def _insert_salvaged(store: SessionStore, rows: Iterator[SalvagedRow], tick: Callable[[], None]) -> None:
+def _insert_salvaged(store: SessionStore, rows: Iterator[SalvagedRow], on_tick: Callable[[], None]) -> None:
     columns = {table: [row[1] for row in store.query(f"pragma table_info({table})")] for table in SAVED_TABLES}
     for row in rows:
         names = columns[row.table][: len(row.values)]
@@ -260,7 +260,7 @@ def _insert_salvaged(store: SessionStore, rows: Iterator[SalvagedRow], tick: Cal
             f"values ({', '.join('?' * len(pairs))})"
         )
         _insert(store, sql, [tuple(value for _, value in pairs)])
-        tick()
+        on_tick()
 
 
 def _restore_missing_sessions(store: SessionStore) -> None:

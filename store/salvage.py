@@ -90,7 +90,7 @@ def rows_in_log(log: Bytes, database: Bytes) -> Iterator[SalvagedRow]:
         if log_format.is_header_valid and frame.salts != log[16:24]:
             continue  # the frame belongs to an earlier log, or is damaged
         frames.append(frame.page)
-        pages.log_pages[frame.number - 1] = frame.page
+        pages.log_pages[frame.page_number - 1] = frame.page
     for page in reversed(frames):
         yield from _rows_on_page(page, 0, pages)
 
@@ -132,7 +132,7 @@ class _LogFormat:
 
 
 @dataclass(frozen=True, slots=True)
-class _Frame:
+class _LogFrame:
     head: bytes
     log: Bytes
     offset: int
@@ -144,7 +144,7 @@ class _Frame:
         return self.log[self.offset : self.offset + self.size]
 
     @property
-    def number(self) -> int:
+    def page_number(self) -> int:
         """Page number in the database, from 1."""
         return int.from_bytes(self.head[:4], "big")
 
@@ -166,17 +166,19 @@ def _read_log_format(log: Bytes) -> _LogFormat:
     header = log[:_WAL_HEADER_BYTES].ljust(_WAL_HEADER_BYTES, b"\0")
     byte_order = ">" if header[3] & 1 else "<"
     page_size = int.from_bytes(header[8:12], "big")
-    is_sound = page_size in PAGE_SIZES and _wal_checksum(header[:24], b"\0" * 8, byte_order) == header[24:32]
+    is_header_valid = page_size in PAGE_SIZES and _wal_checksum(header[:24], b"\0" * 8, byte_order) == header[24:32]
     return _LogFormat(
-        page_size if page_size in PAGE_SIZES else PAGE_SIZES[0], (byte_order,) if is_sound else ("<", ">"), is_sound
+        page_size if page_size in PAGE_SIZES else PAGE_SIZES[0],
+        (byte_order,) if is_header_valid else ("<", ">"),
+        is_header_valid,
     )
 
 
-def _frames(log: Bytes, log_format: _LogFormat, start: int = 0) -> Iterator[_Frame]:
+def _frames(log: Bytes, log_format: _LogFormat, start: int = 0) -> Iterator[_LogFrame]:
     """Yield the frames of a log from index `start` on. A frame's page is read only when it is needed."""
     frame_size = log_format.page_size + _WAL_FRAME_HEADER_BYTES
     for offset in range(_WAL_HEADER_BYTES + start * frame_size, len(log) - frame_size + 1, frame_size):
-        yield _Frame(
+        yield _LogFrame(
             log[offset : offset + _WAL_FRAME_HEADER_BYTES], log, offset + _WAL_FRAME_HEADER_BYTES, log_format.page_size
         )
 
@@ -193,7 +195,7 @@ def _first_invalid_frame(log: Bytes, log_format: _LogFormat, start: int) -> int:
     return index
 
 
-def _valid_checksums(frame: _Frame, previous_checksum: bytes, log_format: _LogFormat) -> tuple[bytes, ...]:
+def _valid_checksums(frame: _LogFrame, previous_checksum: bytes, log_format: _LogFormat) -> tuple[bytes, ...]:
     """Compute the checksums that are valid for a frame after one with the checksum `previous_checksum`."""
     return tuple(
         _wal_checksum(frame.head[:8] + frame.page, previous_checksum, byte_order)
@@ -219,7 +221,7 @@ def _rows_on_page(page: bytes, start: int, pages: _Pages) -> Iterator[SalvagedRo
     for index in range(min(cell_count, (len(page) - pointers_offset) // 2)):
         (offset,) = struct.unpack(">H", page[pointers_offset + 2 * index : pointers_offset + 2 * index + 2])
         try:
-            values = _record(_payload(page, offset, page_type, pages))
+            values = _parse_record(_payload(page, offset, page_type, pages))
         except (IndexError, ValueError, struct.error):
             continue
         table = _matching_table(values, is_keyed=page_type != _TABLE_LEAF)
@@ -230,9 +232,9 @@ def _rows_on_page(page: bytes, start: int, pages: _Pages) -> Iterator[SalvagedRo
 def _payload(page: bytes, offset: int, page_type: int, pages: _Pages) -> bytes:
     if page_type == _INDEX_INTERIOR:
         offset += 4
-    size, offset = _varint(page, offset)
+    size, offset = _read_varint(page, offset)
     if page_type == _TABLE_LEAF:
-        _, offset = _varint(page, offset)
+        _, offset = _read_varint(page, offset)
     page_size = len(page)
     max_local = page_size - 35 if page_type == _TABLE_LEAF else (page_size - 12) * 64 // 255 - 23
     if size <= max_local:
@@ -257,7 +259,7 @@ def _require_size(data: bytes, size: int) -> bytes:
     return data
 
 
-def _varint(data: bytes, offset: int) -> tuple[int, int]:
+def _read_varint(data: bytes, offset: int) -> tuple[int, int]:
     value = 0
     for index in range(9):
         byte = data[offset + index]
@@ -269,21 +271,21 @@ def _varint(data: bytes, offset: int) -> tuple[int, int]:
     raise ValueError("no number")
 
 
-def _record(payload: bytes) -> list[SqlValue]:
-    header_size, offset = _varint(payload, 0)
+def _parse_record(payload: bytes) -> list[SqlValue]:
+    header_size, offset = _read_varint(payload, 0)
     serial_types: list[int] = []
     while offset < header_size:
-        serial_type, offset = _varint(payload, offset)
+        serial_type, offset = _read_varint(payload, offset)
         serial_types.append(serial_type)
     values: list[SqlValue] = []
     offset = header_size
     for serial_type in serial_types:
-        value, offset = _value(serial_type, payload, offset)
+        value, offset = _parse_value(serial_type, payload, offset)
         values.append(value)
     return values
 
 
-def _value(serial_type: int, payload: bytes, offset: int) -> tuple[SqlValue, int]:
+def _parse_value(serial_type: int, payload: bytes, offset: int) -> tuple[SqlValue, int]:
     if serial_type in (0, 8, 9):
         return (None if serial_type == 0 else serial_type - 8), offset
     if serial_type == 7:
@@ -318,7 +320,7 @@ def _is_null(value: SqlValue) -> bool:
     return value is None
 
 
-def _is_any(value: SqlValue) -> bool:
+def _is_not_bytes(value: SqlValue) -> bool:
     return not isinstance(value, bytes)
 
 
@@ -338,7 +340,7 @@ _Shape: TypeAlias = tuple[Callable[[SqlValue], bool], ...]
 _SHAPES: Mapping[str, tuple[bool, int, _Shape]] = {
     "sessions": (False, 13, (_is_session, *[_is_text] * 4, _is_time, _is_time)),
     "messages": (False, 8, (_is_null, _is_session, _is_integer, _is_role, _is_text, _is_time)),
-    "usage": (False, 10, (_is_null, _is_session, _is_text, _is_text, *[_is_integer] * 4, _is_any, _is_time)),
+    "usage": (False, 10, (_is_null, _is_session, _is_text, _is_text, *[_is_integer] * 4, _is_not_bytes, _is_time)),
     "rewrites": (
         False,
         10,
@@ -351,7 +353,7 @@ _SHAPES: Mapping[str, tuple[bool, int, _Shape]] = {
             _is_text,
             _is_integer,
             _is_integer,
-            _is_any,
+            _is_not_bytes,
             _is_time,
         ),
     ),
@@ -360,7 +362,17 @@ _SHAPES: Mapping[str, tuple[bool, int, _Shape]] = {
     "outputs": (
         True,
         14,
-        (_is_session, *[_is_integer] * 3, _is_text, _is_text, _is_integer, _is_integer, _is_text, _is_any, _is_time),
+        (
+            _is_session,
+            *[_is_integer] * 3,
+            _is_text,
+            _is_text,
+            _is_integer,
+            _is_integer,
+            _is_text,
+            _is_not_bytes,
+            _is_time,
+        ),
     ),
     "summaries": (True, 5, (_is_session, _is_integer, _is_integer, _is_summary, _is_time)),
     "views": (True, 5, (_is_session, _is_integer, _is_integer, _is_view, _is_time)),

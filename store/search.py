@@ -70,10 +70,10 @@ class SearchMatch:
     session: str
     project: str
     document: SearchDocument
-    way: MatchMethod
-    accesses: int
+    method: MatchMethod
+    access_count: int
     """Number of times the document was looked up."""
-    part: tuple[int, int] | None = None
+    matched_range: tuple[int, int] | None = None
     """For a semantic match, the start and end of the part of the text that matched; otherwise None."""
 
 
@@ -82,9 +82,9 @@ class SearchHit:
     """A match whose document has not been read yet."""
 
     id: int
-    way: MatchMethod
-    accesses: int = 0
-    part: tuple[int, int] | None = None
+    method: MatchMethod
+    access_count: int = 0
+    matched_range: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +92,14 @@ class IndexProgress:
     """How far a session has been indexed."""
 
     session: str
-    position: int
+    indexed_messages: int
     """Number of indexed messages."""
-    outputs: int
+    indexed_outputs: int
     """Number of outputs in the indexed messages."""
-    summaries: int
-    messages: int
+    indexed_summaries: int
+    pending_messages: int
     """Number of messages not yet indexed."""
-    waiting: int
+    pending_summaries: int
     """Number of summaries not yet indexed."""
 
 
@@ -155,7 +155,7 @@ class SearchIndex:
                 "insert into indexed (session, position, outputs, summaries) values (?, ?, ?, ?) "
                 "on conflict (session) do update set position = max(position, excluded.position), "
                 "outputs = max(outputs, excluded.outputs), summaries = max(summaries, excluded.summaries)",
-                (progress.session, progress.position, progress.outputs, progress.summaries),
+                (progress.session, progress.indexed_messages, progress.indexed_outputs, progress.indexed_summaries),
             )
 
     @staticmethod
@@ -338,7 +338,12 @@ class SearchIndex:
         )
         documents_by_id = {row[0]: (row[1], row[2], SearchDocument(*row[3:])) for row in document_rows}
         return tuple(
-            SearchMatch(*documents_by_id[hit.id], way=hit.way, accesses=hit.accesses, part=hit.part)
+            SearchMatch(
+                *documents_by_id[hit.id],
+                method=hit.method,
+                access_count=hit.access_count,
+                matched_range=hit.matched_range,
+            )
             for hit in hits
             if hit.id in documents_by_id
         )

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ebbtide.store.blobs import Blobs
+from ebbtide.store.blobs import BlobStore
 from ebbtide.store.connection import (
     back_up,
     ensure_database_file,
@@ -68,7 +68,7 @@ class SessionStore:
     Commits made during a turn survive if the process is killed. After `end_turn`, they also survive a power failure.
     """
 
-    def __init__(self, path: Path | str, *, blobs: Blobs | None = None, busy_timeout: float = 5.0) -> None:
+    def __init__(self, path: Path | str, *, blobs: BlobStore | None = None, busy_timeout: float = 5.0) -> None:
         """Open the database, creating it if necessary; `:memory:` creates it in memory. `blobs`: where large content is
         stored. `busy_timeout`: how long to wait for other processes' transactions, in seconds."""
         self.path = path
@@ -76,7 +76,7 @@ class SessionStore:
         self.is_read_only = False
         """Whether the database cannot be written, nor files next to it."""
         self.read_only_reason = "it is read-only"
-        self._is_copied = False
+        self._is_temporary_copy = False
         self._busy_timeout_ms = round(busy_timeout * 1000)
         self.notice: str = ""
         """A message for the user about what happened while opening the database."""
@@ -194,7 +194,7 @@ class SessionStore:
             insert_rows(self._db, "summaries", session, summaries, now)
             for digest in {row.digest for row in outputs if row.digest is not None}:
                 if self.blobs is not None:
-                    self.blobs.settle(digest, session)
+                    self.blobs.commit(digest, session)
 
     def update(self, session: str, *, model: str, mode: str) -> None:
         with self.transaction():
@@ -308,7 +308,7 @@ class SessionStore:
             ).fetchall()
         return tuple(UsageRow(*row) for row in rows)
 
-    def recent_prompts(self, provider: str, count: int) -> tuple[tuple[str, float, int], ...]:
+    def recent_prompt_sizes(self, provider: str, count: int) -> tuple[tuple[str, float, int], ...]:
         """Get the newest `count` requests to any of a provider's models that answered the user. Returns session, time
         and prompt tokens of each."""
         sql = (
@@ -381,9 +381,9 @@ class SessionStore:
     def switch_to_copy(self) -> None:
         """If the database is read-only, switch to a temporary copy so that search indexes can be built. The copy is
         deleted when the store is closed."""
-        if self.is_read_only and isinstance(self.path, Path) and not self._is_copied:
+        if self.is_read_only and isinstance(self.path, Path) and not self._is_temporary_copy:
             self._db.close()
-            self._db, self._is_copied = open_copy(self.path, self._busy_timeout_ms / 1000), True
+            self._db, self._is_temporary_copy = open_copy(self.path, self._busy_timeout_ms / 1000), True
 
     def close(self) -> None:
         with translate_sqlite_errors(self.path):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeGuard
 
-from ebbtide.store.blobs import Blobs
+from ebbtide.store.blobs import BlobStore
 from ebbtide.store.connection import message_digest
 from ebbtide.store.session_rows import SessionRow, insert_session
 from ebbtide.store.sessions import SessionStore
@@ -222,7 +222,7 @@ def _insert_rows(
     )
 
 
-def _settle_blobs(db: sqlite3.Connection, blobs: Blobs, session: str) -> None:
+def _settle_blobs(db: sqlite3.Connection, blobs: BlobStore, session: str) -> None:
     sql = "select distinct digest from outputs where session = ? and digest is not null"
     for (digest,) in db.execute(sql, (session,)):
-        blobs.settle(digest, session)
+        blobs.commit(digest, session)

@@ -97,7 +97,7 @@ class VectorStore:
                 ],
             )
 
-    def state(self) -> tuple[int, int]:
+    def version_and_count(self) -> tuple[int, int]:
         """Return a version number and the number of vectors. The version changes whenever vectors are removed, so if it
         is unchanged, vectors were only added."""
         (version,), (count,) = (
@@ -106,13 +106,13 @@ class VectorStore:
         )
         return int(version), int(count)
 
-    def quantized_vectors(self, after: int, limit: int) -> Iterator[QuantizedVector]:
+    def quantized_vectors(self, after_id: int, limit: int) -> Iterator[QuantizedVector]:
         """Yield up to `limit` of the newest vectors with ids above `after`, in order of id."""
         rows = self._store.query(
             "select v.id, v.document, d.session, s.project, d.kind, d.tool, d.path, d.created, v.sketch "
             "from (select id, document, sketch from vectors where id > ? and model = ? order by id desc limit ?) v "
             "join documents d on d.id = v.document join sessions s on s.id = d.session order by v.id",
-            after,
+            after_id,
             self._model,
             limit,
         )

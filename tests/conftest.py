@@ -18,14 +18,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.constants_ast import Constants
 
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from tests.kit.installation import Installation, shared_installation
 from tests.kit.project import Project
 from tests.kit.session import Home, PricedHome
 from tests.kit.strict_sessions import refused_by_a_wire
 from tests.kit.user import User, Worker
 
-Scripted.checks = (*Scripted.checks, refused_by_a_wire)
+ScriptedProvider.checks = (*ScriptedProvider.checks, refused_by_a_wire)
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "10000"))

@@ -570,8 +570,8 @@ def test_the_demo_of_the_terminal_mends_its_project_and_compacts_once(user: User
         (user.project / name).write_text((demo.DEMO_FILES / f"{name}.txt").read_text())
     script = user.home / "tour.toml"
     script.write_text(re.sub(r"^pause.*$", "", (demo.DEMO_FILES / "tour.toml").read_text(), flags=re.MULTILINE))
-    flags = (*demo.FLAGS, "--allow", "edit(prices.py)", "--output-format", "stream-json")
-    run = user.ebb("-p", demo.PROMPT, "-m", f"scripted/{script}", *flags)
+    flags = (*demo.DEMO_FLAGS, "--allow", "edit(prices.py)", "--output-format", "stream-json")
+    run = user.ebb("-p", demo.DEMO_PROMPT, "-m", f"scripted/{script}", *flags)
     events = [json.loads(line) for line in run.out.splitlines()]
     assert [event["strategies"] for event in events if event["type"] == "context_compacted"] == [["summary"]]
     assert "price * quantity" in (user.project / "prices.py").read_text()

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from ebbtide.agent.messages import User
-from ebbtide.agent.records.call_progress import CALL_INTERRUPTED, NOT_BEGUN
+from ebbtide.agent.records.call_progress import CALL_INTERRUPTED_TEXT, NOT_BEGUN_TEXT
 from tests.kit.commands import command, environment
 from tests.kit.polling import soon
 from tests.kit.project import Project
@@ -35,8 +35,8 @@ async def test_calls_that_had_ended_keep_their_outputs(tmp_path: Path) -> None:
         assert (first.status, first.text) == ("done", "first\nexit code 0")
         assert large.status == "done"
         assert large.text.startswith("[Tool result stored")
-        assert (third.status, third.text) == ("interrupted", CALL_INTERRUPTED)
-        assert (fourth.status, fourth.text) == ("cancelled", NOT_BEGUN)
+        assert (third.status, third.text) == ("interrupted", CALL_INTERRUPTED_TEXT)
+        assert (fourth.status, fourth.text) == ("cancelled", NOT_BEGUN_TEXT)
         assert read.text.startswith("403\n404\n")
         assert not (project.root / "fourth").exists()
 

@@ -23,14 +23,14 @@ class ApplyPatch(ChangePlanner):
         output_content="change",
         stub_template="Edited {files}",
         stub_result="nothing",
-        editor_kind="edit",
+        acp_kind="edit",
         get_subject=_subject,
         free_text_argument="patch",
         rule_noun="patches",
         editable_argument="patch",
         aliases="patch",
         argument_aliases={"patch": "input patch_text diff content"},
-        small_windows="capable_models",
+        small_window_policy="capable_models",
     )
     schema = object_schema({"patch": {"type": "string"}}, required=("patch",))
 

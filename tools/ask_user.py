@@ -43,14 +43,14 @@ class AskUser:
     traits = ToolTraits(
         role="ask_question",
         output_limit="whole",
-        editor_kind="think",
+        acp_kind="think",
         get_subject=lambda arguments: first_line(text_argument(arguments, "question")),
         aliases="ask_user_question ask_followup_question ask_question request_user_input",
         argument_aliases={"question": "prompt message text", "options": "choices follow_up suggestions"},
         adapt_arguments=_adapt_arguments,
         claude_names=("AskUserQuestion",),
         convert_to_claude=_to_claude,
-        small_windows="optional",
+        small_window_policy="optional",
     )
     schema = object_schema(
         {

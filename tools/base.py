@@ -10,7 +10,7 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.cap import estimate_tokens_by_bytes
 from ebbtide.tools.outputs.extent import MAX_OUTPUT_BYTES, Extent
 from ebbtide.tools.outputs.new_problems import NewProblems
-from ebbtide.tools.outputs.recall_results import FetchStored, RecallQuery, RecallResult, SearchHistory
+from ebbtide.tools.outputs.recall_results import FetchStoredContent, RecallQuery, RecallResult, SearchHistory
 from ebbtide.tools.outputs.recall_scope import RecallScope
 from ebbtide.tools.outputs.seen_files import SeenFiles
 from ebbtide.tools.outputs.stored_content import StoredContent
@@ -49,7 +49,7 @@ class Attachment:
 
 
 @dataclass(frozen=True, slots=True)
-class PrintedLog:
+class LoggedOutput:
     """A program's output, stored in a log file."""
 
     path: Path
@@ -79,7 +79,7 @@ class Result:
 
     text: str
     """The full output, unless `log` or `full_text` is set."""
-    log: PrintedLog | None = None
+    log: LoggedOutput | None = None
     """The program's output, if it is long or not plain text. `text` then only says how the program ended."""
     full_text: str | None = None
     """The text with all lines complete; None if no line of `text` was truncated."""
@@ -94,7 +94,7 @@ class Result:
     """Whether the call completed but reports a failure, such as a non-zero exit code."""
     extent: Extent | None = None
     """How much of the available content `text` shows, if the tool knows."""
-    blocked_by_sandbox: str = ""
+    sandbox_block: str = ""
     """What the sandbox blocked, if the command failed because of it."""
     denied_access: str = ""
     """What the sandbox denied to an unapproved call that was only allowed to read. If set, the call needs approval to
@@ -126,7 +126,7 @@ async def no_fetch(ref: str, scope: RecallScope | None) -> StoredContent:
     return await no_archive(ref)
 
 
-async def no_memory(query: RecallQuery, on_progress: Callable[[int, int], None]) -> RecallResult:
+async def no_history(query: RecallQuery, on_progress: Callable[[int, int], None]) -> RecallResult:
     raise ToolError("there is no history: this session cannot be searched")
 
 
@@ -161,9 +161,9 @@ class Workspace:
     read_limits: ReadLimits = ReadLimits()
     get_stored_content: Callable[[str], Awaitable[StoredContent]] = no_archive
     """Looks up a reference and returns the output or message that has left the context. Raises `ToolError`."""
-    fetch_stored: FetchStored = no_fetch
+    fetch_stored_content: FetchStoredContent = no_fetch
     """Like `get_stored_content`, limited to a scope."""
-    search_history: SearchHistory = no_memory
+    search_history: SearchHistory = no_history
     """Searches the whole history. Raises `ToolError`."""
     estimate_tokens: Callable[[str], int] = estimate_tokens_by_bytes
     """Estimates the number of tokens in text."""
@@ -175,7 +175,7 @@ class Workspace:
     """The resolved paths that the running call may use; None before approval."""
     is_read_only: bool = False
     """Whether the running call was approved as read-only."""
-    is_contained: bool = False
+    runs_in_read_only_sandbox: bool = False
     """Whether the running call is treated as unsafe and runs in a sandbox that lets it only read."""
     ask: Callable[[str, tuple[str, ...]], Awaitable[str]] = no_user
     """Asks the user a question and returns the answer. Raises `ToolError` if no user is present."""
@@ -230,7 +230,7 @@ class ReadOnlyAccess:
     """The files as absolute resolved paths."""
     secret_path: str = ""
     """The first path whose name suggests passwords or keys; empty if none does."""
-    is_contained: bool = False
+    runs_in_read_only_sandbox: bool = False
     """Whether the call is treated as unsafe and must run in a sandbox that lets it only read."""
 
 
@@ -270,7 +270,7 @@ class BuiltinTool(Protocol):
     def traits(self) -> ToolTraits: ...
 
 
-class OfferedTool(BuiltinTool, Protocol):
+class ArgumentlessTool(BuiltinTool, Protocol):
     """The class of a built-in tool that is created without arguments."""
 
     def __call__(self) -> Tool: ...

@@ -15,10 +15,10 @@ from ebbtide.tools.base import (
 )
 from ebbtide.tools.call_arguments.foreign_calls import (
     JOB_ARGUMENTS,
-    TYPED_ARGUMENTS,
-    TYPING_TOOLS,
+    TERMINAL_INPUT_ARGUMENTS,
+    TERMINAL_INPUT_TOOLS,
     convert_to_seconds,
-    is_typing_call,
+    is_terminal_input_call,
     normalise_name,
     parse_json_list,
     pop_argument,
@@ -44,9 +44,9 @@ _SHELLS = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/ba
 
 
 def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) -> None:
-    if called_name in TYPING_TOOLS:
+    if called_name in TERMINAL_INPUT_TOOLS:
         arguments["command"], job = (
-            pop_argument(arguments, *TYPED_ARGUMENTS),
+            pop_argument(arguments, *TERMINAL_INPUT_ARGUMENTS),
             pop_argument(arguments, "job", *map(normalise_name, JOB_ARGUMENTS.split())),
         )
         arguments["job"] = "" if job is None else str(job)
@@ -79,13 +79,13 @@ class Bash:
         shows_files=_shows_files,
         stub_template="Ran: {command}",
         stub_result="exit",
-        editor_kind="execute",
+        acp_kind="execute",
         get_subject=lambda arguments: first_line(command_argument(arguments)),
         editable_argument="command",
         aliases="shell run_shell_command execute_command execute_bash run_terminal_cmd run_terminal_command "
         "run_command run_in_terminal shell_command exec_command local_shell container.exec "
         "developer__shell terminal system.run",
-        accepts_foreign_call=is_typing_call,
+        accepts_alias_call=is_terminal_input_call,
         argument_aliases={
             "command": "cmd script input commandline command_line shell_command code",
             "background": "run_in_background is_background",
@@ -96,7 +96,7 @@ class Bash:
         claude_names=("Bash",),
         claude_arguments={"background": "run_in_background"},
         convert_to_claude=_to_claude,
-        small_windows="always",
+        small_window_policy="always",
         short_form=ShortForm("Runs a command with `bash -c` in the working folder.", ("command", "timeout")),
         small_model_form=ShortForm(
             "Runs a shell command: also to list, search, run, move, copy or delete files.", ("command",)
@@ -124,7 +124,7 @@ class Bash:
         """Return the command line. With `workdir`, it starts with `cd`. For input to a job, return the job's command,
         followed by `<<<` and the input."""
         if get_text(arguments, "job", ""):
-            job = command_runs.jobs.require_job(arguments, workspace)
+            job = command_runs.jobs.get_job(arguments, workspace)
             return (f"{job.command} <<< {shlex.quote(get_text(arguments, 'command'))}",)
         folder, command = get_text(arguments, "workdir", ""), command_line(arguments)
         return (f"cd {shlex.quote(folder)} && {command}" if folder else command,)
@@ -144,7 +144,7 @@ class Bash:
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         if get_text(arguments, "job", ""):
-            job = command_runs.jobs.require_job(arguments, workspace)
+            job = command_runs.jobs.get_job(arguments, workspace)
             return await command_runs.jobs.send_to_job(job, get_text(arguments, "command"))
         command, folder = command_line(arguments), _working_folder(get_text(arguments, "workdir", ""), workspace)
         run = await command_runs.launch.prepare_run(command, folder, workspace)
@@ -153,10 +153,10 @@ class Bash:
             return command_runs.jobs.run_in_background(run, terminal=has_terminal)
         if problem := await run_exclusive(lambda: command_runs.launch.submodule_removal_problem(run)):
             text = f"nothing was run: in the sandbox {problem}"
-            return Result(text, has_failed=True, blocked_by_sandbox=problem)
+            return Result(text, has_failed=True, sandbox_block=problem)
         files_before = await command_runs.changed_files.read_files_before(run)
         seconds = get_number(arguments, "timeout", DEFAULT_TIMEOUT_S)
-        if workspace.is_contained:
+        if workspace.runs_in_read_only_sandbox:
             result = await command_runs.foreground.run_contained(run, seconds)
         else:
             result = await command_runs.foreground.run_in_foreground(run, seconds)

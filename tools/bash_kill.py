@@ -15,13 +15,13 @@ class BashKill:
     effect: Effect = "none"
     traits = ToolTraits(
         role="stop_job",
-        editor_kind="execute",
+        acp_kind="execute",
         get_subject=job_argument,
         aliases="kill_shell kill_bash kill_terminal kill_command task_stop",
         argument_aliases={"job": f"{JOB_ARGUMENTS} command cmd"},
         claude_names=("KillShell", "KillBash", "TaskStop"),
         claude_arguments={"job": "shell_id"},
-        small_windows="usually",
+        small_window_policy="usually",
         short_form=ShortForm("Ends a job.", ("job",)),
     )
     schema = object_schema(
@@ -30,10 +30,10 @@ class BashKill:
     )
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return (command_runs.jobs.require_job(arguments, workspace).command,)
+        return (command_runs.jobs.get_job(arguments, workspace).command,)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        job = command_runs.jobs.require_job(arguments, workspace)
+        job = command_runs.jobs.get_job(arguments, workspace)
         job.is_end_reported = True
         await job.program.close()
         return replace(command_runs.jobs.job_update_result(job), has_failed=False)

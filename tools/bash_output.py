@@ -4,10 +4,10 @@ from ebbtide.tools import command_runs
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from ebbtide.tools.call_arguments.foreign_calls import (
     JOB_ARGUMENTS,
-    TYPED_ARGUMENTS,
-    TYPING_TOOLS,
+    TERMINAL_INPUT_ARGUMENTS,
+    TERMINAL_INPUT_TOOLS,
     convert_to_seconds,
-    is_typing_call,
+    is_terminal_input_call,
     pop_argument,
 )
 from ebbtide.tools.call_arguments.schema import get_number, object_schema
@@ -16,13 +16,13 @@ from ebbtide.tools.tool_traits import ShortForm, ToolTraits, job_argument
 MAX_WAIT_S = 60
 
 
-def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
-    return called_name in TYPING_TOOLS and not is_typing_call(called_name, arguments)
+def _accepts_alias_call(called_name: str, arguments: Arguments) -> bool:
+    return called_name in TERMINAL_INPUT_TOOLS and not is_terminal_input_call(called_name, arguments)
 
 
 def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) -> None:
-    if called_name in TYPING_TOOLS:
-        pop_argument(arguments, *TYPED_ARGUMENTS)  # remove arguments for typing
+    if called_name in TERMINAL_INPUT_TOOLS:
+        pop_argument(arguments, *TERMINAL_INPUT_ARGUMENTS)  # remove arguments for typing
     convert_to_seconds(arguments, "wait")
     if not arguments.get("job"):
         explanation = "`bash` with `background` starts a job; any other command returns its output directly"
@@ -36,16 +36,16 @@ class BashOutput:
     traits = ToolTraits(
         role="read_job",
         output_content="program",
-        editor_kind="read",
+        acp_kind="read",
         get_subject=job_argument,
         aliases="get_terminal_output task_output shell_output command_status",
-        accepts_foreign_call=_accepts_foreign_call,
+        accepts_alias_call=_accepts_alias_call,
         argument_aliases={"job": f"{JOB_ARGUMENTS} command cmd", "wait": "timeout"},
         adapt_arguments=_adapt_arguments,
         clamped_arguments=("wait",),
         claude_names=("BashOutput", "TaskOutput"),
         claude_arguments={"job": "bash_id"},
-        small_windows="usually",
+        small_window_policy="usually",
         short_form=ShortForm("New output of a command that continues as a job, such as `job-1`.", ("job", "wait")),
     )
     schema = object_schema(
@@ -57,9 +57,9 @@ class BashOutput:
     )
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        return (command_runs.jobs.require_job(arguments, workspace).command,)
+        return (command_runs.jobs.get_job(arguments, workspace).command,)
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        job = command_runs.jobs.require_job(arguments, workspace)
+        job = command_runs.jobs.get_job(arguments, workspace)
         await job.program.wait_for_output(get_number(arguments, "wait", 0), job.returned_bytes)
         return command_runs.jobs.job_update_result(job)

@@ -12,7 +12,7 @@ class CallTool:
     effect: Effect = "none"
     traits = ToolTraits(
         role="call_deferred_tool",
-        small_windows="always",
+        small_window_policy="always",
     )
     schema = object_schema(
         {"name": {"type": "string"}, "arguments": {"type": "object"}}, required=("name", "arguments")

@@ -5,7 +5,7 @@ from typing import cast
 
 from ebbtide.tools.apply_patch import ApplyPatch
 from ebbtide.tools.ask_user import AskUser
-from ebbtide.tools.base import BuiltinTool, OfferedTool, RareTool, Tool, ToolSupport
+from ebbtide.tools.base import ArgumentlessTool, BuiltinTool, RareTool, Tool, ToolSupport
 from ebbtide.tools.bash import Bash
 from ebbtide.tools.bash_kill import BashKill
 from ebbtide.tools.bash_output import BashOutput
@@ -31,7 +31,7 @@ from ebbtide.tools.web_fetch import WebFetch
 from ebbtide.tools.web_search import WebSearch
 from ebbtide.tools.write import Write
 
-_STANDARD_TOOLS: tuple[OfferedTool, ...] = (
+_STANDARD_TOOLS: tuple[ArgumentlessTool, ...] = (
     Read,
     Write,
     Edit,

@@ -12,7 +12,7 @@ class CompactContext:
     effect: Effect = "none"
     traits = ToolTraits(
         role="request_compaction",
-        small_windows="optional",
+        small_window_policy="optional",
     )
     schema = object_schema({"focus": {"type": "string"}}, required=())
 

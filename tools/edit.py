@@ -59,7 +59,7 @@ _BLOCK_DIVIDER = regex(r"(?m)^={5,9}[ \t\r]*$")
 _BLOCK_START = regex(r"(?m)^(?:<{5,9}|-{5,9}) ?SEARCH")
 
 
-def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
+def _accepts_alias_call(called_name: str, arguments: Arguments) -> bool:
     if is_editor_call(called_name, arguments, "insert"):
         raise ToolError("to insert text, call `edit` with the line before it as `old`, and with both as `new`")
     if is_editor_call(called_name, arguments, "undo_edit"):
@@ -121,19 +121,19 @@ class Edit(ChangePlanner):
         output_content="change",
         stub_template="Edited {path}",
         stub_result="nothing",
-        editor_kind="edit",
+        acp_kind="edit",
         get_subject=path_argument,
         rule_noun="edits",
         editable_argument="new",
         aliases="edit_file replace search_replace str_replace str_replace_file replace_in_file "
         "replace_string_in_file multi_edit apply_diff search_and_replace replace_file_content "
         "multi_replace_file_content",
-        accepts_foreign_call=_accepts_foreign_call,
+        accepts_alias_call=_accepts_alias_call,
         argument_aliases=_ALIASES,
         adapt_arguments=_adapt_arguments,
         claude_names=("Edit", "MultiEdit"),
         claude_arguments={"path": "file_path", "old": "old_string", "new": "new_string"},
-        small_windows="always",
+        small_window_policy="always",
         short_form=ShortForm("Replaces `old`, which stands once in a file, by `new`.", ("path", "old", "new")),
         small_model_form=ShortForm(
             "Replaces the text `old`, which stands in a file, by `new`.", ("path", "old", "new", "replace_all")
@@ -164,7 +164,7 @@ class Edit(ChangePlanner):
         old_bytes = read_bytes_if_exists(path)
         old_file, target = TextFile(""), EditTarget(name, "", was_read=True)
         if old_bytes or substitutions[0].old:
-            old_bytes = _require_content(path, old_bytes, workspace)
+            old_bytes = _get_content(path, old_bytes, workspace)
             target = replace(target, was_read=require_current_view(path, old_bytes, workspace) == "current")
             old_file = decode_seen_file(path, old_bytes, workspace, get_text(arguments, "encoding", ""))
         new_file, edits = _apply_edits(old_file, substitutions, target)
@@ -175,7 +175,7 @@ class Edit(ChangePlanner):
         return PlannedChanges((change,), "\n".join(filter(None, (report, note))))
 
 
-def _require_content(path: Path, raw: bytes | None, workspace: Workspace) -> bytes:
+def _get_content(path: Path, raw: bytes | None, workspace: Workspace) -> bytes:
     """Return the content of the file. Raises `ToolError` if the file does not exist."""
     if raw is not None:
         return raw
@@ -221,17 +221,17 @@ def _unix_newlines(text_: str) -> str:
 
 
 def _apply_edits(
-    file: TextFile, substitutions: Sequence[RequestedEdit], target: EditTarget
+    file: TextFile, requested_edits: Sequence[RequestedEdit], target: EditTarget
 ) -> tuple[TextFile, Sequence[TextEdit]]:
     """Apply the changes in order, each to the result of the previous one. Raises `ToolError` if one fails."""
     edits = list[TextEdit]()
-    for number, substitution in enumerate(substitutions, 1):
+    for number, substitution in enumerate(requested_edits, 1):
         try:
             edit = _plan_edit(replace(target, text=file.normalised_text), substitution)
             with translate_encoding_errors(target.name, file):
                 file = file.with_changes(edit.changes)
         except ToolError as error:
-            raise _edit_error(error, number, len(substitutions)) from error
+            raise _edit_error(error, number, len(requested_edits)) from error
         edits.append(edit)
     return file, edits
 

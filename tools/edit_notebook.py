@@ -46,7 +46,7 @@ class EditNotebook(ChangePlanner):
         role="edit_cells",
         stub_template="Edited {path}",
         stub_result="nothing",
-        editor_kind="edit",
+        acp_kind="edit",
         get_subject=_subject,
         rule_noun="notebook edits",
         aliases="notebook_edit edit_notebook_file",
@@ -66,8 +66,8 @@ class EditNotebook(ChangePlanner):
             "source": "new_source",
             "type": "cell_type",
         },
-        small_windows="optional",
-        is_useful=lambda project: ".ipynb" in project.file_suffix_counts(),
+        small_window_policy="optional",
+        is_useful=lambda project: ".ipynb" in project.count_file_suffixes(),
     )
     schema = object_schema(
         {

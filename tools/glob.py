@@ -22,7 +22,7 @@ from ebbtide.tools.tool_traits import ToolTraits, text_argument
 DEFAULT_MAX_FILES = 100
 
 
-def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
+def _accepts_alias_call(called_name: str, arguments: Arguments) -> bool:
     return called_name in LISTING_TOOLS and arguments.get("recursive") in (True, "true")
 
 
@@ -42,11 +42,11 @@ class Glob:
         output_content="search",
         stub_template="Searched '{pattern}' in {folder}",
         stub_result="matches",
-        editor_kind="search",
+        acp_kind="search",
         get_subject=partial(text_argument, name="pattern"),
         lookup_words=("searched", "pattern"),
         aliases="file_search find_files find_by_name",
-        accepts_foreign_call=_accepts_foreign_call,
+        accepts_alias_call=_accepts_alias_call,
         argument_aliases={
             "pattern": "query glob glob_pattern file_pattern search_pattern",
             "path": f"{FOLDER_ARGUMENTS} cwd",
@@ -100,7 +100,7 @@ class Glob:
             return True
 
         await search.files.list_files(
-            root, workspace.root, add_file, with_ignored=True, seconds=search.files.IGNORED_SEARCH_TIMEOUT_S
+            root, workspace.root, add_file, includes_ignored=True, seconds=search.files.IGNORED_SEARCH_TIMEOUT_S
         )
         name = display_path(root / min(paths), workspace.root) if paths else ""
         ignored_note = (

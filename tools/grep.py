@@ -64,7 +64,7 @@ _STOP_WORDS = regex(
 )
 
 
-def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
+def _accepts_alias_call(called_name: str, arguments: Arguments) -> bool:
     if called_name in _SEMANTIC_SEARCH_TOOLS:
         raise ToolError(
             f"no tool searches by meaning: call `grep` with {_suggested_pattern(arguments)}, a name in the code"
@@ -116,12 +116,12 @@ class Grep:
         output_content="search",
         stub_template="Searched '{pattern}' in {folder}",
         stub_result="matches",
-        editor_kind="search",
+        acp_kind="search",
         get_subject=_subject,
         lookup_words=("searched", "pattern"),
         aliases="grep_search search_file_content search_files search_in_files grep_files ripgrep rg "
         "repo_browser.search",
-        accepts_foreign_call=_accepts_foreign_call,
+        accepts_alias_call=_accepts_alias_call,
         argument_aliases={
             "pattern": "query regex regexp search_pattern search term",
             "path": f"{FILE_ARGUMENTS} {FOLDER_ARGUMENTS}",
@@ -174,13 +174,13 @@ class Grep:
         content_state = (
             await asyncio.to_thread(comparable_content, root) if mode == "content" else None
         )  # None for a folder
-        end = await search.files.search_lines(root, workspace.root, query, page.add_lines)
-        if page.is_empty(end) and basic_pattern is not None and basic_pattern != pattern:
+        outcome = await search.files.search_lines(root, workspace.root, query, page.add_lines)
+        if page.is_empty(outcome) and basic_pattern is not None and basic_pattern != pattern:
             query = replace(query, pattern=basic_pattern)
-            end = await search.files.search_lines(root, workspace.root, query, page.add_lines)
+            outcome = await search.files.search_lines(root, workspace.root, query, page.add_lines)
         if query.pattern == basic_pattern and page.total:
             page.lines.append(f"(no line matches the pattern as written; these match `{basic_pattern}`)")
-        if page.is_empty(end) and page.is_folder:
+        if page.is_empty(outcome) and page.is_folder:
             ignored = _IgnoredMatches(page)
             query = replace(
                 query, context=0, detail="count", includes_ignored=True, seconds=search.files.IGNORED_SEARCH_TIMEOUT_S
@@ -193,18 +193,18 @@ class Grep:
             and await asyncio.to_thread(comparable_content, root) == content_state
         ):
             workspace.seen_files.record_partial_view(root, content_state)
-        extent = Extent(page.unit, page.count, page.total if end.ending == "complete" else None)
+        extent = Extent(page.unit, page.count, page.total if outcome.ending == "complete" else None)
         if page.is_full:
-            total_text = f" of {page.total}" if end.ending == "complete" else ""
+            total_text = f" of {page.total}" if outcome.ending == "complete" else ""
             page.lines.append(
                 f"(there are more: these are the first {page.count}{total_text}; narrow `pattern`, `path` or `glob`)"
             )
         if page.secret_files:
             page.lines.append(f"({page.secret_files_note()})")
-        if end.skipped_lines:
-            page.lines.append(f"({page.skipped_lines_note(end)})")
-        if end.ending == "late":
-            page.lines.append(f"(stopped after {search.files.SEARCH_TIMEOUT_S:.0f} s{page.timeout_note(end)})")
+        if outcome.skipped_lines:
+            page.lines.append(f"({page.skipped_lines_note(outcome)})")
+        if outcome.ending == "late":
+            page.lines.append(f"(stopped after {search.files.SEARCH_TIMEOUT_S:.0f} s{page.timeout_note(outcome)})")
         return Result("\n".join(page.lines) or "no lines match", extent=extent)
 
 
@@ -309,9 +309,9 @@ class _Page:
         """Whether some matches are not shown."""
         return self.total > self.count
 
-    def is_empty(self, end: "SearchOutcome") -> bool:
+    def is_empty(self, outcome: "SearchOutcome") -> bool:
         """Whether everything was searched and nothing was found."""
-        return end.ending == "complete" and not self.total and not self.secret_files and not end.skipped_lines
+        return outcome.ending == "complete" and not self.total and not self.secret_files and not outcome.skipped_lines
 
     def add_lines(self, lines: "Sequence[FoundLine]") -> "SearchContinuation":
         """Add a file's matching lines, and return what to search for next."""
@@ -342,13 +342,15 @@ class _Page:
             return "nothing"
         return "count" if self.is_full else "more"
 
-    def timeout_note(self, end: "SearchOutcome") -> str:
+    def timeout_note(self, outcome: "SearchOutcome") -> str:
         """Build a note that says where the search timed out and how to continue."""
-        if not end.line:
+        if not outcome.line:
             return ", so lines may be missing: narrow `path` or `glob`"
-        position = f" at line {end.line:,} of `{self._display_name(end.path)}`, so lines may be missing from there on"
+        position = (
+            f" at line {outcome.line:,} of `{self._display_name(outcome.path)}`, so lines may be missing from there on"
+        )
         if path_kind(self.root) == "file":
-            return f"{position}: `tail -n +{end.line} FILE | grep` in bash continues"
+            return f"{position}: `tail -n +{outcome.line} FILE | grep` in bash continues"
         return f"{position}: narrow `path` or `glob`"
 
     def secret_files_note(self) -> str:
@@ -360,10 +362,10 @@ class _Page:
             "give the file as `path`, so that the user is asked"
         )
 
-    def skipped_lines_note(self, end: "SearchOutcome") -> str:
+    def skipped_lines_note(self, outcome: "SearchOutcome") -> str:
         """Build a note about lines that took the pattern too long, and what to do about them."""
-        path, line = end.skipped_lines[0]
-        other_count = len(end.skipped_lines) - 1
+        path, line = outcome.skipped_lines[0]
+        other_count = len(outcome.skipped_lines) - 1
         more = f" and {pluralize(other_count, 'other line')}" if other_count else ""
         position = f"line {line:,} of `{self._display_name(path)}`{more}"
         return f"not searched, because the pattern takes too long there: {position}; avoid nested repetition"

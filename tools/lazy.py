@@ -40,33 +40,35 @@ def _dataclass(*, slots: bool, frozen: bool = False, weakref_slot: bool = False)
     return build_class
 
 
-def _make_init(made: type, *, frozen: bool) -> Callable[..., None]:
+def _make_init(lazy_class: type, *, frozen: bool) -> Callable[..., None]:
     """Create an `__init__` that sets the fields. `dataclasses` could only generate it together with the methods of
     frozen classes, which takes three times as long."""
-    known: dict[str, Any] = {"_set_value": object.__setattr__, "_UNSET": object()}
+    namespace: dict[str, Any] = {"_set_value": object.__setattr__, "_UNSET": object()}
     parameters, lines = ["self"], []
-    for each in dataclasses.fields(made):
-        name = value = each.name
+    for field in dataclasses.fields(lazy_class):
+        name = value = field.name
         parameter = name
-        if each.default is not dataclasses.MISSING:
-            known[f"_default_{name}"] = each.default
+        if field.default is not dataclasses.MISSING:
+            namespace[f"_default_{name}"] = field.default
             parameter = f"{name}=_default_{name}"
-        elif each.default_factory is not dataclasses.MISSING:
-            known[f"_make_{name}"] = each.default_factory
+        elif field.default_factory is not dataclasses.MISSING:
+            namespace[f"_make_{name}"] = field.default_factory
             parameter, value = f"{name}=_UNSET", f"_make_{name}() if {name} is _UNSET else {name}"
-        if each.init:
+        if field.init:
             parameters.append(parameter)
         elif parameter == name:
             continue  # the class sets it later
         else:
-            value = f"_default_{name}" if f"_default_{name}" in known else f"_make_{name}()"
+            value = f"_default_{name}" if f"_default_{name}" in namespace else f"_make_{name}()"
         lines.append(f"_set_value(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
-    if hasattr(made, "__post_init__"):
+    if hasattr(lazy_class, "__post_init__"):
         lines.append("self.__post_init__()")
-    exec(f"def __init__({', '.join(parameters)}):\n  " + "\n  ".join(lines or ["pass"]), known)
-    init: Callable[..., None] = known["__init__"]
-    init.__qualname__ = f"{made.__qualname__}.__init__"
-    init.__annotations__ = {each.name: each.type for each in dataclasses.fields(made) if each.init} | {"return": None}
+    exec(f"def __init__({', '.join(parameters)}):\n  " + "\n  ".join(lines or ["pass"]), namespace)
+    init: Callable[..., None] = namespace["__init__"]
+    init.__qualname__ = f"{lazy_class.__qualname__}.__init__"
+    init.__annotations__ = {field.name: field.type for field in dataclasses.fields(lazy_class) if field.init} | {
+        "return": None
+    }
     return init
 
 
@@ -129,7 +131,7 @@ def _copy_of_class(original: type, slots: tuple[str, ...] | None = None) -> type
     return copy
 
 
-class _Pattern:
+class _LazyPattern:
     """A regular expression that is compiled on first use. Only then does an invalid pattern raise an error."""
 
     def __init__(self, expression: AnyStr, flags: int = 0) -> None:
@@ -143,12 +145,12 @@ class _Pattern:
 
 def build_pending() -> None:
     """Build everything that is still pending. Useful in a process that forks many others."""
-    for each in gc.get_objects():
-        if type(each) is _LazyAttribute:
-            each.write()
-        elif type(each) is _Pattern:
+    for candidate in gc.get_objects():
+        if type(candidate) is _LazyAttribute:
+            candidate.write()
+        elif type(candidate) is _LazyPattern:
             for name in ("match", "search", "fullmatch", "finditer", "sub"):
-                getattr(each, name)
+                getattr(candidate, name)
 
 
 if TYPE_CHECKING:  # type checkers see the originals
@@ -156,7 +158,7 @@ if TYPE_CHECKING:  # type checkers see the originals
 
     regex = re.compile
 else:
-    dataclass, regex = _dataclass, _Pattern
+    dataclass, regex = _dataclass, _LazyPattern
 
 
 def lazy_submodules(package: str) -> Callable[[str], ModuleType]:

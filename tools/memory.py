@@ -55,7 +55,7 @@ class Memory:
         role="remember",
         get_subject=_subject,
         rule_noun="memory changes",
-        small_windows="optional",
+        small_window_policy="optional",
     )
     schema = object_schema(
         {

@@ -87,12 +87,12 @@ class Read:
         output_content="file",
         stub_template="Viewed {path}",
         stub_result="viewed",
-        editor_kind="read",
+        acp_kind="read",
         get_subject=_subject,
         lookup_words=("read", "file"),
         aliases="read_file view view_file open_file cat read_text_file show_file notebook_read view_image LS "
         "list_directory list_dir list_files list repo_browser.open_file repo_browser.print_tree",
-        accepts_foreign_call=lambda called_name, arguments: is_editor_call(called_name, arguments, "view"),
+        accepts_alias_call=lambda called_name, arguments: is_editor_call(called_name, arguments, "view"),
         argument_aliases={
             "path": FILE_ARGUMENTS,
             "offset": "start_line start_line_one_indexed line_start line_offset",
@@ -102,7 +102,7 @@ class Read:
         clamped_arguments=("offset", "limit"),
         claude_names=("Read",),
         claude_arguments={"path": "file_path"},
-        small_windows="always",
+        small_window_policy="always",
         short_form=ShortForm("Reads a file.", ("path", "offset", "limit")),
         small_model_form=ShortForm("Shows a file.", ("path",)),
         is_for_read_only_agents=True,

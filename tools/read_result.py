@@ -16,7 +16,7 @@ from ebbtide.tools.grep import normalise_pattern
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.cap import MAX_ANSWER_BYTES, RESERVED_NOTE_BYTES, Cap
 from ebbtide.tools.outputs.extent import Extent, join_limited, pluralize
-from ebbtide.tools.outputs.plain_text import MAX_LINE_CHARS, is_mostly_noise, terminal_text
+from ebbtide.tools.outputs.plain_text import MAX_LINE_CHARS, is_mostly_binary, terminal_text
 from ebbtide.tools.outputs.stored_content import Content, StoredContent
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, text_argument
 
@@ -91,11 +91,11 @@ class ReadResult:
     traits = ToolTraits(
         role="recall_output",
         output_limit="whole",
-        editor_kind="read",
+        acp_kind="read",
         get_subject=_subject,
         lookup_words=("looked up", "stored output"),
         clamped_arguments=("offset", "limit"),
-        small_windows="always",
+        small_window_policy="always",
         short_form=ShortForm(
             'A stored output: `lines` "10-50", or what matches `pattern`.', ("ref_id", "lines", "pattern")
         ),
@@ -206,7 +206,7 @@ def numbered_lines_result(
         numbered_texts.append(_numbered_line(stored, first + len(numbered_texts), starts[-1], end, hint))
         used_bytes += len(numbered_texts[-1].encode("utf-8", "replace")) + 1
         starts.append(end + 1)
-    del numbered_texts[max(cap.fitting_count(numbered_texts), 1) :]
+    del numbered_texts[max(cap.count_fitting_lines(numbered_texts), 1) :]
     width = MAX_LINE_CHARS
     while len(numbered_texts) == 1 and width > _MIN_LINE_BYTES and not cap.fits(numbered_texts[0]):
         width //= 2
@@ -327,7 +327,7 @@ def unambiguous_text(data: bytes, *, is_at_end: bool) -> tuple[str, int]:
 
 
 def _is_text(decoded: str) -> bool:
-    return "\0" not in decoded and not is_mostly_noise(decoded)
+    return "\0" not in decoded and not is_mostly_binary(decoded)
 
 
 async def matching_lines_result(
@@ -352,7 +352,7 @@ async def matching_lines_result(
     if start is not None:
         _check_offset(stored, start)
         searched_lines = _line_number_at(content, start), last - preceding_count
-    filtered = await search.output_search.filter_lines(
+    filter_result = await search.output_search.filter_lines(
         content,
         normalise_pattern(pattern),
         *context,
@@ -361,8 +361,8 @@ async def matching_lines_result(
         start=start,
         has_line_numbers=stored.first_line is not None,
     )
-    entries = list(_render_lines(filtered.lines, preceding_count, with_gaps=any(context)))
-    fitting_count = max(cap.fitting_count([text for _, text in entries]), min(len(entries), 1))
+    entries = list(_render_lines(filter_result.lines, preceding_count, with_gaps=any(context)))
+    fitting_count = max(cap.count_fitting_lines([text for _, text in entries]), min(len(entries), 1))
     visible = [text for _, text in entries[:fitting_count]]
     if fitting_count == 1:
         visible = [cap.truncate(visible[0])]
@@ -372,23 +372,23 @@ async def matching_lines_result(
                 stored, entries[fitting_count - 1][0], entries[fitting_count][0].line_number, preceding_count, hint
             )
         )
-    elif filtered.ending == "late":
+    elif filter_result.ending == "late":
         search_start = content.line_start(searched_lines[0]) if start is None else start
         visible.append(
             _interrupted_note(
                 stored,
-                filtered,
+                filter_result,
                 search_start,
                 preceding_count,
                 f"stopped after {search.output_search.SEARCH_TIMEOUT_S:.0f} s",
                 hint,
             )
         )
-    elif filtered.ending == "enough":
+    elif filter_result.ending == "enough":
         visible.append(
             _continuation_note(stored, entries[-1][0], entries[-1][0].line_number + 1, preceding_count, hint)
         )
-    shows_all = fitting_count == len(entries) and filtered.ending == "complete"
+    shows_all = fitting_count == len(entries) and filter_result.ending == "complete"
     extent = Extent("lines", fitting_count, fitting_count if shows_all else None)
     return Result("\n".join(visible) or "no lines match", extent=extent)
 
@@ -419,7 +419,7 @@ def _continuation_note(
 
 def _interrupted_note(
     stored: StoredContent,
-    filtered: "FilterResult",
+    filter_result: "FilterResult",
     search_start: int,
     preceding_count: int,
     reason: str,
@@ -428,15 +428,16 @@ def _interrupted_note(
     """Build a note on how far a stopped search got and how to continue. `reason`: why it was stopped, worded as the
     beginning of the note."""
     content = stored.content
-    searched_end = min(search_start + filtered.searched_bytes, content.size)
+    searched_end = min(search_start + filter_result.searched_bytes, content.size)
     progress_text = (
-        f"{reason} at line {filtered.line + preceding_count:,} of {content.lines + preceding_count:,}, byte "
+        f"{reason} at line {filter_result.next_line + preceding_count:,} of {content.lines + preceding_count:,}, byte "
         f"{searched_end:,} of {content.size:,}; "
     )
-    line_start = content.line_start(filtered.line)
+    line_start = content.line_start(filter_result.next_line)
     if line_start > search_start:
-        return f'({progress_text}continue at lines="{filtered.line + preceding_count}-" with the same {hint.pattern})'
-    if filtered.searched_bytes:
+        next_line = filter_result.next_line + preceding_count
+        return f'({progress_text}continue at lines="{next_line}-" with the same {hint.pattern})'
+    if filter_result.searched_bytes:
         return f"({progress_text}continue at {hint.at_offset(stored, searched_end)} with the same {hint.pattern})"
     return f"({progress_text}so lines may be missing: use a simpler `{hint.pattern}` or other `lines`)"
 

@@ -63,11 +63,11 @@ class Recall:
     traits = ToolTraits(
         role="recall_output",
         output_limit="whole",
-        editor_kind="search",
+        acp_kind="search",
         get_subject=_subject,
         lookup_words=("looked up", "stored output"),
         clamped_arguments=("max_tokens",),
-        small_windows="always",
+        small_window_policy="always",
         short_form=ShortForm(
             "Retrieves the content of a reference such as r12, or finds what was said.", ("ref_id", "lines", "query")
         ),
@@ -105,7 +105,7 @@ class Recall:
 
     async def _read_reference(self, ref: str, arguments: Arguments, workspace: Workspace, cap: Cap) -> Result:
         line_range = parse_line_range(get_text(arguments, "lines", ""))
-        stored = await workspace.fetch_stored(ref, _scope(arguments))
+        stored = await workspace.fetch_stored_content(ref, _scope(arguments))
         with closing(stored.content):
             result = with_attachments_listed(await _requested_part(stored, arguments, line_range, cap), stored)
             return replace(result, text=f"{result.text}\n{_facts_line(stored, result, workspace.estimate_tokens)}")
@@ -170,7 +170,7 @@ def _progress_reporter(on_progress: Callable[[str], None]) -> Callable[[int, int
 def render_results(results: RecallResult, cap: Cap) -> str:
     """Format as many search results as fit, but at least part of the best one."""
     entries = [_result_text(item) for item in results.items]
-    fitting_count = max(cap.fitting_count(entries), min(len(entries), 1))
+    fitting_count = max(cap.count_fitting_lines(entries), min(len(entries), 1))
     best_entries = [
         max(cap.truncate(_result_text(item)), f"[recall:{item.ref}]", key=len) for item in results.items[:1]
     ]
@@ -185,11 +185,13 @@ def render_results(results: RecallResult, cap: Cap) -> str:
 def _result_text(item: RecalledItem) -> str:
     """Format a search result: reference, kind, time, origin, title and excerpt."""
     description = f"{item.kind} of {_without_brackets(item.tool)}" if item.tool else item.kind
-    time_text = datetime.fromtimestamp(item.at).strftime("%Y-%m-%d %H:%M")
-    origin_text = f", {_without_brackets(item.where)}" if item.where else ""
+    time_text = datetime.fromtimestamp(item.time).strftime("%Y-%m-%d %H:%M")
+    origin_text = f", {_without_brackets(item.origin)}" if item.origin else ""
     title = f": {item.title}" if item.title else ""
-    searched_note = f" (its first {item.searched:,} of {item.size:,} bytes are searched)" if item.searched else ""
-    meaning_note = " (similar meaning)" if item.by_meaning else ""
+    searched_note = (
+        f" (its first {item.searched_bytes:,} of {item.size:,} bytes are searched)" if item.searched_bytes else ""
+    )
+    meaning_note = " (similar meaning)" if item.is_found_by_meaning else ""
     body = "".join(f"\n  {line}" for line in terminal_text(item.excerpt).split("\n")) if item.excerpt else ""
     notes = f"{meaning_note}{searched_note}"
     return f"[recall:{item.ref}] {description}, {time_text}{origin_text}{terminal_text(title)}{notes}{body}"
@@ -217,17 +219,17 @@ def _scope(arguments: Arguments) -> RecallScope | None:
     return next((scope for scope in RECALL_SCOPES if scope == arguments.get("scope")), None)
 
 
-def parse_time(written: str, now: float) -> float | None:
+def parse_time(time_text: str, now: float) -> float | None:
     """Parse a time such as "90m" or "2 days ago", or a date with an optional time, into Unix time. None for an empty
     string. Raises `ToolError`."""
-    written = written.strip()
-    if not written:
+    time_text = time_text.strip()
+    if not time_text:
         return None
-    relative_match = _RELATIVE_TIME.fullmatch(written)
+    relative_match = _RELATIVE_TIME.fullmatch(time_text)
     if relative_match is not None:
         return now - int(relative_match[1]) * _UNIT_SECONDS[relative_match[2].lower()]
     try:
-        return datetime.fromisoformat(written).timestamp()
+        return datetime.fromisoformat(time_text).timestamp()
     except (ValueError, OverflowError, OSError) as error:
         raise ToolError('a time must be written as "30m", "1h" or "2d" ago, or "2026-01-31 14:00"') from error
 

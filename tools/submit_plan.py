@@ -16,7 +16,7 @@ class SubmitPlan:
     effect: Effect = "none"
     traits = ToolTraits(
         role="propose_plan",
-        editor_kind="think",
+        acp_kind="think",
         get_subject=lambda arguments: first_line(text_argument(arguments, "plan").lstrip("# \n")),
         aliases="exit_plan_mode present_plan propose_plan plan_mode_respond",
         argument_aliases={"plan": "text markdown content response proposal"},
@@ -25,17 +25,17 @@ class SubmitPlan:
     schema = object_schema({"plan": {"type": "string"}}, required=("plan",))
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        require_plan(arguments)
+        get_plan(arguments)
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        require_plan(arguments)
+        get_plan(arguments)
         if workspace.ask is no_user:
             return Result("the plan was submitted as your answer")
         return Result(PLAN_ACCEPTED)
 
 
-def require_plan(arguments: Arguments) -> str:
+def get_plan(arguments: Arguments) -> str:
     """Get the submitted plan from the arguments. Raises `ToolError` if it is empty or too long."""
     plan = get_text(arguments, "plan", "")
     if not any(character.isprintable() and not character.isspace() for character in plan):

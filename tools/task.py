@@ -32,13 +32,13 @@ class Task:
         role="start_agent",
         output_limit="file",
         output_content="report",
-        editor_kind="think",
+        acp_kind="think",
         get_subject=_subject,
         aliases="agent spawn_agent delegate",
         argument_aliases={"agent": "subagent_type agent_type agent_name subagent"},
         claude_names=("Task", "Agent"),
         claude_arguments={"agent": "subagent_type"},
-        small_windows="optional",
+        small_window_policy="optional",
     )
 
     def __init__(self, agents: Mapping[str, str] | None = None, delegate: RunAgent = no_delegate) -> None:

@@ -14,7 +14,7 @@ MAX_NOTES_CHARS = 4_000
 """Maximum length of the notes in characters. They are repeated after each compaction."""
 
 
-_FOREIGN_STATUSES = {
+_STATUS_ALIASES = {
     "pending": "pending", "todo": "pending", "notstarted": "pending", "open": "pending", "blocked": "pending",
     "cancelled": "done",
     "inprogress": "doing", "active": "doing", "doing": "doing", "started": "doing",
@@ -45,7 +45,7 @@ def _todo_item(item: object) -> object:
     if status is None:
         is_done = values_by_name.get("done", values_by_name.get("completed", values_by_name.get("checked")))
         status = "done" if is_done in (True, "true") else "pending"
-    return {"text": text, "status": _FOREIGN_STATUSES.get(normalise_name(str(status)), status)} if text else item
+    return {"text": text, "status": _STATUS_ALIASES.get(normalise_name(str(status)), status)} if text else item
 
 
 def _checklist_items(text: str) -> Iterator[dict[str, object]]:
@@ -79,7 +79,7 @@ class Todo:
         adapt_arguments=_adapt_arguments,
         claude_names=("TodoWrite",),
         convert_to_claude=_to_claude,
-        small_windows="optional",
+        small_window_policy="optional",
     )
     schema = object_schema(
         {

@@ -27,7 +27,7 @@ class ToolSearch:
         role="find_deferred_tools",
         output_limit="whole",
         claude_names=("ToolSearch",),
-        small_windows="always",
+        small_window_policy="always",
     )
     schema = object_schema({"query": {"type": "string"}}, required=("query",))
 

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from ebbtide import tools
 from ebbtide.tools.lazy import dataclass
 
-Role: TypeAlias = Literal[
+ToolRole: TypeAlias = Literal[
     "read_file", "write_file", "edit_file", "edit_cells", "patch_files", "search_files", "run_command", "read_job",
     "stop_job", "recall_output", "fetch_page", "ask_question", "list_todos", "start_agent", "propose_plan",
     "give_report", "request_compaction", "remember", "find_deferred_tools", "call_deferred_tool", "other",
@@ -35,7 +35,7 @@ StubResult: TypeAlias = Literal["summary", "viewed", "matches", "exit", "nothing
 (`viewed`), the number of matches (`matches`), how the command ended (`exit`), or only whether the call failed
 (`nothing`)."""
 
-EditorKind: TypeAlias = Literal["read", "search", "edit", "execute", "fetch", "think", "other"]
+AcpKind: TypeAlias = Literal["read", "search", "edit", "execute", "fetch", "think", "other"]
 """The kind of call in terms of the Agent Client Protocol."""
 
 
@@ -57,7 +57,7 @@ class ShortForm:
 class ProjectFacts:
     """Facts about a project that decide whether a session gets certain tools."""
 
-    file_suffix_counts: Callable[[], Counter[str]]
+    count_file_suffixes: Callable[[], Counter[str]]
     """Counts the project's files by suffix."""
     has_language_server: Callable[[], bool]
     """Whether a language server exists for the project's files."""
@@ -68,13 +68,13 @@ def matches_no_call(arguments: Mapping[str, object]) -> bool:
     return False
 
 
-def accepts_no_foreign_call(called_name: str, arguments: Mapping[str, object]) -> bool:
+def accepts_no_alias_call(called_name: str, arguments: Mapping[str, object]) -> bool:
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class ToolTraits:
-    role: Role = "other"
+    role: ToolRole = "other"
 
     output_limit: OutputLimit = "program"
     output_content: OutputContent = "other"
@@ -97,11 +97,11 @@ class ToolTraits:
     tool's name."""
     editable_argument: str = ""
     """The argument that the user may edit before approving a call."""
-    editor_kind: EditorKind = "other"
+    acp_kind: AcpKind = "other"
 
     is_useful: Callable[[ProjectFacts], bool] | None = None
     """Whether sessions get the tool. Ignored if the user chooses the tools. If None, all sessions get it."""
-    small_windows: SmallWindowPolicy = "usually"
+    small_window_policy: SmallWindowPolicy = "usually"
     short_form: ShortForm | None = None
     small_model_form: ShortForm | None = None
     """How small models see the tool, whatever their window size. If None, they are not offered the tool: the more tools
@@ -114,7 +114,7 @@ class ToolTraits:
 
     aliases: str = ""
     """Names of similar tools in other agents, separated by spaces. Case and separators are ignored."""
-    accepts_foreign_call: Callable[[str, Mapping[str, object]], bool] = accepts_no_foreign_call
+    accepts_alias_call: Callable[[str, Mapping[str, object]], bool] = accepts_no_alias_call
     """Whether a call with another agent's tool name (normalised by `normalise_name`) means this tool. Used for names
     whose meaning depends on the arguments. Raises `ToolError` if no tool here is equivalent."""
     argument_aliases: Mapping[str, str] = field(default_factory=dict)
@@ -174,7 +174,7 @@ def traits_of(tool: str) -> ToolTraits:
     return builtin_traits().get(tool, DEFAULT_TRAITS)
 
 
-def role_of(tool: str) -> Role:
+def role_of(tool: str) -> ToolRole:
     return traits_of(tool).role
 
 

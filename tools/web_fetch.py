@@ -43,7 +43,7 @@ class WebFetch:
     effect: Effect = "fetch"
     traits = ToolTraits(
         role="fetch_page",
-        editor_kind="fetch",
+        acp_kind="fetch",
         get_subject=partial(text_argument, name="url"),
         lookup_words=("fetched", "page"),
         rule_noun="pages",
@@ -51,7 +51,7 @@ class WebFetch:
         argument_aliases={"url": "uri link urls"},
         adapt_arguments=_adapt_arguments,
         claude_names=("WebFetch",),
-        small_windows="optional",
+        small_window_policy="optional",
     )
     schema = object_schema({"url": {"type": "string"}}, required=("url",))
 

@@ -23,13 +23,13 @@ class WebSearch:
     description = read_description(__file__)
     effect: Effect = "fetch"
     traits = ToolTraits(
-        editor_kind="search",
+        acp_kind="search",
         get_subject=partial(text_argument, name="query"),
         rule_noun="web searches",
         aliases="google_web_search search_web",
         argument_aliases={"query": "q search_term search"},
         claude_names=("WebSearch",),
-        small_windows="optional",
+        small_window_policy="optional",
         is_useful=lambda project: project.can_search_web,
     )
     schema = object_schema({"query": {"type": "string"}}, required=("query",))

@@ -10,7 +10,7 @@ from ebbtide.tools.files.change import (
     ChangePlanner,
     PlannedChanges,
     decode_seen_file,
-    require_codec,
+    get_codec,
     require_read,
     translate_encoding_errors,
 )
@@ -26,7 +26,7 @@ FINAL_NEWLINE_NOTE = "; only its final newline differs"
 """Added to the result if only the final newline of the file changes."""
 
 
-def _accepts_foreign_call(called_name: str, arguments: Arguments) -> bool:
+def _accepts_alias_call(called_name: str, arguments: Arguments) -> bool:
     values_by_name = {normalise_name(name): value for name, value in arguments.items()}
     replaces_whole_file = values_by_name.get("mode") in ("create", "overwrite") and isinstance(
         values_by_name.get("content"), str
@@ -55,17 +55,17 @@ class Write(ChangePlanner):
         output_content="change",
         stub_template="Edited {path}",
         stub_result="nothing",
-        editor_kind="edit",
+        acp_kind="edit",
         get_subject=path_argument,
         rule_noun="new or rewritten files",
         editable_argument="content",
         aliases="write_file write_to_file create_file create save_file write_text_file",
-        accepts_foreign_call=_accepts_foreign_call,
+        accepts_alias_call=_accepts_alias_call,
         argument_aliases={"path": FILE_ARGUMENTS, "content": "contents file_text text data input file_content code"},
         adapt_arguments=_adapt_arguments,
         claude_names=("Write",),
         claude_arguments={"path": "file_path"},
-        small_windows="always",
+        small_window_policy="always",
         short_form=ShortForm("Creates a file, or replaces one that was read.", ("path", "content")),
         small_model_form=ShortForm("Creates a file, or replaces its whole content.", ("path", "content")),
     )
@@ -80,7 +80,7 @@ class Write(ChangePlanner):
     def plan_changes(self, arguments: Arguments, workspace: Workspace) -> PlannedChanges:
         path = resolve_path(get_text(arguments, "path"), workspace)
         name, content = display_path(path, workspace.root), get_text(arguments, "content")
-        old_bytes, codec = read_bytes_if_exists(path), require_codec(get_text(arguments, "encoding", ""))
+        old_bytes, codec = read_bytes_if_exists(path), get_codec(get_text(arguments, "encoding", ""))
         old_file = TextFile("", codec or "utf-8")
         if old_bytes:
             require_read(path, old_bytes, workspace)

@@ -14,7 +14,7 @@ from ebbtide import tui
 from ebbtide.tui import session
 from ebbtide.tui.bindings import bindings
 from ebbtide.tui.jobs import AppJobs
-from ebbtide.tui.prompt.double_press import DoublePress, LeaveAction, LeaveKeys
+from ebbtide.tui.prompt.double_press import DoublePress, ExitAction, ExitKeys
 from ebbtide.tui.prompt.history import History
 from ebbtide.tui.prompt.key_arrivals import ANSWER_GUARD_S
 from ebbtide.tui.prompt.pastes import Pastes
@@ -25,8 +25,8 @@ from ebbtide.tui.slash_commands import Invocation, command_by_name
 from ebbtide.tui.startup import FirstSession, load_sessions
 from ebbtide.tui.terminal.terminal_features import TerminalFeatures
 from ebbtide.tui.terminal.typed_text import with_text_key
-from ebbtide.tui.theme_choice import ThemeChoice, driver_class
-from ebbtide.tui.typeahead import TypeAhead
+from ebbtide.tui.theme_choice import ThemeManager, driver_class
+from ebbtide.tui.typeahead import TypeaheadFilter
 from ebbtide.tui.widgets.caret import CaretApp
 from ebbtide.tui.widgets.prompt import PromptInput
 from ebbtide.tui.widgets.transcript import TranscriptView
@@ -34,12 +34,12 @@ from ebbtide.tui.widgets.transcript_pane import TranscriptPane
 
 if TYPE_CHECKING:  # session and command modules load only after the first paint
     from ebbtide.agent.compose.sessions import Sessions
-    from ebbtide.agent.config.options import KeyBindingStyle, NotifyName, StatusPart, ThemeName
+    from ebbtide.agent.config.options import KeyBindingStyle, NotificationMethod, StatusPart, ThemeName
     from ebbtide.agent.config.settings import Settings
     from ebbtide.tui.screen_context import ScreenContext
     from ebbtide.tui.session.controller import SessionController
     from ebbtide.tui.terminal.size_query import SizeMismatch
-    from ebbtide.tui.terminal.terminal_driver import BackgroundColour
+    from ebbtide.tui.terminal.terminal_driver import BackgroundColor
 
 
 class EbbApp(CaretApp, App[str]):
@@ -75,9 +75,9 @@ class EbbApp(CaretApp, App[str]):
         first_message: str | None = None,
         guard_s: float = ANSWER_GUARD_S,
         theme: "ThemeName" = "dark",
-        key_set: "KeyBindingStyle" = "usual",
+        key_style: "KeyBindingStyle" = "usual",
         drafts: Drafts | None = None,
-        notify: "NotifyName" = "off",
+        notify: "NotificationMethod" = "off",
         status_parts: "tuple[StatusPart, ...] | None" = None,
         settings: "Callable[[], Settings] | None" = None,
     ) -> None:
@@ -86,16 +86,16 @@ class EbbApp(CaretApp, App[str]):
         if no_color:
             os.environ["NO_COLOR"] = no_color  # Textual removes it, but child processes need it
         self.animation_level = "none"
-        self.theme_choice = ThemeChoice(self, theme, bool(no_color))
-        self.attention = TerminalFeatures(self, notify, lambda: self.controller.title)
+        self.theme_manager = ThemeManager(self, theme, bool(no_color))
+        self.terminal_features = TerminalFeatures(self, notify, lambda: self.controller.title)
         first_session = FirstSession(resume, resume_may_be_word, chooses_from_list, model, first_message or "")
         self.jobs = AppJobs(self, first_session, partial(load_sessions, sessions), lambda: self.context)
         self._sessions, self._drafts, self._settings = sessions, drafts, settings
-        self._type_ahead = TypeAhead(self, lambda: self.main_screen.prompt, guard_s)
+        self._typeahead_filter = TypeaheadFilter(self, lambda: self.main_screen.prompt, guard_s)
         self._pastes = Pastes()
-        self._key_set = key_set
+        self._key_style = key_style
         self._history = History(history_file, str(project or ""))
-        self._leave_keys, self._rewind_keys = LeaveKeys(), DoublePress()
+        self._exit_keys, self._rewind_keys = ExitKeys(), DoublePress()
         self._status_parts = status_parts
 
     @cached_property
@@ -106,7 +106,7 @@ class EbbApp(CaretApp, App[str]):
             load_sessions(self._sessions), lambda: presenter.schedule_drawing(), self._drafts, self._pastes
         )
         dialogs = tui.dialogs.QuestionDialogs(self, controller.answer, self.jobs.interrupt)
-        view_callbacks = (dialogs.update, self.attention.update, lambda view: self.main_screen.todos.show(view))
+        view_callbacks = (dialogs.update, self.terminal_features.update, lambda view: self.main_screen.todos.show(view))
         presenter = tui.presenter.Presenter(self, controller, view_callbacks)
         if self._status_parts is not None:
             presenter.status_parts = self._status_parts
@@ -121,7 +121,7 @@ class EbbApp(CaretApp, App[str]):
             jobs.first_session.model,
             jobs.send,
             jobs.invoke,
-            self.theme_choice,
+            self.theme_manager,
             settings,
             jobs.exit,
         )
@@ -133,11 +133,11 @@ class EbbApp(CaretApp, App[str]):
     def get_default_screen(self) -> MainScreen:
         return MainScreen(
             self._history,
-            SessionPromptCompleter(lambda: self.controller.session if self.jobs.is_open else None),
+            SessionPromptCompleter(lambda: self.controller.session if self.jobs.is_session_open else None),
             self._pastes,
             lambda: self.controller.queue,
-            lambda text: self.controller.unsent.save_in_progress(text) if self.jobs.is_open else None,
-            starts_in_vim_mode=self._key_set == "vim",
+            lambda text: self.controller.unsent_text.save_in_progress(text) if self.jobs.is_session_open else None,
+            starts_in_vim_mode=self._key_style == "vim",
         )
 
     @property
@@ -149,9 +149,9 @@ class EbbApp(CaretApp, App[str]):
 
     def on_mount(self) -> None:
         if self._driver is not None:
-            self.theme_choice.query_background(self._driver.write)
-            self._type_ahead.watch_driver(self._driver)
-        self.attention.restore_after_suspension()
+            self.theme_manager.query_background(self._driver.write)
+            self._typeahead_filter.watch_driver(self._driver)
+        self.terminal_features.restore_after_suspension()
         self.theme_changed_signal.subscribe(self, lambda _: self._recolor())
         self.call_after_refresh(self.jobs.start_first_job)
 
@@ -163,15 +163,15 @@ class EbbApp(CaretApp, App[str]):
         """Handle an event. Drops keys typed before a question appeared. Also drops mouse events outside the screen,
         which can occur while it shrinks and would clear the focus."""
         event = with_text_key(event)
-        self.attention.handle_event(event)
-        if self._type_ahead.should_drop(event):
+        self.terminal_features.handle_event(event)
+        if self._typeahead_filter.consume_event(event):
             return
         if isinstance(event, events.MouseEvent) and not self.size.region.contains(int(event.x), int(event.y)):
             return
         await super().on_event(event)
 
     async def on_unmount(self) -> None:
-        if self.jobs.is_open:
+        if self.jobs.is_session_open:
             await self.controller.close()
 
     @property
@@ -181,11 +181,11 @@ class EbbApp(CaretApp, App[str]):
 
     def on_size_mismatch(self, message: "SizeMismatch") -> None:
         self.jobs.greeter.size_notice = message.message_text
-        if self.jobs.is_open:
+        if self.jobs.is_session_open:
             self.controller.show_notice(message.message_text)
 
-    def on_background_colour(self, message: "BackgroundColour") -> None:
-        self.theme_choice.set_background(message.tone)
+    def on_background_color(self, message: "BackgroundColor") -> None:
+        self.theme_manager.set_background(message.tone)
 
     # User actions
 
@@ -211,16 +211,16 @@ class EbbApp(CaretApp, App[str]):
                 self.context.presenter.show_hint("press Esc again to go back to an earlier message")
 
     def action_suspend(self) -> None:
-        if not self.attention.suspend():
+        if not self.terminal_features.suspend():
             self.context.presenter.show_hint("no shell to suspend to")
 
     @on(TranscriptView.OlderMessagesRequested)
-    async def _load_earlier_messages(self) -> None:
-        self.run_worker(self.controller.load_earlier_messages(), group="earlier")
+    async def _load_older_messages(self) -> None:
+        self.run_worker(self.controller.load_older_messages(), group="earlier")
 
     @on(TranscriptPane.SearchOpened)
     async def _load_all_messages(self) -> None:
-        self.run_worker(self.controller.load_earlier_messages(load_all=True), group="earlier")
+        self.run_worker(self.controller.load_older_messages(load_all=True), group="earlier")
 
     @on(events.TextSelected)
     def _show_copy_hint(self) -> None:
@@ -229,7 +229,7 @@ class EbbApp(CaretApp, App[str]):
     def copy_to_clipboard(self, text: str) -> None:
         """Copy text in every way that this terminal supports, and report the result."""
         self._clipboard = text
-        self.attention.copy(text, self.context.presenter.show_hint)
+        self.terminal_features.copy(text, self.context.presenter.show_hint)
 
     def action_copy_or_leave(self) -> None:
         selected = self.screen.get_selected_text() or self.main_screen.prompt.selected_text
@@ -242,22 +242,22 @@ class EbbApp(CaretApp, App[str]):
         # Ctrl-C goes to the open question unless the prompt has focus.
         is_for_prompt = self.main_screen.prompt.has_focus or not has_open_question
         clears_prompt = not is_over_main and is_for_prompt and bool(self.main_screen.prompt.text)
-        leave_action = self._leave_keys.ctrl_c(
+        exit_action = self._exit_keys.press_ctrl_c(
             has_text=clears_prompt, is_running=self._is_session_busy and not is_over_main
         )
-        if is_over_main and leave_action == "warn":
+        if is_over_main and exit_action == "warn":
             self.simulate_key("escape")  # closes the list, so that the hint is visible
-        self._leave(leave_action, "Ctrl-C")
+        self._run_exit_action(exit_action, "Ctrl-C")
 
     def action_leave(self) -> None:
-        self._leave(self._leave_keys.ctrl_d(is_running=self._is_session_busy), "Ctrl-D")
+        self._run_exit_action(self._exit_keys.press_ctrl_d(is_running=self._is_session_busy), "Ctrl-D")
 
     @property
     def _is_session_busy(self) -> bool:
-        return self.jobs.is_open and self.controller.is_occupied
+        return self.jobs.is_session_open and self.controller.is_busy
 
-    def _leave(self, leave_action: LeaveAction, key: str) -> None:
-        match leave_action:
+    def _run_exit_action(self, exit_action: ExitAction, key: str) -> None:
+        match exit_action:
             case "clear":
                 self.main_screen.prompt.stash()
                 self.context.presenter.show_hint("Up restores it")

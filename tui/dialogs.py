@@ -28,7 +28,7 @@ class QuestionDialogs:
         self._send_answer = send_answer
         self._interrupt_turn = interrupt_turn
         self._displayed_question: OpenQuestion | None = None
-        self._display: QuestionDisplay | None = None
+        self._question_display: QuestionDisplay | None = None
         self._open_questions: tuple[OpenQuestion, ...] = ()
         self._answered_count = 0
         """Number of questions answered since there was last no open question."""
@@ -43,9 +43,13 @@ class QuestionDialogs:
         self._unconfirmed_ids &= {question.id for question in open_questions}
         unanswered = [question for question in open_questions if question.id not in self._unconfirmed_ids]
         next_question = unanswered[0] if unanswered else None
-        if self._display is not None and self._displayed_question != next_question and self._display.can_close:
-            display = self._display
-            self._displayed_question = self._display = None
+        if (
+            self._question_display is not None
+            and self._displayed_question != next_question
+            and self._question_display.can_close
+        ):
+            display = self._question_display
+            self._displayed_question = self._question_display = None
             display.close()
         if not unanswered:
             self._answered_count = 0
@@ -54,20 +58,20 @@ class QuestionDialogs:
             if self._answered_count + len(unanswered) > 1
             else ""
         )
-        if next_question is not None and self._display is None:
+        if next_question is not None and self._question_display is None:
             self._displayed_question = next_question
-            self._display = QuestionDisplay(
+            self._question_display = QuestionDisplay(
                 self._app,
                 build_question_spec(next_question),
                 partial(self._record_answer, next_question),
                 position_text,
             )
-        elif self._display is not None:
-            self._display.show_position(position_text)
+        elif self._question_display is not None:
+            self._question_display.show_position(position_text)
 
     def _record_answer(self, question: OpenQuestion, answer: Answer | None) -> None:
         """Pass the answer to the session. None (Esc) interrupts the turn."""
-        self._displayed_question = self._display = None
+        self._displayed_question = self._question_display = None
         self._unconfirmed_ids.add(question.id)
         self._answered_count += 1
         if isinstance(answer, Decision | PlanDecision | str):

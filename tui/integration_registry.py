@@ -24,7 +24,7 @@ class SubcommandRow(NamedTuple):
 class SlashCommandRow(NamedTuple):
     """A slash command. It may run during a turn."""
 
-    follows: str
+    preceding_command: str
     """The command below which it is listed."""
     argument_hint: str
     """The arguments as shown in help and completion."""

@@ -10,7 +10,7 @@ from textual.worker import Worker
 
 from ebbtide.agent.errors import AgentError
 from ebbtide.tui import commands
-from ebbtide.tui.session.job_queue import REPLACING_COMMANDS, JobQueue
+from ebbtide.tui.session.job_queue import SESSION_INDEPENDENT_COMMANDS, JobQueue
 from ebbtide.tui.slash_commands import Invocation
 from ebbtide.tui.startup import FirstSession, open_first_session, resolve_first_session
 from ebbtide.tui.widgets.transcript import TranscriptView
@@ -38,14 +38,14 @@ class AppJobs(JobQueue):
         finished."""
         super().__init__()
         self._app = app
-        self._load = load_modules
+        self._load_modules = load_modules
         self._get_context = get_context
         self.first_session = first_session
         """Which session to open first. It is tried again if opening fails."""
         self.opening_error: AgentError | None = None
         """Why the first session could not be opened."""
         self.is_busy = True
-        self.is_loaded = self.is_open = False
+        self.is_loaded = self.is_session_open = False
         """Whether the session modules are loaded, and whether a session has been opened."""
         self._early_texts: list[str] = []
         """Texts entered before loading finished."""
@@ -63,10 +63,10 @@ class AppJobs(JobQueue):
     # The first job
 
     def start_first_job(self) -> None:
-        self.start(self._open_first)
+        self.start(self._open_first_session)
 
-    async def _open_first(self) -> None:
-        await asyncio.to_thread(self._load)  # keys are handled meanwhile
+    async def _open_first_session(self) -> None:
+        await asyncio.to_thread(self._load_modules)  # keys are handled meanwhile
         gc.set_threshold(*_GC_THRESHOLDS)
         if not any(screen.is_attached for screen in self._app.screen_stack):  # the app was closed meanwhile
             return
@@ -83,10 +83,10 @@ class AppJobs(JobQueue):
             context.presenter.stop_drawing()
             self._app.exit()
             return
-        self.is_open = True
+        self.is_session_open = True
         context.prompt.refresh_completions()
         for invocation in self._early_commands:
-            if invocation.command.when_busy:
+            if invocation.command.can_run_during_turn:
                 self.invoke(invocation)
             else:
                 await self.run_invocation(invocation)
@@ -98,10 +98,10 @@ class AppJobs(JobQueue):
             self._early_texts.append(text)
 
     def invoke(self, invocation: Invocation) -> None:
-        if self.is_open:
+        if self.is_session_open:
             super().invoke(invocation)
             return
-        if self.is_loaded and invocation.command.name in REPLACING_COMMANDS:
+        if self.is_loaded and invocation.command.name in SESSION_INDEPENDENT_COMMANDS:
             self.interrupt()
         self._early_commands.append(invocation)
 

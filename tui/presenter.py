@@ -20,7 +20,7 @@ from ebbtide.tui.text.locale import is_ascii_locale
 from ebbtide.tui.text.styles import clipped_text, get_palette
 from ebbtide.tui.view.blocks import Call, SessionView
 from ebbtide.tui.view.greeting import centred_greeting, greeting_lines, indent_lines, lines_below_prompt
-from ebbtide.tui.view.side_panel import ServerLine, file_line_counts
+from ebbtide.tui.view.side_panel import ServerEntry, file_line_counts
 from ebbtide.tui.view.status import ElapsedTimer, ReplySpeed, StatusLineState
 from ebbtide.tui.widgets.prompt import PromptInput
 from ebbtide.tui.widgets.queue import QueueLines
@@ -64,24 +64,24 @@ class Presenter:
         """Number of clock ticks since work began."""
         self.is_animated = False
         """Whether the activity mark is animated."""
-        self._panel: SidePanel | None = None
+        self._side_panel: SidePanel | None = None
         """The side panel, if it is shown."""
-        self._elapsed = ElapsedTimer()
+        self._elapsed_timer = ElapsedTimer()
         self._hint = ""
         self._hint_timer: Timer | None = None
-        self._has_ended = False
-        self._reply_pace = ReplySpeed()
+        self._is_stopped = False
+        self._reply_speed = ReplySpeed()
         self._branch = ""
         self._sandbox = ""
         self.status_parts: tuple[StatusPart, ...] = STATUS_PARTS
         """The parts of the status line."""
         self.greeter = Greeter(lambda: controller)
         controller.queue.add_change_callback(self.draw_queue)
-        controller.after_preview = self._restart_transcript
-        controller.on_blocks_prepended = self._show_earlier_blocks
+        controller.on_preview_shown = self._restart_transcript
+        controller.on_blocks_prepended = self._show_older_blocks
 
     @property
-    def _main(self) -> MainScreen:
+    def _main_screen(self) -> MainScreen:
         screen = self._app.screen_stack[0]
         assert isinstance(screen, MainScreen)
         return screen
@@ -93,26 +93,28 @@ class Presenter:
 
     def schedule_drawing(self) -> None:
         """Schedule a drawing. Streamed text is drawn only a few times per second, however fast it arrives."""
-        if self._drawing_timer is None and self._app.is_running and not self._has_ended:
+        if self._drawing_timer is None and self._app.is_running and not self._is_stopped:
             wait = max(0.0, self._earliest_drawing_time - monotonic())
             # Do not use a Textual timer: on a busy machine, short timers are lost, and with them all later drawings.
             self._drawing_timer = asyncio.get_running_loop().call_later(wait, self._app.call_next, self.draw_view)
 
     def stop_drawing(self) -> None:
         """Stop drawing, because the widgets are about to be removed."""
-        self._has_ended = True
+        self._is_stopped = True
 
     def draw_view(self) -> None:
-        if self._has_ended or not self._app.is_running:  # the widgets are removed during shutdown
+        if self._is_stopped or not self._app.is_running:  # the widgets are removed during shutdown
             return
         if self._drawing_timer is not None:
             self._drawing_timer.cancel()
             self._drawing_timer = None
         start_time = monotonic()
         view = self._controller.view
-        self._main.is_new = self._main.is_new and not (view.past_blocks or view.turn_blocks)
+        self._main_screen.is_session_new = self._main_screen.is_session_new and not (
+            view.past_blocks or view.turn_blocks
+        )
         self._app.query_one(TranscriptView).show(view.past_blocks, view.turn_blocks)
-        self._run_clock(view.is_busy)
+        self._update_tick_timer(view.is_busy)
         self._draw_status()
         self._update_side_panel()
         for show_view in self._view_callbacks:
@@ -121,7 +123,7 @@ class Presenter:
 
     def show_session(self) -> None:
         """Draw the session that has just been opened, with its greeting and draft."""
-        if self._has_ended or not self._app.is_running:  # the session may be opened just as the app exits
+        if self._is_stopped or not self._app.is_running:  # the session may be opened just as the app exits
             return
         session = self._controller.session
         self._draw_greeting()
@@ -129,8 +131,8 @@ class Presenter:
         self._restart_transcript()
         self._draw_status()
         self._update_side_panel()
-        if self._panel is not None:
-            self._panel.set_counted_files(None, frozenset(), self._controller.view)
+        if self._side_panel is not None:
+            self._side_panel.set_counted_files(None, frozenset(), self._controller.view)
         draft = self._controller.take_draft()
         if draft:
             self._app.query_one(PromptInput).prepend(draft)
@@ -145,7 +147,7 @@ class Presenter:
     def _restart_transcript(self) -> None:
         self._app.query_one(TranscriptView).replace_blocks(self._controller.view.blocks)
 
-    def _show_earlier_blocks(self, block_count: int) -> None:
+    def _show_older_blocks(self, block_count: int) -> None:
         view = self._controller.view
         self._app.query_one(TranscriptView).prepend_blocks(view.past_blocks, view.turn_blocks, block_count)
         self._app.query_one(TranscriptPane).search_again()
@@ -156,15 +158,15 @@ class Presenter:
         self.draw_queue()
 
     def _draw_greeting(self) -> None:
-        palette, greeting = get_palette(self._app.theme_variables), self.greeter.greeting()
+        palette, greeting = get_palette(self._app.theme_variables), self.greeter.build_greeting()
         if greeting is not None:
-            screen, can_draw = self._main, not is_ascii_locale(os.environ)
-            screen.is_new = not self._controller.view.blocks
+            screen, supports_unicode = self._main_screen, not is_ascii_locale(os.environ)
+            screen.is_session_new = not self._controller.view.blocks
 
             def build_greeting_text(width: int, height: int) -> Text:
                 indent = screen.indent
                 build_lines = centred_greeting if indent else greeting_lines
-                lines = build_lines(greeting, max(1, width - 2 * indent), height, can_draw=can_draw)
+                lines = build_lines(greeting, max(1, width - 2 * indent), height, supports_unicode=supports_unicode)
                 return clipped_text(indent_lines(lines, indent), palette)
 
             self._app.query_one(TranscriptView).show_greeting(build_greeting_text)
@@ -175,58 +177,58 @@ class Presenter:
             self._draw_greeting()
 
     def draw_queue(self) -> None:
-        if self._app.is_running and not self._has_ended:
+        if self._app.is_running and not self._is_stopped:
             self._app.query_one(QueueLines).show(self._controller.queue.items)
             self._app.query_one(PromptInput).has_queued_messages = bool(self._controller.queue)
             self._update_side_panel()
 
     @property
     def has_panel(self) -> bool:
-        return self._panel is not None
+        return self._side_panel is not None
 
     @has_panel.setter
     def has_panel(self, is_visible: bool) -> None:
         """Show or hide the side panel, which is visible only on a wide screen."""
-        self._main.set_class(is_visible, "beside")
-        if is_visible and self._panel is None:
-            self._panel = SidePanel(id="side")
-            self._main.mount(self._panel)
+        self._main_screen.set_class(is_visible, "beside")
+        if is_visible and self._side_panel is None:
+            self._side_panel = SidePanel(id="side")
+            self._main_screen.mount(self._side_panel)
             self._app.call_after_refresh(self._update_side_panel)
             self._app.call_after_refresh(self._app.run_worker, self._count_files, group="aside")
-        elif not is_visible and self._panel is not None:
-            self._panel.remove()
-            self._panel = None
+        elif not is_visible and self._side_panel is not None:
+            self._side_panel.remove()
+            self._side_panel = None
             self._update_side_panel()
 
     async def _count_files(self) -> None:
         """Count the files changed in the session again, because some changes may have been reverted."""
         session, turn_blocks = self._controller.session, self._controller.view.turn_blocks
-        if session is None or self._panel is None:
+        if session is None or self._side_panel is None:
             return
         finished_call_ids = frozenset(
             block.call_id for block in turn_blocks if isinstance(block, Call) and block.status == "done"
         )
         try:
-            changes = await session.file_log.changes_by_tools()
+            changes = await session.file_history.changes_by_tools()
         except AgentError:  # the panel then uses the counts of the calls
             return
         files = await asyncio.to_thread(file_line_counts, changes)
-        if self._panel is not None and self._panel.is_attached and self._controller.session is session:
-            self._panel.set_counted_files(files, finished_call_ids, self._controller.view)
+        if self._side_panel is not None and self._side_panel.is_attached and self._controller.session is session:
+            self._side_panel.set_counted_files(files, finished_call_ids, self._controller.view)
 
     def _update_side_panel(self) -> None:
-        if not self._app.is_running or self._has_ended:
+        if not self._app.is_running or self._is_stopped:
             return
-        is_visible = self._panel is not None and self._panel.is_attached and self._panel.display
+        is_visible = self._side_panel is not None and self._side_panel.is_attached and self._side_panel.display
         self._app.query_one(TranscriptView).set_todos_in_panel(is_visible)
-        if self._panel is None:
+        if self._side_panel is None:
             return
         controller = self._controller
         server_statuses = (
             controller.session.servers.statuses() if controller.session and controller.session.servers else ()
         )
-        server_lines = tuple(ServerLine(status.name, status.phase, status.tool_count) for status in server_statuses)
-        self._panel.show(controller.view, server_lines, len(controller.queue.items))
+        server_entries = tuple(ServerEntry(status.name, status.phase, status.tool_count) for status in server_statuses)
+        self._side_panel.show(controller.view, server_entries, len(controller.queue.items))
 
     def show_hint(self, hint: str) -> None:
         self._hint = hint
@@ -250,16 +252,16 @@ class Presenter:
         """Determine which sandbox is in use. The first call takes about 10 ms."""
         if (session := self._controller.session) is not None:
             self._sandbox = await asyncio.to_thread(lambda: session.boundary.sandbox_state)
-            if self._app.is_running and not self._has_ended:
+            if self._app.is_running and not self._is_stopped:
                 self._draw_status()
 
     def _draw_status(self) -> None:
         now, view = monotonic(), self._controller.view
-        tokens_per_second = self._reply_pace.tokens_per_second(view.streamed_chars, now) if view.is_busy else 0
-        elapsed, sandbox = self._elapsed.elapsed_at(view, now), self._sandbox
+        tokens_per_second = self._reply_speed.tokens_per_second(view.streamed_chars, now) if view.is_busy else 0
+        elapsed, sandbox = self._elapsed_timer.elapsed_at(view, now), self._sandbox
         frame = self._frame if self.is_animated and not view.open_questions else None
-        visible_parts = () if self._main.indent else self.status_parts  # the greeting already shows it
-        if self._panel is not None and self._panel.display:
+        visible_parts = () if self._main_screen.indent else self.status_parts  # the greeting already shows it
+        if self._side_panel is not None and self._side_panel.display:
             visible_parts = tuple(part for part in visible_parts if part != "context")  # the side panel shows it
         state = StatusLineState(
             view, elapsed, self._hint, self._branch, tokens_per_second, visible_parts, sandbox, frame
@@ -273,7 +275,7 @@ class Presenter:
             self._update_side_panel()
         self._draw_status()
 
-    def _run_clock(self, is_busy: bool) -> None:
+    def _update_tick_timer(self, is_busy: bool) -> None:
         """Start the clock when work begins; stop it when work ends."""
         if is_busy and self._tick_timer is None:
             wait = ANIMATION_INTERVAL_S if self.is_animated else 1.0

@@ -18,7 +18,7 @@ from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.slash_commands import Invocation
 from ebbtide.tui.terminal.terminal_features import released_terminal
 from ebbtide.tui.text.spans import Line
-from ebbtide.tui.theme_choice import ThemeChoice
+from ebbtide.tui.theme_choice import ThemeManager
 from ebbtide.tui.view.panel import Panel, RowChosen
 from ebbtide.tui.widgets.prompt import PromptInput
 from ebbtide.tui.widgets.transcript import TranscriptView
@@ -36,7 +36,7 @@ class ScreenContext:
     model: str | None
     send: SendMessage
     invoke: Callable[[Invocation], None]
-    themes: ThemeChoice
+    themes: ThemeManager
     settings: Settings | None
     exit: Callable[[], Awaitable[None]]
 
@@ -72,7 +72,7 @@ class ScreenContext:
             is True
         )
 
-    def hint(self, text: str) -> None:
+    def show_hint(self, text: str) -> None:
         self.presenter.show_hint(text)
 
     def set_prompt_text(self, text: str) -> None:
@@ -91,7 +91,7 @@ class ScreenContext:
                 self.app.push_screen(screens.context.ContextScreen(self.controller, components))
 
     async def edit_context(self, action_text: str) -> None:
-        await session.view_edits.carry_out_typed(self.controller, action_text)
+        await session.view_edits.run_typed_action(self.controller, action_text)
 
     async def compact(self, compaction: ManualCompaction) -> None:
         await self.app.push_screen_wait(screens.compaction.CompactionScreen(compaction))
@@ -101,7 +101,7 @@ class ScreenContext:
             return
         search_bar = widgets.history_search.HistorySearchBar(self.prompt.prompt_history.entries())
         await self.app.mount(search_bar, before=self.prompt)
-        search_bar.prepend_text(self.prompt.take_typed_ahead())
+        search_bar.prepend_text(self.prompt.take_typeahead())
         message = await search_bar.result
         await search_bar.remove()
         self.prompt.focus()
@@ -118,11 +118,11 @@ class ScreenContext:
         return await terminal.editor_screen.edit_while_running(self.app, text, name)
 
     async def toggle_vim_keys(self) -> None:
-        keys = "usual" if self.prompt.uses_vim else "vim"
-        self.prompt.use_vim(keys == "vim")
+        key_style = "usual" if self.prompt.uses_vim else "vim"
+        self.prompt.set_vim_enabled(key_style == "vim")
         if self.settings is not None:
             try:
-                self.hint(self.settings.set_value("tui.keys", keys))
+                self.show_hint(self.settings.set_value("tui.keys", key_style))
             except AgentError as error:
                 self.controller.show_notice(str(error))
 
@@ -134,7 +134,7 @@ class ScreenContext:
         try:
             with released_terminal(app):
                 blocks = self.controller.view.blocks
-                await terminal.scrollback.print_all(
+                await terminal.scrollback.print_blocks(
                     blocks, app.size.width, is_dark=app.current_theme.dark, is_colorless=app.no_color
                 )
         except SuspendNotSupported:
@@ -152,7 +152,7 @@ class ScreenContext:
             case "tui.animation":
                 self.presenter.is_animated = config.tui_animation
             case "tui.keys":
-                self.prompt.use_vim(config.tui_keys == "vim")
+                self.prompt.set_vim_enabled(config.tui_keys == "vim")
             case "tui.detail":
                 self.app.query_one(TranscriptView).set_detail(config.tui_detail)
             case "tui.thoughts":

@@ -21,7 +21,7 @@ class SlashCommand:
     argument_hint: str
     """The arguments as shown in help and completion."""
     help: str
-    when_busy: bool = False
+    can_run_during_turn: bool = False
     """Whether the command may run during a turn."""
     needs_session: bool = False
     """Whether the command acts on a session. If a session is being opened, the command waits for it."""
@@ -32,19 +32,25 @@ class SlashCommand:
 
 
 _BUILT_IN: tuple[SlashCommand, ...] = (
-    SlashCommand("help", "", "show keys and commands", when_busy=True),
+    SlashCommand("help", "", "show keys and commands", can_run_during_turn=True),
     SlashCommand("compact", "[focus]", "summarise to free space (previews first)"),
     SlashCommand("undo", "[list]", "revert the last turn's file changes (previews first); `list`: pick a turn"),
     SlashCommand("redo", "", "reapply what was reverted last"),
     SlashCommand(
-        "context", "[ACT REF]", "show what fills the context window, and free space", when_busy=True, needs_session=True
+        "context",
+        "[ACT REF]",
+        "show what fills the context window, and free space",
+        can_run_during_turn=True,
+        needs_session=True,
     ),
     SlashCommand("archive", "", "browse stored outputs and messages"),
     SlashCommand("why", "TEXT", "find out where a text went"),
     SlashCommand("bring", "REF", "bring something back into context"),
     SlashCommand("skills", "", "list skills: instructions that the model can look up"),
-    SlashCommand("hooks", "", "list hooks: your programs, run on events", when_busy=True, needs_session=True),
-    SlashCommand("trust", "", "review and approve what this project ships", when_busy=True, needs_session=True),
+    SlashCommand("hooks", "", "list hooks: your programs, run on events", can_run_during_turn=True, needs_session=True),
+    SlashCommand(
+        "trust", "", "review and approve what this project ships", can_run_during_turn=True, needs_session=True
+    ),
     SlashCommand("resume", "[id]", "resume an earlier session; without an id: find, rename, fork, delete"),
     SlashCommand("sessions", "", "list sessions (same as `/resume`)"),
     SlashCommand("rewind", "", "go back to one of your messages: fork the conversation, restore files, or both"),
@@ -55,47 +61,51 @@ _BUILT_IN: tuple[SlashCommand, ...] = (
         "thinking",
         "[how]",
         "show thinking as `line`, `open` or `hidden`; without an argument, switch to the next",
-        when_busy=True,
+        can_run_during_turn=True,
     ),
     SlashCommand(
         "mode",
         "[name]",
         "set the mode: ask, accept-edits, plan or auto; without a name, switch to the next",
-        when_busy=True,
+        can_run_during_turn=True,
         needs_session=True,
     ),
     SlashCommand(
         "add-dir",
         "[FOLDER]",
         "also allow work in FOLDER; without FOLDER, list and remove",
-        when_busy=True,
+        can_run_during_turn=True,
         needs_session=True,
     ),
     SlashCommand(
         "sandbox",
         "",
         "show the sandbox: what commands can write, read and reach",
-        when_busy=True,
+        can_run_during_turn=True,
         needs_session=True,
     ),
     SlashCommand("clear", "", "start a new session"),
-    SlashCommand("rename", "TITLE", "rename the session", when_busy=True, needs_session=True),
+    SlashCommand("rename", "TITLE", "rename the session", can_run_during_turn=True, needs_session=True),
     SlashCommand("fork", "", "continue in a copy of this session"),
     SlashCommand(
-        "status", "", "show model, cost, tokens, context window and changed files", when_busy=True, needs_session=True
+        "status",
+        "",
+        "show model, cost, tokens, context window and changed files",
+        can_run_during_turn=True,
+        needs_session=True,
     ),
     SlashCommand(
         "tasks",
         "[forward]",
         "show background commands; `forward`: reach the ports they listen on",
-        when_busy=True,
+        can_run_during_turn=True,
         needs_session=True,
     ),
     SlashCommand(
         "agents",
         "[stop NAME]",
         "show sub-agents, or stop one",
-        when_busy=True,
+        can_run_during_turn=True,
         needs_session=True,
     ),
     SlashCommand("review", "[what]", "have the model review your changes, or what you name"),
@@ -103,23 +113,29 @@ _BUILT_IN: tuple[SlashCommand, ...] = (
     SlashCommand("shell", "COMMAND", "run a command and show it to the model (same as `!COMMAND`)"),
     SlashCommand("remember", "TEXT", "save a note for later sessions (same as `# TEXT`)"),
     SlashCommand("memory", "", "show instructions and notes; open or delete them"),
-    SlashCommand("editor", "", "write the message in your editor", when_busy=True),
-    SlashCommand("vim", "", "turn vi keys in the prompt on or off", when_busy=True),
-    SlashCommand("history", "", "search your earlier messages", when_busy=True),
-    SlashCommand("later", "TEXT", "send a message after the turn, not at its next step", when_busy=True),
-    SlashCommand("todos", "", "show the model's to-do list", when_busy=True),
-    SlashCommand("plan", "", "show the last submitted plan and your decision", when_busy=True, needs_session=True),
-    SlashCommand("commands", "", "open the command palette", when_busy=True),
-    SlashCommand("panel", "", "show or hide the side panel (wide screens only)", when_busy=True),
-    SlashCommand("theme", "[name]", "choose a colour theme", when_busy=True),
-    SlashCommand("settings", "[words]", "view and change settings", when_busy=True),
-    SlashCommand("copy", "", "copy the last answer", when_busy=True),
-    SlashCommand("print", "", "print the conversation to the terminal's scrollback", when_busy=True),
+    SlashCommand("editor", "", "write the message in your editor", can_run_during_turn=True),
+    SlashCommand("vim", "", "turn vi keys in the prompt on or off", can_run_during_turn=True),
+    SlashCommand("history", "", "search your earlier messages", can_run_during_turn=True),
+    SlashCommand("later", "TEXT", "send a message after the turn, not at its next step", can_run_during_turn=True),
+    SlashCommand("todos", "", "show the model's to-do list", can_run_during_turn=True),
     SlashCommand(
-        "diff", "[session]", "show file changes of the last turn, or of the session", when_busy=True, needs_session=True
+        "plan", "", "show the last submitted plan and your decision", can_run_during_turn=True, needs_session=True
     ),
-    SlashCommand("files", "", "list the files that this session changed", when_busy=True, needs_session=True),
-    SlashCommand("quit", "", "quit Ebbtide", when_busy=True),
+    SlashCommand("commands", "", "open the command palette", can_run_during_turn=True),
+    SlashCommand("panel", "", "show or hide the side panel (wide screens only)", can_run_during_turn=True),
+    SlashCommand("theme", "[name]", "choose a colour theme", can_run_during_turn=True),
+    SlashCommand("settings", "[words]", "view and change settings", can_run_during_turn=True),
+    SlashCommand("copy", "", "copy the last answer", can_run_during_turn=True),
+    SlashCommand("print", "", "print the conversation to the terminal's scrollback", can_run_during_turn=True),
+    SlashCommand(
+        "diff",
+        "[session]",
+        "show file changes of the last turn, or of the session",
+        can_run_during_turn=True,
+        needs_session=True,
+    ),
+    SlashCommand("files", "", "list the files that this session changed", can_run_during_turn=True, needs_session=True),
+    SlashCommand("quit", "", "quit Ebbtide", can_run_during_turn=True),
 )
 
 
@@ -127,9 +143,9 @@ def _all_commands() -> Iterator[SlashCommand]:
     for command in _BUILT_IN:
         yield command
         for name, row in SLASH_COMMANDS.items():
-            if row.follows == command.name:
+            if row.preceding_command == command.name:
                 yield SlashCommand(
-                    name, row.argument_hint, row.description, when_busy=True, needs_session=row.needs_session
+                    name, row.argument_hint, row.description, can_run_during_turn=True, needs_session=row.needs_session
                 )
 
 

@@ -21,10 +21,10 @@ def driver_class() -> type[Driver] | None:
     """Get the driver class that reads the terminal's replies, or None for the default driver."""
     if constants.DRIVER is not None or sys.platform == "win32":
         return None
-    return terminal.terminal_driver.AnsweringDriver
+    return terminal.terminal_driver.ReplyReadingDriver
 
 
-class ThemeChoice:
+class ThemeManager:
     """An app's theme, chosen from the user's setting and the terminal's background."""
 
     def __init__(self, app: App[Any], chosen_theme: ThemeName, is_colorless: bool) -> None:

@@ -16,14 +16,14 @@ _NON_ANSWER_KEYS = ("ctrl+c", "ctrl+z")
 
 
 @runtime_checkable
-class JoiningDriver(Protocol):
+class ReadJoiningDriver(Protocol):
     """A driver that can treat input arriving together as one read."""
 
     joins_reads: Callable[[], bool]
     """Whether the driver should do so now."""
 
 
-class TypeAhead:
+class TypeaheadFilter:
     """Passes keys meant for a question to the question, and other keys to the prompt."""
 
     def __init__(self, app: App[Any], get_prompt: Callable[[], PromptInput], guard_s: float) -> None:
@@ -34,24 +34,24 @@ class TypeAhead:
         self._drops_release = False
         """Whether to drop the next mouse button release, because the button was pressed too early to be a click on the
         question."""
-        self._prompt_read: int | None = None
+        self._prompt_read_number: int | None = None
         """Number of the read whose text was last put into the prompt."""
 
     def watch_driver(self, driver: Driver) -> None:
         """Let the driver treat input arriving together as one read while a question is open."""
-        if isinstance(driver, JoiningDriver):
+        if isinstance(driver, ReadJoiningDriver):
             driver.joins_reads = lambda: self._arrivals.guard > 0 and self._question_screen() is not None
 
-    def should_drop(self, event: events.Event) -> bool:
+    def consume_event(self, event: events.Event) -> bool:
         """Whether to drop an event. This is decided before earlier events have been processed, because the user has not
         seen their effects yet."""
         match event:
             case events.Key() if not event.is_forwarded:
-                return self._drops_key(event)
+                return self._consume_key(event)
             case events.Paste() if not event.is_forwarded:
-                return self._drops_paste(event)
+                return self._consume_paste(event)
             case events.MouseDown() | events.MouseUp():
-                return self._drops_mouse_event(event)
+                return self._consume_mouse_event(event)
             case _:
                 return False
 
@@ -63,12 +63,16 @@ class TypeAhead:
             return None
         return screen if isinstance(screen, TypeaheadGuard) and screen.is_asking else None
 
-    def _drops_key(self, key: events.Key) -> bool:
+    def _consume_key(self, key: events.Key) -> bool:
         question, arrival = self._question_screen(), arrival_of(key, key.time)
         if question is None or not question.could_answer(key):
             self._arrivals.record_key(arrival)
             # Do not submit a line that arrived in one read if its beginning was moved from a question to the prompt.
-            return key.key == "enter" and arrival.read_number is not None and arrival.read_number == self._prompt_read
+            return (
+                key.key == "enter"
+                and arrival.read_number is not None
+                and arrival.read_number == self._prompt_read_number
+            )
         purpose = self._arrivals.record_answer_key(arrival, question.painted_at)
         if key.key in _NON_ANSWER_KEYS:
             return False
@@ -82,11 +86,11 @@ class TypeAhead:
             return question.insert_key(key)
         if key.character and key.is_printable:
             self._get_prompt().insert(key.character)
-            self._prompt_read = arrival.read_number
+            self._prompt_read_number = arrival.read_number
             question.handle_rejected_key(key)
         return True
 
-    def _drops_paste(self, paste: events.Paste) -> bool:
+    def _consume_paste(self, paste: events.Paste) -> bool:
         question, arrival = self._question_screen(), arrival_of(paste, paste.time)
         if question is None:
             self._arrivals.record_key(arrival)
@@ -101,7 +105,7 @@ class TypeAhead:
         question.handle_rejected_key(None)
         return True
 
-    def _drops_mouse_event(self, event: events.MouseDown | events.MouseUp) -> bool:
+    def _consume_mouse_event(self, event: events.MouseDown | events.MouseUp) -> bool:
         if isinstance(event, events.MouseUp):
             drops_release, self._drops_release = self._drops_release, False
             return drops_release

@@ -20,7 +20,6 @@ from ebbtide.agent.archive.reference_parts import (
     ResolvedReference,
     ambiguous_reference_message,
     attachment_count_text,
-    checked_reference,
     count_numbered_items,
     count_unnumbered_lines,
     encode_text,
@@ -28,6 +27,7 @@ from ebbtide.agent.archive.reference_parts import (
     first_line_number,
     is_mainly_image,
     is_text,
+    parse_reference_or_fail,
     part_content,
     part_media_type,
     part_reference,
@@ -89,14 +89,14 @@ class Archive:
         """`project` is the real path of the project's top folder."""
         self._thread = thread
         self._store = store
-        self._rows = ArchiveStore(store)
+        self._archive_store = ArchiveStore(store)
         self._session = session
         self._project = project
 
     async def put(self, chunks: Iterable[bytes]) -> StoredBlob:
         """Store bytes for this session. They are deleted later unless an output that refers to them is recorded. Raises
         `StoreFailed`."""
-        blobs = self._rows.blobs
+        blobs = self._archive_store.blobs
         if blobs is None:
             raise StoreFailed("this session stores no outputs", "missing")
         try:
@@ -107,14 +107,14 @@ class Archive:
 
     async def open_blob(self, stored: StoredBlob, name: str) -> Content:
         """Return stored bytes, even before their output is recorded. `name`: the name used in error messages."""
-        blobs = self._rows.blobs
+        blobs = self._archive_store.blobs
         if blobs is None:
             raise StoreFailed("this session stores no outputs", "missing")
         return await self._thread.run(CheckedContent, name, lambda: blobs.open(stored.digest))
 
     async def resolve(self, reference: Reference | str) -> ResolvedReference:
         """Resolve a reference, even if its bytes no longer exist."""
-        parsed = checked_reference(reference) if isinstance(reference, str) else reference
+        parsed = parse_reference_or_fail(reference) if isinstance(reference, str) else reference
         session, project = await self._find_session(parsed)
         full_reference = replace(parsed, session=session, project=Path(project).name or project)
         match parsed.target:
@@ -130,7 +130,7 @@ class Archive:
         Counts as an access."""
         content = await self._open_content(resolved)
         if resolved.output is not None:
-            await self._thread.run(self._rows.record_access, resolved.session, resolved.output.number)
+            await self._thread.run(self._archive_store.record_access, resolved.session, resolved.output.number)
         attachments = [
             self._short_reference(replace(resolved, reference=part_reference(resolved, part)))
             for part in resolved.attachments
@@ -171,9 +171,9 @@ class Archive:
             case _:
                 return stored
 
-    async def peek(self, located: ResolvedReference) -> Content:
+    async def peek(self, resolved: ResolvedReference) -> Content:
         """Return the full content, without counting as an access."""
-        return await self._open_content(located)
+        return await self._open_content(resolved)
 
     async def read(self, reference: Reference | str, offset: int = 0, limit: int | None = None) -> bytes:
         """Read the part that the reference names, or the range given by `offset` and `limit`."""
@@ -184,7 +184,7 @@ class Archive:
 
     async def _find_session(self, reference: Reference) -> tuple[str, str]:
         """Return the id and project of the session that a reference names."""
-        if reference.session == CURRENT_SESSION or await self._had_former_name(reference):
+        if reference.session == CURRENT_SESSION or await self._uses_former_id(reference):
             return self._session, self._project
         prefix_matches = await self._thread.run(self._store.sessions_with_prefix, reference.session)
         rows = [row for row in prefix_matches if self._is_in_project(row, reference.project)]
@@ -202,7 +202,7 @@ class Archive:
             raise ReferenceFailed(ambiguous_reference_message(reference, candidates))
         return rows[0].id, rows[0].project
 
-    async def _had_former_name(self, reference: Reference) -> bool:
+    async def _uses_former_id(self, reference: Reference) -> bool:
         """Whether the reference uses the id and project that this session had before it was exported."""
         facts = await self._thread.run(self._store.facts, self._session, FORMER_ID_FACT)
         return any(
@@ -217,9 +217,9 @@ class Archive:
         return project in (Path(row.project).name, row.project)
 
     async def _resolve_output(self, reference: Reference, session: str, number: int) -> ResolvedReference:
-        parts = await self._thread.run(self._rows.output_parts, session, number)
+        parts = await self._thread.run(self._archive_store.output_parts, session, number)
         if not parts:
-            count = await self._thread.run(self._rows.count_before, session, 2**62)
+            count = await self._thread.run(self._archive_store.count_outputs_before, session, 2**62)
             raise ReferenceFailed(
                 f"there is no `{reference.target}`: the session has {pluralize(count, 'output')} so far"
             )
@@ -252,7 +252,7 @@ class Archive:
 
     async def _resolve_message(self, reference: Reference, session: str, prefix: str) -> ResolvedReference:
         await self._assign_missing_names(session)
-        matches = await self._thread.run(self._rows.messages_with_ref_prefix, session, prefix)
+        matches = await self._thread.run(self._archive_store.messages_with_ref_prefix, session, prefix)
         names = sorted({name for _, name in matches})
         if not names:
             raise ReferenceFailed(f"there is no message `{reference.target}` in session `{session[:URI_ID_DIGITS]}`")
@@ -264,7 +264,7 @@ class Archive:
             message = await self._message_at(session, position)
             media_type = part_media_type(message, reference.location.number)
             if isinstance(message, User) and message.outputs:
-                outputs_before = await self._thread.run(self._rows.count_before, session, position)
+                outputs_before = await self._thread.run(self._archive_store.count_outputs_before, session, position)
                 if reference.location.number > len(message.outputs):
                     raise ReferenceFailed(f"`{reference.target}` has {pluralize(len(message.outputs), 'output')}")
                 output = OutputRef(outputs_before + reference.location.number)
@@ -286,14 +286,14 @@ class Archive:
 
     async def _assign_missing_names(self, session: str) -> None:
         """Assign names to messages stored by earlier versions."""
-        unnamed = await self._thread.run(self._rows.messages_without_ref, session)
+        unnamed = await self._thread.run(self._archive_store.messages_without_ref, session)
         if unnamed:
             messages = [(row.position, decode_message_or_none(row)) for row in unnamed]
             names = [(position, message_digits(message)) for position, message in messages if message is not None]
-            await self._thread.run(self._rows.save_message_refs, session, names)
+            await self._thread.run(self._archive_store.save_message_refs, session, names)
 
     async def _resolve_summary(self, reference: Reference, session: str, number: int) -> ResolvedReference:
-        rows = await self._thread.run(self._rows.summaries, session)
+        rows = await self._thread.run(self._archive_store.summaries, session)
         row = next((row for row in rows if row.number == number), None)
         if row is None:
             raise ReferenceFailed(
@@ -302,71 +302,71 @@ class Archive:
         content = InMemoryContent(encode_text(decode_summary_row(row).text))
         return ResolvedReference(reference, session, row.position, content.size, content.lines, created_at=row.created)
 
-    async def _open_content(self, located: ResolvedReference) -> Content:
-        match located.reference.target:
+    async def _open_content(self, resolved: ResolvedReference) -> Content:
+        match resolved.reference.target:
             case OutputRef():
-                return await self._output_content(located)
+                return await self._output_content(resolved)
             case MessageRef():
-                return await self._message_content(located.session, located.position, located.reference)
+                return await self._message_content(resolved.session, resolved.position, resolved.reference)
             case SummaryRef(number=number):
-                rows = await self._thread.run(self._rows.summaries, located.session)
+                rows = await self._thread.run(self._archive_store.summaries, resolved.session)
                 return InMemoryContent(
                     encode_text(decode_summary_row(next(row for row in rows if row.number == number)).text)
                 )
 
-    async def _output_content(self, located: ResolvedReference) -> Content:
-        row = located.output
+    async def _output_content(self, resolved: ResolvedReference) -> Content:
+        row = resolved.output
         if row is None:
-            raise ReferenceFailed(f"`{located.reference}` is not an output")
+            raise ReferenceFailed(f"`{resolved.reference}` is not an output")
         if row.removed is not None:
-            facts = await self._thread.run(self._store.facts, located.session, REMOVED_OUTPUT_FACT)
+            facts = await self._thread.run(self._store.facts, resolved.session, REMOVED_OUTPUT_FACT)
             reason = next((REMOVAL_REASONS.get(fact.body, "") for fact in facts if fact.key == str(row.number)), "")
             day = time.strftime("%Y-%m-%d", time.localtime(row.removed))
-            raise ReferenceFailed(f"`{located.reference.target}` was removed on {day}{reason}: run the call again")
+            raise ReferenceFailed(f"`{resolved.reference.target}` was removed on {day}{reason}: run the call again")
         if row.digest is not None:
-            content = await self.open_blob(StoredBlob(row.digest, row.size, row.lines), str(located.reference.target))
-            return await self._with_frame(content, await self._frame(located))
-        output = await self._recorded_output(located.session, row)
+            content = await self.open_blob(StoredBlob(row.digest, row.size, row.lines), str(resolved.reference.target))
+            return await self._with_frame(content, await self._frame(resolved))
+        output = await self._recorded_output(resolved.session, row)
         if row.part > len(output.images):
-            raise StoreFailed(f"the message with `{located.reference}` cannot be read", "corrupt")
+            raise StoreFailed(f"the message with `{resolved.reference}` cannot be read", "corrupt")
         if row.part:
             try:
                 return InMemoryContent(base64.b64decode(output.images[row.part - 1].data))
             except ValueError as error:
-                raise StoreFailed(f"the image `{located.reference}` cannot be read: {error}", "corrupt") from error
+                raise StoreFailed(f"the image `{resolved.reference}` cannot be read: {error}", "corrupt") from error
         if output.whole is not None:
             log = LogFile.open_if_exists(Path(output.whole))
             if log is not None:
-                return await self._with_frame(CheckedContent(str(located.reference.target), lambda: log), output.frame)
+                return await self._with_frame(CheckedContent(str(resolved.reference.target), lambda: log), output.frame)
         return InMemoryContent(encode_text(output.text))
 
     async def _recorded_output(self, session: str, row: OutputRow) -> ToolOutput:
         """Return the output as recorded in its message."""
         message = await self._message_at(session, row.position)
         outputs = message.outputs if isinstance(message, User) else ()
-        index = row.number - await self._thread.run(self._rows.count_before, session, row.position) - 1
+        index = row.number - await self._thread.run(self._archive_store.count_outputs_before, session, row.position) - 1
         if index >= len(outputs):
             raise StoreFailed(f"the message with `r{row.number}` cannot be read", "corrupt")
         return outputs[index]
 
-    async def _call_paths(self, located: ResolvedReference) -> tuple[str, ...]:
+    async def _call_paths(self, resolved: ResolvedReference) -> tuple[str, ...]:
         """Return the files named in the call that produced an output; empty if the call cannot be read."""
-        row = located.output
+        row = resolved.output
         if row is None or row.position == 0:
             return ()
         with suppress(StoreFailed):
-            message = await self._message_at(located.session, row.position - 1)
+            message = await self._message_at(resolved.session, row.position - 1)
             calls = message.calls if isinstance(message, Assistant) else ()
             return tuple(path for call in calls if call.id == row.call for path in call_paths(call))
         return ()
 
-    async def _frame(self, located: ResolvedReference) -> str:
+    async def _frame(self, resolved: ResolvedReference) -> str:
         """Return an output's frame, which is not stored with its bytes; empty if its message is damaged."""
-        row = located.output
+        row = resolved.output
         if row is None or row.part or row.digest is None:
             return ""
         with suppress(StoreFailed):
-            return (await self._recorded_output(located.session, row)).frame
+            return (await self._recorded_output(resolved.session, row)).frame
         return ""
 
     async def _with_frame(self, content: Content, frame: str) -> Content:
@@ -386,7 +386,7 @@ class Archive:
         message = await self._message_at(session, position)
         if isinstance(reference.location, ToolPart):
             return InMemoryContent(part_content(message, reference.location.number, reference))
-        matches = await self._thread.run(self._rows.messages_with_ref_prefix, session, message_digits(message))
+        matches = await self._thread.run(self._archive_store.messages_with_ref_prefix, session, message_digits(message))
         earlier = [
             await self._message_at(session, earlier_position)
             for earlier_position, _ in reversed(matches)
@@ -401,11 +401,11 @@ class Archive:
             raise StoreFailed(f"message {position} of the session is missing", "corrupt")
         return decode_message(rows[0])
 
-    def _short_reference(self, located: ResolvedReference) -> str:
+    def _short_reference(self, resolved: ResolvedReference) -> str:
         """Remove the location from a reference, unless it names a part of an output. References to this session use the
         short form."""
-        location = located.reference.location
-        base = replace(located.reference, location=location if isinstance(location, ToolPart) else None)
-        if located.session == self._session:
+        location = resolved.reference.location
+        base = replace(resolved.reference, location=location if isinstance(location, ToolPart) else None)
+        if resolved.session == self._session:
             return str(Reference(base.target, base.location))
-        return str(replace(base, session=located.session[:URI_ID_DIGITS]))
+        return str(replace(base, session=resolved.session[:URI_ID_DIGITS]))

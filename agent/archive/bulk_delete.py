@@ -17,7 +17,7 @@ from ebbtide.agent.records.store_access import (
     reset_word_index,
 )
 from ebbtide.store.archive import ArchiveStore
-from ebbtide.store.catalogue import Catalogue, Selection
+from ebbtide.store.catalogue import Catalogue, SessionFilter
 from ebbtide.store.locks import is_open
 from ebbtide.store.sessions import SessionStore
 
@@ -37,7 +37,7 @@ def select_sessions(
     config: Config,
     *,
     project: str | None,
-    before: float | None = None,
+    updated_before: float | None = None,
     tags: tuple[str, ...] = (),
     is_untagged: bool = False,
     is_unanswered: bool = False,
@@ -46,7 +46,7 @@ def select_sessions(
     or that have open sub-agents, are skipped and returned separately. `before`: select sessions that have not changed
     since this time, in Unix seconds. `is_unanswered`: select sessions without any reply from a model. Raises
     `AgentError`."""
-    selection = Selection(project, before, tags, is_untagged, is_unanswered)
+    selection = SessionFilter(project, updated_before, tags, is_untagged, is_unanswered)
     with open_store_briefly(config.folders) as store:
         catalogue = Catalogue(store)
         sessions = sessions_with_agents(catalogue, catalogue.matching_sessions(selection))

@@ -20,8 +20,8 @@ def make_excerpt(text: str, words: Sequence[str], max_chars: int = MAX_EXCERPT_C
     omissions are marked."""
     hits = _word_positions(text, words)
     start = max(_best_position(hits, max_chars) - CHARS_BEFORE_MATCH, 0) if hits else 0
-    line = text.rfind("\n", max(start - CHARS_BEFORE_MATCH, 0), start + 1)
-    start = line + 1 if line >= 0 else start
+    newline_index = text.rfind("\n", max(start - CHARS_BEFORE_MATCH, 0), start + 1)
+    start = newline_index + 1 if newline_index >= 0 else start
     end = min(start + max_chars, len(text))
     passage = text[start:end].strip("\n").rstrip()
     return f"{'… ' if text[:start].strip() else ''}{passage}{' …' if text[end:].strip() else ''}"

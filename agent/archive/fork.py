@@ -17,11 +17,11 @@ from ebbtide.agent.records.rows import (
 )
 from ebbtide.agent.records.session_state import SessionState, with_todos
 from ebbtide.agent.records.turn_endings import endings_before
-from ebbtide.agent.view.visible import outputs_so_far
+from ebbtide.agent.view.visible import count_outputs
 from ebbtide.store.archive import REMOVED_OUTPUT_FACT, ArchiveStore
 from ebbtide.store.catalogue import TAG_FACT
 from ebbtide.store.file_versions import change_facts_before
-from ebbtide.store.forks import Forks
+from ebbtide.store.forks import ForkStore
 from ebbtide.store.session_rows import FactRow, SessionRow, SnapshotRow
 from ebbtide.store.sessions import SessionStore
 
@@ -48,7 +48,7 @@ def fork_session(store: SessionStore, parent: SessionRow, new: SessionRow) -> Se
         owner=None,
         agent=None,
     )
-    Forks(store).fork(row, _view_at(store, parent, message_count), _facts_at(store, parent, message_count))
+    ForkStore(store).fork(row, _view_at(store, parent, message_count), _facts_at(store, parent, message_count))
     return row
 
 
@@ -81,7 +81,7 @@ def _view_at(store: SessionStore, parent: SessionRow, message_count: int) -> Sna
     view = Conversation(
         _messages(store, parent.id, last_summary.position, message_count),
         decode_summary_row(last_summary),
-        outputs_before=archive.count_before(parent.id, last_summary.position),
+        outputs_before=archive.count_outputs_before(parent.id, last_summary.position),
     )
     return SnapshotRow(message_count, encode_snapshot(view, message_count))
 
@@ -96,7 +96,7 @@ def _truncate_view(view: Conversation, messages: tuple[Message, ...], start: int
     truncated = replace(view, messages=messages, masked=view.masked & visible_calls, min_rewrite_size=0)
     if view.anchored > len(messages):
         truncated = replace(truncated, anchor=None, anchored=0)
-    bounds = {"m": start + len(messages), "r": outputs_so_far(truncated) + 1}
+    bounds = {"m": start + len(messages), "r": count_outputs(truncated) + 1}
     return replace(
         truncated,
         pinned=frozenset(key for key in view.pinned if _is_before(key, bounds)),
@@ -119,11 +119,11 @@ def _facts_at(store: SessionStore, parent: SessionRow, message_count: int) -> tu
     facts = tuple(fact for fact in store.all_facts(parent.id) if fact.kind != "job")
     if message_count >= parent.messages:
         return facts
-    steps: list[Message] = []
-    for position, _, _ in Forks(store).messages_containing(parent.id, "assistant", _TODO_CALL_MARKER):
+    step_messages: list[Message] = []
+    for position, _, _ in ForkStore(store).messages_containing(parent.id, "assistant", _TODO_CALL_MARKER):
         if position + 1 < message_count:
-            steps += _messages(store, parent.id, position, position + 2)
-    state_facts, _ = state_changes(SessionState(), with_todos(SessionState(), todo_state(steps)))
+            step_messages += _messages(store, parent.id, position, position + 2)
+    state_facts, _ = state_changes(SessionState(), with_todos(SessionState(), todo_state(step_messages)))
     lasting_facts = (fact for fact in facts if fact.kind in ("former", TAG_FACT, REMOVED_OUTPUT_FACT))
     return (
         *lasting_facts,

@@ -25,7 +25,7 @@ from ebbtide.agent.records.rows import decode_summary_row
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.agent.tool_specs import executed_call
 from ebbtide.agent.view.message_text import message_text
-from ebbtide.agent.view.previews import is_recall_tool
+from ebbtide.agent.view.previews import reads_archive
 from ebbtide.agent.view.stubs import one_line, outcome_line, patched_paths
 from ebbtide.store.archive import ArchiveStore
 from ebbtide.store.errors import StoreError
@@ -94,7 +94,7 @@ class Indexer:
         return await self.retry_after_repair(lambda: self._thread.run(self.index.find, query), on_progress)
 
     async def retry_after_repair(
-        self, work: Callable[[], Awaitable[ResultT]], on_progress: OnProgress = no_progress, first: str = ""
+        self, work: Callable[[], Awaitable[ResultT]], on_progress: OnProgress = no_progress, first_session: str = ""
     ) -> ResultT:
         """Run `work` and return its result. If it fails because the index is damaged, rebuild the index and run it
         again."""
@@ -103,26 +103,28 @@ class Indexer:
         except StoreFailed as error:
             if error.reason not in ("corrupt", "unreadable"):
                 raise
-            await self.repair(on_progress, first)
+            await self.repair(on_progress, first_session)
             return await work()
 
-    async def repair(self, on_progress: OnProgress = no_progress, first: str = "") -> None:
+    async def repair(self, on_progress: OnProgress = no_progress, first_session: str = "") -> None:
         """Rebuild the index from the messages, within the time limit of a search."""
         self.repair_count += 1
         await self._thread.run(self.index.clear)
-        await self._catch_up(on_progress, first, INDEX_TIMEOUT_S)
+        await self._catch_up(on_progress, first_session, INDEX_TIMEOUT_S)
 
-    async def _catch_up(self, on_progress: OnProgress, first: str = "", seconds: float = inf, only: str = "") -> int:
+    async def _catch_up(
+        self, on_progress: OnProgress, first_session: str = "", seconds: float = inf, only_session: str = ""
+    ) -> int:
         deadline = time.monotonic() + seconds
         await self._thread.run(self._store.switch_to_copy)
         unfinished = await self._thread.run(self.index.unfinished_sessions)
-        chosen = [progress for progress in unfinished if only in ("", progress.session)]
-        total_count, indexed_count, self.unindexed_count = sum(progress.messages for progress in chosen), 0, 0
-        for progress in sorted(chosen, key=lambda progress: progress.session != first):
-            while progress.messages > 0 or progress.waiting > 0:
-                previous_count = progress.messages
+        chosen = [progress for progress in unfinished if only_session in ("", progress.session)]
+        total_count, indexed_count, self.unindexed_count = sum(progress.pending_messages for progress in chosen), 0, 0
+        for progress in sorted(chosen, key=lambda progress: progress.session != first_session):
+            while progress.pending_messages > 0 or progress.pending_summaries > 0:
+                previous_count = progress.pending_messages
                 progress = await self._thread.run(self._index_next_batch, progress)
-                indexed_count += previous_count - progress.messages
+                indexed_count += previous_count - progress.pending_messages
                 on_progress(indexed_count, total_count)
                 if time.monotonic() >= deadline:
                     self.unindexed_count = total_count - indexed_count
@@ -131,13 +133,23 @@ class Indexer:
 
     def _index_next_batch(self, progress: IndexProgress) -> IndexProgress:
         """Index the next messages of a session, or its summaries if no messages are left. Return the new progress."""
-        start = progress.position
+        start = progress.indexed_messages
         rows = self.index.messages(progress.session, max(start - 1, 0), MESSAGES_PER_BATCH + 1)
         if not rows or rows[-1].position < start:
-            new_progress = replace(progress, messages=0, summaries=progress.summaries + progress.waiting, waiting=0)
+            new_progress = replace(
+                progress,
+                pending_messages=0,
+                indexed_summaries=progress.indexed_summaries + progress.pending_summaries,
+                pending_summaries=0,
+            )
             self.index.add_documents(new_progress, self._summary_documents(progress), start)
             return new_progress
-        documents, calls, end, batch_chars = list[SearchDocument](), PendingCalls({}, progress.outputs), start, 0
+        documents, calls, end, batch_chars = (
+            list[SearchDocument](),
+            PendingCalls({}, progress.indexed_outputs),
+            start,
+            0,
+        )
         for row in rows:
             row_documents, calls = self._row_documents(row, calls, is_new=row.position >= start)
             documents += row_documents
@@ -146,27 +158,30 @@ class Indexer:
             if batch_chars >= MAX_BATCH_CHARS and end > start:
                 break
         new_progress = replace(
-            progress, position=end, outputs=calls.output_count, messages=max(progress.messages - (end - start), 0)
+            progress,
+            indexed_messages=end,
+            indexed_outputs=calls.output_count,
+            pending_messages=max(progress.pending_messages - (end - start), 0),
         )
         self.index.add_documents(new_progress, documents, start)
         return new_progress
 
     def _row_documents(
-        self, row: MessageRow, calls: PendingCalls, *, is_new: bool
+        self, row: MessageRow, pending_calls: PendingCalls, *, is_new: bool
     ) -> tuple[list[SearchDocument], PendingCalls]:
         try:
             message = decode_message(row)
         except StoreFailed:  # loading the session reports the damage; the other messages can still be found
-            return [], calls
+            return [], pending_calls
         if isinstance(message, Assistant):
-            new_calls = replace(calls, calls={call.id: call for call in message.calls})
+            new_calls = replace(pending_calls, calls={call.id: call for call in message.calls})
         elif is_new:
-            new_calls = replace(calls, output_count=calls.output_count + len(message.outputs))
+            new_calls = replace(pending_calls, output_count=pending_calls.output_count + len(message.outputs))
         else:
-            return [], calls
-        return (list(message_documents(message, row, calls, self._full_text)) if is_new else []), new_calls
+            return [], pending_calls
+        return (list(message_documents(message, row, pending_calls, self._read_full_text)) if is_new else []), new_calls
 
-    def _full_text(self, output: ToolOutput) -> tuple[str, int]:
+    def _read_full_text(self, output: ToolOutput) -> tuple[str, int]:
         """Return the beginning of an output's full text, and its size in bytes."""
         stored, blobs = output.stored, self._store.blobs
         if stored is not None and blobs is not None:
@@ -188,7 +203,10 @@ class Indexer:
 
 
 def message_documents(
-    message: Message, row: MessageRow, calls: PendingCalls, read_full_text: Callable[[ToolOutput], tuple[str, int]]
+    message: Message,
+    row: MessageRow,
+    pending_calls: PendingCalls,
+    read_full_text: Callable[[ToolOutput], tuple[str, int]],
 ) -> Iterator[SearchDocument]:
     """Yield the documents of a message: one for its text, and one for each output. Notes from the program are skipped.
     So are lookup calls and their outputs, because they only repeat text that is already indexed. `calls`: the calls
@@ -204,9 +222,9 @@ def message_documents(
     text = message_text(User(tuple(part for part in message.parts if _is_user_text(part))))[:MAX_INDEXED_MESSAGE_CHARS]
     if text:
         yield SearchDocument(row.position, 0, "user", "", text, size=_utf8_size(text), created=row.created)
-    for number, output in enumerate(message.outputs, calls.output_count + 1):
-        call = calls.calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
-        if is_recall_tool(call.name) and role_of(call.name) != "ask_question":
+    for number, output in enumerate(message.outputs, pending_calls.output_count + 1):
+        call = pending_calls.calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
+        if reads_archive(call.name) and role_of(call.name) != "ask_question":
             continue
         full_text, size = read_full_text(output)
         title = one_line(outcome_line(call, output), MAX_TITLE_CHARS)
@@ -230,7 +248,7 @@ def _is_user_text(part: UserPart) -> bool:
 def _is_lookup_call(part: AssistantPart) -> bool:
     """Whether the part is a lookup call. Lookup calls are not indexed, because they contain the words that they
     searched for."""
-    return isinstance(part, ToolCall) and is_recall_tool(part.name) and role_of(part.name) != "ask_question"
+    return isinstance(part, ToolCall) and reads_archive(part.name) and role_of(part.name) != "ask_question"
 
 
 def _named_paths(calls: Sequence[ToolCall]) -> str:

@@ -11,7 +11,7 @@ from ebbtide.agent.archive.fork import fork_session
 from ebbtide.agent.archive.indexer import INDEX_TIMEOUT_S, Indexer
 from ebbtide.agent.archive.session_listing import agents_of_sessions, session_info_from_row, sessions_with_agents
 from ebbtide.agent.archive.tags import MAX_TAGS
-from ebbtide.agent.archive.tree import Tree, session_tree
+from ebbtide.agent.archive.tree import SessionTree, build_session_tree
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.messages import Message
 from ebbtide.agent.records.damage import restore_messages
@@ -20,7 +20,7 @@ from ebbtide.agent.records.store_access import delete_session
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.store.archive import ArchiveStore
 from ebbtide.store.catalogue import TAG_FACT, Catalogue
-from ebbtide.store.forks import Forks
+from ebbtide.store.forks import ForkStore
 from ebbtide.store.queries import SearchQuery, query_pieces
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
@@ -75,7 +75,7 @@ class Library:
         prefixes of tags with `#`, all of which must match. `tags`: tags that a session must have, all of them.
         Sub-agents are listed under the session that started them."""
         project = None if in_all_projects else self._project
-        cursor = None if after is None else (after.updated_at, after.place)
+        cursor = None if after is None else (after.updated_at, after.tie_breaker)
         rows = await self._thread.run(self._catalogue.page, project, limit, cursor, tuple(query.split()), tags)
         return await self._thread.run(sessions_with_agents, self._catalogue, rows)
 
@@ -84,14 +84,14 @@ class Library:
         return await self._thread.run(agents_of_sessions, self._catalogue, ids)
 
     async def search(
-        self, query: str, *, everywhere: bool = False, on_progress: OnProgress = no_progress
+        self, query: str, *, in_all_projects: bool = False, on_progress: OnProgress = no_progress
     ) -> tuple[SessionMatch, ...]:
         """Find the sessions that contain these words, best first. If indexing runs out of time, only the indexed part
         is searched, and the last reported progress is below the total. The next search continues indexing."""
         if not query.strip():
             return ()
         await self._indexer.catch_up(on_progress, seconds=INDEX_TIMEOUT_S)
-        project = None if everywhere else self._project
+        project = None if in_all_projects else self._project
         kinds = ("user", "assistant", "summary")
         matches = await self._indexer.find(
             SearchQuery(query, kinds, project=project, limit=MAX_SEARCH_HITS), on_progress
@@ -121,7 +121,7 @@ class Library:
         return session_info(replace(row, title=title))
 
     async def change_tags(
-        self, id_prefix: str, added: tuple[str, ...] = (), removed: tuple[str, ...] | None = ()
+        self, id_prefix: str, tags_to_add: tuple[str, ...] = (), tags_to_remove: tuple[str, ...] | None = ()
     ) -> SessionInfo:
         """Add and remove tags of a session; `removed=None` removes all. Tags must be normalised with
         `normalise_tag`."""
@@ -129,11 +129,11 @@ class Library:
 
         def change_tags() -> SessionInfo:
             current_tags = tuple(fact.key for fact in self._store.facts(row.id, TAG_FACT))
-            removed_tags = current_tags if removed is None else removed
-            new_tags = sorted({*current_tags, *added} - ({*removed_tags} - {*added}))
+            removed_tags = current_tags if tags_to_remove is None else tags_to_remove
+            new_tags = sorted({*current_tags, *tags_to_add} - ({*removed_tags} - {*tags_to_add}))
             if len(new_tags) > MAX_TAGS:
                 raise UsageError(f"a session has at most {MAX_TAGS} tags: `{row.id}` would have {len(new_tags)}")
-            return session_info(row, tags=self._catalogue.change_tags(row.id, added, removed_tags))
+            return session_info(row, tags=self._catalogue.change_tags(row.id, tags_to_add, removed_tags))
 
         return await self._thread.run(change_tags)
 
@@ -146,25 +146,25 @@ class Library:
         `is_draft`, reuse an existing unused draft of the same fork. Drafts that remain unused are deleted."""
         return session_info(await self._thread.run(self._fork, id_prefix, message_count, is_draft))
 
-    def _fork(self, prefix: str, message_count: int | None, draft: bool) -> SessionRow:
-        parent, forks = find_session(self._store, prefix, self._project), Forks(self._store)
-        if draft:
+    def _fork(self, id_prefix: str, message_count: int | None, is_draft: bool) -> SessionRow:
+        parent, forks = find_session(self._store, id_prefix, self._project), ForkStore(self._store)
+        if is_draft:
             for session_id in forks.unused_drafts():
                 row = self._store.session(session_id)
                 if row is not None and (row.parent, row.forked) == (parent.id, message_count):
                     return row
         now = time.time()
-        title = parent.title if draft else f"{parent.title} (fork)"
-        new = SessionRow(secrets.token_hex(6), "", title, "", "", now, now, forked=message_count, draft=draft)
+        title = parent.title if is_draft else f"{parent.title} (fork)"
+        new = SessionRow(secrets.token_hex(6), "", title, "", "", now, now, forked=message_count, draft=is_draft)
         return fork_session(self._store, parent, new)
 
-    async def tree(self, session_id: str) -> Tree:
+    async def tree(self, session_id: str) -> SessionTree:
         """Return the tree of the user's messages in a session and in all sessions related to it by forks."""
-        return await self._thread.run(session_tree, self._store, session_id)
+        return await self._thread.run(build_session_tree, self._store, session_id)
 
-    async def lineage(self, session_id: str) -> dict[str, int]:
+    async def ancestry(self, session_id: str) -> dict[str, int]:
         """Map the id of a session and of each ancestor to the number of messages that it shares with the session."""
-        return await self._thread.run(lambda: Forks(self._store).ancestry(session_id))
+        return await self._thread.run(lambda: ForkStore(self._store).ancestry(session_id))
 
     async def delete(self, id_prefix: str) -> SessionInfo:
         """Delete a session with its outputs and sub-agents. If the session or one of its sub-agents is open elsewhere,
@@ -186,5 +186,5 @@ class Library:
         if row is not None and row.is_unused:
             await delete_session(self._thread, self._store, session_id, is_copy=True)
 
-    async def _find_session(self, prefix: str) -> SessionRow:
-        return await self._thread.run(find_session, self._store, prefix, self._project)
+    async def _find_session(self, id_prefix: str) -> SessionRow:
+        return await self._thread.run(find_session, self._store, id_prefix, self._project)

@@ -79,7 +79,7 @@ class ArchiveListing:
         self._archive = archive
         self._session = session
 
-    async def entries(self, view: Conversation) -> tuple[ArchiveItem, ...]:
+    async def items(self, view: Conversation) -> tuple[ArchiveItem, ...]:
         """Return all stored items, newest first. `view`: the conversation as the model sees it, with all messages so
         far."""
         return await self._thread.run(self._entries, view)
@@ -99,24 +99,26 @@ class ArchiveListing:
         access_counts = SearchIndex(self._store).accesses(self._session)
         return tuple(reversed([*_archived_items(messages, start, parts_by_output, view, access_counts)]))
 
-    async def page(self, ref: str, first: int, count: int) -> ContentPage:
+    async def page(self, ref: str, first_line: int, count: int) -> ContentPage:
         """Return `count` lines of a reference's content, beginning at line `first`. If too few lines follow, begin
         earlier to fill the page."""
-        located = await self._archive.resolve(ref)
-        if not located.media_type.startswith("text/"):
-            description = f"{located.media_type}, {pluralize(located.size, 'byte')}"
+        resolved = await self._archive.resolve(ref)
+        if not resolved.media_type.startswith("text/"):
+            description = f"{resolved.media_type}, {pluralize(resolved.size, 'byte')}"
             return ContentPage((f"({description}; `ebb sessions show {self._session} {ref} > FILE` saves it)",), 1, 1)
-        with closing(await self._archive.peek(located)) as content:
-            first = max(1, min(first, content.lines - count + 1))
-            return ContentPage(await self._thread.run(_read_lines, content, first, count), first, content.lines)
+        with closing(await self._archive.peek(resolved)) as content:
+            first_line = max(1, min(first_line, content.lines - count + 1))
+            return ContentPage(
+                await self._thread.run(_read_lines, content, first_line, count), first_line, content.lines
+            )
 
     async def find_line(self, ref: str, text: str) -> int:
         """Return the number of the first line that contains `text`, ignoring case. Only the beginning of the content is
         searched; return 1 if it does not contain the text."""
-        located = await self._archive.resolve(ref)
-        if not located.media_type.startswith("text/"):
+        resolved = await self._archive.resolve(ref)
+        if not resolved.media_type.startswith("text/"):
             return 1
-        with closing(await self._archive.peek(located)) as content:
+        with closing(await self._archive.peek(resolved)) as content:
             data = await self._thread.run(content.read, 0, MAX_SEARCHED_BYTES)
         text_before, match, _ = data.decode("utf-8", "replace").lower().partition(text.lower())
         return text_before.count("\n") + 1 if match else 1
@@ -138,9 +140,9 @@ def _archived_items(
             calls = {}
             continue
         if row.position < start:
-            yield from _departed_items(message, row, "summarised", access_counts)
+            yield from _message_items(message, row, "summarised", access_counts)
         elif states[message_key(row.position)] != "visible":
-            yield from _departed_items(message, row, states[message_key(row.position)], access_counts)
+            yield from _message_items(message, row, states[message_key(row.position)], access_counts)
         if isinstance(message, Assistant):
             calls = {call.id: call for call in message.calls}
             continue
@@ -193,7 +195,7 @@ def _damaged_items(
             )
 
 
-def _departed_items(
+def _message_items(
     message: Message, row: MessageRow, state: ArchiveState, access_counts: Mapping[str, tuple[int, float]]
 ) -> Iterator[ArchiveItem]:
     """Yield an item for a message that has left the view, in whole or in part, if it has text."""
@@ -222,9 +224,9 @@ def _part_state(part: OutputRow, state: ViewState) -> ArchiveState:
     return "preview" if part.part and state == "visible" else state
 
 
-def _read_lines(content: Content, first: int, count: int) -> tuple[str, ...]:
-    lines, offset = list[str](), content.line_start(first)
-    for _ in range(min(count, content.lines - first + 1)):
+def _read_lines(content: Content, first_line: int, count: int) -> tuple[str, ...]:
+    lines, offset = list[str](), content.line_start(first_line)
+    for _ in range(min(count, content.lines - first_line + 1)):
         end = content.line_end(offset)
         lines.append(content.read(offset, min(end - offset, MAX_LINE_BYTES)).decode("utf-8", "replace"))
         offset = end + 1

@@ -16,9 +16,9 @@ from ebbtide.agent.records.rows import decode_summary_row
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.agent.view.provenance import (
     CoveringSummary,
-    DepartedMessage,
     Occurrence,
-    Trace,
+    Occurrences,
+    RemovedMessage,
     find_occurrence_of_ref,
     find_occurrences,
 )
@@ -52,18 +52,18 @@ class Locator:
         self._session = session
         self._indexer = Indexer(thread, store)
 
-    async def trace(
+    async def locate_text(
         self,
         text: str,
         view: Conversation | None,
         get_unsearched_notes: Callable[[str, Collection[str]], Awaitable[list[str]]],
-    ) -> Trace:
+    ) -> Occurrences:
         """Find every place where the session contains the text, and whether the model sees it there. If the text is a
         reference, look up the output or message instead. `view`: the conversation as the model sees it; None loads the
         stored view. `get_unsearched_notes`: called with advice for the user and the references that were found. It
         returns notes on outputs that were not fully searched and may also contain the text."""
         if not text.strip():
-            return Trace()
+            return Occurrences()
         if view is None:
             row = await self._thread.run(self._store.session, self._session)
             view = (
@@ -74,13 +74,13 @@ class Locator:
         with suppress(BadReference):
             reference = parse_reference(text)
             if reference.session == CURRENT_SESSION and (matches := await self.find_reference(reference, view)):
-                return Trace(matches)
+                return Occurrences(matches)
         occurrences = await self.find_text(text, view)
         notes = await get_unsearched_notes(
             "`/archive` shows whole outputs", {occurrence.ref for occurrence in occurrences}
         )
         unindexed = self._indexer.unindexed_count
-        return Trace(occurrences, (*([UNINDEXED_NOTE.format(unindexed)] if unindexed else []), *notes))
+        return Occurrences(occurrences, (*([UNINDEXED_NOTE.format(unindexed)] if unindexed else []), *notes))
 
     async def find_text(self, text: str, view: Conversation) -> tuple[Occurrence, ...]:
         """Find every place where the session contains the text, oldest first, ignoring case. In messages that left the
@@ -95,12 +95,12 @@ class Locator:
         positions = sorted(
             {document.position for document in documents if document.kind != "summary" and document.position < start}
         )
-        loaded = [await self._thread.run(self._departed_message, position) for position in positions]
-        departed = [message for message in loaded if message is not None]
+        loaded = [await self._thread.run(self._read_removed_message, position) for position in positions]
+        removed_messages = [message for message in loaded if message is not None]
         output_numbers = {document.number for document in documents if document.kind == "output"}
         summaries = await self._thread.run(self._summaries)
         return await asyncio.to_thread(
-            find_occurrences, text, view, departed, summaries, output_numbers
+            find_occurrences, text, view, removed_messages, summaries, output_numbers
         )  # slow for long sessions
 
     async def find_reference(self, reference: Reference, view: Conversation) -> tuple[Occurrence, ...]:
@@ -110,20 +110,23 @@ class Locator:
         view = replace(view, messages_before=start)
         summaries, occurrences = await self._thread.run(self._summaries), list[Occurrence]()
         for ref, position in await self._thread.run(self._matching_references, reference.target):
-            departed = await self._thread.run(self._departed_message, position) if position < start else None
-            occurrence = await asyncio.to_thread(find_occurrence_of_ref, ref, position, view, departed, summaries)
+            removed_message = await self._thread.run(self._read_removed_message, position) if position < start else None
+            occurrence = await asyncio.to_thread(
+                find_occurrence_of_ref, ref, position, view, removed_message, summaries
+            )
             occurrences += [occurrence] if occurrence is not None else []
         return tuple(occurrences)
 
     def _matching_references(self, target: ReferenceTarget) -> Sequence[tuple[str, int]]:
         """Return the complete references that match a target, each with the position of its message."""
-        rows = ArchiveStore(self._store)
+        archive_store = ArchiveStore(self._store)
         match target:
             case OutputRef(number=number):
-                return [(str(target), row.position) for row in rows.output_parts(self._session, number)[:1]]
+                return [(str(target), row.position) for row in archive_store.output_parts(self._session, number)[:1]]
             case MessageRef(prefix=prefix):
                 return [
-                    (f"msg-{name}", position) for position, name in rows.messages_with_ref_prefix(self._session, prefix)
+                    (f"msg-{name}", position)
+                    for position, name in archive_store.messages_with_ref_prefix(self._session, prefix)
                 ]
             case SummaryRef():
                 return ()
@@ -134,10 +137,10 @@ class Locator:
         for query in search_queries(text):
             search_query = SearchQuery(query, sessions=(self._session,), limit=MAX_EXAMINED_MATCHES)
             matches = await self._indexer.find(search_query)
-            documents |= await asyncio.to_thread(_documents_with, needle, [match.document for match in matches])
+            documents |= await asyncio.to_thread(_filter_documents, needle, [match.document for match in matches])
         return tuple(documents.values())
 
-    def _departed_message(self, position: int) -> DepartedMessage | None:
+    def _read_removed_message(self, position: int) -> RemovedMessage | None:
         """Return the message at a position; None if it was damaged after it was indexed. Loading the session reports
         such damage."""
         rows = self._store.messages_before(self._session, position + 1, 2)
@@ -146,8 +149,8 @@ class Locator:
             return None
         previous = messages[0] if len(messages) > 1 else None
         calls = previous.calls if isinstance(previous, Assistant) else ()
-        output_count = ArchiveStore(self._store).count_before(self._session, position)
-        return DepartedMessage(position, messages[-1], calls, output_count)
+        output_count = ArchiveStore(self._store).count_outputs_before(self._session, position)
+        return RemovedMessage(position, messages[-1], calls, output_count)
 
     def _summaries(self) -> Sequence[CoveringSummary]:
         rows = ArchiveStore(self._store).summaries(self._session)
@@ -158,7 +161,7 @@ class Locator:
         return summaries
 
 
-def _documents_with(needle: str, documents: Sequence[SearchDocument]) -> dict[tuple[int, int], SearchDocument]:
+def _filter_documents(needle: str, documents: Sequence[SearchDocument]) -> dict[tuple[int, int], SearchDocument]:
     return {(document.position, document.number): document for document in documents if needle in document.text.lower()}
 
 

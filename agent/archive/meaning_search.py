@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ebbtide.agent.errors import AgentError
-from ebbtide.agent.integration_registry import MEANING_SEARCHES, load_integration
+from ebbtide.agent.integration_registry import SEMANTIC_SEARCHES, load_integration
 
 if TYPE_CHECKING:  # imported for types only, because few runs search by meaning
     from ebbtide.agent.archive.indexer import Indexer
@@ -18,30 +18,30 @@ class EmbeddingFailed(AgentError):
     """The embedding model cannot be used."""
 
 
-class MeaningIndex(Protocol):
+class SemanticIndex(Protocol):
     async def find(
         self, indexer: "Indexer", query: "SearchQuery", on_progress: "OnProgress", /
     ) -> "tuple[SearchMatch, ...]":
         """Return the documents that contain the words or are similar in meaning, best first. Raises `StoreFailed`."""
 
 
-class MeaningSearch(Protocol):
+class SemanticSearch(Protocol):
     def find_model_problem(self, model: str, /) -> str:
         """Return why the model cannot be loaded; empty if no problem is visible without loading it."""
 
-    def open_index(self, thread: "StoreThread", store: "SessionStore", model: str, /) -> MeaningIndex:
+    def open_index(self, thread: "StoreThread", store: "SessionStore", model: str, /) -> SemanticIndex:
         """Load the model. Raises `EmbeddingFailed`."""
 
 
-class _NoSearch:
+class _NoSemanticSearch:
     def find_model_problem(self, model: str, /) -> str:
         return "search by meaning is not installed; searches use words only"
 
-    def open_index(self, thread: "StoreThread", store: "SessionStore", model: str, /) -> MeaningIndex:
+    def open_index(self, thread: "StoreThread", store: "SessionStore", model: str, /) -> SemanticIndex:
         raise EmbeddingFailed(self.find_model_problem(model))
 
 
-def load_meaning_search() -> MeaningSearch:
-    for object_path in MEANING_SEARCHES.values():
-        return cast(MeaningSearch, load_integration(object_path))
-    return _NoSearch()
+def load_semantic_search() -> SemanticSearch:
+    for object_path in SEMANTIC_SEARCHES.values():
+        return cast(SemanticSearch, load_integration(object_path))
+    return _NoSemanticSearch()

@@ -13,7 +13,7 @@ from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import ToolError
 from ebbtide.tools.outputs.recall_results import (
-    FetchStored,
+    FetchStoredContent,
     OnProgress,
     RecallQuery,
     RecallResult,
@@ -25,7 +25,7 @@ from ebbtide.tools.outputs.stored_content import StoredContent
 
 if TYPE_CHECKING:  # imported for types only, because most runs search nothing
     from ebbtide.agent.archive.recall_search import RecallSearch
-    from ebbtide.agent.view.provenance import Trace
+    from ebbtide.agent.view.provenance import Occurrences
 
 
 class SessionRecall:
@@ -67,23 +67,23 @@ class SessionRecall:
 
     async def fetch(self, ref: str, scope: RecallScope | None = None) -> StoredContent:
         """Return the content of a reference, for reading in parts. The caller must close it. Counts as an access."""
-        located = await self._archive.resolve(ref)
+        resolved = await self._archive.resolve(ref)
         allowed = self._permitted_scope(scope)
-        if not await self._is_in_scope(located, allowed):
+        if not await self._is_in_scope(resolved, allowed):
             raise ReferenceFailed(
                 f"`{ref}` is outside the allowed scope: `recall.scope` is `{self._scope}`"
                 + (f", and `scope` was `{allowed}`" if allowed != self._scope else "")
             )
-        content = await self._archive.open(located)
-        await self._search.record_access(located)
-        self._debug.log("context/recall", ref=located.uri, scope=allowed, found=1)
+        content = await self._archive.open(resolved)
+        await self._search.record_access(resolved)
+        self._debug.log("context/recall", ref=resolved.uri, scope=allowed, found=1)
         return content
 
-    async def trace(self, text: str, view: Conversation | None = None) -> "Trace":
+    async def locate_text(self, text: str, view: Conversation | None = None) -> "Occurrences":
         """Find every place where the session contains the text, and whether the model sees it there. If the text is a
         reference, look up the output or message instead. `view`: the conversation as the model sees it; None loads the
         stored view."""
-        return await agent_archive.locate.Locator(self._thread, self._store, self._session).trace(
+        return await agent_archive.locate.Locator(self._thread, self._store, self._session).locate_text(
             text, view, self._search.unsearched_outputs_notes
         )
 
@@ -96,12 +96,12 @@ class SessionRecall:
             )
         return scope
 
-    async def _is_in_scope(self, located: ResolvedReference, scope: RecallScope) -> bool:
+    async def _is_in_scope(self, resolved: ResolvedReference, scope: RecallScope) -> bool:
         """Whether a reference is within the scope. A session can always see its sub-agents, and a sub-agent the session
         that started it."""
-        if located.session == self._session or scope == "all":
+        if resolved.session == self._session or scope == "all":
             return True
-        row = await self._thread.run(self._store.session, located.session)
+        row = await self._thread.run(self._store.session, resolved.session)
         if row is None:
             return False
         own_row = await self._thread.run(self._store.session, self._session)
@@ -109,7 +109,7 @@ class SessionRecall:
         return is_related or (scope == "project" and row.project == self._project)
 
 
-def fetch_for_tools(recall: SessionRecall) -> FetchStored:
+def create_fetch_function(recall: SessionRecall) -> FetchStoredContent:
     """Return a function that tools call to fetch references."""
 
     async def fetch(ref: str, scope: RecallScope | None) -> StoredContent:
@@ -121,7 +121,7 @@ def fetch_for_tools(recall: SessionRecall) -> FetchStored:
     return fetch
 
 
-def search_for_tools(recall: SessionRecall) -> SearchHistory:
+def create_search_function(recall: SessionRecall) -> SearchHistory:
     """Return a function that tools call to search."""
 
     async def search(query: RecallQuery, on_progress: OnProgress) -> RecallResult:

@@ -10,7 +10,7 @@ from threading import Event
 from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.archive.excerpt import MAX_EXCERPT_CHARS, make_excerpt
 from ebbtide.agent.archive.indexer import INDEX_TIMEOUT_S, MAX_INDEXED_OUTPUT_BYTES, UNINDEXED_NOTE, Indexer
-from ebbtide.agent.archive.meaning_search import EmbeddingFailed, MeaningIndex, load_meaning_search
+from ebbtide.agent.archive.meaning_search import EmbeddingFailed, SemanticIndex, load_semantic_search
 from ebbtide.agent.archive.reference_parts import URI_ID_DIGITS, ResolvedReference
 from ebbtide.agent.errors import ReferenceFailed, StoreFailed
 from ebbtide.agent.records.damage import decode_message_or_none
@@ -67,36 +67,36 @@ class RecallSearch:
         self._session = session
         self._project = project
         self._embedding_model = embedding_model
-        self._embedding_index: MeaningIndex | None = None
+        self._semantic_index: SemanticIndex | None = None
         self._indexer = Indexer(thread, store)
 
     async def search(
-        self, asked: RecallQuery, scope: RecallScope, on_progress: OnProgress = no_progress
+        self, recall_query: RecallQuery, scope: RecallScope, on_progress: OnProgress = no_progress
     ) -> RecallResult:
         """Return the items that match the words and filters, best first."""
         repairs = self._indexer.repair_count
         await self._indexer.catch_up(on_progress, first_session=self._session, seconds=INDEX_TIMEOUT_S)
         query = SearchQuery(
-            asked.query,
-            asked.kinds,
-            asked.tool,
-            asked.path,
-            asked.since,
-            asked.until,
+            recall_query.query,
+            recall_query.kinds,
+            recall_query.tool,
+            recall_query.path,
+            recall_query.since,
+            recall_query.until,
             sessions=(self._session, *await self._agent_sessions()) if scope == "session" else (),
             project=self._project if scope == "project" else None,
-            limit=asked.limit,
+            limit=recall_query.limit,
         )
         matches, notes = await self._find_matches(query, on_progress)
-        scanned, scan_notes = await self._scan_long_outputs(query, matches)
-        if scanned:
-            matches = tuple(match for match in matches if match.way in ("words", "parts"))
-        items = (*[await self._recalled_item(match, asked) for match in matches], *scanned)
+        scanned_items, scan_notes = await self._scan_long_outputs(query, matches)
+        if scanned_items:
+            matches = tuple(match for match in matches if match.method in ("words", "parts"))
+        items = (*[await self._recalled_item(match, recall_query) for match in matches], *scanned_items)
         notes += [UNINDEXED_NOTE.format(self._indexer.unindexed_count)] if self._indexer.unindexed_count else []
         notes += [INDEX_REBUILT_NOTE] if self._indexer.repair_count > repairs else []
-        if any(match.way == "some" for match in matches):
+        if any(match.method == "some" for match in matches):
             notes.append(PARTIAL_MATCH_NOTE)
-        if asked.query and matches and all(match.way == "meaning" for match in matches):
+        if recall_query.query and matches and all(match.method == "meaning" for match in matches):
             notes.append(NEAR_MATCH_NOTE)
         return RecallResult(items, (*notes, *scan_notes))
 
@@ -112,29 +112,33 @@ class RecallSearch:
         words = query_pieces(query.words)
         if not words or query.kinds not in ((), ("output",)):
             return [], []
-        long_outputs = replace(
+        long_outputs_query = replace(
             query, words="", kinds=("output",), larger_than=MAX_INDEXED_OUTPUT_BYTES, limit=MAX_SCANNED_OUTPUTS
         )
-        found_keys = {(hit.session, hit.document.number) for hit in matches if hit.way in ("words", "parts")}
+        found_keys = {(hit.session, hit.document.number) for hit in matches if hit.method in ("words", "parts")}
         items, scan_notes, deadline = list[RecalledItem](), list[str](), time.monotonic() + MAX_SCAN_SECONDS
-        index, remaining = self._indexer.index, await self._thread.run(self._indexer.index.ranked_hits, long_outputs)
+        index, remaining = (
+            self._indexer.index,
+            await self._thread.run(self._indexer.index.ranked_hits, long_outputs_query),
+        )
         while remaining and len(items) < query.limit - len(found_keys) and time.monotonic() < deadline:
             loaded = await self._thread.run(index.read, [remaining.pop(0)])
             if not loaded or (loaded[0].session, loaded[0].document.number) in found_keys:
                 continue
             match, ref = loaded[0], str(await self._reference(loaded[0]))
             try:
-                scanned = await self._scan_output(ref, words, deadline)
+                scan_result = await self._scan_output(ref, words, deadline)
             except (ReferenceFailed, StoreFailed) as error:
                 scan_notes += [] if isinstance(error, ReferenceFailed) else [f"{ref} was not fully searched: {error}"]
                 continue
             size = match.document.size
-            if scanned.has_found_all:
-                matching_lines = "\n".join(f"{number}: {line}" for number, line in scanned.lines)
+            if scan_result.has_found_all:
+                matching_lines = "\n".join(f"{number}: {line}" for number, line in scan_result.lines)
                 items.append(self._item_for(match, ref, matching_lines))
-            elif scanned.searched_bytes < size and time.monotonic() >= deadline:
+            elif scan_result.searched_bytes < size and time.monotonic() >= deadline:
                 scan_notes.append(
-                    f"only {scanned.searched_bytes:,} of {size:,} bytes of {ref} were searched; {FULL_SEARCH_ADVICE}"
+                    f"only {scan_result.searched_bytes:,} of {size:,} bytes of {ref} were searched; "
+                    f"{FULL_SEARCH_ADVICE}"
                 )
         unscanned = await self._thread.run(index.read, remaining[: MAX_NAMED_OUTPUTS + len(found_keys)])
         unscanned = tuple(hit for hit in unscanned if (hit.session, hit.document.number) not in found_keys)
@@ -162,20 +166,20 @@ class RecallSearch:
         note about it."""
         if self._embedding_model is None or not query.words.strip() or '"' in query.words:
             return await self._indexer.find(query, on_progress), []
-        embedding_index = self._embedding_index
+        embedding_index = self._semantic_index
         try:
             if embedding_index is None:
-                embedding_index = await self._thread.run(self._load_embedding_index, self._embedding_model)
+                embedding_index = await self._thread.run(self._load_semantic_index, self._embedding_model)
         except EmbeddingFailed as error:
             self._embedding_model = None
             return await self._indexer.find(query, on_progress), [str(error)]
         return await embedding_index.find(self._indexer, query, on_progress), []
 
-    def _load_embedding_index(self, model: str) -> MeaningIndex:
-        if self._embedding_index is not None:
-            return self._embedding_index
-        self._embedding_index = load_meaning_search().open_index(self._thread, self._store, model)
-        return self._embedding_index
+    def _load_semantic_index(self, model: str) -> SemanticIndex:
+        if self._semantic_index is not None:
+            return self._semantic_index
+        self._semantic_index = load_semantic_search().open_index(self._thread, self._store, model)
+        return self._semantic_index
 
     async def unsearched_outputs_notes(self, advice: str, found_refs: Collection[str] = ()) -> list[str]:
         """Return a note about the outputs of this session that are too long to be searched fully, except those in
@@ -186,20 +190,20 @@ class RecallSearch:
         refs = [ref for ref in (f"r{number}" for number in numbers) if ref not in found_refs]
         return [_partial_search_note(refs, advice)] if refs else []
 
-    async def record_access(self, located: ResolvedReference) -> None:
+    async def record_access(self, resolved: ResolvedReference) -> None:
         """Record an access to an item. Frequently used items rank higher in searches."""
-        await self._thread.run(self._indexer.index.record_access, located.session, _access_key(located))
+        await self._thread.run(self._indexer.index.record_access, resolved.session, _access_key(resolved))
 
     async def _recalled_item(self, match: SearchMatch, query: RecallQuery) -> RecalledItem:
         document = match.document
         words = query_pieces(query.query)
-        start, end = match.part or (0, len(document.text))
+        start, end = match.matched_range or (0, len(document.text))
         passage = make_excerpt(document.text[start:end], words, MAX_EXCERPT_CHARS if words else MAX_BEGINNING_CHARS)
         searched = min(document.size, MAX_INDEXED_OUTPUT_BYTES)
         return replace(
             self._item_for(match, str(await self._reference(match)), passage),
-            searched=searched if document.size > searched else None,
-            by_meaning=match.way == "meaning",
+            searched_bytes=searched if document.size > searched else None,
+            is_found_by_meaning=match.method == "meaning",
         )
 
     def _item_for(self, match: SearchMatch, ref: str, text: str) -> RecalledItem:
@@ -254,11 +258,11 @@ def _partial_search_note(refs: Sequence[str], advice: str, unlisted_count: int =
     return f"only the first {MAX_INDEXED_OUTPUT_BYTES:,} bytes of {names}{more_text} are searched here; {advice}"
 
 
-def _access_key(located: ResolvedReference) -> str:
-    match located.reference.target:
+def _access_key(resolved: ResolvedReference) -> str:
+    match resolved.reference.target:
         case OutputRef(number=number):
             return access_key("output", 0, number)
         case SummaryRef(number=number):
             return access_key("summary", 0, number)
         case MessageRef():
-            return access_key("user", located.position, 0)
+            return access_key("user", resolved.position, 0)

@@ -21,7 +21,7 @@ from ebbtide.store.session_rows import OutputRow
 from ebbtide.tools.files.image_types import IMAGE_TYPES
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.extent import join_limited, pluralize
-from ebbtide.tools.outputs.plain_text import is_mostly_noise
+from ebbtide.tools.outputs.plain_text import is_mostly_binary
 from ebbtide.tools.outputs.stored_content import Content
 
 URI_ID_DIGITS = 8
@@ -64,15 +64,15 @@ class ResolvedReference:
         return str(replace(self.reference, session=self.session[:URI_ID_DIGITS]))
 
 
-def checked_reference(text: str) -> Reference:
+def parse_reference_or_fail(text: str) -> Reference:
     try:
         return parse_reference(text)
     except BadReference as error:
         raise ReferenceFailed(str(error)) from error
 
 
-def part_reference(located: ResolvedReference, part: int) -> Reference:
-    return replace(located.reference, location=ToolPart(part))
+def part_reference(resolved: ResolvedReference, part: int) -> Reference:
+    return replace(resolved.reference, location=ToolPart(part))
 
 
 def _attached_images(message: Message) -> tuple[Image, ...]:
@@ -124,10 +124,10 @@ def encode_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def reference_kind(located: ResolvedReference) -> str:
-    match located.reference.target:
+def reference_kind(resolved: ResolvedReference) -> str:
+    match resolved.reference.target:
         case OutputRef():
-            return f"output of {located.tool}" if located.tool else "output"
+            return f"output of {resolved.tool}" if resolved.tool else "output"
         case MessageRef():
             return "message"
         case SummaryRef():
@@ -136,7 +136,7 @@ def reference_kind(located: ResolvedReference) -> str:
 
 def is_text(content: Content) -> bool:
     sample = content.read(0, _SNIFF_BYTES)
-    return b"\0" not in sample and not is_mostly_noise(sample.decode("utf-8", "replace"))
+    return b"\0" not in sample and not is_mostly_binary(sample.decode("utf-8", "replace"))
 
 
 def count_unnumbered_lines(content: Content) -> int:

@@ -5,8 +5,8 @@ from typing import Self
 
 from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.archive.listing import ArchiveListing
-from ebbtide.agent.archive.meaning_search import load_meaning_search
-from ebbtide.agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
+from ebbtide.agent.archive.meaning_search import load_semantic_search
+from ebbtide.agent.archive.recall import SessionRecall, create_fetch_function, create_search_function
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.records.file_history import FileHistory
@@ -26,7 +26,7 @@ class SessionArchive:
     """Lookup across sessions."""
     listing: ArchiveListing
     """The list of everything that the session has stored."""
-    file_log: FileHistory
+    file_history: FileHistory
     """Earlier content of files that the session changed."""
     problems: tuple[str, ...] = ()
     """Notices for the user, one sentence each."""
@@ -44,7 +44,7 @@ class SessionArchive:
         session_id, project = recorder.session_id, recorder.project
         model, model_problem, excess_note = config.recall_embedding_model, "", ""
         if model is not None:
-            model_problem = load_meaning_search().find_model_problem(model)
+            model_problem = load_semantic_search().find_model_problem(model)
         if store.blobs is not None and config.archive_max_bytes is not None:
             excess_note = pop_excess_note(store.blobs.folder, config.archive_max_bytes)
         archive = Archive(thread, store, session_id, project)
@@ -65,12 +65,12 @@ class SessionArchive:
             tuple(filter(None, (model_problem, excess_note))),
         )
 
-    def with_lookup(self, workspace: Workspace) -> Workspace:
+    def with_recall(self, workspace: Workspace) -> Workspace:
         """Add functions to the workspace with which its tools can look up stored content."""
-        fetch = fetch_for_tools(self.recall)
+        fetch = create_fetch_function(self.recall)
         return replace(
             workspace,
             get_stored_content=lambda ref: fetch(ref, None),
-            fetch_stored=fetch,
-            search_history=search_for_tools(self.recall),
+            fetch_stored_content=fetch,
+            search_history=create_search_function(self.recall),
         )

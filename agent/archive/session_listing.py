@@ -8,7 +8,7 @@ from itertools import groupby
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.records.session_lookup import SessionInfo, project_name, session_info
 from ebbtide.agent.records.store_access import open_store_briefly, remove_store_garbage
-from ebbtide.store.catalogue import Catalogue, ListedRow
+from ebbtide.store.catalogue import Catalogue, ListedSession
 
 
 def newest_sessions(
@@ -24,7 +24,7 @@ def newest_sessions(
         return sessions, store.notice
 
 
-def sessions_with_agents(catalogue: Catalogue, rows: Sequence[ListedRow]) -> tuple[SessionInfo, ...]:
+def sessions_with_agents(catalogue: Catalogue, rows: Sequence[ListedSession]) -> tuple[SessionInfo, ...]:
     """Return each session with its sub-agents. Raises `StoreError`."""
     agents = agents_of_sessions(catalogue, tuple(row.session.id for row in rows))
     by_owner = {owner: tuple(group) for owner, group in groupby(agents, lambda agent: agent.owner)}
@@ -36,5 +36,5 @@ def agents_of_sessions(catalogue: Catalogue, ids: tuple[str, ...]) -> tuple[Sess
     return tuple(sorted(map(session_info_from_row, catalogue.agent_sessions(ids)), key=lambda agent: agent.owner))
 
 
-def session_info_from_row(row: ListedRow) -> SessionInfo:
-    return session_info(row.session, row.cost, row.place, row.origin, row.tags)
+def session_info_from_row(row: ListedSession) -> SessionInfo:
+    return session_info(row.session, row.cost, row.row_order, row.origin, row.tags)

@@ -9,7 +9,7 @@ from ebbtide.agent.messages import Assistant, Message, User
 from ebbtide.agent.records.damage import decode_message_or_none, unreadable_message_error
 from ebbtide.agent.view.ledger import changed_path, updated_ledger
 from ebbtide.store.file_versions import file_changes
-from ebbtide.store.forks import Forks
+from ebbtide.store.forks import ForkStore
 from ebbtide.store.session_rows import MessageRow, SessionRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.files.paths import display_path
@@ -48,7 +48,7 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class SessionTree:
     branches: tuple[Branch, ...]
     """Oldest first."""
 
@@ -66,14 +66,14 @@ class TreeRow:
     """Whether a fork begins with the message."""
 
 
-def session_tree(store: SessionStore, session: str) -> Tree:
+def build_session_tree(store: SessionStore, session: str) -> SessionTree:
     """Build the tree of a session. Raises `StoreError` and `StoreFailed`."""
-    forks = Forks(store)
+    forks = ForkStore(store)
     rows = [row for session_id in forks.family(session) if (row := store.session(session_id)) is not None]
-    return Tree(tuple(_read_branch(store, forks, row) for row in rows if row.id == session or not row.is_unused))
+    return SessionTree(tuple(_read_branch(store, forks, row) for row in rows if row.id == session or not row.is_unused))
 
 
-def _read_branch(store: SessionStore, forks: Forks, row: SessionRow) -> Branch:
+def _read_branch(store: SessionStore, forks: ForkStore, row: SessionRow) -> Branch:
     start = (row.forked or 0) if row.parent else 0
     own_messages = tuple(
         MessagePreview(row.id, position, text, sent_at)
@@ -84,15 +84,15 @@ def _read_branch(store: SessionStore, forks: Forks, row: SessionRow) -> Branch:
     return Branch(row.id, row.title, row.parent or "", start, own_messages, changed, row.messages)
 
 
-def _changed_files(store: SessionStore, forks: Forks, row: SessionRow, start: int) -> tuple[tuple[float, str], ...]:
+def _changed_files(store: SessionStore, forks: ForkStore, row: SessionRow, start: int) -> tuple[tuple[float, str], ...]:
     """Return the file changes of a session. For earlier turns without recorded changes, use the changes that their
     calls name."""
     recorded = [change for change in file_changes(store, row.id) if change.turn >= start]
     first_recorded = min((change.turn for change in recorded), default=1 << 62)
     call_times = {
         position: called_at
-        for name in _CHANGE_CALL_MARKERS
-        for position, _, called_at in forks.messages_containing(row.id, "assistant", name, start)
+        for marker in _CHANGE_CALL_MARKERS
+        for position, _, called_at in forks.messages_containing(row.id, "assistant", marker, start)
         if position < first_recorded
     }
     from_calls = [
@@ -102,7 +102,10 @@ def _changed_files(store: SessionStore, forks: Forks, row: SessionRow, start: in
             [decode_message_or_none(message_row) for message_row in store.messages_before(row.id, position + 2, 2)]
         )
     ]
-    return (*from_calls, *((change.at, display_path(Path(change.path), Path(row.project))) for change in recorded))
+    return (
+        *from_calls,
+        *((change.changed_at, display_path(Path(change.path), Path(row.project))) for change in recorded),
+    )
 
 
 def _user_text(row: MessageRow) -> str:
@@ -120,7 +123,7 @@ def _files_changed_by(step: Sequence[Message | None]) -> tuple[str, ...]:
     return tuple(changed_path(fact) for fact in updated_ledger("", messages).changed)
 
 
-def tree_rows(tree: Tree, current: str) -> tuple[TreeRow, ...]:
+def tree_rows(tree: SessionTree, current: str) -> tuple[TreeRow, ...]:
     """Return the rows of the tree: messages in order, and each fork after the message at which it branches off."""
     by_id = {branch.session: branch for branch in tree.branches}
     children: dict[str, list[Branch]] = {}
@@ -157,7 +160,7 @@ def _add_rows(
         _add_rows(rows, fork, depth + 1, children, shared_until)
 
 
-def files_changed_since(tree: Tree, message: MessagePreview) -> tuple[str, ...]:
+def files_changed_since(tree: SessionTree, message: MessagePreview) -> tuple[str, ...]:
     """Return the files changed after a message, each once, in order. Changes of all branches count, because all
     branches work on the same files."""
     changes = sorted(

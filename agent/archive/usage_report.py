@@ -25,16 +25,16 @@ class UsageReport:
     total: UsageLine
 
 
-def usage_report(config: Config, by: UsageGroup, since: float | None, project: str | None) -> UsageReport:
+def usage_report(config: Config, group_by: UsageGroup, since: float | None, project: str | None) -> UsageReport:
     """Sum the usage of requests since a time (Unix seconds), in one project or in all of them. Deleted sessions are not
     included. Raises `AgentError`."""
     with open_store_briefly(config.folders) as store:
         usage = UsageStore(store)
-        lines = list(usage.sums(by, since, project))
+        lines = list(usage.sums(group_by, since, project))
         totals = usage.sums("all", since, project)
-    if by not in ("day", "month"):
+    if group_by not in ("day", "month"):
         lines.sort(key=lambda line: (-(line.cost or 0.0), -line.tokens, line.key))
-    return UsageReport(by, tuple(lines), totals[0] if totals else UsageLine("", 0, 0, 0, 0, 0, 0, 0.0, 0))
+    return UsageReport(group_by, tuple(lines), totals[0] if totals else UsageLine("", 0, 0, 0, 0, 0, 0, 0.0, 0))
 
 
 def fill_missing_days(lines: Sequence[UsageLine], max_gap_days: int) -> tuple[UsageLine, ...]:

@@ -39,7 +39,7 @@ class PastRequest(NamedTuple):
     """A request of an earlier session."""
 
     session: str
-    at: float
+    sent_at: float
     """Unix seconds."""
     tokens: int
     """Size of the whole prompt."""
@@ -60,13 +60,13 @@ def input_cost(requests: Iterable[PastRequest], lifetime: CacheLifetime) -> floa
     session and time."""
     requests = tuple(requests)
     total = lifetime.write_price * requests[0].tokens if requests else 0.0
-    for last, request in pairwise(requests):
-        if last.session != request.session:
+    for previous, request in pairwise(requests):
+        if previous.session != request.session:
             total += lifetime.write_price * request.tokens
             continue
         # A shorter prompt follows a rewrite, which leaves only the beginning unchanged.
-        unchanged = last.tokens if request.tokens >= last.tokens else min(STATIC_TOKENS, request.tokens)
-        is_cached = request.at - last.at <= lifetime.seconds
+        unchanged = previous.tokens if request.tokens >= previous.tokens else min(STATIC_TOKENS, request.tokens)
+        is_cached = request.sent_at - previous.sent_at <= lifetime.seconds
         total += unchanged * (READ_PRICE if is_cached else lifetime.write_price)
         total += (request.tokens - unchanged) * lifetime.write_price
     return total

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from ebbtide.agent.budget.prefix import DIGEST_BYTES, RequestFingerprint, digest
 from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.budget.server_truncation import CountRecord
-from ebbtide.agent.prompt.build import Section
+from ebbtide.agent.prompt.build import PromptSection
 from ebbtide.agent.tokens.incremental import IncrementalFold
 from ebbtide.tools.lazy import dataclass
 
@@ -23,7 +23,7 @@ SECTION_NAMES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class RequestMark:
+class RequestRecord:
     """A request as digests, small enough to be saved with every step."""
 
     model: str
@@ -58,19 +58,23 @@ class RequestMark:
         return self.system == digest(system.encode("utf-8", "surrogatepass"))
 
 
-def request_mark(
+def create_request_record(
     request: RequestFingerprint,
-    sections: Sequence[Section],
+    sections: Sequence[PromptSection],
     *,
     is_rewritten: bool = False,
-    chain: "RequestChain | None" = None,
-) -> RequestMark:
+    digester: "MessagesDigester | None" = None,
+) -> RequestRecord:
     """Return the mark of the last request. `is_rewritten`: the view has been rewritten since, so the next request
     contains other messages. With the session's `chain`, only the new messages are digested."""
     section_digests = {section.name: digest(section.text.encode("utf-8", "surrogatepass")) for section in sections}
     count = 0 if is_rewritten else len(request.messages)
-    messages = chain.digest_for(request.messages) if chain is not None and count else messages_digest(request, count)
-    return RequestMark(request.model, request.settings, request.tools, request.system, section_digests, messages, count)
+    messages = (
+        digester.digest_for(request.messages) if digester is not None and count else messages_digest(request, count)
+    )
+    return RequestRecord(
+        request.model, request.settings, request.tools, request.system, section_digests, messages, count
+    )
 
 
 def messages_digest(request: RequestFingerprint, count: int) -> str:
@@ -86,26 +90,28 @@ class RunningDigest:
     hasher: blake2b = field(default_factory=lambda: blake2b(digest_size=DIGEST_BYTES))
     is_empty: bool = True
 
-    def plus(self, texts: tuple[str, ...]) -> "RunningDigest":
+    def add(self, texts: tuple[str, ...]) -> "RunningDigest":
         for text in texts:
             self.hasher.update(text.encode() if self.is_empty else f" {text}".encode())
             self.is_empty = False
         return self
 
 
-class RequestChain:
+class MessagesDigester:
     """Computes the digest of all messages of a request incrementally."""
 
     def __init__(self) -> None:
         self._digest: IncrementalFold[RunningDigest, tuple[str, ...]] = IncrementalFold(
-            RunningDigest, RunningDigest.plus
+            RunningDigest, RunningDigest.add
         )
 
     def digest_for(self, messages: tuple[tuple[str, ...], ...]) -> str:
         return self._digest.value_for(messages).hasher.copy().hexdigest() if messages else ""
 
 
-def changes_since(mark: RequestMark, request: RequestFingerprint, sections: Sequence[Section]) -> tuple[str, ...]:
+def changes_since(
+    mark: RequestRecord, request: RequestFingerprint, sections: Sequence[PromptSection]
+) -> tuple[str, ...]:
     """Describe, in short phrases, how the first request of the resumed session differs from the last request."""
     changes: list[str] = []
     if mark.model != request.model:
@@ -113,7 +119,7 @@ def changes_since(mark: RequestMark, request: RequestFingerprint, sections: Sequ
     if mark.settings != request.settings:
         changes.append("settings")
     if mark.system != request.system:
-        current_sections = request_mark(request, sections).sections
+        current_sections = create_request_record(request, sections).sections
         names = [name for name in SECTION_NAMES if current_sections.get(name) != mark.sections.get(name)]
         changes.append(f"system ({', '.join(SECTION_NAMES[name] for name in names)})" if names else "system")
     if mark.tools != request.tools:

@@ -15,57 +15,61 @@ from ebbtide.tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Counters:
+class ContextCounters:
     """A session's token counts, from finished turns to the newest output."""
 
-    current: int = 0
+    finished_turn_tokens: int = 0
     """Tokens of finished turns."""
-    pending: int = 0
+    pending_tokens: int = 0
     """Tokens added at the start of the turn."""
-    new: int = 0
+    new_tokens: int = 0
     """Tokens of replies and outputs since the turn began."""
-    schema: int = 0
+    tool_tokens: int = 0
     """Tokens of the tool definitions. They are included in `current` once the provider has counted them."""
     is_schema_counted: bool = False
     reasoning: int = 0
     """Reasoning tokens, for display only. They count towards the output reserve, not the projection."""
 
     def projected_tokens(self, extra: int = 0) -> int:
-        return self.current + self.pending + self.new + max(extra, 0)
+        return self.finished_turn_tokens + self.pending_tokens + self.new_tokens + max(extra, 0)
 
-    def at_turn_start(self, pending: int, reasoning: int = 0) -> "Counters":
+    def at_turn_start(self, pending: int, reasoning: int = 0) -> "ContextCounters":
         """Return the counters at the start of a turn."""
-        return replace(self, pending=self.pending + max(pending, 0), reasoning=max(reasoning, 0))
+        return replace(self, pending_tokens=self.pending_tokens + max(pending, 0), reasoning=max(reasoning, 0))
 
-    def plus(self, tokens: int) -> "Counters":
+    def plus(self, tokens: int) -> "ContextCounters":
         """Return the counters after a reply or output of `tokens`."""
-        return replace(self, new=self.new + max(tokens, 0))
+        return replace(self, new_tokens=self.new_tokens + max(tokens, 0))
 
-    def with_measurement(self, budget: ContextBudget, *, is_counted: bool = False) -> "Counters":
+    def with_measurement(self, budget: ContextBudget, *, is_counted: bool = False) -> "ContextCounters":
         """Return the counters, updated with a measurement of the next request. Tokens beyond the known ones count as
         new. `is_counted`: the provider has counted most of the request, including the tool definitions, so its count
         replaces estimates."""
         if is_counted and not self.is_schema_counted:
-            new = max(budget.used - self.current - self.pending, 0)
-            return replace(self, new=new, schema=budget.tools, is_schema_counted=True)
+            new = max(budget.used - self.finished_turn_tokens - self.pending_tokens, 0)
+            return replace(self, new_tokens=new, tool_tokens=budget.tools, is_schema_counted=True)
         counted_base = budget.used if self.is_schema_counted else budget.used - budget.tools
-        new_tokens = max(self.new, counted_base - self.current - self.pending)
-        return replace(self, new=new_tokens, schema=budget.tools if is_counted else max(self.schema, budget.tools))
+        new_tokens = max(self.new_tokens, counted_base - self.finished_turn_tokens - self.pending_tokens)
+        return replace(
+            self, new_tokens=new_tokens, tool_tokens=budget.tools if is_counted else max(self.tool_tokens, budget.tools)
+        )
 
-    def at_turn_end(self, counted: int | None = None) -> "Counters":
+    def at_turn_end(self, counted: int | None = None) -> "ContextCounters":
         """Return the counters at the end of a turn, when all tokens become `current`. `counted`: the provider's count
         of the whole conversation, including the tool definitions."""
         if counted is None:
-            return replace(self, current=self.projected_tokens(), pending=0, new=0)
-        return replace(self, current=max(counted, 0), pending=0, new=0, is_schema_counted=True)
+            return replace(self, finished_turn_tokens=self.projected_tokens(), pending_tokens=0, new_tokens=0)
+        return replace(
+            self, finished_turn_tokens=max(counted, 0), pending_tokens=0, new_tokens=0, is_schema_counted=True
+        )
 
     def debug_fields(self) -> dict[str, int]:
         """Return the counters under the names used in the debug log."""
         return {
-            "currentCtxTokens": self.current,
-            "pendingCtxTokens": self.pending,
-            "newCtxTokens": self.new,
-            "schemaCtxTokens": self.schema,
+            "currentCtxTokens": self.finished_turn_tokens,
+            "pendingCtxTokens": self.pending_tokens,
+            "newCtxTokens": self.new_tokens,
+            "schemaCtxTokens": self.tool_tokens,
         }
 
     def debug_projection(self, extra: int = 0) -> dict[str, int]:
@@ -94,7 +98,7 @@ class ModelTarget:
 
     @property
     def limit(self) -> int:
-        return self.window.effective
+        return self.window.available_tokens
 
     @property
     def max_request_tokens(self) -> int:
@@ -124,24 +128,24 @@ class BlockedTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class Preflight:
+class PreflightResult:
     verdict: Literal["ok", "skip", "final"]
     """`ok`: the request fits the first target. `skip`: it fits a later one. `final`: it fits none."""
     target: ModelTarget | None
     """The model to which the request is sent; None if the request fits none."""
     blocked: tuple[BlockedTarget, ...] = ()
-    schema_only: bool = False
+    is_over_by_tools: bool = False
     """Whether the request exceeds the limit only because of the tool definitions. It is still sent."""
 
 
 def choose_target(
-    counters: Counters, targets: Sequence[ModelTarget], extra: int = 0, *, allow_large_tools: bool = True
-) -> Preflight:
+    counters: ContextCounters, targets: Sequence[ModelTarget], extra: int = 0, *, allow_large_tools: bool = True
+) -> PreflightResult:
     """Choose the first target that the request fits. If it fits none, `allow_large_tools` is set and the buffer has
     room for the tool definitions, choose the first target whose limit is exceeded only because of them."""
     projected = counters.projected_tokens(extra)
-    tokens_without_tools = projected - counters.schema if counters.is_schema_counted else projected
-    request_tokens = tokens_without_tools + counters.schema
+    tokens_without_tools = projected - counters.tool_tokens if counters.is_schema_counted else projected
+    request_tokens = tokens_without_tools + counters.tool_tokens
     blocked = tuple(
         BlockedTarget(target.provider, target.model, target.limit, request_tokens)
         for target in targets
@@ -149,20 +153,25 @@ def choose_target(
     )
     for target in targets:
         if request_tokens <= target.max_request_tokens:
-            return Preflight("ok" if target is targets[0] else "skip", target, blocked[: targets.index(target)])
+            return PreflightResult("ok" if target is targets[0] else "skip", target, blocked[: targets.index(target)])
     for index, target in enumerate(targets):
         if (
             allow_large_tools
             and tokens_without_tools <= target.max_request_tokens
             and request_tokens <= target.limit + target.window.buffer
         ):
-            return Preflight("skip" if index else "ok", target, blocked[:index], schema_only=True)
-    return Preflight("final", None, blocked)
+            return PreflightResult("skip" if index else "ok", target, blocked[:index], is_over_by_tools=True)
+    return PreflightResult("final", None, blocked)
 
 
-def settle_for_final_turn(counters: Counters) -> Counters:
+def counters_for_final_turn(counters: ContextCounters) -> ContextCounters:
     """Return the counters for a forced final turn. All tokens count as settled, so the projection stays the same."""
-    return replace(counters, current=counters.current + counters.pending + counters.new, pending=0, new=0)
+    return replace(
+        counters,
+        finished_turn_tokens=counters.finished_turn_tokens + counters.pending_tokens + counters.new_tokens,
+        pending_tokens=0,
+        new_tokens=0,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,17 +200,17 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True)
-class OutputPreview:
+class OutputFit:
     fits: bool
     tokens: int
     remaining: int
     """Number of tokens left after the output; negative if it does not fit."""
 
 
-def create_tool_budget(counters: Counters, window: Window, extra: int = 0) -> ToolBudget:
+def create_tool_budget(counters: ContextCounters, window: Window, extra: int = 0) -> ToolBudget:
     """Compute the space for outputs from the projected size of the next request."""
-    projected = counters.projected_tokens(extra) + (0 if counters.is_schema_counted else counters.schema)
-    return ToolBudget(window.effective, projected, is_exceeded=projected > window.effective)
+    projected = counters.projected_tokens(extra) + (0 if counters.is_schema_counted else counters.tool_tokens)
+    return ToolBudget(window.available_tokens, projected, is_exceeded=projected > window.available_tokens)
 
 
 def reserve_tool_output(budget: ToolBudget, tokens: int) -> Reservation:
@@ -212,11 +221,11 @@ def reserve_tool_output(budget: ToolBudget, tokens: int) -> Reservation:
     return Reservation(True, tokens, replace(budget, reserved=budget.reserved + tokens))
 
 
-def preview_tool_output(budget: ToolBudget, tokens: int) -> OutputPreview:
+def check_output_fit(budget: ToolBudget, tokens: int) -> OutputFit:
     """Return what `reserve_tool_output` would do, without reserving anything."""
     tokens = max(tokens, 0)
     remaining = budget.limit - budget.used - budget.reserved - tokens
-    return OutputPreview(not budget.is_exceeded and remaining >= 0, tokens, remaining)
+    return OutputFit(not budget.is_exceeded and remaining >= 0, tokens, remaining)
 
 
 def can_execute_tool(budget: ToolBudget) -> bool:

@@ -34,9 +34,9 @@ class Prices:
             + usage.output * price.output
         )
 
-    def per_token(self, prompt: int) -> DollarsPerToken:
+    def per_token(self, prompt_tokens: int) -> DollarsPerToken:
         """Return the prices of a request whose prompt has `prompt` tokens."""
-        is_long = self.long_above is not None and prompt > self.long_above
+        is_long = self.long_above is not None and prompt_tokens > self.long_above
 
         def price(standard_price: float, long_price: float | None) -> float:
             return (long_price if is_long and long_price is not None else standard_price) / 1_000_000

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from ebbtide.agent.messages import Summary
-from ebbtide.agent.tokens.estimate import BYTE_RULER, Counts, Estimator, Ruler, count_messages, count_text
+from ebbtide.agent.tokens.estimate import BYTE_COUNTER, Estimator, TextCounts, TokenCounter, count_messages, count_text
 from ebbtide.agent.view.visible import RETAIN_HEADING, summary_messages
 from ebbtide.tools.lazy import dataclass
 
@@ -50,7 +50,7 @@ class Window:
     """Notices for the user about these numbers."""
 
     @property
-    def effective(self) -> int:
+    def available_tokens(self) -> int:
         """Tokens available to a request: the window less both reserves."""
         limits = [limit for limit in (self.size, self.max_input, self.price_tier) if limit is not None]
         return max(min(limits) - self.output - self.buffer, 0)
@@ -114,7 +114,7 @@ class ContextBudget:
     """Messages that a provider has counted or that were sent before."""
     pending: int = 0
     """Messages added since then, as an estimate."""
-    is_crowded: bool = False
+    has_output_overflow: bool = False
     """Whether an output of the last step did not fit, so that space must be freed before the next step."""
 
     @property
@@ -134,7 +134,7 @@ class ContextBudget:
 
     @property
     def effective_window(self) -> int:
-        return self.window.effective
+        return self.window.available_tokens
 
     @property
     def buffer(self) -> int:
@@ -153,13 +153,13 @@ class ContextBudget:
         return self.effective_window - self.used
 
     @property
-    def used_percentage(self) -> float:
+    def used_share(self) -> float:
         """Share of the effective window in use. 1.0 is full; larger values exceed it."""
         return self.used / max(self.effective_window, 1)
 
     @property
     def should_compact(self) -> bool:
-        return self.is_crowded or self.used > self.window.compact_trigger * self.effective_window
+        return self.has_output_overflow or self.used > self.window.compact_trigger * self.effective_window
 
     @property
     def is_blocked(self) -> bool:
@@ -177,20 +177,20 @@ class ContextBudget:
         return "compact" if self.should_compact else "fits"
 
 
-def count_summary(summary: Summary, ruler: Ruler = BYTE_RULER) -> dict[BudgetSection, Counts]:
+def count_summary(summary: Summary, token_counter: TokenCounter = BYTE_COUNTER) -> dict[BudgetSection, TextCounts]:
     """Count the messages at the start of a compacted view: the notes that are kept verbatim ("retain"), and the
     summary."""
-    summary_counts = count_messages(summary_messages(replace(summary, retain="")), ruler)
+    summary_counts = count_messages(summary_messages(replace(summary, retain="")), token_counter)
     return {
-        "retain": count_text(f"{RETAIN_HEADING}\n{summary.retain}", ruler) if summary.retain else Counts(),
+        "retain": count_text(f"{RETAIN_HEADING}\n{summary.retain}", token_counter) if summary.retain else TextCounts(),
         "summary": summary_counts,
     }
 
 
 def build_budget(
-    sections: Mapping[BudgetSection, Counts],
-    seen: Counts,
-    unseen: Counts,
+    sections: Mapping[BudgetSection, TextCounts],
+    counted_messages: TextCounts,
+    uncounted_messages: TextCounts,
     counted_tokens: int | None,
     window: Window,
     estimator: Estimator,
@@ -206,11 +206,13 @@ def build_budget(
     if tool_tokens is not None and "tools" in sizes:
         sizes["tools"] = tool_tokens
     if counted_tokens is None:
-        history = round(estimator.estimate(seen) * scale)
+        history = round(estimator.estimate(counted_messages) * scale)
     else:
         sizes = _scale_down(sizes, counted_tokens)
         history = counted_tokens - sum(sizes.values())
-    return ContextBudget(window, **sizes, history=history, pending=estimator.estimate(unseen), is_crowded=False)
+    return ContextBudget(
+        window, **sizes, history=history, pending=estimator.estimate(uncounted_messages), has_output_overflow=False
+    )
 
 
 def _scale_down(sizes: dict[BudgetSection, int], counted_tokens: int) -> dict[BudgetSection, int]:

@@ -21,7 +21,7 @@ is impossibly low, which may happen once. `truncated`: it dropped the beginning.
 
 MIN_WINDOW_TOKENS = 1000
 """Smallest window that any server has, in tokens. A lower count does not reveal the window."""
-MAX_DOUBTS = 2
+MAX_SUSPICIOUS_COUNTS = 2
 """Number of impossibly low counts after which the server is assumed to truncate."""
 _MIN_CHARS_PER_WORD = 5
 """Text counts as at most one word per this many characters, so that the lower bound also holds for servers that
@@ -106,45 +106,45 @@ class CountRecord:
 
 def assess_count(record: CountRecord, request: CountedRequest) -> tuple[TruncationFinding, CountRecord]:
     """Compare a count with the record. Return the finding and the updated record."""
-    updated, height = _with_count(record, request), request.counted - request.min_tokens / 2
-    shortfall = record.height - height
-    is_fresh = _counts_only_new(record, request)
+    updated, excess = _with_count(record, request), request.counted - request.min_tokens / 2
+    shortfall = record.height - excess
+    is_fresh = _may_count_only_new_text(record, request)
     is_stuck = not is_fresh and _is_count_stuck(updated, request, shortfall)
     is_low = shortfall > _TOLERANCE_TOKENS + _TOLERANCE_SHARE * request.counted
     if not (is_stuck or request.exceeds_window or is_fresh or is_low):
-        return "whole", _with_complete_count(updated, request, height)
+        return "whole", _with_complete_count(updated, request, excess)
     updated = replace(
         updated, low=(*record.low, (request.counted, *reversed(request.new_tokens)))[-_MAX_STORED_COUNTS:]
     )
     if is_fresh and not _ignores_new_text(record, request):
         return "fresh", replace(updated, is_fresh=True, most=max(record.most, request.counted))
     updated = replace(
-        updated, short=(*record.short, (request.counted, request.expected))[-_MAX_STORED_COUNTS:], low_height=height
+        updated, short=(*record.short, (request.counted, request.expected))[-_MAX_STORED_COUNTS:], low_height=excess
     )
     # The count of a full window cannot grow. But a relay may have switched to a server with another tokenizer, whose
     # counts grow with new text.
-    is_higher = record.low_height is not None and height >= record.low_height
-    is_repeated = len(updated.short) >= MAX_DOUBTS and not is_higher
+    is_higher = record.low_height is not None and excess >= record.low_height
+    is_repeated = len(updated.short) >= MAX_SUSPICIOUS_COUNTS and not is_higher
     is_proven = request.is_first or is_stuck or is_repeated or _are_low_counts_equal(updated)
     is_window = request.counted >= MIN_WINDOW_TOKENS and updated.constant != request.counted
     return ("truncated" if is_proven and is_window else "doubtful"), updated
 
 
-def _with_count(record: CountRecord, sent: CountedRequest) -> CountRecord:
-    counts = (*record.counts, sent.counted)[-_MAX_STORED_COUNTS:]
-    _, expected, repeat_count = record.standing if record.standing[0] == sent.counted else (0, sent.expected, 0)
-    standing = sent.counted, expected, repeat_count + 1
-    return replace(record, counts=counts, constant=_constant_usage(record.constant, counts, sent), standing=standing)
+def _with_count(record: CountRecord, request: CountedRequest) -> CountRecord:
+    counts = (*record.counts, request.counted)[-_MAX_STORED_COUNTS:]
+    _, expected, repeat_count = record.standing if record.standing[0] == request.counted else (0, request.expected, 0)
+    standing = request.counted, expected, repeat_count + 1
+    return replace(record, counts=counts, constant=_constant_count(record.constant, counts, request), standing=standing)
 
 
-def _is_count_stuck(record: CountRecord, sent: CountedRequest, shortfall: float) -> bool:
+def _is_count_stuck(record: CountRecord, request: CountedRequest, shortfall: float) -> bool:
     """Whether the latest counts are identical although the requests grew. The lower bound alone would detect this much
     later, for example in Chinese, because `shortfall` is only half of the minimum growth."""
     _, expected, repeat_count = record.standing
-    return repeat_count >= _MIN_EQUAL_COUNTS and max(sent.expected - expected, 2 * shortfall) >= _MIN_GROWTH_TOKENS
+    return repeat_count >= _MIN_EQUAL_COUNTS and max(request.expected - expected, 2 * shortfall) >= _MIN_GROWTH_TOKENS
 
 
-def _constant_usage(previous_constant: int, counts: tuple[int, ...], sent: CountedRequest) -> int:
+def _constant_count(previous_constant: int, counts: tuple[int, ...], request: CountedRequest) -> int:
     """Return the constant token count that a relay or test server reports for every request; 0 if none is known.
 
     A count may be constant if it is smaller than the content before the messages, or if the first request was about
@@ -153,11 +153,11 @@ def _constant_usage(previous_constant: int, counts: tuple[int, ...], sent: Count
     """
     if len(set(counts)) > 1:
         return 0
-    is_full_window = (sent.counted + 1) % 256 <= 4
-    is_too_small = sent.counted < sent.opening_tokens
-    was_about_as_large = len(counts) == 1 and sent.expected < _TRUNCATION_RATIO * sent.counted
-    is_constant = not sent.exceeds_window and not is_full_window and (is_too_small or was_about_as_large)
-    return sent.counted if is_constant or previous_constant == sent.counted else 0
+    is_full_window = (request.counted + 1) % 256 <= 4
+    is_too_small = request.counted < request.opening_tokens
+    was_about_as_large = len(counts) == 1 and request.expected < _TRUNCATION_RATIO * request.counted
+    is_constant = not request.exceeds_window and not is_full_window and (is_too_small or was_about_as_large)
+    return request.counted if is_constant or previous_constant == request.counted else 0
 
 
 def _are_low_counts_equal(record: CountRecord) -> bool:
@@ -167,47 +167,51 @@ def _are_low_counts_equal(record: CountRecord) -> bool:
     return len(last_counts) == 3 and max(last_counts) - min(last_counts) <= 1
 
 
-def _with_complete_count(record: CountRecord, sent: CountedRequest, height: float) -> CountRecord:
+def _with_complete_count(record: CountRecord, request: CountedRequest, excess: float) -> CountRecord:
     """Record a complete count. It clears the suspicion if it is larger than the requests that raised it, since a full
     window cannot grow."""
-    short = () if record.short and sent.counted > min(expected for _, expected in record.short) else record.short
-    return replace(record, height=max(record.height, height), most=max(record.most, sent.counted), short=short)
+    short = () if record.short and request.counted > min(expected for _, expected in record.short) else record.short
+    return replace(record, height=max(record.height, excess), most=max(record.most, request.counted), short=short)
 
 
-def _counts_only_new(record: CountRecord, sent: CountedRequest) -> bool:
+def _may_count_only_new_text(record: CountRecord, request: CountedRequest) -> bool:
     """Whether a low count can be explained by a server that counts only new text. The count must differ from the last
     complete one, and from the size of new text plus the content before the messages, which is what a truncating server
     would read. The server may have cached the system prompt before the session started. After a rewrite, a server that
     has counted this way before may report anything between the new text and the full size."""
-    is_max_count = not record.is_fresh and abs(record.most - sent.counted) <= 1
-    if sent.exceeds_window or is_max_count:
+    is_max_count = not record.is_fresh and abs(record.most - request.counted) <= 1
+    if request.exceeds_window or is_max_count:
         return False
     if record.is_fresh and record.most == 0:
-        return sent.counted < 0.85 * sent.expected
-    if sent.is_first and sent.counted < _MIN_OPENING_SHARE * sent.opening_tokens:
+        return request.counted < 0.85 * request.expected
+    if request.is_first and request.counted < _MIN_OPENING_SHARE * request.opening_tokens:
         return True
-    min_new_tokens, max_new_tokens = sent.new_tokens
+    min_new_tokens, max_new_tokens = request.new_tokens
     max_count = min(
         1.35 * max_new_tokens + 300,
-        1.1 * max_new_tokens + (200 if sent.is_first else max(sent.opening_tokens / 2, 200)),
+        1.1 * max_new_tokens + (200 if request.is_first else max(request.opening_tokens / 2, 200)),
     )
     # A first count that is a little low shows that the estimate is too high.
-    max_share = 0.5 if sent.is_first else 0.75
-    return 0.7 * min_new_tokens - 100 <= sent.counted <= min(max_count, max_share * sent.expected)
+    max_share = 0.5 if request.is_first else 0.75
+    return 0.7 * min_new_tokens - 100 <= request.counted <= min(max_count, max_share * request.expected)
 
 
-def _ignores_new_text(record: CountRecord, sent: CountedRequest) -> bool:
+def _ignores_new_text(record: CountRecord, request: CountedRequest) -> bool:
     """Whether the count does not depend on the new text: a similar count was reported before with far more or far less
     new text, or the same count twice with different new text."""
-    similar = [low for low in record.low if abs(low[0] - sent.counted) <= 0.1 * sent.counted]
-    equal = [low for low in similar if abs(low[0] - sent.counted) <= 1 and not _has_similar_growth(low, sent, 1.01)]
-    return len(equal) >= 2 or any(not _has_similar_growth(low, sent, 1.6) for low in similar)
+    similar = [low for low in record.low if abs(low[0] - request.counted) <= 0.1 * request.counted]
+    equal = [
+        low for low in similar if abs(low[0] - request.counted) <= 1 and not _has_similar_growth(low, request, 1.01)
+    ]
+    return len(equal) >= 2 or any(not _has_similar_growth(low, request, 1.6) for low in similar)
 
 
-def _has_similar_growth(low: tuple[int, ...], sent: CountedRequest, max_ratio: float) -> bool:
+def _has_similar_growth(earlier_count: tuple[int, ...], request: CountedRequest, max_ratio: float) -> bool:
     """Whether about the same amount of text was new at an earlier count. It is compared both with and without the
     reply, since a server that counts new text counts it in one of these two ways."""
-    pairs = zip(low[1:], reversed(sent.new_tokens), strict=False)  # an earlier version stored only one size
+    pairs = zip(
+        earlier_count[1:], reversed(request.new_tokens), strict=False
+    )  # an earlier version stored only one size
     return any(1 / max_ratio < max(earlier_size, 1) / max(new_size, 1) < max_ratio for earlier_size, new_size in pairs)
 
 

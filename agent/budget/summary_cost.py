@@ -75,9 +75,9 @@ def cheapest_summary_model(
     )
     needed_tokens = job.transcript_tokens + SUMMARY_REQUEST_TOKENS + SUMMARY_REPLY_TOKENS
     costs = [
-        (cost_of_transcript(offer.prices, job.transcript_tokens), offer.model)
-        for offer in candidates
-        if offer.prices is not None and needed_tokens <= offer.window // 2
+        (cost_of_transcript(candidate.prices, job.transcript_tokens), candidate.model)
+        for candidate in candidates
+        if candidate.prices is not None and needed_tokens <= candidate.window // 2
     ]
     cheapest = min(costs, default=(own_cost, ""))
     return cheapest[1] if cheapest[0] < MAX_COST_RATIO * own_cost else None

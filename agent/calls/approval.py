@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ebbtide.agent import calls as agent_calls
 from ebbtide.agent.calls.call_secrets import arguments_with_secrets
-from ebbtide.agent.calls.permission_request import PermissionRequest, build_request
+from ebbtide.agent.calls.permission_request import PermissionRequest, build_permission_request
 from ebbtide.agent.calls.policy import Policy, Rule, Ruling, apply_hook_decision, decide, parse_rule
 from ebbtide.agent.calls.resolve import require_tool
 from ebbtide.agent.channel import Interrupt
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.events.permissions import (
     CallDenied,
@@ -65,7 +65,7 @@ def no_sandbox_problem() -> str:
     return ""
 
 
-async def ignore_record(value: str, arguments: Mapping[str, object] | None = None) -> None:
+async def record_nothing(value: str, arguments: Mapping[str, object] | None = None) -> None:
     """Default callback: record nothing."""
 
 
@@ -80,7 +80,7 @@ class Approver:
     """Returns the newest calls of the project's sessions. Offered rules are tried on them."""
     project_rules: RuleStore | None = None
     """Stores rules for the project; None if rules can only be added for this session."""
-    record_question: Callable[[str, Mapping[str, object] | None], Awaitable[None]] = ignore_record
+    record_question: Callable[[str, Mapping[str, object] | None], Awaitable[None]] = record_nothing
     """Called with a call's id before the user is asked about it, and with the call's arguments if the user has edited
     them."""
     session_rules: list[Rule] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Approver:
     """Asks the user about a plan; None if there is no user to decide."""
     can_ask: Callable[[], bool] = lambda: True
     """Returns whether a question can be shown now; between turns, none can."""
-    record_mode: Callable[[Mode], Awaitable[None]] = ignore_record
+    record_mode: Callable[[PermissionMode], Awaitable[None]] = record_nothing
     """Called with the new mode after each change of mode."""
     get_sandbox_problem: Callable[[], str] = no_sandbox_problem
     """Returns why commands are not sandboxed although they should be."""
@@ -99,7 +99,7 @@ class Approver:
     _open_questions: dict[str, tuple[PermissionRequest, asyncio.Event]] = field(default_factory=dict)
     """The open questions, each with the event that is set once a rule covers the call."""
 
-    async def change_mode(self, mode: Mode) -> int:
+    async def change_mode(self, mode: PermissionMode) -> int:
         """Change the permission mode, even during a turn. The model is informed with the next request. Return the
         number of open questions that the new mode approved; their calls run. Raises `StoreFailed`."""
         self._was_auto = self._was_auto or self.policy.mode == "auto"
@@ -108,7 +108,7 @@ class Approver:
         return self._approve_covered_questions()
 
     @property
-    def modes_after_plan(self) -> tuple[Mode, ...]:
+    def modes_after_plan(self) -> tuple[PermissionMode, ...]:
         """The modes in which a plan may be carried out. `auto` is offered only if the user has already used it in
         this session."""
         return ("ask", "accept-edits", "auto") if self._was_auto else ("ask", "accept-edits")
@@ -118,7 +118,7 @@ class Approver:
         """Whether a submitted plan ends the turn as the model's answer, because no user can accept or reject it."""
         return self.policy.mode == "plan" and self.ask_about_plan is None
 
-    def detects_missing_sandbox(self, request: PermissionRequest) -> bool:
+    def check_for_sandbox(self, request: PermissionRequest) -> bool:
         """Check whether the sandbox is missing, at the first command in auto mode. If it is, the policy requires
         approval for commands."""
         if request.effect != "run" or self.policy.mode != "auto" or self.policy.sandbox_problem:
@@ -128,20 +128,20 @@ class Approver:
 
     def add_rule(self, rule: str) -> None:
         """Add an allow rule, and approve open questions that it covers."""
-        self.policy = replace(self.policy, allow=(*self.policy.allow, parse_rule(rule)))
+        self.policy = replace(self.policy, allow_rules=(*self.policy.allow_rules, parse_rule(rule)))
         self._approve_covered_questions()
 
     def _approve_covered_questions(self) -> int:
         """Approve the open questions whose calls are now allowed, and return their number."""
         approved_count = 0
-        for request, is_covered in self._open_questions.values():
+        for request, covered_event in self._open_questions.values():
             policy = self.policy
             if request.effect == "run" and policy.mode == "auto" and not policy.sandbox_problem:
                 policy = replace(
                     policy, sandbox_problem=self.get_sandbox_problem()
                 )  # the next command reports the problem
-            if not is_covered.is_set() and decide(request, policy).verdict == "allow":
-                is_covered.set()
+            if not covered_event.is_set() and decide(request, policy).verdict == "allow":
+                covered_event.set()
                 approved_count += 1
         return approved_count
 
@@ -151,11 +151,11 @@ class Approver:
         """Ask the user and return the answer. If a new rule or mode allows the call in the meantime, the answer is an
         approval. `request`: None if only the user can answer the question."""
         assert self.ask_user is not None
-        is_covered = asyncio.Event()
+        covered_event = asyncio.Event()
         if request is not None:
-            self._open_questions[question.id] = (request, is_covered)
+            self._open_questions[question.id] = (request, covered_event)
         answer = asyncio.ensure_future(self.ask_user(question))
-        rule_wait = asyncio.ensure_future(is_covered.wait())
+        rule_wait = asyncio.ensure_future(covered_event.wait())
         try:
             await asyncio.wait({answer, rule_wait}, return_when=asyncio.FIRST_COMPLETED)
             if answer.done():
@@ -302,9 +302,9 @@ async def approve(call: ToolCall, context: ApprovalContext) -> ApprovalResult:
 
 def _review(call: ToolCall, context: ApprovalContext) -> ReviewedCall:
     tool, request = _tool_and_request(call, context)
-    if context.denied_access and request.is_contained:
+    if context.denied_access and request.runs_in_read_only_sandbox:
         request = replace(request, read_only_access=None)
-    if context.approver.detects_missing_sandbox(request):
+    if context.approver.check_for_sandbox(request):
         context.emit(Noticed(f"auto mode asks before commands: {context.approver.policy.sandbox_problem}"))
     return ReviewedCall(
         call, tool, request, apply_hook_decision(request, context.approver.policy, context.hook_decision)
@@ -313,7 +313,7 @@ def _review(call: ToolCall, context: ApprovalContext) -> ReviewedCall:
 
 def _tool_and_request(call: ToolCall, context: ApprovalContext) -> tuple[Tool, PermissionRequest]:
     tool = require_tool(call, context.tools)
-    return tool, build_request(tool, call.arguments, context.workspace, context.approver.policy.mode)
+    return tool, build_permission_request(tool, call.arguments, context.workspace, context.approver.policy.mode)
 
 
 def _review_edit(call: ToolCall, arguments: Mapping[str, object], context: ApprovalContext) -> ReviewedCall:

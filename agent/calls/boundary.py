@@ -32,7 +32,7 @@ class SessionBoundary:
         sandbox = detect_sandbox()
         return sandbox.problem if isinstance(sandbox, NoSandbox) else sandbox.note
 
-    def limits(self) -> Boundary | None:
+    def current_boundary(self) -> Boundary | None:
         """Return the limits for a command started now, in the current mode; None if there is no sandbox. Raises
         `OSError`."""
         sandbox = self.workspace.sandbox
@@ -67,9 +67,9 @@ class SessionBoundary:
             sandbox.find_repositories()
         return folder
 
-    def remove_folder(self, written: str) -> Path:
+    def remove_folder(self, typed_path: str) -> Path:
         """Remove an additional folder. Raises `ConfigError`."""
-        folder = self._resolve_folder(written)
+        folder = self._resolve_folder(typed_path)
         if str(folder) not in self.added_folders:
             raise ConfigError(f"`{folder}` is not one of the added folders; `/add-dir` lists them")
         self.approver.added_folders.remove(folder)

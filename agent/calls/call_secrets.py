@@ -10,7 +10,7 @@ from typing import cast
 from weakref import WeakKeyDictionary
 
 from ebbtide.agent.messages import ToolCall
-from ebbtide.agent.prompt.secret_tokens import SecretTokens, UnknownToken, has_tokens
+from ebbtide.agent.prompt.secret_tokens import SecretTokens, UnknownTokenError, has_tokens
 from ebbtide.tools import sandbox
 from ebbtide.tools import secrets as tools_secrets
 from ebbtide.tools.base import Effect, Tool, ToolError
@@ -45,7 +45,7 @@ def arguments_with_secrets(call: ToolCall, tool: Tool, secrets: SecretTokens) ->
         )
     try:
         return cast(Mapping[str, object], secrets.reveal(call.arguments))
-    except UnknownToken as error:
+    except UnknownTokenError as error:
         raise ToolError(f"`{error}` does not match a known secret: read its source again") from error
 
 

@@ -50,14 +50,14 @@ def clamp_to_bounds(tool: str, arguments: Arguments, schema: Schema) -> tuple[Ar
 
 def _coerce_value(value: object, schema: Schema, root: Schema) -> object:
     schema = _resolve_ref(schema, root)
-    if choices := list(_alternative_schemas(schema)):
-        return _coerce_to_choice(value, choices, root)
+    if alternatives := list(_alternative_schemas(schema)):
+        return _coerce_to_alternative(value, alternatives, root)
     type_names = _type_names(schema)
     if "integer" in type_names and isinstance(value, float):
         type_names = ("integer", *type_names)
     if type_names and not any(_has_type(value, type_name) for type_name in type_names):
         value = next(
-            (converted for type_name in type_names if (converted := _converted_to_type(value, type_name)) is not None),
+            (converted for type_name in type_names if (converted := _convert_to_type(value, type_name)) is not None),
             value,
         )
     if isinstance(value, dict):
@@ -82,17 +82,17 @@ def _coerce_properties(value: Mapping[str, object], schema: Schema, root: Schema
     return coerced
 
 
-def _coerce_to_choice(value: object, choices: Sequence[Schema], root: Schema) -> object:
+def _coerce_to_alternative(value: object, alternatives: Sequence[Schema], root: Schema) -> object:
     """Convert a value to the first schema that accepts it as it is, or else to the first that accepts it after
     conversion. If none does, return it unchanged."""
-    accepting_choices = [choice for choice in choices if not _is_mismatch(value, choice, root)]
+    accepting_choices = [choice for choice in alternatives if not _is_mismatch(value, choice, root)]
     if accepting_choices:
         return _coerce_value(value, accepting_choices[0], root)  # only converts `2.0` to 2
-    coerced_values = (_coerce_value(value, choice, root) for choice in choices)
+    coerced_values = (_coerce_value(value, choice, root) for choice in alternatives)
     return next(
         (
             coerced
-            for coerced, choice in zip(coerced_values, choices, strict=True)
+            for coerced, choice in zip(coerced_values, alternatives, strict=True)
             if not _is_mismatch(coerced, choice, root)
         ),
         value,
@@ -153,7 +153,7 @@ def _has_type(value: object, type_name: object) -> bool:
             return value is None
 
 
-def _converted_to_type(value: object, type_name: object) -> object:
+def _convert_to_type(value: object, type_name: object) -> object:
     """Convert a value to a type; None if that is not possible."""
     match type_name, value:
         case "integer", str() if _INTEGER_TEXT.fullmatch(value.strip()):

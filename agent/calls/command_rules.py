@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from ebbtide.tools.commands.command_line import SimpleCommand, Word
-from ebbtide.tools.commands.git_commands import git_rule_doubt, is_guarded_git_call
+from ebbtide.tools.commands.git_commands import is_guarded_git_call, uncovered_git_word
 from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.commands.here_documents import inline_here_documents
 from ebbtide.tools.commands.known_tools import is_folder_independent, min_rule_words
@@ -111,7 +111,7 @@ def _harmless_commands(commands: Sequence[SimpleCommand]) -> set[int]:
     programs. Return their indexes."""
     harmless_indexes = set[int]()
     for index, command in reversed(list(enumerate(commands))):
-        is_by_name = command.words[0].is_bare and "/" not in command.texts[0]
+        is_by_name = command.words[0].is_unquoted and "/" not in command.texts[0]
         proof = (
             prove_read_only(command.words, has_input=command.has_input or bool(command.redirections))
             if is_by_name
@@ -135,7 +135,7 @@ def _harmless_commands(commands: Sequence[SimpleCommand]) -> set[int]:
 
 
 def prefix_covers(
-    prefix: Sequence[str], words: Sequence[Word], trusted: Collection[tuple[str, ...]] = frozenset()
+    prefix: Sequence[str], words: Sequence[Word], trusted_launches: Collection[tuple[str, ...]] = frozenset()
 ) -> bool:
     """Whether a rule covers a command. The command, or the tool that it launches indirectly, must begin with the rule's
     words, and no other word may make it do something else. `trusted`: as `PermissionRequest.trusted_launches`."""
@@ -144,7 +144,7 @@ def prefix_covers(
     if (git_words := find_wrapped_git_call(words)) is not None:
         return not is_guarded_git_call(git_words) and _has_prefix(prefix, git_words)
     launch = find_tool_launch(words)
-    if launch is None or (launch.needs_file_check and tuple(word.text for word in words) not in trusted):
+    if launch is None or (launch.needs_file_check and tuple(word.text for word in words) not in trusted_launches):
         return False
     launched_by_prefix = find_tool_launch(tuple(map(Word, prefix)))
     return _has_prefix(
@@ -163,7 +163,7 @@ def _has_prefix(prefix: Sequence[str], words: Sequence[Word]) -> bool:
     if list(prefix) == texts:
         return True
     if list(prefix) == ["git"] and not is_guarded_git_call(words):
-        return git_rule_doubt(words) is None
+        return uncovered_git_word(words) is None
     start, name = program_index(texts), program_name(texts)
     if len(prefix) <= start or name in _SHELL_CHANGING_BUILTINS or name in _RUNS_CONFIGURED_PROGRAMS:
         return False
@@ -181,10 +181,14 @@ def _has_prefix(prefix: Sequence[str], words: Sequence[Word]) -> bool:
     return not (name in SHELLS and any(text[:1] in "-+" for text in texts[start + 1 :]))
 
 
-def is_partial_cover(prefix: Sequence[str], command: SimpleCommand, trusted: Collection[tuple[str, ...]]) -> bool:
+def is_partial_cover(
+    prefix: Sequence[str], command: SimpleCommand, trusted_launches: Collection[tuple[str, ...]]
+) -> bool:
     """Whether a rule covers a command by its first words, so that the remaining words may differ."""
     proof = prove_read_only(command.words, has_input=True)
-    return prefix_covers(prefix, command.words, trusted) and (proof is None or proof.last_unproved_index is None)
+    return prefix_covers(prefix, command.words, trusted_launches) and (
+        proof is None or proof.last_unproved_index is None
+    )
 
 
 def stays_in_workspace(line: str, root: str) -> bool:
@@ -213,7 +217,7 @@ def is_fully_visible(line: str, root: str) -> bool:
     return not parse_command_line(line).problem and not has_hidden_program(line) and stays_in_workspace(line, root)
 
 
-def doubt_about_files(coverages: Sequence[Coverage], root: str, readable_folders: Sequence[str]) -> str:
+def reason_to_ask_about_files(coverages: Sequence[Coverage], root: str, readable_folders: Sequence[str]) -> str:
     """Return why a file that the line's programs read would need approval from a reading tool; empty if it would not.
     Files named by a rule are exempt."""
     folder = root
@@ -233,10 +237,10 @@ def doubt_about_files(coverages: Sequence[Coverage], root: str, readable_folders
     return ""
 
 
-def doubt_about_search(covered: Sequence[Coverage]) -> str:
+def reason_to_ask_about_search(coverages: Sequence[Coverage]) -> str:
     """Return why a search makes the line need approval; empty if it does not. When a program that searches folders is
     combined with other commands, files with secrets cannot be excluded."""
-    program = next(filter(None, (_recursive_search_program(coverage.command.words) for coverage in covered)), "")
+    program = next(filter(None, (_recursive_search_program(coverage.command.words) for coverage in coverages)), "")
     reason = "together with other commands may show files with secrets; on its own it skips them"
     return program and f"`{program}` {reason}"
 
@@ -272,11 +276,11 @@ def reason_to_always_ask(
     )
 
 
-def rule_paths(covered: Sequence[Coverage], root: str) -> set[str]:
+def rule_paths(coverages: Sequence[Coverage], root: str) -> set[str]:
     """Return the absolute paths among the rules' words, and `/dev/null`."""
     return {
         posixpath.normpath(posixpath.join(root, text))
-        for coverage in covered
+        for coverage in coverages
         for text in (*(coverage.prefix or ()), "/dev/null")
     }
 
@@ -290,9 +294,9 @@ def is_within(path: str, folders: Sequence[str]) -> bool:
 
 
 def _first_covering_prefix(
-    prefixes: Sequence[tuple[str, ...]], command: SimpleCommand, trusted: Collection[tuple[str, ...]]
+    prefixes: Sequence[tuple[str, ...]], command: SimpleCommand, trusted_launches: Collection[tuple[str, ...]]
 ) -> tuple[str, ...] | None:
-    return next((prefix for prefix in prefixes if prefix_covers(prefix, command.words, trusted)), None)
+    return next((prefix for prefix in prefixes if prefix_covers(prefix, command.words, trusted_launches)), None)
 
 
 def _can_run_in_any_folder(commands: Sequence[SimpleCommand]) -> bool:

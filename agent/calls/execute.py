@@ -73,13 +73,13 @@ class CheckpointGuard(Protocol):
     """Saves files before a call may change them."""
 
     def __call__(
-        self, effect: Effect, subjects: Sequence[str], *, reads_only: bool, show: Callable[[str], None]
+        self, effect: Effect, subjects: Sequence[str], *, reads_only: bool, on_progress: Callable[[str], None]
     ) -> AbstractAsyncContextManager[None]:
-        """`show` receives progress lines while the guard waits."""
+        """`on_progress` receives progress lines while the guard waits."""
 
 
 def no_checkpoint(
-    effect: Effect, subjects: Sequence[str], *, reads_only: bool, show: Callable[[str], None]
+    effect: Effect, subjects: Sequence[str], *, reads_only: bool, on_progress: Callable[[str], None]
 ) -> AbstractAsyncContextManager[None]:
     """Default guard: save nothing."""
     return nullcontext()
@@ -149,7 +149,7 @@ async def run_calls(
             NOT_RUN_AFTER_PLAN
             if is_plan_decided(calls, outputs)
             else ""
-            if output_budget.is_open
+            if output_budget.allows_calls
             else output_budget.refusal
         )
         if not refusal:
@@ -181,15 +181,15 @@ async def run_unrecorded_call(call: ToolCall, call_runner: CallRunner) -> Result
         is_recorded=False,
     )
     try:
-        permit = await approve(call, context)
+        approval = await approve(call, context)
         silent_runner = replace(call_runner, emit=_ignore_event)
-        result = None if permit.refusal else await _run_tool(permit, silent_runner)
+        result = None if approval.refusal else await _run_tool(approval, silent_runner)
         if result and _needs_approval(result, call_runner):
-            permit = await approve(call, replace(context, denied_access=result.denied_access))
-            result = None if permit.refusal else await _run_tool(permit, silent_runner)
+            approval = await approve(call, replace(context, denied_access=result.denied_access))
+            result = None if approval.refusal else await _run_tool(approval, silent_runner)
     except ToolError as error:
         return str(error)
-    return permit.refusal or result or "the user interrupted it"
+    return approval.refusal or result or "the user interrupted it"
 
 
 def _ignore_event(event: Event) -> None:
@@ -249,48 +249,61 @@ async def _run_call(call: ToolCall, position: CallPosition, call_runner: CallRun
         edited_arguments=call_runner.progress.edited_arguments(call.id),
     )
     request: PermissionRequest | None = None
-    edited: ChangedCall | None = None
+    changed_call: ChangedCall | None = None
     try:
         await _save_open_files(call, call_runner)
         hooked_call, hooks = call, call_runner.hooks
         if hooks is not None:
-            hooked_call, decision = await hooks.run_before(call, partial(require_tool, tools=call_runner.tools))
-            context = replace(context, hook_decision=decision, ask_hooks=hooks.decide_for_user)
+            hooked_call, decision = await hooks.run_before_call(call, partial(require_tool, tools=call_runner.tools))
+            context = replace(context, hook_decision=decision, ask_hooks=hooks.run_permission_hooks)
         while True:
-            permit = await (approve_plan if call.name == PLAN_TOOL else approve)(hooked_call, context)
-            if permit.is_edited:
-                edited = ChangedCall(permit.call)
+            approval = await (approve_plan if call.name == PLAN_TOOL else approve)(hooked_call, context)
+            if approval.is_edited:
+                changed_call = ChangedCall(approval.call)
             elif hooked_call.arguments != call.arguments:
-                edited = ChangedCall(hooked_call, "A hook")
+                changed_call = ChangedCall(hooked_call, "A hook")
                 call_runner.emit(CallEdited(call.id, call.name, hooked_call.arguments))
             if call_runner.interrupt.is_requested():
                 text = "not run: the user interrupted the turn before it began"
-                return await _finish_call(call, position, call_runner, "cancelled", text, edited=edited)
-            if permit.refusal:
-                return await _finish_call(call, position, call_runner, "denied", permit.refusal, edited=edited)
-            request = permit.request
-            if not request.is_contained:
+                return await _finish_call(call, position, call_runner, "cancelled", text, changed_call=changed_call)
+            if approval.refusal:
+                return await _finish_call(
+                    call, position, call_runner, "denied", approval.refusal, changed_call=changed_call
+                )
+            request = approval.request
+            if not request.runs_in_read_only_sandbox:
                 await call_runner.progress.record_start(call.id)
             is_unsandboxed = (
                 runs_unsandboxed(request, call_runner.approver.policy) if request.effect == "run" else False
             )
-            result = await _run_tool(permit, call_runner, is_unsandboxed=is_unsandboxed)
+            result = await _run_tool(approval, call_runner, is_unsandboxed=is_unsandboxed)
             if not (result and _needs_approval(result, call_runner)):
                 break
             context = replace(context, denied_access=result.denied_access)
-        if result is not None and result.blocked_by_sandbox and not request.is_contained:
-            rerun_unsandboxed = partial(_run_tool, permit, call_runner, is_unsandboxed=True)
-            result = await retry_unsandboxed(permit, result, context, rerun_unsandboxed)
+        if result is not None and result.sandbox_block and not request.runs_in_read_only_sandbox:
+            rerun_unsandboxed = partial(_run_tool, approval, call_runner, is_unsandboxed=True)
+            result = await retry_unsandboxed(approval, result, context, rerun_unsandboxed)
     except EditedCallError as error:
-        return await _finish_call(call, position, call_runner, "failed", str(error), edited=ChangedCall(error.call))
+        return await _finish_call(
+            call, position, call_runner, "failed", str(error), changed_call=ChangedCall(error.call)
+        )
     except ToolError as error:
-        return await _finish_call(call, position, call_runner, "failed", str(error), request=request, edited=edited)
+        return await _finish_call(
+            call, position, call_runner, "failed", str(error), request=request, changed_call=changed_call
+        )
     if result is None:
         text = "interrupted by the user while it was running; it may be half done"
-        return await _finish_call(call, position, call_runner, "interrupted", text, edited=edited)
+        return await _finish_call(call, position, call_runner, "interrupted", text, changed_call=changed_call)
     result = await _with_diagnostics(result, call_runner)
     return await _finish_call(
-        call, position, call_runner, "failed" if result.has_failed else "done", result.text, result, request, edited
+        call,
+        position,
+        call_runner,
+        "failed" if result.has_failed else "done",
+        result.text,
+        result,
+        request,
+        changed_call,
     )
 
 
@@ -322,49 +335,53 @@ async def _with_diagnostics(result: Result, call_runner: CallRunner) -> Result:
     return replace(result, text=f"{result.text}\n{diagnostics}", problems=problems) if diagnostics else result
 
 
-async def _run_tool(permit: ApprovalResult, call_runner: CallRunner, *, is_unsandboxed: bool = False) -> Result | None:
+async def _run_tool(
+    approval: ApprovalResult, call_runner: CallRunner, *, is_unsandboxed: bool = False
+) -> Result | None:
     """Run a tool and return its result, or None if the user interrupted it. Progress of programs that it leaves running
     in the background is not emitted."""
     is_over, mask_secrets = False, call_runner.secrets.stream_hider()
 
     def show(text: str) -> None:
         # Progress of a contained call is not emitted, because the call may have to run again with approval.
-        if not (is_over or permit.request.is_contained) and (visible_text := mask_secrets(text)):
-            call_runner.emit(ToolProgress(permit.call.id, visible_text))
+        if not (is_over or approval.request.runs_in_read_only_sandbox) and (visible_text := mask_secrets(text)):
+            call_runner.emit(ToolProgress(approval.call.id, visible_text))
 
     try:
-        access = permit.request.read_only_access
-        granted_paths = frozenset((*permit.request.subjects, *(access.paths if access is not None else ())))
+        access = approval.request.read_only_access
+        granted_paths = frozenset((*approval.request.subjects, *(access.paths if access is not None else ())))
         workspace = replace(
             call_runner.workspace,
             on_progress=show,
-            call_id=permit.call.id,
+            call_id=approval.call.id,
             granted_paths=granted_paths,
             is_read_only=access is not None,
-            is_contained=permit.request.is_contained,
+            runs_in_read_only_sandbox=approval.request.runs_in_read_only_sandbox,
         )
         workspace = (
-            replace(workspace, sandbox=None) if is_unsandboxed else _with_network_access(workspace, permit, call_runner)
+            replace(workspace, sandbox=None)
+            if is_unsandboxed
+            else _with_network_access(workspace, approval, call_runner)
         )
-        arguments = arguments_with_secrets(permit.call, permit.tool, call_runner.secrets)
-        reads_only = permit.request.read_only_access is not None
-        effect, subjects = permit.tool.effect, permit.request.subjects
+        arguments = arguments_with_secrets(approval.call, approval.tool, call_runner.secrets)
+        reads_only = approval.request.read_only_access is not None
+        effect, subjects = approval.tool.effect, approval.request.subjects
         if effect != "none":
             await add_git_passwords(call_runner.secrets, call_runner.workspace.root)
-        async with call_runner.checkpoint_guard(effect, subjects, reads_only=reads_only, show=show):
-            return await call_runner.interrupt.race(permit.tool.run(arguments, workspace))
+        async with call_runner.checkpoint_guard(effect, subjects, reads_only=reads_only, on_progress=show):
+            return await call_runner.interrupt.race(approval.tool.run(arguments, workspace))
     finally:
         is_over = True
 
 
-def _with_network_access(workspace: Workspace, permit: ApprovalResult, call_runner: CallRunner) -> Workspace:
-    if workspace.sandbox is None or permit.tool.effect != "run":
+def _with_network_access(workspace: Workspace, approval: ApprovalResult, call_runner: CallRunner) -> Workspace:
+    if workspace.sandbox is None or approval.tool.effect != "run":
         return workspace
     private_hosts = call_runner.private_hosts
     return replace(
         workspace,
         network_policy=agent_calls.network_access.CallNetworkAccess(
-            permit.call, call_runner.approver, call_runner.emit, private_hosts
+            approval.call, call_runner.approver, call_runner.emit, private_hosts
         ),
     )
 
@@ -377,7 +394,7 @@ async def _finish_call(
     text: str,
     result: Result | None = None,
     request: PermissionRequest | None = None,
-    edited: ChangedCall | None = None,
+    changed_call: ChangedCall | None = None,
 ) -> ToolOutput:
     """Build and record the output of a call. `edited`: the call as changed by the user or a hook, or None; a note in
     the output informs the model of the change."""
@@ -386,17 +403,17 @@ async def _finish_call(
     )
     if result and result.file_changes:
         await call_runner.record_file_changes(result.file_changes)
-    final_call = edited.call if edited is not None else call
+    final_call = changed_call.call if changed_call is not None else call
     output = await call_runner.output_store.store_and_show(
         final_call, position, status, result or Result(text), request
     )
     if note := "\n".join(
-        filter(None, (call.note, build_edit_note(call, final_call, edited.changed_by) if edited else ""))
+        filter(None, (call.note, build_edit_note(call, final_call, changed_call.changed_by) if changed_call else ""))
     ):
         frame = "\n".join(part for part in (output.frame, note) if part) if output.stored or output.whole else ""
         output = replace(output, text=f"{note}\n{output.text}", frame=frame)
         output = replace(output, inserted=shift_ranges(output.inserted, len(note) + 1))
-    if edited is not None:
+    if changed_call is not None:
         output = replace(output, edited=dict(final_call.arguments))
     if warning := _repeat_warning(final_call, output, call_runner):
         frame = "\n".join(part for part in (output.frame, warning) if part) if output.stored or output.whole else ""

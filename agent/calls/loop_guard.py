@@ -56,7 +56,7 @@ class LoopGuard:
         )
 
 
-async def should_stop_looping(
+async def should_stop_turn(
     guard: LoopGuard | None, ask: Callable[[str, tuple[str, ...]], Awaitable[str]], interrupt: Interrupt
 ) -> bool:
     """Return whether to end the turn because of repeated calls. Asks the user, if there is one."""

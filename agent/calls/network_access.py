@@ -24,17 +24,17 @@ ANSWER_TIMEOUT_S = 300.0
 """Seconds that a command waits for an answer."""
 
 
-def place_ruling(place: NetworkDestination, policy: Policy, private_hosts: Sequence[str] = ()) -> Ruling:
+def destination_ruling(destination: NetworkDestination, policy: Policy, private_hosts: Sequence[str] = ()) -> Ruling:
     """Decide about a destination. `private_hosts`: the private hosts that the user has named in the settings."""
-    ruling = decide(_fetch_request(place), policy)
-    if ruling.verdict != "deny" and place.is_private and not is_permitted_private(place, private_hosts):
-        reason = f"`{place}` is not on the public network; the user can name it in the setting `web.private`"
-        return Ruling("deny", f"{reason}, and start with `--allow '{NETWORK_TOOL}({place})'`")
+    ruling = decide(_fetch_request(destination), policy)
+    if ruling.verdict != "deny" and destination.is_private and not is_permitted_private(destination, private_hosts):
+        reason = f"`{destination}` is not on the public network; the user can name it in the setting `web.private`"
+        return Ruling("deny", f"{reason}, and start with `--allow '{NETWORK_TOOL}({destination})'`")
     return ruling
 
 
-def _fetch_request(place: NetworkDestination) -> PermissionRequest:
-    return PermissionRequest(NETWORK_TOOL, "fetch", (str(place),))
+def _fetch_request(destination: NetworkDestination) -> PermissionRequest:
+    return PermissionRequest(NETWORK_TOOL, "fetch", (str(destination),))
 
 
 class CallNetworkAccess:
@@ -56,70 +56,73 @@ class CallNetworkAccess:
         self._answers = dict[str, asyncio.Task[str]]()
         """The task that asks the user about each destination, by the destination's name in rules. The answer is valid
         for this command."""
-        self._reported = set[str]()
+        self._reported_destinations = set[str]()
         """Destinations whose refusal was reported. Further attempts to connect are not reported."""
         self._questions_open_since: float | None = None
         self._open_question_count = 0
         self._finished_wait_seconds = 0.0
 
     @property
-    def is_open(self) -> bool:
+    def allows_all_hosts(self) -> bool:
         """Whether the rules allow all destinations."""
-        policy, everywhere = self._approver.policy, PermissionRequest(NETWORK_TOOL, "fetch", ("*",))
-        is_narrowed = any(rule.tool in (NETWORK_TOOL, WebFetch.name) and rule.prefix for rule in policy.deny)
-        return decide(everywhere, policy).verdict == "allow" and not is_narrowed
+        policy, any_request = self._approver.policy, PermissionRequest(NETWORK_TOOL, "fetch", ("*",))
+        is_narrowed = any(rule.tool in (NETWORK_TOOL, WebFetch.name) and rule.prefix for rule in policy.deny_rules)
+        return decide(any_request, policy).verdict == "allow" and not is_narrowed
 
     @property
     def answer_wait_seconds(self) -> float:
         current_wait = time.monotonic() - self._questions_open_since if self._questions_open_since is not None else 0.0
         return self._finished_wait_seconds + current_wait
 
-    async def refusal(self, place: NetworkDestination) -> str:
+    async def refusal_reason(self, destination: NetworkDestination) -> str:
         """Return why the command may not connect to the destination; empty if it may."""
-        ruling = place_ruling(place, self._approver.policy, self._private_hosts)
+        ruling = destination_ruling(destination, self._approver.policy, self._private_hosts)
         if ruling.verdict == "allow":
             return ""
         if ruling.verdict == "deny":
-            return self._report_refusal(place, ruling.decided_by)
+            return self._report_refusal(destination, ruling.decided_by)
         if self._approver.ask_user is None:
-            remedy = f"there is no user to ask; the user can start with `--allow '{NETWORK_TOOL}({place})'`"
-            return self._report_refusal(place, f"{ruling.decided_by}, and {remedy}")
-        if str(place) not in self._answers:
+            remedy = f"there is no user to ask; the user can start with `--allow '{NETWORK_TOOL}({destination})'`"
+            return self._report_refusal(destination, f"{ruling.decided_by}, and {remedy}")
+        if str(destination) not in self._answers:
             if not self._approver.can_ask():
-                remedy = f"nothing can be asked between turns; the user can allow `{NETWORK_TOOL}({place})`"
-                return self._report_refusal(place, f"{ruling.decided_by}, and {remedy}")
+                remedy = f"nothing can be asked between turns; the user can allow `{NETWORK_TOOL}({destination})`"
+                return self._report_refusal(destination, f"{ruling.decided_by}, and {remedy}")
             if len(self._answers) >= MAX_QUESTIONS_PER_COMMAND:
                 return self._report_refusal(
-                    place, f"{ruling.decided_by}, and a command may ask at most {MAX_QUESTIONS_PER_COMMAND} times"
+                    destination, f"{ruling.decided_by}, and a command may ask at most {MAX_QUESTIONS_PER_COMMAND} times"
                 )
-            self._answers[str(place)] = asyncio.create_task(self._ask_user(place, ruling))
-        reason = await asyncio.shield(self._answers[str(place)])
-        return self._report_refusal(place, reason) if reason else ""
+            self._answers[str(destination)] = asyncio.create_task(self._ask_user(destination, ruling))
+        reason = await asyncio.shield(self._answers[str(destination)])
+        return self._report_refusal(destination, reason) if reason else ""
 
     async def close(self) -> None:
         for task in self._answers.values():
             task.cancel()
         await asyncio.gather(*self._answers.values(), return_exceptions=True)
 
-    def _report_refusal(self, place: NetworkDestination, reason: str) -> str:
-        if str(place) not in self._reported and len(self._reported) < _MAX_REFUSAL_EVENTS:
-            self._reported.add(str(place))
-            self._emit(NetworkRefused(self._call.id, str(place), reason))
+    def _report_refusal(self, destination: NetworkDestination, reason: str) -> str:
+        if (
+            str(destination) not in self._reported_destinations
+            and len(self._reported_destinations) < _MAX_REFUSAL_EVENTS
+        ):
+            self._reported_destinations.add(str(destination))
+            self._emit(NetworkRefused(self._call.id, str(destination), reason))
         return reason
 
-    async def _ask_user(self, place: NetworkDestination, ruling: Ruling) -> str:
+    async def _ask_user(self, destination: NetworkDestination, ruling: Ruling) -> str:
         """Ask the user. Return why the destination is refused; empty if the user allows it."""
-        approver, call, request = self._approver, self._call, _fetch_request(place)
+        approver, call, request = self._approver, self._call, _fetch_request(destination)
         offers = suggest_rules(request, approver.policy)
         question = PermissionAsked(
-            f"network-{call.id}-{place}",
+            f"network-{call.id}-{destination}",
             call.id,
             call.name,
             call.arguments,
             f"the command is waiting: {ruling.decided_by}",
             offers=offers,
             rules_file=approver.project_rules.path if approver.project_rules is not None and offers else "",
-            host=str(place),
+            host=str(destination),
         )
         self._adjust_open_question_count(1)
         is_answered = False
@@ -134,7 +137,7 @@ class CallNetworkAccess:
             if not is_answered:
                 self._emit(PermissionAnswered(question.id, "deny"))
         if decision.verdict != "allow":
-            return f"the user does not allow `{place}`" + (f": {decision.note}" if decision.note else "")
+            return f"the user does not allow `{destination}`" + (f": {decision.note}" if decision.note else "")
         if decision.rule:
             add_chosen_rule(decision, approver, self._emit)
         return ""

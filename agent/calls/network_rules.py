@@ -15,12 +15,12 @@ NETWORK_TOOL = "network"
 
 _PORT = regex(r":[0-9]{1,5}\Z")
 _DEFAULT_PORT = regex(r":(?:80|443)\Z")
-_PLACE = regex(r"(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
+_DESTINATION_PATTERN = regex(r"(?:\*\.)?(?:[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
 _IP_WILDCARD = regex(r"\*\.[0-9.]+(?::[0-9]{1,5})?")
 """Matches a wildcard before an IP address, which has no subdomains."""
 
 
-def normalised_place(pattern: str) -> str:
+def normalise_destination(pattern: str) -> str:
     """Normalise the destination that a rule names; empty if the rule means all destinations. An invalid destination is
     returned as it is and matches nothing."""
     text = pattern.strip().casefold()
@@ -38,10 +38,10 @@ def normalised_place(pattern: str) -> str:
     return "" if text == "*" else wildcard + host + _DEFAULT_PORT.sub("", port) or text
 
 
-def check_place(pattern: str) -> None:
+def check_destination(pattern: str) -> None:
     """Check the destination that a network rule names. Raises `ConfigError` if it is invalid."""
-    place = normalised_place(pattern)
-    if place and (not _PLACE.fullmatch(place) or _IP_WILDCARD.fullmatch(place)):
+    destination = normalise_destination(pattern)
+    if destination and (not _DESTINATION_PATTERN.fullmatch(destination) or _IP_WILDCARD.fullmatch(destination)):
         raise ConfigError(
             f"`{NETWORK_TOOL}({pattern})` names no valid host: write a host, "
             f"`{NETWORK_TOOL}(example.org)`, all subdomains, "
@@ -49,13 +49,13 @@ def check_place(pattern: str) -> None:
         )
 
 
-def matches_place(pattern: str, places: Iterable[str], *, matches_any_port: bool = False) -> bool:
+def matches_destination(pattern: str, destinations: Iterable[str], *, matches_any_port: bool = False) -> bool:
     """Whether a rule matches one of the destinations. With `matches_any_port`, a rule without a port matches every
     port; otherwise only the default ports."""
-    rule_place, candidates = normalised_place(pattern), set(places)
+    rule_destination, candidates = normalise_destination(pattern), set(destinations)
     if matches_any_port:
         candidates |= {_PORT.sub("", place) for place in candidates}
-    is_wildcard = rule_place.startswith("*.") and not _IP_WILDCARD.fullmatch(rule_place)
-    return not rule_place or any(
-        place.endswith(rule_place[1:]) if is_wildcard else place == rule_place for place in candidates
+    is_wildcard = rule_destination.startswith("*.") and not _IP_WILDCARD.fullmatch(rule_destination)
+    return not rule_destination or any(
+        place.endswith(rule_destination[1:]) if is_wildcard else place == rule_destination for place in candidates
     )

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from ebbtide.agent.budget.preflight import ToolBudget, can_execute_tool, preview_tool_output, reserve_tool_output
+from ebbtide.agent.budget.preflight import ToolBudget, can_execute_tool, check_output_fit, reserve_tool_output
 from ebbtide.agent.budget.request_budget import divide_room
 from ebbtide.agent.messages import ToolOutput
 from ebbtide.agent.view.previews import cut_output
@@ -51,7 +51,7 @@ class OutputBudget:
         None, an output that does not fit prevents further calls, and `refusal` becomes their output."""
         self._budget = budget
         self._count_tokens = count_tokens
-        self._freeable_tokens = count_freeable_tokens
+        self._count_freeable_tokens = count_freeable_tokens
         self.refusal = refusal
 
     @property
@@ -59,16 +59,16 @@ class OutputBudget:
         return self._budget
 
     @property
-    def is_open(self) -> bool:
+    def allows_calls(self) -> bool:
         """Whether another call may run."""
-        return self._freeable_tokens is not None or can_execute_tool(self._budget)
+        return self._count_freeable_tokens is not None or can_execute_tool(self._budget)
 
     def reserve(self, outputs: Sequence[ToolOutput]) -> None:
         """Reserve room for outputs in call order, up to the remaining room."""
         for output in outputs:
             # Calls that ran concurrently are all counted, even after one that does not fit.
             available, token_count = replace(self._budget, is_exceeded=False), self._count_tokens(output)
-            fits = preview_tool_output(available, token_count).fits
+            fits = check_output_fit(available, token_count).fits
             reservation = reserve_tool_output(available, token_count if fits else available.remaining)
             self._budget = replace(reservation.budget, is_exceeded=self._budget.is_exceeded or not fits)
 
@@ -82,8 +82,8 @@ class OutputBudget:
         available = replace(self._budget, reserved=0).remaining
         if sum(token_counts) <= available:
             return tuple(outputs)
-        room = max(available // 2, self._freeable_tokens() if self._freeable_tokens is not None else 0)
-        min_tokens = MIN_PREVIEW_TOKENS if self._freeable_tokens is not None else 0
+        room = max(available // 2, self._count_freeable_tokens() if self._count_freeable_tokens is not None else 0)
+        min_tokens = MIN_PREVIEW_TOKENS if self._count_freeable_tokens is not None else 0
         rows = zip(outputs, token_counts, divide_room(token_counts, room), store_functions, strict=True)
         return tuple(
             [
@@ -93,9 +93,9 @@ class OutputBudget:
         )
 
     async def _fit_output(
-        self, output: ToolOutput, token_count: int, allowed_tokens: int, store: StoreOutput
+        self, output: ToolOutput, token_count: int, allowed_tokens: int, store_output: StoreOutput
     ) -> ToolOutput:
         if token_count <= max(allowed_tokens, SHORT_OUTPUT_TOKENS):
             return output
-        archived = await store(output)
+        archived = await store_output(output)
         return cut_output(archived.output, allowed_tokens, token_count, self._count_tokens, archived.reading_advice)

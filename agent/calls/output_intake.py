@@ -18,19 +18,19 @@ from ebbtide.agent.events.session import Event, Noticed
 from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.messages import Image, OutputStatus, StoredBlob, ToolCall, ToolOutput
 from ebbtide.agent.records.rows import decoded_size, inline_blob
-from ebbtide.agent.view.output_media import attachment_lines, sort_attachments
+from ebbtide.agent.view.output_media import attachment_lines, classify_attachments
 from ebbtide.agent.view.previews import (
     Excerpt,
     OffloadLimits,
     StreamedPreview,
-    decoded_text,
-    is_recall_tool,
+    decode_output,
     read_hint,
+    reads_archive,
     should_show_in_full,
     stored_excerpt,
     truncated_excerpt,
 )
-from ebbtide.tools.base import ImageData, PrintedLog, Result
+from ebbtide.tools.base import ImageData, LoggedOutput, Result
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.plain_text import lossless_text
 
@@ -47,7 +47,7 @@ found, or None if no model could be asked."""
 
 
 @dataclass(frozen=True, slots=True)
-class OutputIntake:
+class OutputArchiver:
     """Stores the outputs of one session and builds their visible form."""
 
     archive: Archive | None = None
@@ -73,7 +73,7 @@ class OutputIntake:
         feedback = ""
         if self.hooks is not None and request is not None:
             root, permission_request = self.hooks.root, request
-            feedback, result = await self.hooks.run_after(
+            feedback, result = await self.hooks.run_after_call(
                 call,
                 status,
                 result,
@@ -88,26 +88,26 @@ class OutputIntake:
         self, call: ToolCall, position: CallPosition, status: OutputStatus, result: Result, feedback: str
     ) -> ToolOutput:
         """Build the output. `feedback` is always shown, even if only a part of the output is."""
-        result = sort_attachments(result)
+        result = classify_attachments(result)
         images = tuple([await self._store_image(image) for image in result.images])
-        files, extra_lines = await self._store_attachments(call, position, result)
-        if len(extra_lines) > self.limits.preview_bytes and result.log is None and result.full_text is None:
-            result, extra_lines = replace(result, text=_append_lines(result.text, extra_lines)), ""
-        extra_lines = "\n".join(text for text in (extra_lines, feedback) if text)
+        files, extra_text = await self._store_attachments(call, position, result)
+        if len(extra_text) > self.limits.preview_bytes and result.log is None and result.full_text is None:
+            result, extra_text = replace(result, text=_append_lines(result.text, extra_text)), ""
+        extra_text = "\n".join(text for text in (extra_text, feedback) if text)
         output = ToolOutput(
             call.id, result.text, status, images, files=files, extent=result.extent, program=result.program
         )
         output = replace(output, problems=result.problems)
         try:
-            output = await self._build_visible_output(call, position, result, extra_lines, output)
+            output = await self._build_visible_output(call, position, result, extra_text, output)
         except StoreFailed as error:
             self.emit(Noticed(f"the output of `{call.name}` could not be stored, so it is shown in part: {error}"))
-            output = self._build_without_archive(call, position, result, extra_lines, output)
-        return replace(output, text=_append_lines(output.text, extra_lines)) if extra_lines else output
+            output = self._build_without_archive(call, position, result, extra_text, output)
+        return replace(output, text=_append_lines(output.text, extra_text)) if extra_text else output
 
     async def store_full_output(self, call: ToolCall, position: CallPosition, output: ToolOutput) -> ArchivedOutput:
         """Store the full output. Called for an output that does not fit into the window, before it is cut."""
-        if is_recall_tool(call.name):
+        if reads_archive(call.name):
             return ArchivedOutput(output)
         try:
             stored = output.stored or await self._store_chunks(iter([_encode_text(output.text)]), StreamedPreview())
@@ -118,11 +118,11 @@ class OutputIntake:
         archived = replace(output, stored=stored, pictures=tuple(hidden_images))
         return ArchivedOutput(archived, f'read_result with ref_id="r{position.output_number}" shows all of it')
 
-    async def _store_image(self, picture: ImageData) -> Image:
+    async def _store_image(self, image_data: ImageData) -> Image:
         """Store an image in the archive if possible, otherwise only in its message."""
-        image = Image(picture.media_type, base64.b64encode(picture.data).decode("ascii"))
+        image = Image(image_data.media_type, base64.b64encode(image_data.data).decode("ascii"))
         with suppress(StoreFailed):
-            return replace(image, digest=(await self._store_chunks(iter([picture.data]), StreamedPreview())).digest)
+            return replace(image, digest=(await self._store_chunks(iter([image_data.data]), StreamedPreview())).digest)
         return image
 
     async def _store_hidden_image(self, image: Image) -> StoredBlob:
@@ -152,15 +152,15 @@ class OutputIntake:
         return tuple(stored), attachment_lines(result.files, refs)
 
     async def _build_visible_output(
-        self, call: ToolCall, position: CallPosition, result: Result, extra_lines: str, output: ToolOutput
+        self, call: ToolCall, position: CallPosition, result: Result, extra_text: str, output: ToolOutput
     ) -> ToolOutput:
         """Build the output as shown, after storing it if it is too long to be shown in full. `extra_lines` are stored
         after its text. If the text is a program's log, they are not stored but become part of `ToolOutput.frame`."""
         ref = f"r{position.output_number}"
         if result.log is not None:
-            return await self._build_visible_log(call, position, result.log, extra_lines, output)
+            return await self._build_visible_log(call, position, result.log, extra_text, output)
         if result.full_text is not None:
-            full_text = _append_lines(result.full_text, extra_lines) if extra_lines else result.full_text
+            full_text = _append_lines(result.full_text, extra_text) if extra_text else result.full_text
             stored = await self._store_chunks(iter([_encode_text(full_text)]), StreamedPreview())
             text = f"{result.text}\n{read_hint(ref)}"
             return replace(output, text=text, stored=stored, inserted=((len(result.text), len(text)),))
@@ -168,7 +168,7 @@ class OutputIntake:
         if should_show_in_full(call, len(data), self.limits):
             return output
         preview = StreamedPreview()
-        extra_bytes = _encode_text(_append_lines(result.text, extra_lines))[len(data) :] if extra_lines else b""
+        extra_bytes = _encode_text(_append_lines(result.text, extra_text))[len(data) :] if extra_text else b""
         stored = await self._store_chunks(_split_chunks(data), preview, extra_bytes)
         # The tool's own line count is used: lines that the tool added are stored, but not counted.
         has_lines = result.extent is not None and result.extent.unit == "lines"
@@ -179,7 +179,7 @@ class OutputIntake:
         return output if len(excerpt.text) >= len(result.text) else _with_excerpt(output, excerpt, stored)
 
     async def _build_visible_log(
-        self, call: ToolCall, position: CallPosition, log: PrintedLog, extra_lines: str, output: ToolOutput
+        self, call: ToolCall, position: CallPosition, log: LoggedOutput, extra_text: str, output: ToolOutput
     ) -> ToolOutput:
         """Build a program's output in the form that the model sees. If it is not shown in full, it is copied in chunks
         from its log file to the archive."""
@@ -192,13 +192,13 @@ class OutputIntake:
             stored = await self._store_chunks(_log_chunks(log), preview)
             should_decode = should_show_all and not preview.is_binary
             excerpt = (
-                Excerpt(decoded_text(b"".join(_log_chunks(log))), ())
+                Excerpt(decode_output(b"".join(_log_chunks(log))), ())
                 if should_decode
                 else await self._make_excerpt(call, position, preview, stored)
             )
         if log.is_finished:
             log.path.unlink(missing_ok=True)
-        frame = "\n".join(text for text in (output.text, extra_lines) if text) if stored else ""
+        frame = "\n".join(text for text in (output.text, extra_text) if text) if stored else ""
         return replace(
             _with_excerpt(output, excerpt, stored), text=_append_lines(excerpt.text, output.text), frame=frame
         )
@@ -211,7 +211,7 @@ class OutputIntake:
         if self.limits.mode == "truncate":
             return truncated_excerpt(preview, ref, self.limits)
         findings = None if preview.is_binary else await self._ask_reader_model(call, position, stored)
-        head_tail_and_matches = (findings, "") if findings else preview.head_tail_and_matches(self.limits)
+        head_tail_and_matches = (findings, "") if findings else preview.excerpt_and_error_lines(self.limits)
         return stored_excerpt(call.name, ref, stored.size, stored.lines, *head_tail_and_matches)
 
     async def _ask_reader_model(self, call: ToolCall, position: CallPosition, stored: StoredBlob) -> str | None:
@@ -238,7 +238,7 @@ class OutputIntake:
         return await self.archive.put(previewed_chunks())
 
     def _build_without_archive(
-        self, call: ToolCall, position: CallPosition, result: Result, extra_lines: str, output: ToolOutput
+        self, call: ToolCall, position: CallPosition, result: Result, extra_text: str, output: ToolOutput
     ) -> ToolOutput:
         """Build an output that could not be stored, and cut it if it is too long to be shown in full. If a program's
         log file is complete, it is kept, and the output names it."""
@@ -251,7 +251,7 @@ class OutputIntake:
             return output if should_show_all else _with_excerpt(output, truncated_excerpt(preview, None, self.limits))
         is_log_retained = _keep_or_delete_log(result.log)
         excerpt = (
-            Excerpt(decoded_text(preview.head_bytes), ())
+            Excerpt(decode_output(preview.head_bytes), ())
             if should_show_all and preview.size == len(preview.head_bytes)
             else truncated_excerpt(preview, f"r{position.output_number}" if is_log_retained else None, self.limits)
         )
@@ -261,7 +261,7 @@ class OutputIntake:
             _with_excerpt(output, excerpt),
             text=_append_lines(excerpt.text, f"all of it is in {result.log.path}\n{result.text}"),
             whole=str(result.log.path),
-            frame="\n".join(text for text in (result.text, extra_lines) if text),
+            frame="\n".join(text for text in (result.text, extra_text) if text),
         )
 
     def _debug_log_output(self, call: ToolCall, position: CallPosition, output: ToolOutput) -> None:
@@ -280,8 +280,8 @@ def _with_excerpt(output: ToolOutput, excerpt: Excerpt, stored: StoredBlob | Non
     return replace(output, text=excerpt.text, inserted=excerpt.inserted, stored=stored)
 
 
-def _append_lines(text: str, extra_lines: str) -> str:
-    return f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}{extra_lines}"
+def _append_lines(text: str, extra_text: str) -> str:
+    return f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}{extra_text}"
 
 
 def _encode_text(text: str) -> bytes:
@@ -293,7 +293,7 @@ def _split_chunks(data: bytes) -> Iterator[bytes]:
         yield data[offset : offset + _CHUNK_BYTES]
 
 
-def _keep_or_delete_log(log: PrintedLog) -> bool:
+def _keep_or_delete_log(log: LoggedOutput) -> bool:
     """Keep or delete a log file whose content could not be stored. A finished log is deleted if it is incomplete, or if
     the session itself needs the remaining disk space. Return whether the log is complete and was kept."""
     with suppress(OSError):
@@ -305,7 +305,7 @@ def _keep_or_delete_log(log: PrintedLog) -> bool:
     return log.is_complete
 
 
-def _log_chunks(log: PrintedLog) -> Iterator[bytes]:
+def _log_chunks(log: LoggedOutput) -> Iterator[bytes]:
     with log.path.open("rb") as file:
         file.seek(log.start)
         remaining_bytes = log.end - log.start

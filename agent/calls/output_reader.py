@@ -12,7 +12,7 @@ from ebbtide.agent.providers.base import Provider, Request
 from ebbtide.agent.providers.learned_limits import SummariserSource
 from ebbtide.agent.providers.stream import stream_reply
 from ebbtide.agent.view.message_text import call_text
-from ebbtide.agent.view.previews import decoded_text
+from ebbtide.agent.view.previews import decode_output
 from ebbtide.tools.lazy import dataclass
 
 READER_PROMPT = (
@@ -69,7 +69,7 @@ class OutputReader:
         self, provider: Provider, call: ToolCall, purpose: str, chunks: Iterator[bytes]
     ) -> str | None:
         window = provider.window
-        piece_tokens = max(min(window.size // 2, window.effective - RESERVED_TOKENS), 500)
+        piece_tokens = max(min(window.size // 2, window.available_tokens - RESERVED_TOKENS), 500)
         findings, has_more = "", False
         for piece_number, piece in enumerate(_split_at_lines(chunks, piece_tokens * BYTES_PER_TOKEN), 1):
             if piece_number > MAX_PIECES:
@@ -78,7 +78,7 @@ class OutputReader:
             earlier_findings = f"Found in the parts before:\n{findings}\n\n" if findings else ""
             prompt = (
                 f"Purpose:\n{purpose}\n\nCall: {call_text(call)[:MAX_PURPOSE_CHARS]}\n\n"
-                f"{earlier_findings}Part {piece_number} of the output:\n{decoded_text(piece)}\n\n{READER_QUESTION}"
+                f"{earlier_findings}Part {piece_number} of the output:\n{decode_output(piece)}\n\n{READER_QUESTION}"
             )
             request = Request(
                 READER_PROMPT, (User((Text(prompt),)),), (), min(window.output, MAX_ANSWER_TOKENS), self.session_id

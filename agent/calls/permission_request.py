@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import cast
 
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.tools import process
 from ebbtide.tools.base import Effect, HasCallEffect, ReadOnlyAccess, SupportsReadOnly, Tool, ToolError, Workspace
 from ebbtide.tools.commands.grammar import parse_command_line
@@ -45,12 +45,12 @@ class PermissionRequest:
     @property
     def proved_access(self) -> ReadOnlyAccess | None:
         """The files that a command reads, if it is known to be read-only; None if only the sandbox enforces that."""
-        return None if self.is_contained else self.read_only_access
+        return None if self.runs_in_read_only_sandbox else self.read_only_access
 
     @property
-    def is_contained(self) -> bool:
+    def runs_in_read_only_sandbox(self) -> bool:
         """Whether the command would run in a sandbox in which it can only read."""
-        return self.read_only_access is not None and self.read_only_access.is_contained
+        return self.read_only_access is not None and self.read_only_access.runs_in_read_only_sandbox
 
     @property
     def is_read_only(self) -> bool:
@@ -58,7 +58,9 @@ class PermissionRequest:
         return self.effect not in ("write", "run", "serve") or self.read_only_access is not None
 
 
-def build_request(tool: Tool, arguments: Mapping[str, object], workspace: Workspace, mode: Mode) -> PermissionRequest:
+def build_permission_request(
+    tool: Tool, arguments: Mapping[str, object], workspace: Workspace, mode: PermissionMode
+) -> PermissionRequest:
     """Build the request for a call. Raises `ToolError`."""
     subjects = tool.subjects(arguments, workspace)
     effect = cast(HasCallEffect, tool).effect_of(arguments) if _implements(type(tool), HasCallEffect) else tool.effect
@@ -107,7 +109,7 @@ def _implements(tool_type: type, protocol: type) -> bool:
 
 
 def _read_only_access(
-    tool: SupportsReadOnly, arguments: Mapping[str, object], workspace: Workspace, mode: Mode
+    tool: SupportsReadOnly, arguments: Mapping[str, object], workspace: Workspace, mode: PermissionMode
 ) -> ReadOnlyAccess | None:
     try:
         return tool.read_only_access(arguments, workspace)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import cast
 
 from ebbtide.agent.calls.approval import QUESTION_INTERRUPTED, ApprovalContext, ApprovalResult, approve
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.control_calls import PLAN_TOOL
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.events.permissions import CallEdited
@@ -14,7 +14,7 @@ from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
 from ebbtide.agent.events.session import Noticed
 from ebbtide.agent.messages import ToolCall, ToolOutput
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.submit_plan import require_plan
+from ebbtide.tools.submit_plan import get_plan
 
 NOT_RUN_AFTER_PLAN = (
     f"not run: it followed `{PLAN_TOOL}` in the same reply, before the plan was accepted or rejected. Call it again if "
@@ -24,20 +24,20 @@ NOT_RUN_AFTER_PLAN = (
 
 async def approve_plan(call: ToolCall, context: ApprovalContext) -> ApprovalResult:
     """Ask the user about a plan, and apply the user's edits. An accepted plan changes the mode. Raises `ToolError`."""
-    permit = await approve(call, replace(context, edited_arguments=None))
+    approval = await approve(call, replace(context, edited_arguments=None))
     approver = context.approver
-    if permit.refusal:
-        return permit
+    if approval.refusal:
+        return approval
     if approver.policy.mode != "plan":
         raise ToolError(
             f"plans can be submitted only in plan mode, and the mode is `{approver.policy.mode}`: do what was asked, "
             "or say in your answer what you would do"
         )
     if approver.ask_about_plan is None:
-        return permit
-    submitted_plan = require_plan(call.arguments)
+        return approval
+    submitted_plan = get_plan(call.arguments)
     question_count = 0
-    plan = submitted_plan if context.edited_arguments is None else require_plan(context.edited_arguments)
+    plan = submitted_plan if context.edited_arguments is None else get_plan(context.edited_arguments)
     while True:
         question_count += 1
         question_id = f"plan-{call.id}" if question_count == 1 else f"plan-{call.id}-{question_count}"
@@ -45,9 +45,9 @@ async def approve_plan(call: ToolCall, context: ApprovalContext) -> ApprovalResu
         await approver.record_question(call.id, {**call.arguments, "plan": plan} if plan != submitted_plan else None)
         decision = await context.interrupt.race(approver.ask_about_plan(question))
         if decision is None:
-            return replace(permit, refusal=QUESTION_INTERRUPTED)
+            return replace(approval, refusal=QUESTION_INTERRUPTED)
         if decision.verdict == "reject":
-            return replace(permit, refusal=_rejection_text(decision, approver.policy.mode))
+            return replace(approval, refusal=_rejection_text(decision, approver.policy.mode))
         plan = _edited_plan(plan, decision.plan, context)
         if decision.verdict == "accept" and plan == (decision.plan or plan):
             break
@@ -56,10 +56,10 @@ async def approve_plan(call: ToolCall, context: ApprovalContext) -> ApprovalResu
     except StoreFailed as error:
         context.emit(Noticed(str(error)))  # the mode is stored again at the end of the turn
     if plan == submitted_plan:
-        return permit
+        return approval
     edited_call = replace(call, arguments={**call.arguments, "plan": plan}, source="")
     context.emit(CallEdited(call.id, call.name, edited_call.arguments))
-    return replace(permit, call=edited_call, is_edited=True)
+    return replace(approval, call=edited_call, is_edited=True)
 
 
 def is_plan_decided(calls: Sequence[ToolCall], outputs: Sequence[ToolOutput]) -> bool:
@@ -73,16 +73,16 @@ def _edited_plan(plan: str, edited_text: str, context: ApprovalContext) -> str:
     if not edited_text:
         return plan
     try:
-        return require_plan({"plan": edited_text})
+        return get_plan({"plan": edited_text})
     except ToolError as error:
         context.emit(Noticed(f"the plan is unchanged: {error}"))
         return plan
 
 
-def _chosen_mode(decision: PlanDecision, question: PlanSubmitted) -> Mode:
+def _chosen_mode(decision: PlanDecision, question: PlanSubmitted) -> PermissionMode:
     """Return the chosen mode. If the answer names none of the offered modes, return the first one, which is the most
     restrictive."""
-    return cast("Mode", decision.mode if decision.mode in question.modes else question.modes[0])
+    return cast("PermissionMode", decision.mode if decision.mode in question.modes else question.modes[0])
 
 
 def _rejection_text(decision: PlanDecision, mode: str) -> str:

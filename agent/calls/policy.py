@@ -20,20 +20,20 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ebbtide.agent.calls.command_rules import (
     Coverage,
-    doubt_about_files,
-    doubt_about_search,
     find_coverage,
     is_fully_visible,
     is_within,
     matches_deny_rule,
     reason_to_always_ask,
+    reason_to_ask_about_files,
+    reason_to_ask_about_search,
     rule_paths,
     shell_interpretations,
     stays_in_workspace,
 )
-from ebbtide.agent.calls.network_rules import NETWORK_TOOL, check_place, matches_place
+from ebbtide.agent.calls.network_rules import NETWORK_TOOL, check_destination, matches_destination
 from ebbtide.agent.calls.permission_request import PermissionRequest
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.errors import ConfigError
 from ebbtide.tools.apply_patch import ApplyPatch
 from ebbtide.tools.base import Effect, ReadOnlyAccess
@@ -52,7 +52,7 @@ if TYPE_CHECKING:  # imported only for its type, because most runs have no hooks
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
-_RULE = regex(r"(?P<tool>[A-Za-z0-9_*.-]+)(\((?P<prefix>.+)\))?", re.DOTALL)
+_RULE_PATTERN = regex(r"(?P<tool>[A-Za-z0-9_*.-]+)(\((?P<prefix>.+)\))?", re.DOTALL)
 _MCP_TOOL = regex(r"(mcp__.+?)__.")
 OUTSIDE_SANDBOX_TOOL = "outside"
 _FILE_CHANGING_TOOLS = (Write.name, Edit.name, ApplyPatch.name)
@@ -89,19 +89,19 @@ class Rule:
 
 def parse_rule(text: str) -> Rule:
     """Parse a rule. Raises `ConfigError`."""
-    match = _RULE.fullmatch(text.strip())
+    match = _RULE_PATTERN.fullmatch(text.strip())
     if match is None or (match["prefix"] or "all").strip() in ("", "="):
         raise ConfigError(f"`{text}` is not a rule; write `TOOL` or `TOOL(PREFIX)`, such as `bash(git status)`")
     rule = Rule(match["tool"], (match["prefix"] or "").removesuffix(":*").strip())
     if rule.tool == NETWORK_TOOL:
-        check_place(rule.prefix)
+        check_destination(rule.prefix)
     return rule
 
 
 def is_canonical_rule(text: str) -> bool:
     """Whether a rule is in canonical form: it names one tool, contains no invisible characters, and is unchanged by
     parsing."""
-    match = _RULE.fullmatch(text)
+    match = _RULE_PATTERN.fullmatch(text)
     if match is None or "*" in match["tool"] or not text.isprintable():
         return False
     return str(parse_rule(text)) == text
@@ -124,16 +124,16 @@ class Policy:
 
     root: str
     """The working folder, absolute and resolved."""
-    mode: Mode = "ask"
-    allow: tuple[Rule, ...] = ()
-    deny: tuple[Rule, ...] = ()
+    mode: PermissionMode = "ask"
+    allow_rules: tuple[Rule, ...] = ()
+    deny_rules: tuple[Rule, ...] = ()
     readable_folders: tuple[str, ...] = ()
     """Folders outside the working folder that may be read without asking, absolute and resolved."""
     no_shell_reason: str = ""
     """Why no shell command may run; empty if commands may run."""
     added_folders: tuple[str, ...] = ()
     """Folders that count like the working folder, absolute and resolved."""
-    allows_sandboxed: bool = False
+    allows_sandboxed_commands: bool = False
     """Whether commands need no approval because they are sandboxed."""
     sandbox_problem: str = ""
     """Why commands are not sandboxed; auto mode then asks before commands that may change something. Empty if commands
@@ -156,7 +156,7 @@ class Ruling:
 
 def decide(request: PermissionRequest, policy: Policy) -> Ruling:
     """Decide whether a call may run, and by which rule or mode."""
-    for rule in policy.deny:
+    for rule in policy.deny_rules:
         if _denies(rule, request, policy.root):
             return Ruling("deny", f"deny rule {rule}")
     if request.effect == "run" and policy.no_shell_reason:
@@ -165,14 +165,14 @@ def decide(request: PermissionRequest, policy: Policy) -> Ruling:
         if request.read_only_access is None:
             return Ruling("deny", PLAN_MODE_REFUSALS[request.effect])
         return replace(_decide_like_reading_tool(request.read_only_access, policy), requires_read_only=True)
-    possible_deny_rule = next((rule for rule in policy.deny if _may_deny(rule, request, policy.root)), None)
+    possible_deny_rule = next((rule for rule in policy.deny_rules if _may_deny(rule, request, policy.root)), None)
     if possible_deny_rule is not None:
         return Ruling("ask", f"deny rule {possible_deny_rule} may forbid this; the call does not show it")
-    for rule in policy.allow:
+    for rule in policy.allow_rules:
         if _names_tool(rule, request) and _allows(rule, request, policy):
             return Ruling("allow", f"allow rule {rule}")
     ruling = _ruling_by_prefixes(request, policy)
-    mode_ruling = _within_skill_bounds(_ruling_by_mode(request, policy), request, policy)
+    mode_ruling = _apply_skill_bounds(_ruling_by_mode(request, policy), request, policy)
     return mode_ruling if ruling is None or (ruling.verdict == "ask" and mode_ruling.verdict == "allow") else ruling
 
 
@@ -196,8 +196,12 @@ def apply_hook_decision(request: PermissionRequest, policy: Policy, decision: "H
         return Ruling("ask", f"{decision.decided_by} asks for your approval{short_reason}")
     if ruling.verdict == "allow" or not decision.is_from_user:
         return ruling
-    allowed = decide(request, replace(policy, allow=(*policy.allow, Rule(request.tool))))
-    return replace(allowed, decided_by=f"your hook allowed it{short_reason}") if allowed.verdict == "allow" else ruling
+    allow_ruling = decide(request, replace(policy, allow_rules=(*policy.allow_rules, Rule(request.tool))))
+    return (
+        replace(allow_ruling, decided_by=f"your hook allowed it{short_reason}")
+        if allow_ruling.verdict == "allow"
+        else ruling
+    )
 
 
 def _decide_like_reading_tool(access: ReadOnlyAccess, policy: Policy) -> Ruling:
@@ -207,7 +211,7 @@ def _decide_like_reading_tool(access: ReadOnlyAccess, policy: Policy) -> Ruling:
     ruling = decide(request, policy)
     if ruling.verdict != "allow" or not access.secret_path:
         return ruling
-    is_named = any(_names_tool(rule, request) and _allows(rule, request, policy) for rule in policy.allow)
+    is_named = any(_names_tool(rule, request) and _allows(rule, request, policy) for rule in policy.allow_rules)
     return ruling if is_named else Ruling("ask", f"`{access.secret_path}` may hold secrets")
 
 
@@ -220,9 +224,11 @@ def _ruling_by_mode(request: PermissionRequest, policy: Policy) -> Ruling:
             return Ruling("ask", f"`{request.hard_linked_paths[0]}` is a hard link: its other names change with it")
     if request.effect == "none":
         return Ruling("allow", "it has no effect outside the session")
-    doubt = reason_to_always_ask(request.subjects if request.effect == "read" else (), request.named_paths, policy.root)
-    if doubt:
-        return Ruling("ask", doubt)
+    ask_reason = reason_to_always_ask(
+        request.subjects if request.effect == "read" else (), request.named_paths, policy.root
+    )
+    if ask_reason:
+        return Ruling("ask", ask_reason)
     if request.tool == NETWORK_TOOL:
         return Ruling("ask", f"no rule allows network access to `{request.subjects[0]}`")
     if policy.mode == "auto" and not (request.effect == "run" and policy.sandbox_problem):
@@ -249,7 +255,7 @@ def _ruling_by_mode(request: PermissionRequest, policy: Policy) -> Ruling:
 def _ruling_on_command(request: PermissionRequest, policy: Policy) -> Ruling:
     """Decide about a command that no rule covers. A command that can only read is treated like the reading tools;
     others need approval."""
-    if policy.mode != "auto" and policy.allows_sandboxed and not runs_unsandboxed(request, policy):
+    if policy.mode != "auto" and policy.allows_sandboxed_commands and not runs_unsandboxed(request, policy):
         return Ruling("allow", "it runs in the sandbox")
     if (
         request.tool != OUTSIDE_SANDBOX_TOOL
@@ -257,7 +263,7 @@ def _ruling_on_command(request: PermissionRequest, policy: Policy) -> Ruling:
         and request.read_only_access.paths != ("/",)
     ):
         ruling = _decide_like_reading_tool(request.read_only_access, policy)
-        if not request.is_contained:
+        if not request.runs_in_read_only_sandbox:
             return replace(ruling, requires_read_only=True)
         if not runs_unsandboxed(request, policy):
             return replace(ruling, requires_read_only=ruling.verdict == "allow")  # approved commands run unrestricted
@@ -267,22 +273,22 @@ def _ruling_on_command(request: PermissionRequest, policy: Policy) -> Ruling:
     return Ruling("ask", f"{policy.mode} mode: commands need your OK")
 
 
-def _within_skill_bounds(ruling: Ruling, request: PermissionRequest, policy: Policy) -> Ruling:
+def _apply_skill_bounds(ruling: Ruling, request: PermissionRequest, policy: Policy) -> Ruling:
     """Apply the bounds of active skills to what the mode allowed. They do not restrict reading. If several skills are
     active, it is enough that one of them allows the call."""
     if ruling.verdict != "allow" or not policy.skill_bounds or request.effect in ("none", "read"):
         return ruling
     rules = tuple(rule for bounds in policy.skill_bounds for rule in bounds.rules)
     skill_policy = Policy(
-        policy.root, "ask", rules, policy.deny, policy.readable_folders, added_folders=policy.added_folders
+        policy.root, "ask", rules, policy.deny_rules, policy.readable_folders, added_folders=policy.added_folders
     )
-    allowed = decide(request, skill_policy)
-    if allowed.verdict == "allow":
-        return replace(ruling, requires_read_only=ruling.requires_read_only or allowed.requires_read_only)
-    return Ruling("ask", skill_limits_text(policy.skill_bounds))
+    skill_ruling = decide(request, skill_policy)
+    if skill_ruling.verdict == "allow":
+        return replace(ruling, requires_read_only=ruling.requires_read_only or skill_ruling.requires_read_only)
+    return Ruling("ask", skill_bounds_text(policy.skill_bounds))
 
 
-def skill_limits_text(bounds: Sequence[SkillBounds]) -> str:
+def skill_bounds_text(bounds: Sequence[SkillBounds]) -> str:
     """Describe the active skills, their tools, and whether the model activated them."""
     skills_text = " and ".join(
         f"`{skill.skill}`{', which the model has read,' * skill.is_read_by_model}" for skill in bounds
@@ -302,7 +308,8 @@ def unsandboxed_variant(request: PermissionRequest, policy: Policy) -> tuple[Per
     """Return a variant of the request and policy in which `outside` rules count as allow rules. If that policy allows
     the request, the command runs outside the sandbox."""
     allow, deny = (
-        tuple(rule for rule in rules if rule.tool == OUTSIDE_SANDBOX_TOOL) for rules in (policy.allow, policy.deny)
+        tuple(rule for rule in rules if rule.tool == OUTSIDE_SANDBOX_TOOL)
+        for rules in (policy.allow_rules, policy.deny_rules)
     )
     prefix_rules = tuple(rule for rule in allow if rule.prefix)  # without a prefix, it would disable the sandbox
     return replace(request, tool=OUTSIDE_SANDBOX_TOOL), Policy(
@@ -316,7 +323,7 @@ def rule_matches_call(rule: Rule, request: PermissionRequest, root: str) -> bool
     if not _names_tool(rule, request):
         return False
     if request.effect == "fetch":
-        return matches_place(rule.prefix, request.subjects, matches_any_port=True)
+        return matches_destination(rule.prefix, request.subjects, matches_any_port=True)
     rule = Rule(rule.tool, rule.prefix.removesuffix("*"))
     if request.effect == "run":
         rule_words = [word.casefold() for word in rule.words]
@@ -349,7 +356,7 @@ def _denies(rule: Rule, request: PermissionRequest, root: str) -> bool:
     if not rule.prefix:
         return True
     if request.effect == "fetch":
-        return matches_place(rule.prefix, request.subjects, matches_any_port=True)
+        return matches_destination(rule.prefix, request.subjects, matches_any_port=True)
     if request.effect != "run":
         denied_path = _rule_path(rule, root)
         is_in_denied_path = any(_matches_folder(path, denied_path) for path in request.subjects)
@@ -398,7 +405,7 @@ def _searches_forbidden_content(rule: Rule, request: PermissionRequest) -> bool:
 
 def _allows(rule: Rule, request: PermissionRequest, policy: Policy) -> bool:
     if request.effect == "fetch":
-        return matches_place(rule.prefix, request.subjects)
+        return matches_destination(rule.prefix, request.subjects)
     if request.effect != "run":
         rule_path = _rule_path(rule, policy.root)
         if rule.prefix and not (request.subjects and all(is_within(path, (rule_path,)) for path in request.subjects)):
@@ -421,8 +428,8 @@ def _ruling_by_prefixes(request: PermissionRequest, policy: Policy) -> Ruling | 
     """Return the ruling if prefix rules cover every command of the line; None otherwise."""
     if request.effect != "run":
         return None
-    covered = command_coverage(request, policy)
-    prefixes = [coverage.prefix for coverage in covered]
+    coverages = command_coverage(request, policy)
+    prefixes = [coverage.prefix for coverage in coverages]
     if (
         not any(prefixes)
         or None in prefixes
@@ -430,23 +437,25 @@ def _ruling_by_prefixes(request: PermissionRequest, policy: Policy) -> Ruling | 
     ):
         return None
     rules_text = " and ".join(f"{request.tool}({' '.join(prefix)})" for prefix in dict.fromkeys(prefixes) if prefix)
-    doubt = doubt_about_files(covered, policy.root, policy.readable_folders) or _link_target_reason(
-        request, covered, policy
+    ask_reason = reason_to_ask_about_files(coverages, policy.root, policy.readable_folders) or _link_target_reason(
+        request, coverages, policy
     )
-    if request.proved_access is None and not doubt:  # as the line runs unchanged, searches include secrets
-        doubt = doubt_about_search(covered)
-        if request.git_settings_programs and not doubt:
-            doubt = f"this repository's settings make git run programs: {request.git_settings_programs}"
-    doubt = doubt or reason_to_always_ask((), request.named_paths, policy.root, rule_paths(covered, policy.root))
-    if doubt:
-        return Ruling("ask", doubt)
-    searches = request.proved_access is not None and request.proved_access.tool == Grep.name
-    return Ruling("allow", f"allow rule {rules_text}", requires_read_only=searches)
+    if request.proved_access is None and not ask_reason:  # as the line runs unchanged, searches include secrets
+        ask_reason = reason_to_ask_about_search(coverages)
+        if request.git_settings_programs and not ask_reason:
+            ask_reason = f"this repository's settings make git run programs: {request.git_settings_programs}"
+    ask_reason = ask_reason or reason_to_always_ask(
+        (), request.named_paths, policy.root, rule_paths(coverages, policy.root)
+    )
+    if ask_reason:
+        return Ruling("ask", ask_reason)
+    is_search = request.proved_access is not None and request.proved_access.tool == Grep.name
+    return Ruling("allow", f"allow rule {rules_text}", requires_read_only=is_search)
 
 
-def _link_target_reason(request: PermissionRequest, covered: Sequence[Coverage], policy: Policy) -> str:
+def _link_target_reason(request: PermissionRequest, coverages: Sequence[Coverage], policy: Policy) -> str:
     """Return why a reading tool would need approval for the target of a link; empty if it would not."""
-    rule_named_paths, access = rule_paths(covered, policy.root), request.proved_access
+    rule_named_paths, access = rule_paths(coverages, policy.root), request.proved_access
     other_paths = [
         path
         for path in (*request.named_paths.link_targets, *(access.paths if access is not None else ()))
@@ -468,7 +477,7 @@ def command_coverage(request: PermissionRequest, policy: Policy) -> tuple[Covera
     """Return each command of the request with the prefix rule that covers it; empty if a line cannot be parsed."""
     prefixes = [
         tuple(rule.words)
-        for rule in policy.allow
+        for rule in policy.allow_rules
         if _names_tool(rule, request) and rule.prefix and rule.exact_line is None
     ]
     covered = [find_coverage(line, prefixes, request.trusted_launches, policy.root) for line in request.subjects]

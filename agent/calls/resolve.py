@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ebbtide.agent import calls
 from ebbtide.agent.messages import Assistant, ToolCall
 from ebbtide.agent.providers.loose_json import SURROGATE_ERROR, is_encodable
-from ebbtide.agent.tool_specs import CALL_TOOL, NO_TOOL, SEARCH_TOOL, unwrapped_call
+from ebbtide.agent.tool_specs import CALL_TOOL, SEARCH_TOOL, UNKNOWN_TOOL_ERROR, unwrapped_call
 from ebbtide.tools import call_arguments
 from ebbtide.tools.apply_patch import ApplyPatch
 from ebbtide.tools.base import Arguments, Deferrable, Tool, ToolError
@@ -270,7 +270,8 @@ def _unknown_tool_error(call: ToolCall, tools: Mapping[str, Tool], offered_names
     suggestions = [tool_name for tool_name in similar_names if tool_name in good_fits] or similar_names
     suggestions = suggestions or [tool_name for tool_name, fit in good_fits.items() if fit == max(good_fits.values())]
     if suggestions:
-        return f"{NO_TOOL.format(name)}; did you mean {' or '.join(f'`{tool_name}`' for tool_name in suggestions)}?"
+        suggestion_text = " or ".join(f"`{tool_name}`" for tool_name in suggestions)
+        return f"{UNKNOWN_TOOL_ERROR.format(name)}; did you mean {suggestion_text}?"
     builtin_names = [
         tool_name
         for tool_name in callable_names
@@ -285,7 +286,8 @@ def _unknown_tool_error(call: ToolCall, tools: Mapping[str, Tool], offered_names
     bash_hint = (
         f"{',' if edit_hint else ';'} `bash` runs any command" if Bash.name in builtin_names and call.arguments else ""
     )
-    return f"{NO_TOOL.format(name)}; the tools are {', '.join(builtin_names)}{edit_hint}{bash_hint}{search_hint}"
+    hints = f"{edit_hint}{bash_hint}{search_hint}"
+    return f"{UNKNOWN_TOOL_ERROR.format(name)}; the tools are {', '.join(builtin_names)}{hints}"
 
 
 class _ArgumentFit(NamedTuple):

@@ -55,11 +55,11 @@ def suggest_allow_rule(request: PermissionRequest, policy: Policy) -> str:
     if offers:
         return offers[:2][-1]
     is_asked = decide(request, policy).verdict == "ask"
-    allowed = decide(request, replace(policy, allow=(*policy.allow, Rule(request.tool)))).verdict == "allow"
+    allowed = decide(request, replace(policy, allow_rules=(*policy.allow_rules, Rule(request.tool)))).verdict == "allow"
     return request.tool if is_asked and allowed else ""
 
 
-def suggest_outside_rules(request: PermissionRequest, policy: Policy) -> tuple[str, ...]:
+def suggest_unsandboxed_rules(request: PermissionRequest, policy: Policy) -> tuple[str, ...]:
     """Return the rules that would make a command run outside the sandbox: an exact one, and one for its program if that
     is known to need more than the sandbox allows. `request` and `policy` are those returned by `unsandboxed_variant`.
     """
@@ -98,7 +98,7 @@ def try_rules(
     asked_count = sum(asked_counts.values())
     trials = []
     for offer in offers:
-        wider_policy = replace(policy, allow=(*policy.allow, parse_rule(offer)))
+        wider_policy = replace(policy, allow_rules=(*policy.allow_rules, parse_rule(offer)))
         allowed = {
             past_request: count
             for past_request, count in asked_counts.items()
@@ -124,7 +124,7 @@ def _is_valid_offer(offer: str, request: PermissionRequest, policy: Policy) -> b
     is_exact = offer == exact_rule(request, policy.root)
     if len(offer) > (MAX_EXACT_RULE_CHARS if is_exact else MAX_RULE_CHARS) or not is_canonical_rule(offer):
         return False
-    return decide(request, replace(policy, allow=(*policy.allow, parse_rule(offer)))).verdict == "allow"
+    return decide(request, replace(policy, allow_rules=(*policy.allow_rules, parse_rule(offer)))).verdict == "allow"
 
 
 def _wider_rules(request: PermissionRequest, policy: Policy) -> Iterator[str]:

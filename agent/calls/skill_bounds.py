@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ebbtide.agent.calls.approval import Approver
-from ebbtide.agent.calls.policy import Rule, SkillBounds, parse_rule, skill_limits_text
+from ebbtide.agent.calls.policy import Rule, SkillBounds, parse_rule, skill_bounds_text
 from ebbtide.agent.calls.tool_aliases import tool_for_alias
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.events.session import Event, ToolStarted, TurnFailed, TurnFinished, TurnStarted
@@ -79,9 +79,11 @@ class ActiveSkills:
             if not skill.requested_tools or skill.name in active_names or self._extensions.trust_state(skill) != "on":
                 continue
             path = str(skill.path)
-            is_read = os.path.realpath(os.path.join(self._root, subject)) == os.path.realpath(path)
-            if is_read or (tool == Bash.name and (path in subject or os.path.relpath(path, self._root) in subject)):
-                activate_skill(skill, self._approver, is_read=True)
+            is_read_by_model = os.path.realpath(os.path.join(self._root, subject)) == os.path.realpath(path)
+            if is_read_by_model or (
+                tool == Bash.name and (path in subject or os.path.relpath(path, self._root) in subject)
+            ):
+                activate_skill(skill, self._approver, is_read_by_model=True)
                 self._report_limits(skill)
 
     def _report_limits(self, skill: "Skill") -> None:
@@ -92,14 +94,14 @@ class ActiveSkills:
             "is asked about" if self._approver.ask_user is not None else "is denied unless an `--allow` rule names it"
         )
         self._notify(
-            f"{skill_limits_text(policy.skill_bounds[-1:])}; anything else that changes or runs something {consequence}"
+            f"{skill_bounds_text(policy.skill_bounds[-1:])}; anything else that changes or runs something {consequence}"
         )
 
 
-def activate_skill(skill: "Skill", approval: Approver, *, is_read: bool = False) -> None:
+def activate_skill(skill: "Skill", approver: Approver, *, is_read_by_model: bool = False) -> None:
     """Activate a skill until the turn ends. `is_read`: the model read it, without the user naming it."""
-    if skill.requested_tools and skill.name not in (bounds.skill for bounds in approval.policy.skill_bounds):
-        approval.policy = replace(
-            approval.policy,
-            skill_bounds=(*approval.policy.skill_bounds, build_skill_bounds(skill, is_read_by_model=is_read)),
+    if skill.requested_tools and skill.name not in (bounds.skill for bounds in approver.policy.skill_bounds):
+        approver.policy = replace(
+            approver.policy,
+            skill_bounds=(*approver.policy.skill_bounds, build_skill_bounds(skill, is_read_by_model=is_read_by_model)),
         )

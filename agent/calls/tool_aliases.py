@@ -41,7 +41,7 @@ def resolve_alias(name: str, arguments: Arguments, known_tools: Collection[str])
     if plain_name in _TURN_ENDING_TOOLS:
         raise ToolError("no tool ends the work: write your answer as text, without a call")
     for tool in known_tools:
-        if traits_of(tool).accepts_foreign_call(plain_name, arguments):
+        if traits_of(tool).accepts_alias_call(plain_name, arguments):
             return tool
     exact_matches = [ours for ours in known_tools if normalise_name(ours) == plain_name]
     ours = exact_matches[0] if len(exact_matches) == 1 else _tools_by_alias().get(plain_name)

@@ -13,19 +13,19 @@ from ebbtide.tools.base import Result
 
 
 async def retry_unsandboxed(
-    permit: ApprovalResult, result: Result, context: ApprovalContext, rerun: Callable[[], Awaitable[Result | None]]
+    approval: ApprovalResult, result: Result, context: ApprovalContext, rerun: Callable[[], Awaitable[Result | None]]
 ) -> Result | None:
     """Ask the user whether to run the command again outside the sandbox. Return the new result, or the first one if the
     command is not run again. None if the user interrupts the second run. The user is not asked in `auto` mode."""
-    approver, call = context.approver, permit.call
+    approver, call = context.approver, approval.call
     ask = approver.ask_user
-    if not result.blocked_by_sandbox or approver.policy.mode == "plan":
+    if not result.sandbox_block or approver.policy.mode == "plan":
         return result
-    outside_request, outside_policy = unsandboxed_variant(permit.request, approver.policy)
-    offers = calls.rule_suggestions.suggest_outside_rules(outside_request, outside_policy)
+    outside_request, outside_policy = unsandboxed_variant(approval.request, approver.policy)
+    offers = calls.rule_suggestions.suggest_unsandboxed_rules(outside_request, outside_policy)
     if not result.has_failed or ask is None or approver.policy.mode == "auto":
         return _with_sandbox_advice(result, offers)
-    reason = f"it failed in the sandbox, where {result.blocked_by_sandbox}; allow it to run again, outside the sandbox"
+    reason = f"it failed in the sandbox, where {result.sandbox_block}; allow it to run again, outside the sandbox"
     question = PermissionAsked(
         f"outside-{call.id}",
         call.id,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # imported for types only, because most runs change no files
     from ebbtide.agent.checkpoints.project import ProjectCheckpoints
 
 T = TypeVar("T")
-Job: TypeAlias = "tuple[Callable[[ProjectCheckpoints], Any], Future[Any], bool]"
+QueuedWork: TypeAlias = "tuple[Callable[[ProjectCheckpoints], Any], Future[Any], bool]"
 
 MIN_SCANNED_AHEAD_PATHS = 2000
 """A folder is scanned ahead of time if it has at least this many paths."""
@@ -28,20 +28,20 @@ class CheckpointThread:
     def __init__(self, open_project: "Callable[[], ProjectCheckpoints]") -> None:
         self._open_project = open_project
         self._executor: ThreadPoolExecutor | None = None
-        self._jobs: deque[Job] = deque()
+        self._queue: deque[QueuedWork] = deque()
         self._project: ProjectCheckpoints | None = None
         self._is_closing = False
         self.damage_notice = ""
         """The notice about a damaged database; empty if there was none."""
 
     @property
-    def files_to_read(self) -> int:
+    def unread_file_count(self) -> int:
         """Number of files that the current scan has yet to read."""
-        return self._project.files_to_read if self._project is not None else 0
+        return self._project.unread_file_count if self._project is not None else 0
 
     def submit(self, work: "Callable[[ProjectCheckpoints], T]", *, is_short: bool = False) -> Future[T]:
         future: Future[T] = Future()
-        self._jobs.append((work, future, is_short))
+        self._queue.append((work, future, is_short))
         self._run_in_thread(self._run_next_job)
         return future
 
@@ -69,9 +69,9 @@ class CheckpointThread:
         self._executor.submit(work)
 
     def _run_next_job(self) -> None:
-        if not self._jobs:  # the job has already run, during a scan ahead of time
+        if not self._queue:  # the job has already run, during a scan ahead of time
             return
-        work, future, _ = self._jobs.popleft()
+        work, future, _ = self._queue.popleft()
         if not future.set_running_or_notify_cancel():
             return
         try:
@@ -97,7 +97,7 @@ class CheckpointThread:
 
     def _scan_ahead(self, root: Path, session: str, is_cancelled: Callable[[], bool]) -> None:
         def must_stop() -> bool:
-            while self._jobs and self._jobs[0][2]:
+            while self._queue and self._queue[0][2]:
                 self._run_next_job()
             return self._is_closing or is_cancelled()
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, MutableMapping
 from dataclasses import dataclass, field
 
 from ebbtide.agent.checkpoints.file_state import ABSENT, FileState
-from ebbtide.agent.checkpoints.folder_record import FIELDS_PER_FILE, Folder
+from ebbtide.agent.checkpoints.folder_record import FIELDS_PER_FILE, FolderRecord
 
 StateChange = tuple[FileState, FileState]
 _CLOCK_TOLERANCE_NS = 20_000_000
@@ -20,10 +20,10 @@ class FolderChanges:
 
     changes: dict[str, StateChange] = field(default_factory=dict)
     """The previous and current state of each changed path."""
-    changed_records: set[str] = field(default_factory=set)
+    changed_folders: set[str] = field(default_factory=set)
     """Folders whose records must be stored again."""
     removed_folders: set[str] = field(default_factory=set)
-    doubtful_paths: set[str] = field(default_factory=set)
+    maybe_ignored_paths: set[str] = field(default_factory=set)
     """New paths that may have existed before as ignored files."""
     unstored_files: list[str] = field(default_factory=list)
     """Files whose content is not stored."""
@@ -31,8 +31,8 @@ class FolderChanges:
 
 def record_changes(
     root: str,
-    old_folders: Mapping[str, Folder],
-    new_folders: MutableMapping[str, Folder],
+    old_folders: Mapping[str, FolderRecord],
+    new_folders: MutableMapping[str, FolderRecord],
     result: FolderChanges,
     changed_rules: Collection[str],
     previous_scan_start: int,
@@ -48,20 +48,20 @@ def record_changes(
 @dataclass(slots=True)
 class _Comparison:
     root: str
-    before: Mapping[str, Folder]
-    after: MutableMapping[str, Folder]
+    old_folders: Mapping[str, FolderRecord]
+    new_folders: MutableMapping[str, FolderRecord]
     result: FolderChanges
     changed_rules: Collection[str]
-    since: int
-    state_of: Callable[[str], FileState]
+    previous_scan_start: int
+    get_state: Callable[[str], FileState]
 
     def run(self) -> None:
-        for name in sorted(self.result.changed_records):
-            old, new = self.before.get(name), self.after[name]
+        for name in sorted(self.result.changed_folders):
+            old, new = self.old_folders.get(name), self.new_folders[name]
             # Changes to the root itself, whose name is empty, are not recorded, because the root belongs to the user.
             if name and (old is None or old.mode != new.mode) and not self._was_ignored(name, old):
                 old_state = FileState("folder", old.mode) if old is not None else ABSENT
-                self._note(name, old_state, FileState("folder", new.mode))
+                self._record_change(name, old_state, FileState("folder", new.mode))
             self._compare_files(name, old, new)
             current_subfolders = set(new.subfolders)
             for subfolder in old.subfolders if old is not None else ():
@@ -69,12 +69,15 @@ class _Comparison:
                     path = f"{name}/{subfolder}" if name else subfolder
                     self._note_removed(path, may_still_exist=name in self.changed_rules)
 
-    def _was_ignored(self, name: str, old: Folder | None) -> bool:
+    def _was_ignored(self, name: str, old: FolderRecord | None) -> bool:
         """Whether a folder probably existed at the last scan, and is new only because ignore rules have changed."""
         is_newly_visible = old is None and name.rpartition("/")[0] in self.changed_rules
-        return is_newly_visible and change_time_ns(os.path.join(self.root, name)) < self.since + _CLOCK_TOLERANCE_NS
+        return (
+            is_newly_visible
+            and change_time_ns(os.path.join(self.root, name)) < self.previous_scan_start + _CLOCK_TOLERANCE_NS
+        )
 
-    def _compare_files(self, name: str, old: Folder | None, new: Folder) -> None:
+    def _compare_files(self, name: str, old: FolderRecord | None, new: FolderRecord) -> None:
         prefix = f"{name}/" if name else ""
         old_indexes = {file_name: index for index, file_name in enumerate(old.file_names)} if old is not None else {}
         for index, file_name in enumerate(new.file_names):
@@ -84,25 +87,27 @@ class _Comparison:
             if old_state == new_state:
                 continue
             if old_state == ABSENT and name in self.changed_rules:  # the file may be old and no longer ignored
-                if change_time_ns(os.path.join(self.root, prefix + file_name)) < self.since:
+                if change_time_ns(os.path.join(self.root, prefix + file_name)) < self.previous_scan_start:
                     continue
-                self.result.doubtful_paths.add(prefix + file_name)
-            self._note(prefix + file_name, old_state, new_state)
+                self.result.maybe_ignored_paths.add(prefix + file_name)
+            self._record_change(prefix + file_name, old_state, new_state)
         for file_name, old_index in old_indexes.items():
             if old is not None:
-                self._note_unlisted(prefix + file_name, old, old_index, may_still_exist=name in self.changed_rules)
+                self._record_unlisted_file(
+                    prefix + file_name, old, old_index, may_still_exist=name in self.changed_rules
+                )
 
-    def _note_unlisted(self, path: str, old: Folder, index: int, *, may_still_exist: bool) -> None:
+    def _record_unlisted_file(self, path: str, old: FolderRecord, index: int, *, may_still_exist: bool) -> None:
         """Record a file that is no longer listed. Either it was deleted, or it is ignored now and may have changed."""
         old_state = old.state(index)
         if not may_still_exist:
-            self._note(path, old_state, ABSENT)
+            self._record_change(path, old_state, ABSENT)
         elif stat_numbers(os.path.join(self.root, path)) != tuple(
             old.stat_numbers[index * FIELDS_PER_FILE : (index + 1) * FIELDS_PER_FILE]
         ):
-            self._note(path, old_state, self.state_of(path))
+            self._record_change(path, old_state, self.get_state(path))
 
-    def _note(self, path: str, old_state: FileState, new_state: FileState) -> None:
+    def _record_change(self, path: str, old_state: FileState, new_state: FileState) -> None:
         """Record a change. If a folder replaces a file or vice versa, this method is called twice for the path and
         merges both changes."""
         if old_state == new_state:
@@ -117,16 +122,18 @@ class _Comparison:
         pending = [name]
         while pending:
             path = pending.pop()
-            old = self.before.get(path)
+            old = self.old_folders.get(path)
             if old is None:
                 continue
-            self._note(path, FileState("folder", old.mode), self.state_of(path) if may_still_exist else ABSENT)
+            self._record_change(
+                path, FileState("folder", old.mode), self.get_state(path) if may_still_exist else ABSENT
+            )
             for index, child in enumerate(old.file_names):
-                self._note_unlisted(f"{path}/{child}", old, index, may_still_exist=may_still_exist)
+                self._record_unlisted_file(f"{path}/{child}", old, index, may_still_exist=may_still_exist)
             pending.extend(f"{path}/{child}" for child in old.subfolders)
-            self.after.pop(path, None)
+            self.new_folders.pop(path, None)
             self.result.removed_folders.add(path)
-            self.result.changed_records.discard(path)
+            self.result.changed_folders.discard(path)
 
 
 def stat_numbers(path: str) -> tuple[int, ...]:

@@ -6,10 +6,10 @@ from typing import Literal, TypeAlias
 
 from ebbtide.tools.lazy import dataclass
 
-Kind: TypeAlias = Literal["absent", "file", "link", "folder", "staged", "large", "unreadable", "special", "unknown"]
-STORED_KINDS: frozenset[Kind] = frozenset(("absent", "file", "link", "folder", "staged"))
+PathKind: TypeAlias = Literal["absent", "file", "link", "folder", "staged", "large", "unreadable", "special", "unknown"]
+STORED_KINDS: frozenset[PathKind] = frozenset(("absent", "file", "link", "folder", "staged"))
 
-UNSTORED_REASONS: Mapping[Kind, str] = {
+UNSTORED_REASONS: Mapping[PathKind, str] = {
     "large": "it was too large to store",
     "unreadable": "it could not be read",
     "special": "it was not a file, link or folder",
@@ -24,7 +24,7 @@ _DIGEST_BYTES = 32
 class FileState:
     """The state of a path."""
 
-    kind: Kind = "absent"
+    kind: PathKind = "absent"
     mode: int = 0
     """Permission bits of files and folders."""
     digest: str = ""
@@ -47,7 +47,7 @@ def parse_state(text: str) -> FileState:
     kind, mode, digest = text.split(" ", 2)
     if kind in ("file", "link") and len(bytes.fromhex(digest)) != _DIGEST_BYTES:
         raise ValueError(text)
-    kinds_by_text: dict[str, Kind] = {kind: kind for kind in (*STORED_KINDS, *UNSTORED_REASONS)}
+    kinds_by_text: dict[str, PathKind] = {kind: kind for kind in (*STORED_KINDS, *UNSTORED_REASONS)}
     return FileState(kinds_by_text.get(kind, "unknown"), int(mode, 8), digest)
 
 
@@ -59,7 +59,7 @@ class PathChange:
     path: str
     before: FileState
     after: FileState
-    doubt: str = ""
+    other_cause: str = ""
     """Why something other than the turn may also have changed the path; empty if only the turn did."""
 
 
@@ -73,7 +73,7 @@ class TurnChanges:
     removed_line_count: int = 0
 
 
-Outcome: TypeAlias = Literal["restore", "as_before", "ask", "cannot"]
+RestoreOutcome: TypeAlias = Literal["restore", "as_before", "ask", "cannot"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class PlannedPath:
     path: str
     current: FileState
     target: FileState
-    outcome: Outcome
+    outcome: RestoreOutcome
     """`ask`: something else has also changed the path, and the restore would overwrite that change."""
     reason: str = ""
 
@@ -93,7 +93,7 @@ class RestorePlan:
     points: tuple[int, ...]
     paths: tuple[PlannedPath, ...]
 
-    def paths_with_outcome(self, *outcomes: Outcome) -> tuple[PlannedPath, ...]:
+    def paths_with_outcome(self, *outcomes: RestoreOutcome) -> tuple[PlannedPath, ...]:
         return tuple(path for path in self.paths if path.outcome in outcomes)
 
     def paths_to_restore(self, *, forced: bool) -> tuple[PlannedPath, ...]:
@@ -111,7 +111,7 @@ CHANGED_BY_OTHER_SESSION = "another session worked in this folder at the same ti
 CHANGED_DURING_JOB = "it changed while a command ran in the background"
 
 
-def compose_changes(changes: Iterable[PathChange]) -> tuple[PathChange, ...]:
+def merge_changes(changes: Iterable[PathChange]) -> tuple[PathChange, ...]:
     """Merge consecutive changes into one per path, from its first to its last state."""
     changes_by_path: dict[str, PathChange] = {}
     for change in changes:
@@ -119,7 +119,11 @@ def compose_changes(changes: Iterable[PathChange]) -> tuple[PathChange, ...]:
         if previous is None:
             changes_by_path[change.path] = change
             continue
-        doubt = previous.doubt or change.doubt or ("" if previous.after == change.before else CHANGED_IN_BETWEEN)
+        doubt = (
+            previous.other_cause
+            or change.other_cause
+            or ("" if previous.after == change.before else CHANGED_IN_BETWEEN)
+        )
         changes_by_path[change.path] = PathChange(change.path, previous.before, change.after, doubt)
     return tuple(changes_by_path.values())
 
@@ -141,13 +145,13 @@ def plan_restore(
     points: Sequence[int],
     changes: Iterable[PathChange],
     current_states: Mapping[str, FileState],
-    blocked: Mapping[str, str],
+    blocking_paths: Mapping[str, str],
 ) -> RestorePlan:
     """Plan a restore from the current states of the paths. `blocked`: for each path that cannot be reached, the path
     above it that is not a folder."""
     paths = {change.path: _plan_path(change, current_states[change.path]) for change in changes}
     planned_paths = (
-        _plan_blocked_path(planned, blocked[planned.path], paths) if planned.path in blocked else planned
+        _plan_blocked_path(planned, blocking_paths[planned.path], paths) if planned.path in blocking_paths else planned
         for planned in paths.values()
     )
     return RestorePlan(tuple(points), tuple(planned_paths))
@@ -171,7 +175,7 @@ def _plan_staged(change: PathChange, current: FileState) -> PlannedPath:
     problem = (
         unsupported
         or UNSTORED_REASONS.get(current.kind, "")
-        or (HEAD_MOVED if len(heads) > 1 else change.doubt or ("" if current == change.after else CHANGED_SINCE))
+        or (HEAD_MOVED if len(heads) > 1 else change.other_cause or ("" if current == change.after else CHANGED_SINCE))
     )
     return PlannedPath(change.path, current, change.before, "cannot" if problem else "restore", problem)
 
@@ -196,8 +200,8 @@ def _plan_path(change: PathChange, current: FileState) -> PlannedPath:
         return PlannedPath(change.path, current, target, "restore")
     if current.kind == "folder" and target.kind == "absent":
         return PlannedPath(change.path, current, target, "restore")  # the folder is removed only if it is empty
-    if change.doubt:
-        return PlannedPath(change.path, current, target, "ask", change.doubt)
+    if change.other_cause:
+        return PlannedPath(change.path, current, target, "ask", change.other_cause)
     if current != change.after:
         return PlannedPath(change.path, current, target, "ask", CHANGED_SINCE)
     return PlannedPath(change.path, current, target, "restore")

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 from ebbtide.agent.checkpoints.file_state import FileState
 
-FIELDS_PER_FILE, CHANGED_FIELD = 4, 2
+FIELDS_PER_FILE, CHANGE_TIME_INDEX = 4, 2
 """Number of values stored for each file (mode, size, change time, inode), and the index of the change time."""
 _NO_DIGEST = b"\0" * 32
 _HEADER = struct.Struct("<qqqqI")
 
 
 @dataclass(slots=True)
-class Folder:
+class FolderRecord:
     """The record of one folder."""
 
     mode: int
@@ -53,9 +53,9 @@ class Folder:
         )
 
 
-def decode_folder(body: bytes) -> Folder:
+def decode_folder(body: bytes) -> FolderRecord:
     """Decode a stored folder record. Raises `ValueError` or `struct.error` if the data is invalid."""
-    mode, changed, inode, rules_hash, names_length = _HEADER.unpack_from(body)
+    mode, change_time_ns, inode, rules_hash, names_length = _HEADER.unpack_from(body)
     offset = _HEADER.size
     names = body[offset : offset + names_length].split(b"\0") if names_length else []
     (file_count,) = struct.unpack_from("<I", body, offset + names_length)
@@ -68,7 +68,7 @@ def decode_folder(body: bytes) -> Folder:
     digests = [body[start : start + 32] for start in range(offset, offset + 32 * file_count, 32)]
     folder_bytes = body[offset + 32 * file_count :]
     folders = [os.fsdecode(name) for name in folder_bytes.split(b"\0")] if folder_bytes else []
-    return Folder(
-        mode, changed, inode, rules_hash, [os.fsdecode(name) for name in names], numbers,
+    return FolderRecord(
+        mode, change_time_ns, inode, rules_hash, [os.fsdecode(name) for name in names], numbers,
         [b"" if digest == _NO_DIGEST else digest for digest in digests], folders,
     )  # fmt: skip

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ebbtide.agent.checkpoints.comparison import StateChange
-from ebbtide.agent.checkpoints.file_state import FileState, PathChange, compose_changes, parse_state
+from ebbtide.agent.checkpoints.file_state import FileState, PathChange, merge_changes, parse_state
 from ebbtide.agent.checkpoints.undo_points import TurnKey, UndoPoint
 from ebbtide.store.checkpoints import CheckpointStore, PathRow, PointRow
 from ebbtide.store.errors import StoreError
@@ -36,7 +36,7 @@ class PointLog:
         point = self._open_point.get(turn)
         if point is None:
             return ()
-        changes = [change for change in compose_changes(self.changes(point)) if change.before != change.after]
+        changes = [change for change in merge_changes(self.changes(point)) if change.before != change.after]
         with self._store.transaction():  # a turn that only made commits is listed, but has nothing to undo
             is_undoable = any(not change.path.endswith("\0") for change in changes)
             self._store.set_states({point: "done" if is_undoable else "empty"})
@@ -53,12 +53,12 @@ class PointLog:
             and (row.session == session or not is_session_open(row.session))
         )
 
-    def finish_interrupted(
-        self, session: str, changes: Mapping[str, StateChange], is_at_work: Callable[[str], bool]
+    def finish_interrupted_turns(
+        self, session: str, changes: Mapping[str, StateChange], is_session_open: Callable[[str], bool]
     ) -> None:
         """Add the changes that a killed program's command made to the point of its turn, mark them as doubtful, and end
         the point."""
-        for point in self.interrupted_points(session, is_at_work):
+        for point in self.interrupted_points(session, is_session_open):
             if changes:
                 self._write(point, [PathChange(path, *change, INTERRUPTED_COMMAND) for path, change in changes.items()])
             with self._store.transaction():
@@ -67,7 +67,9 @@ class PointLog:
     def points(self, session: str | None = None) -> tuple[UndoPoint, ...]:
         """Return the points that files can be restored to, oldest first."""
         return tuple(
-            UndoPoint(row.id, row.session, row.position, row.at, row.kind, row.state == "undone", row.title, row.others)
+            UndoPoint(
+                row.id, row.session, row.position, row.at, row.kind, row.state == "undone", row.title, row.undone_points
+            )
             for row in self._store.points(session)
             if row.state in ("done", "undone")
         )
@@ -98,7 +100,7 @@ class PointLog:
         for undone_id in () if failed else undone_points:
             states[undone_id] = "undone"
             if undone_id in rows and rows[undone_id].kind != "turn":
-                states |= dict.fromkeys(rows[undone_id].others, "done")
+                states |= dict.fromkeys(rows[undone_id].undone_points, "done")
         with self._store.transaction(is_durable=True):
             self._store.set_states(states)
 
@@ -116,7 +118,8 @@ class PointLog:
 
     def _insert_changes(self, point: int, changes: Sequence[PathChange]) -> None:
         rows = [
-            PathRow(os.fsencode(change.path), str(change.before), str(change.after), change.doubt) for change in changes
+            PathRow(os.fsencode(change.path), str(change.before), str(change.after), change.other_cause)
+            for change in changes
         ]
         self._store.add_paths(
             point, rows, _digests(state for change in changes for state in (change.before, change.after))

@@ -21,10 +21,10 @@ from ebbtide.agent.checkpoints.file_state import (
     PlannedPath,
     RestorePlan,
     TurnChanges,
-    compose_changes,
+    merge_changes,
     plan_restore,
 )
-from ebbtide.agent.checkpoints.folder_record import Folder, decode_folder
+from ebbtide.agent.checkpoints.folder_record import FolderRecord, decode_folder
 from ebbtide.agent.checkpoints.nofollow_paths import blocking_path, read_state
 from ebbtide.agent.checkpoints.point_log import PointLog
 from ebbtide.agent.checkpoints.recovery import Recovery
@@ -45,7 +45,7 @@ class OtherSessions:
 
     def __init__(self, data_folder: Path, store: CheckpointStore) -> None:
         self._locks, self._store = data_folder / "locks", store
-        self._newest_point, self._was_another_open = 0, False
+        self._newest_point, self._was_other_session_open = 0, False
         """The newest point when the last command began, and whether another session was working at that time."""
 
     def is_session_open(self, session_id: str) -> bool:
@@ -61,13 +61,13 @@ class OtherSessions:
         """Record that a command of this session begins. Must be called after the session's point was stored. Raises
         `StoreError`."""
         self._newest_point = self._store.newest_point()
-        self._was_another_open = self._is_another_open(session)
+        self._was_other_session_open = self._is_other_session_open(session)
 
-    def has_another_worked(self, session: str) -> bool:
+    def has_other_session_changed_files(self, session: str) -> bool:
         """Whether another session has changed files since the last `record_command_start`. Raises `StoreError`."""
-        return self._was_another_open or self._is_another_open(session)
+        return self._was_other_session_open or self._is_other_session_open(session)
 
-    def _is_another_open(self, session: str) -> bool:
+    def _is_other_session_open(self, session: str) -> bool:
         return any(map(self.is_session_open, self._store.sessions_since(self._newest_point, session)))
 
 
@@ -96,9 +96,11 @@ class ProjectCheckpoints:
             self._store, self.damage_notice = open_database(folder / DATABASE_NAME)
         self._usage_lock = UsageLock(folder)
         self._point_log = PointLog(self._store)
-        self._staged = StagedFiles(self._root)
-        self._tracked = TrackedFiles(self._root)
-        self._recovery = Recovery(self._root, folder, self._store, self._point_log, self._staged, self._capture_states)
+        self._staged_files = StagedFiles(self._root)
+        self._tracked_files = TrackedFiles(self._root)
+        self._recovery = Recovery(
+            self._root, folder, self._store, self._point_log, self._staged_files, self._capture_states
+        )
         self._tree: WorkTree | None = None
         self._is_first_scan = True
         """Whether no scan has been completed yet."""
@@ -111,13 +113,13 @@ class ProjectCheckpoints:
     def close(self) -> None:
         try:
             with self._translate_errors():
-                if self._is_full_or_due():
+                if self._must_remove_garbage():
                     self._remove_garbage()
                 self._store.close()
         finally:
             self._usage_lock.close()
 
-    def _is_full_or_due(self) -> bool:
+    def _must_remove_garbage(self) -> bool:
         """Whether garbage must be removed: the data is too large, or the last removal was more than a day ago."""
         return self._store.size > self._max_bytes or time.time() - self._usage_lock.cleaned_at > DAY_SECONDS
 
@@ -131,9 +133,9 @@ class ProjectCheckpoints:
             self._usage_lock.record_cleanup()
 
     @property
-    def files_to_read(self) -> int:
+    def unread_file_count(self) -> int:
         """Number of files that the current scan has yet to read. May be read from any thread."""
-        return self._tree.files_to_read if self._tree is not None else 0
+        return self._tree.unread_file_count if self._tree is not None else 0
 
     # During a turn
 
@@ -175,8 +177,10 @@ class ProjectCheckpoints:
             problem = self._scan(lambda: False)
             if problem:
                 return problem
-            changes, doubtful = self._last_scan.changes.items(), self._last_scan.doubtful_paths
-            doubt = CHANGED_BY_OTHER_SESSION if self._other_sessions.has_another_worked(turn.session) else ""
+            changes, doubtful = self._last_scan.changes.items(), self._last_scan.maybe_ignored_paths
+            doubt = (
+                CHANGED_BY_OTHER_SESSION if self._other_sessions.has_other_session_changed_files(turn.session) else ""
+            )
             with self._store.transaction():
                 self._store_scan(turn.session)
                 self._point_log.add_changes(
@@ -188,7 +192,7 @@ class ProjectCheckpoints:
                 )
             return ""
 
-    def finish_interrupted(self, session: str) -> None:
+    def finish_interrupted_turns(self, session: str) -> None:
         """Record the changes of a program that was killed, so that they can be undone as well. Call it before the first
         scan. `session`: the session that is open in this process."""
         if not self._is_first_scan:
@@ -198,7 +202,7 @@ class ProjectCheckpoints:
                 return
         if self.scan_ahead(session, lambda: False):  # changes by file tools were already recorded
             with self._translate_errors():
-                self._point_log.finish_interrupted(session, {}, self._other_sessions.is_session_open)
+                self._point_log.finish_interrupted_turns(session, {}, self._other_sessions.is_session_open)
 
     def sessions_in_turn(self) -> tuple[str, ...]:
         """Return the sessions that are in the middle of a turn that changes files."""
@@ -242,7 +246,7 @@ class ProjectCheckpoints:
 
     def _comparable_text(self, state: FileState) -> str:
         """Return a file's text; empty if it is binary, too large or not stored."""
-        content = (self.content(state) or b"") if state.kind == "file" else b""
+        content = (self.read_content(state) or b"") if state.kind == "file" else b""
         return "" if len(content) > MAX_COUNTED_FILE_BYTES or b"\0" in content else content.decode("utf-8", "replace")
 
     # Undo
@@ -255,8 +259,8 @@ class ProjectCheckpoints:
     def merged_changes(self, points: Iterable[int]) -> tuple[PathChange, ...]:
         """Return the changes of the points, merged into one change per path."""
         with self._translate_errors():
-            merged = compose_changes(change for point in sorted(points) for change in self._point_log.changes(point))
-        return tuple(change for change in merged if change.before != change.after or change.doubt)
+            merged = merge_changes(change for point in sorted(points) for change in self._point_log.changes(point))
+        return tuple(change for change in merged if change.before != change.after or change.other_cause)
 
     def plan_undo(self, points: Sequence[int]) -> RestorePlan:
         """Plan how to undo the points, without changing anything."""
@@ -271,7 +275,7 @@ class ProjectCheckpoints:
 
     def _refuse_if_lost(self, planned: PlannedPath) -> PlannedPath:
         """Mark a path as not restorable if its stored content is damaged, so that the others can still be restored."""
-        is_lost = planned.target.kind in ("file", "link") and self.content(planned.target) is None
+        is_lost = planned.target.kind in ("file", "link") and self.read_content(planned.target) is None
         return (
             replace(planned, outcome="cannot", reason=CONTENT_LOST)
             if is_lost and planned.outcome in ("restore", "ask")
@@ -282,16 +286,16 @@ class ProjectCheckpoints:
         """Return, for each path in a plan, its current content and the content to restore. For staged entries, return
         descriptions."""
         return {
-            planned.path: (self.content(planned.current), self.content(planned.target))
+            planned.path: (self.read_content(planned.current), self.read_content(planned.target))
             for planned in plan.paths[:MAX_COMPARED_FILES]
         }
 
     def point_contents(self, point: int) -> tuple[tuple[PathChange, bytes | None, bytes | None], ...]:
         """Return the changes of a point, with the previous and the new content of each path."""
         changes = self.merged_changes((point,))[:MAX_COMPARED_FILES]
-        return tuple((change, self.content(change.before), self.content(change.after)) for change in changes)
+        return tuple((change, self.read_content(change.before), self.read_content(change.after)) for change in changes)
 
-    def content(self, state: FileState) -> bytes | None:
+    def read_content(self, state: FileState) -> bytes | None:
         """Return the content of a file or the target of a link; None if there was none or it is not stored."""
         if state.kind == "staged":
             return staged_description(state)
@@ -311,7 +315,7 @@ class ProjectCheckpoints:
     def finish_interrupted_restores(self) -> tuple[str, ...]:
         """Finish restores that a killed process left incomplete. Return their paths."""
         with self._translate_errors():
-            return self._recovery.finish_interrupted()
+            return self._recovery.finish_interrupted_restores()
 
     # Scanning
 
@@ -319,26 +323,26 @@ class ProjectCheckpoints:
         """Scan the folder and set `_last_scan` to the changes. Return why the scan failed, or an empty string on
         success."""
         if self._is_first_scan:
-            self._recovery.finish_interrupted()
+            self._recovery.finish_interrupted_restores()
         if self._tree is None and not self._unscannable_reason:
-            self._unscannable_reason = unscannable_reason(Path(self._root))
+            self._unscannable_reason = reason_not_to_scan(Path(self._root))
         if self._unscannable_reason:
             return self._unscannable_reason
         if self._tree is None:
             self._tree = WorkTree(self._root, (str(self._data),), self._stored_folders())
         try:
             with self._store.frame_writer() as store_content:
-                state_of = partial(
+                get_state = partial(
                     read_state, self._root, max_bytes=self._limits.max_file_bytes, store_content=store_content
                 )
-                self._last_scan = self._tree.scan(self._limits, store_content, is_cancelled, state_of)
-                self._last_scan.changes |= self._staged.scan(self._tree.repositories)
-                tracked_changes = self._tracked.scan(
-                    self._staged.staged_by_tree, self._tree.folders, self._limits, state_of,
+                self._last_scan = self._tree.scan(self._limits, store_content, is_cancelled, get_state)
+                self._last_scan.changes |= self._staged_files.scan(self._tree.repositories)
+                tracked_changes = self._tracked_files.scan(
+                    self._staged_files.staged_by_tree, self._tree.folders, self._limits, get_state,
                     has_changed_rules=self._tree.has_changed_rules,
                 )  # fmt: skip
                 self._last_scan.changes |= tracked_changes
-                self._last_scan.doubtful_paths -= tracked_changes.keys()
+                self._last_scan.maybe_ignored_paths -= tracked_changes.keys()
         except FolderTooLarge as error:
             self._unscannable_reason = str(error)
             return self._unscannable_reason
@@ -352,11 +356,11 @@ class ProjectCheckpoints:
         """Store the scan. Must be called in the transaction that stores the scan's changes, so that a killed program
         stores both or neither."""
         scan, folders = self._last_scan, self._tree.folders if self._tree is not None else {}
-        rows = [FolderRow(os.fsencode(name), folders[name].encode()) for name in scan.changed_records]
+        rows = [FolderRow(os.fsencode(name), folders[name].encode()) for name in scan.changed_folders]
         if rows or scan.removed_folders:
             self._store.put_folders(rows, map(os.fsencode, scan.removed_folders))
         if self._is_first_scan:
-            self._point_log.finish_interrupted(session, scan.changes, self._other_sessions.is_session_open)
+            self._point_log.finish_interrupted_turns(session, scan.changes, self._other_sessions.is_session_open)
             self._is_first_scan = False
 
     @contextmanager
@@ -369,7 +373,7 @@ class ProjectCheckpoints:
                     request_check(self._folder)
             raise StoreFailed(str(error), error.reason) from error
 
-    def _stored_folders(self) -> dict[str, Folder]:
+    def _stored_folders(self) -> dict[str, FolderRecord]:
         folders = {}
         for row in self._store.folders():
             with suppress(ValueError, OverflowError):
@@ -381,7 +385,7 @@ class ProjectCheckpoints:
         with self._store.frame_writer() as store_content:
             files = [path for path in paths if "\0" not in path]
             states = {path: read_state(self._root, path, self._limits.max_file_bytes, store_content) for path in files}
-        return states | self._staged.current_states(path for path in paths if path not in states)
+        return states | self._staged_files.current_states(path for path in paths if path not in states)
 
     def _relative_path(self, path: str) -> str:
         root = self._root.rstrip("/")
@@ -396,7 +400,7 @@ class ProjectCheckpoints:
             parent = parent.rpartition("/")[0]
 
 
-def unscannable_reason(root: Path) -> str:
+def reason_not_to_scan(root: Path) -> str:
     """Return why a folder is not scanned; empty if it can be."""
     home = Path(os.path.realpath(Path.home()))
     if root == home:

@@ -30,7 +30,7 @@ class Recovery:
         root: str,
         folder: Path,
         store: CheckpointStore,
-        log: PointLog,
+        point_log: PointLog,
         staged_files: StagedFiles,
         capture_states: Callable[[Iterable[str]], dict[str, FileState]],
     ) -> None:
@@ -39,14 +39,14 @@ class Recovery:
         self._root = root
         self._folder = folder
         self._store = store
-        self._log = log
-        self._staged = staged_files
+        self._point_log = point_log
+        self._staged_files = staged_files
         self._capture_states = capture_states
 
     def restore(self, plan: RestorePlan, turn: TurnKey, kind: PointKind, *, forced: bool) -> RestoreResult:
         """Carry out a plan. With `forced`, also overwrite changes made by other programs or the user."""
-        with self.lock_restores() as is_alone:
-            if not is_alone:
+        with self.lock_restores() as has_lock:
+            if not has_lock:
                 raise RestoreFailed("nothing was changed: another program is restoring files in this folder")
             planned_paths = plan.paths_to_restore(forced=forced)
             moves = plan_moves(self._root, filter(_is_file_path, planned_paths))
@@ -57,14 +57,14 @@ class Recovery:
                 if planned.target.kind == "staged"
             ]
             changes = [PathChange(move.path, move.current, move.target) for move in moves]
-            point = self._log.add_restore(turn, kind, plan.points, [*changes, *staged])
+            point = self._point_log.add_restore(turn, kind, plan.points, [*changes, *staged])
             try:
                 Restore(self._root, point, self._read_content).run(moves)
             except RestoreFailed:
-                self._log.end_restore(point, plan.points, failed=True)
+                self._point_log.end_restore(point, plan.points, failed=True)
                 raise
             unrestored_staged = self._restore_staged(point, staged)
-            self._log.end_restore(point, plan.points)
+            self._point_log.end_restore(point, plan.points)
         moved_paths = {move.path for move in moves}
         blocked = [
             replace(planned, outcome="cannot", reason=FOLDER_NOT_EMPTY)
@@ -96,19 +96,19 @@ class Recovery:
         unrestored = []
         for index_path, group in groupby(sorted(changes, key=_index_path), key=_index_path):
             index_changes = list(group)
-            if problem := self._staged.restore_staged(index_path, index_changes, point):
+            if problem := self._staged_files.restore_staged(index_path, index_changes, point):
                 unrestored += [
                     PlannedPath(change.path, change.before, change.after, "cannot", problem) for change in index_changes
                 ]
         return unrestored
 
-    def finish_interrupted(self) -> tuple[str, ...]:
+    def finish_interrupted_restores(self) -> tuple[str, ...]:
         """Finish restores that a killed process left incomplete, and return their paths. Do nothing while another
         process restores files."""
-        if not self._log.unfinished_restores():
+        if not self._point_log.unfinished_restores():
             return ()
-        with self.lock_restores() as is_alone:
-            unfinished = self._log.unfinished_restores() if is_alone else ()
+        with self.lock_restores() as has_lock:
+            unfinished = self._point_log.unfinished_restores() if has_lock else ()
             return tuple(path for row in unfinished for path in self._finish_restore(row))
 
     @contextmanager
@@ -127,11 +127,11 @@ class Recovery:
             os.close(fd)
 
     def _finish_restore(self, row: PointRow) -> list[str]:
-        changes = tuple(self._log.changes(row.id))
+        changes = tuple(self._point_log.changes(row.id))
         restore = Restore(self._root, row.id, self._read_content)
         restore.remove_leftovers(change.path for change in changes if change.after.kind != "staged")
         for index_path in {_index_path(change) for change in changes if change.after.kind == "staged"}:
-            self._staged.remove_leftovers(index_path, row.id)
+            self._staged_files.remove_leftovers(index_path, row.id)
         current_states = self._capture_states(change.path for change in changes)
         interrupted = [
             change
@@ -142,7 +142,7 @@ class Recovery:
         paths = [PlannedPath(change.path, current_states[change.path], change.after, "restore") for change in files]
         restore.run(plan_moves(self._root, paths))
         self._restore_staged(row.id, [change for change in interrupted if change.after.kind == "staged"])
-        self._log.end_restore(row.id, row.others)
+        self._point_log.end_restore(row.id, row.undone_points)
         return [change.path for change in changes]
 
     def _read_content(self, digest: str) -> bytes:

@@ -105,7 +105,7 @@ class Restore:
         self._temporary_files: list[tuple[Move, str, str]] = []
         """Each move with the folder and the name of its temporary file."""
         self._created_folders: list[str] = []
-        self._opened_folders: list[Move] = []
+        self._unlocked_folders: list[Move] = []
         """Folders that were made writable for the restore."""
         self._unlinked_inodes: set[int] = set()
         """Inodes that lost a hard link in this restore. This changed the ctime of their other hard links."""
@@ -113,18 +113,18 @@ class Restore:
 
     def run(self, moves: Sequence[Move]) -> None:
         try:
-            self._open_folders(moves)
+            self._unlock_folders(moves)
             self._write_temporary_files(moves)
         except (OSError, AgentError) as error:
             self._remove_temporary_files()
-            self._close_folders()
+            self._restore_folder_modes()
             raise RestoreFailed(f"nothing was changed: {_error_text(error)}") from error
         try:
             self._move_into_place(moves)
         except (OSError, AgentError) as error:
             self._remove_temporary_files()
             unreverted_paths = self._roll_back()
-            self._close_folders()
+            self._restore_folder_modes()
             outcome = (
                 "nothing was changed"
                 if not unreverted_paths
@@ -142,7 +142,7 @@ class Restore:
                     if name.startswith(self._prefix):
                         self._remove(f"{folder.rstrip('/')}/{name}" if folder else name)
 
-    def _open_folders(self, moves: Sequence[Move]) -> None:
+    def _unlock_folders(self, moves: Sequence[Move]) -> None:
         """Make folders accessible if a turn had restricted their permissions, so that their content can be changed."""
         inaccessible_folders = [
             move
@@ -150,11 +150,11 @@ class Restore:
             if move.current.kind == "folder" and move.current.mode & _OWNER_ACCESS != _OWNER_ACCESS
         ]
         for move in sorted(inaccessible_folders, key=lambda move: move.path.count("/")):
-            self._opened_folders.append(move)
+            self._unlocked_folders.append(move)
             set_folder_mode(self._root, move.path, move.current.mode | _OWNER_ACCESS)
 
-    def _close_folders(self) -> None:
-        for move in reversed(self._opened_folders):
+    def _restore_folder_modes(self) -> None:
+        for move in reversed(self._unlocked_folders):
             with suppress(OSError):
                 set_folder_mode(self._root, move.path, move.current.mode)
 

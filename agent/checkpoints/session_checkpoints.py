@@ -58,7 +58,7 @@ class SessionCheckpoints:
         the background. `scan_ahead_root`: the folder to scan while the first request is running."""
         self._thread = thread
         self._session = session
-        self._message_count = count_messages
+        self._count_messages = count_messages
         self._has_jobs = has_jobs
         self._emit = emit
         self._interrupt = interrupt
@@ -77,7 +77,7 @@ class SessionCheckpoints:
         """Record the start of a turn."""
         if isinstance(event, TurnStarted):
             title = " ".join(event.text.split())[:MAX_TITLE_CHARS]
-            self.turn = TurnKey(self._session, self._message_count(), title)
+            self.turn = TurnKey(self._session, self._count_messages(), title)
             self._uncovered_reason = ""
             self._may_have_changes = False
             if self._scan_ahead_root is not None:
@@ -85,20 +85,22 @@ class SessionCheckpoints:
                 self._scan_ahead_root = None
 
     @asynccontextmanager
-    async def around_call(
-        self, effect: str, subjects: Sequence[str], *, reads_only: bool, show: Callable[[str], None]
+    async def guard_call(
+        self, effect: str, subjects: Sequence[str], *, reads_only: bool, on_progress: Callable[[str], None]
     ) -> AsyncIterator[None]:
-        """Store the files before a call, and record their changes in the background after the call. `show` receives
-        progress while the call waits for the scan."""
+        """Store the files before a call, and record their changes in the background after the call. `on_progress`
+        receives progress while the call waits for the scan."""
         turn = self.turn
         if effect == "write":
             self._may_have_changes = True
-            previous_states = await self._try_work(lambda project: project.capture_states(subjects), short=True)
+            previous_states = await self._try_work(lambda project: project.capture_states(subjects), is_short=True)
             try:
                 yield
             finally:
                 if previous_states:
-                    self._run_in_background(lambda project: project.record_changes(turn, previous_states), short=True)
+                    self._run_in_background(
+                        lambda project: project.record_changes(turn, previous_states), is_short=True
+                    )
         elif effect in ("run", "serve") and not reads_only:
             self._may_have_changes = True
             in_job, interrupt = self._has_jobs(), self._interrupt
@@ -110,7 +112,7 @@ class SessionCheckpoints:
                 begin = self._try_work(
                     lambda project: project.begin_command(turn, in_job=in_job, is_cancelled=interrupt.is_requested)
                 )
-                problem = await self._with_wait_notice(begin, show)
+                problem = await self._with_wait_notice(begin, on_progress)
                 self._uncovered_reason = problem or self._uncovered_reason
                 yield
             finally:
@@ -120,14 +122,14 @@ class SessionCheckpoints:
         else:
             yield
 
-    async def _with_wait_notice(self, work: Coroutine[Any, Any, T], show: Callable[[str], None]) -> T:
+    async def _with_wait_notice(self, work: Coroutine[Any, Any, T], on_progress: Callable[[str], None]) -> T:
         task = asyncio.ensure_future(work)
         while not (await asyncio.wait({task}, timeout=WAIT_NOTICE_DELAY_S))[0]:
             if SLOW_SCAN_NOTICE not in self._notified:
                 self._notified.add(SLOW_SCAN_NOTICE)
                 self._emit(Noticed(SLOW_SCAN_NOTICE))
-            if self._thread.files_to_read:
-                show(f"{self._thread.files_to_read:,} files left to copy\n")
+            if self._thread.unread_file_count:
+                on_progress(f"{self._thread.unread_file_count:,} files left to copy\n")
         return await task
 
     async def end_turn(self) -> None:
@@ -153,9 +155,9 @@ class SessionCheckpoints:
         finally:
             self._notify_once(self._thread.damage_notice)
 
-    async def _try_work(self, work: "Callable[[ProjectCheckpoints], T]", *, short: bool = False) -> T | None:
+    async def _try_work(self, work: "Callable[[ProjectCheckpoints], T]", *, is_short: bool = False) -> T | None:
         """Run `work` in the checkpoint thread and return its result. If it fails, notify the user and return None."""
-        return await self._result_or_none(self._thread.submit(work, is_short=short))
+        return await self._result_or_none(self._thread.submit(work, is_short=is_short))
 
     async def _result_or_none(self, future: Future[T]) -> T | None:
         try:
@@ -171,9 +173,9 @@ class SessionCheckpoints:
             self._notified.add(notice)
             self._emit(Noticed(notice))
 
-    def _run_in_background(self, work: "Callable[[ProjectCheckpoints], object]", *, short: bool = False) -> None:
+    def _run_in_background(self, work: "Callable[[ProjectCheckpoints], object]", *, is_short: bool = False) -> None:
         """Submit work without waiting for it. It runs before jobs that are submitted later."""
-        task = asyncio.ensure_future(self._result_or_none(self._thread.submit(work, is_short=short)))
+        task = asyncio.ensure_future(self._result_or_none(self._thread.submit(work, is_short=is_short)))
         self._background_tasks.add(task)
         task.add_done_callback(self._background_tasks.discard)
 

@@ -28,7 +28,7 @@ STAGED_CHANGED = "what is staged was changed in the meantime"
 
 Identity = tuple[int, int, int, int] | tuple[()]
 """Inode, size, change time and modification time."""
-CHANGED_FIELD, WRITTEN_FIELD = 2, 3
+CTIME_INDEX, MTIME_INDEX = 2, 3
 
 
 @dataclass(slots=True)
@@ -124,7 +124,7 @@ class StagedFiles:
             with open_parent(self._root, index_path) as (folder, index):
                 content, identity = _read_index(folder, index)
                 staged = {path: _staged_bytes(change.after) for path, change in changes_by_entry.items()}
-                body = replace_staged(content, staged, identity[WRITTEN_FIELD] // 10**9)
+                body = replace_staged(content, staged, identity[MTIME_INDEX] // 10**9)
                 mode = stat.S_IMODE(os.stat(index, dir_fd=folder).st_mode) if content else 0o644
                 _write_index(folder, temporary, body, mode)
                 try:
@@ -141,9 +141,9 @@ class StagedFiles:
             return f"the index cannot be written: {error}"
         return ""
 
-    def remove_leftovers(self, name: str, point: int) -> None:
+    def remove_leftovers(self, index_path: str, point: int) -> None:
         """Remove the files left by a program that was killed in `restore_staged`, including the lock."""
-        with suppress(OSError), open_parent(self._root, name) as (folder, index):
+        with suppress(OSError), open_parent(self._root, index_path) as (folder, index):
             lock = _identity(folder, f"{index}.lock")
             for file_name in os.listdir(folder):
                 if file_name.startswith(f"{TEMPORARY_PREFIX}{point}-"):
@@ -165,10 +165,10 @@ class StagedFiles:
                 repositories[str(metadata[0] / "index")] = (str(tree), str(metadata[0] / "index"), *metadata)
         return list(repositories.values())
 
-    def _current_snapshot(self, name: str) -> _IndexSnapshot | None:
+    def _current_snapshot(self, index_path: str) -> _IndexSnapshot | None:
         """Return the current staged entries and head of a repository."""
-        index = Path(self._root, name)
-        previous = self._snapshots.get(name)
+        index = Path(self._root, index_path)
+        previous = self._snapshots.get(index_path)
         common_folder = os.fsdecode(_read_beginning(index.parent / "commondir").strip())
         return _read_snapshot(
             str(index), index.parent, Path(os.path.realpath(index.parent / (common_folder or "."))), previous
@@ -195,7 +195,7 @@ def _read_snapshot(index: str, metadata: Path, common_folder: Path, previous: _I
         return _IndexSnapshot((), head, None, hashlib.sha256(content).hexdigest())
     if previous is not None and previous.staged == staged:
         staged = previous.staged  # only file times in the index changed; callers detect changes by object identity
-    return _IndexSnapshot(identity if identity[CHANGED_FIELD] + TICK_NS < read_at else (), head, staged)
+    return _IndexSnapshot(identity if identity[CTIME_INDEX] + TICK_NS < read_at else (), head, staged)
 
 
 def _head_digest(metadata: Path, common_folder: Path) -> str:

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from ebbtide.agent.checkpoints.comparison import StateChange, stat_numbers
 from ebbtide.agent.checkpoints.file_state import FileState
-from ebbtide.agent.checkpoints.folder_record import CHANGED_FIELD, Folder
+from ebbtide.agent.checkpoints.folder_record import CHANGE_TIME_INDEX, FolderRecord
 from ebbtide.agent.checkpoints.git_index import parse_staged
 from ebbtide.agent.checkpoints.work_tree import TICK_NS, FolderTooLarge, ScanLimits
 
@@ -32,9 +32,9 @@ class TrackedFiles:
     def scan(
         self,
         repositories: Mapping[str, StagedEntries],
-        folders: Mapping[str, Folder],
+        folders: Mapping[str, FolderRecord],
         limits: ScanLimits,
-        state_of: Callable[[str], FileState],
+        get_state: Callable[[str], FileState],
         *,
         has_changed_rules: bool,
     ) -> dict[str, StateChange]:
@@ -43,7 +43,7 @@ class TrackedFiles:
         `FolderTooLarge`."""
         changes = {}
         for path, (numbers, previous) in self._known_states.items():
-            new_state = self._known_states[path] = self._observed_state(path, numbers, previous, state_of)
+            new_state = self._known_states[path] = self._observed_state(path, numbers, previous, get_state)
             if new_state[1] != previous:
                 changes[path] = (previous, new_state[1])
         staged = tuple(repositories.values())
@@ -55,14 +55,14 @@ class TrackedFiles:
                 raise FolderTooLarge("git tracks too many files that its rules would ignore")
             unknown_state: tuple[tuple[int, ...], FileState] = ((), FileState("unknown"))
             self._known_states = {
-                path: self._observed_state(path, *self._known_states.get(path, unknown_state), state_of)
+                path: self._observed_state(path, *self._known_states.get(path, unknown_state), get_state)
                 for path in paths
             }
             self._staged = staged
         return changes
 
     def _unscanned_paths(
-        self, repositories: Mapping[str, StagedEntries], folders: Mapping[str, Folder]
+        self, repositories: Mapping[str, StagedEntries], folders: Mapping[str, FolderRecord]
     ) -> Iterator[str]:
         for work_tree, staged in repositories.items():
             path_to_tree, path_to_root = _path_prefixes(work_tree, self._root)
@@ -79,14 +79,16 @@ class TrackedFiles:
                     yield os.fsdecode((path_to_tree + entry)[len(path_to_root) :])
 
     def _observed_state(
-        self, path: str, numbers: tuple[int, ...], previous: FileState, state_of: Callable[[str], FileState]
+        self, path: str, numbers: tuple[int, ...], previous: FileState, get_state: Callable[[str], FileState]
     ) -> tuple[tuple[int, ...], FileState]:
         """Return the stat numbers of a file and its state. The numbers are empty if the file was changed so recently
         that another change might not alter them."""
         started, new_numbers = time.time_ns(), stat_numbers(os.path.join(self._root, path))
         if new_numbers and new_numbers == numbers:
             return numbers, previous
-        return (new_numbers if new_numbers and new_numbers[CHANGED_FIELD] + TICK_NS < started else ()), state_of(path)
+        return (new_numbers if new_numbers and new_numbers[CHANGE_TIME_INDEX] + TICK_NS < started else ()), get_state(
+            path
+        )
 
     def _size(self, path: str) -> int:
         with suppress(OSError):

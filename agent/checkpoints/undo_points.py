@@ -95,7 +95,7 @@ def selected_point(points: Sequence[UndoPoint], point_id: int | None, *, is_redo
 
 
 def turns_since(
-    points: Sequence[UndoPoint], sessions: Collection[str], at: float, own_session: str, position: int
+    points: Sequence[UndoPoint], sessions: Collection[str], message_time: float, own_session: str, position: int
 ) -> tuple[UndoPoint, ...]:
     """Return the turns of these sessions since a message in `own_session`, except undone ones. Compares turns by
     position within `own_session`, and elsewhere by id where possible: the clock may have gone backwards. `at`: the
@@ -108,7 +108,7 @@ def turns_since(
         if point.session == own_session:
             return point.position >= position
         has_later_id = first_id_since is not None and point.id > first_id_since
-        return has_later_id or (point.at >= at and point.id > last_id_before)
+        return has_later_id or (point.at >= message_time and point.id > last_id_before)
 
     turns = (point for point in points if point.kind == "turn" and not point.is_undone and point.session in sessions)
     return tuple(filter(is_since, turns))

@@ -18,7 +18,7 @@ from operator import attrgetter
 
 from ebbtide.agent.checkpoints.comparison import FolderChanges, change_time_ns, record_changes
 from ebbtide.agent.checkpoints.file_state import FileState
-from ebbtide.agent.checkpoints.folder_record import CHANGED_FIELD, FIELDS_PER_FILE, Folder
+from ebbtide.agent.checkpoints.folder_record import CHANGE_TIME_INDEX, FIELDS_PER_FILE, FolderRecord
 from ebbtide.tools.search.walk import FolderRules, WalkScope, is_ignored, rules_in_folder, walk_scope
 
 TICK_NS, COARSE_TICK_NS = 20_000_000, 2_100_000_000
@@ -30,8 +30,8 @@ _FILE_CLOCK = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
 Linux 6.13, a file whose time has been queried gets an exact time at its next change, which may be later than the coarse
 clock."""
 OPEN_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_stat_numbers = attrgetter("st_mode", "st_size", "st_ctime_ns", "st_ino")
-_name = attrgetter("name")
+_get_stat_numbers = attrgetter("st_mode", "st_size", "st_ctime_ns", "st_ino")
+_get_name = attrgetter("name")
 _SKIPPED_FOLDERS = frozenset((".git", "__pycache__"))
 """Folders that are never scanned, because programs maintain their content."""
 
@@ -59,19 +59,19 @@ StoreContent = Callable[[bytes, bytes], None]
 class WorkTree:
     """A folder as of the last scan. Not thread-safe."""
 
-    def __init__(self, root: str, skipped_paths: Iterable[str], folders: Mapping[str, Folder]) -> None:
+    def __init__(self, root: str, skipped_paths: Iterable[str], folders: Mapping[str, FolderRecord]) -> None:
         """`skipped_paths`: absolute paths to skip. `folders`: the records of an earlier scan."""
         self.root = root
         self.folders = dict(folders)
-        self.files_to_read = 0
+        self.unread_file_count = 0
         """Number of files that the current scan has yet to read."""
         self._skipped_paths = frozenset(skipped_paths)
         self._rules: dict[str, tuple[FolderRules, ...]] = {}
         self._scope: WalkScope | None = None
-        self._unread: list[tuple[str, Folder, list[int]]] = []
+        self._unread: list[tuple[str, FolderRecord, list[int]]] = []
         """The files to read: for each folder, its name, its record, and the indexes of the files in the record."""
         self._changes = FolderChanges()
-        self._previous_folders: Mapping[str, Folder] = {}
+        self._previous_folders: Mapping[str, FolderRecord] = {}
         self._changed_rules: set[str] = set()
         self._file_count = self._total_bytes = self._last_scan_start = 0
 
@@ -88,9 +88,9 @@ class WorkTree:
     def scan(
         self,
         limits: ScanLimits,
-        keep: StoreContent,
+        store_content: StoreContent,
         is_cancelled: Callable[[], bool],
-        state_of: Callable[[str], FileState],
+        get_state: Callable[[str], FileState],
     ) -> FolderChanges:
         """Scan the folder and return the changes since the last scan; the first scan returns none. `is_cancelled` is
         called for every file and folder. `state_of`: returns the current state of a path and stores its content.
@@ -98,14 +98,14 @@ class WorkTree:
         discarded."""
         previous_folders, scan_start = self.folders, time.clock_gettime_ns(_FILE_CLOCK)
         self._previous_folders, self.folders, self._changes = previous_folders, dict(previous_folders), FolderChanges()
-        self._unread, self._file_count, self._total_bytes, self.files_to_read = [], 0, 0, 0
+        self._unread, self._file_count, self._total_bytes, self.unread_file_count = [], 0, 0, 0
         self._scope = None
         self._rules.clear()
         self._changed_rules.clear()
         try:
             self._walk(limits, is_cancelled)
             for name, folder, indexes in self._unread:
-                self._read_files(name, folder, indexes, limits, keep, is_cancelled)
+                self._read_files(name, folder, indexes, limits, store_content, is_cancelled)
             record_changes(
                 self.root,
                 previous_folders,
@@ -113,13 +113,13 @@ class WorkTree:
                 self._changes,
                 self._changed_rules,
                 self._last_scan_start,
-                state_of,
+                get_state,
             )
         except BaseException:
             self.folders = previous_folders
             raise
         finally:
-            self.files_to_read = 0
+            self.unread_file_count = 0
         self._last_scan_start = scan_start
         return self._changes
 
@@ -137,7 +137,7 @@ class WorkTree:
                 if not name:
                     raise
                 self._changes.unstored_files.append(f"{name}/")
-                self._carry_unreadable(name, path)
+                self._keep_unreadable_record(name, path)
                 continue
             try:
                 folder, has_new_rules = self._scan_folder(name, path, fd, has_new_rules, limits)
@@ -151,7 +151,7 @@ class WorkTree:
         if self._total_bytes > limits.max_total_bytes:
             raise FolderTooLarge(f"its files exceed {limits.max_total_bytes / 1e6:,.0f} MB")
 
-    def _carry_unreadable(self, name: str, path: str) -> None:
+    def _keep_unreadable_record(self, name: str, path: str) -> None:
         """Keep the record of an unreadable folder, apart from its mode."""
         record = self.folders.get(name)
         with suppress(OSError):
@@ -162,11 +162,11 @@ class WorkTree:
                 and stat.S_ISDIR(status.st_mode)
             ):
                 self.folders[name] = replace(record, mode=mode, change_time_ns=0)
-                self._changes.changed_records.add(name)
+                self._changes.changed_folders.add(name)
 
     def _scan_folder(
         self, name: str, path: str, fd: int, has_new_rules: bool, limits: ScanLimits
-    ) -> tuple[Folder, bool]:
+    ) -> tuple[FolderRecord, bool]:
         """Return the current record of a folder, and whether its ignore rules have changed."""
         now = time.time_ns()
         status = os.fstat(fd)
@@ -188,7 +188,7 @@ class WorkTree:
                 if file_status.st_ctime_ns != change_time or file_status.st_size != size or file_status.st_ino != inode:
                     if not (stat.S_ISREG(file_status.st_mode) or stat.S_ISLNK(file_status.st_mode)):
                         return self._list_folder(name, path, fd, status, rules_hash, now, limits), has_new_rules
-                    changed_files.append((index, array("q", _stat_numbers(file_status))))
+                    changed_files.append((index, array("q", _get_stat_numbers(file_status))))
                 index += 1
         except OSError:  # a file was just deleted
             return self._list_folder(name, path, fd, status, rules_hash, now, limits), has_new_rules
@@ -196,27 +196,27 @@ class WorkTree:
             return record, has_new_rules
         folder = replace(record, stat_numbers=record.stat_numbers[:], digests=list(record.digests))
         self.folders[name] = folder
-        self._changes.changed_records.add(name)
+        self._changes.changed_folders.add(name)
         self._update_files(name, folder, changed_files, now, limits)
         return folder, has_new_rules
 
     def _list_folder(
         self, name: str, path: str, fd: int, status: os.stat_result, rules_hash: int, now: int, limits: ScanLimits
-    ) -> Folder:
+    ) -> FolderRecord:
         """Return the folder's record after listing its names again."""
         previous = self._previous_folders.get(name)
         previous_indexes = (
             {file_name: index for index, file_name in enumerate(previous.file_names)} if previous is not None else {}
         )
-        folder = Folder(
+        folder = FolderRecord(
             stat.S_IMODE(status.st_mode), _reliable_time(status.st_ctime_ns, now), status.st_ino, rules_hash
         )
         ignore_rules = self._rules_for(name, path)
         self.folders[name] = folder
-        self._changes.changed_records.add(name)
+        self._changes.changed_folders.add(name)
         changed_files: list[tuple[int, array[int]]] = []
         with os.scandir(fd) as entries:
-            sorted_entries = sorted(entries, key=_name)
+            sorted_entries = sorted(entries, key=_get_name)
         for entry in sorted_entries:
             entry_name = entry.name
             entry_path = f"{path}/{entry_name}"
@@ -236,7 +236,7 @@ class WorkTree:
                 continue
             if not (stat.S_ISREG(entry_status.st_mode) or stat.S_ISLNK(entry_status.st_mode)):
                 continue
-            numbers = array("q", _stat_numbers(entry_status))
+            numbers = array("q", _get_stat_numbers(entry_status))
             previous_index = previous_indexes.get(entry_name)
             folder.file_names.append(entry_name)
             folder.stat_numbers.extend(numbers)
@@ -256,7 +256,12 @@ class WorkTree:
         return folder
 
     def _update_files(
-        self, name: str, folder: Folder, changed_files: Sequence[tuple[int, "array[int]"]], now: int, limits: ScanLimits
+        self,
+        name: str,
+        folder: FolderRecord,
+        changed_files: Sequence[tuple[int, "array[int]"]],
+        now: int,
+        limits: ScanLimits,
     ) -> None:
         """Update the stat numbers of changed files, and queue the files that must be read."""
         unread = []
@@ -267,17 +272,17 @@ class WorkTree:
             if stat.S_ISREG(mode) and size > limits.max_file_bytes:
                 folder.digests[index] = b""
                 continue
-            folder.stat_numbers[offset + CHANGED_FIELD] = _reliable_time(change_time, now)
+            folder.stat_numbers[offset + CHANGE_TIME_INDEX] = _reliable_time(change_time, now)
             unread.append(index)
             self._total_bytes += size
         if unread:
             self._unread.append((name, folder, unread))
-            self.files_to_read += len(unread)
+            self.unread_file_count += len(unread)
 
     def _read_files(
         self,
         name: str,
-        folder: Folder,
+        folder: FolderRecord,
         indexes: Sequence[int],
         limits: ScanLimits,
         store_content: StoreContent,
@@ -292,18 +297,20 @@ class WorkTree:
             for index in indexes:
                 if is_cancelled():
                     raise ScanCancelled
-                self.files_to_read -= 1
+                self.unread_file_count -= 1
                 file_name, offset = folder.file_names[index], index * FIELDS_PER_FILE
                 try:
                     if stat.S_ISLNK(folder.stat_numbers[offset]):
                         content = os.fsencode(os.readlink(file_name, dir_fd=fd))
                     else:
-                        content, folder.stat_numbers[offset + CHANGED_FIELD] = read_content(
-                            file_name, folder.stat_numbers[offset + CHANGED_FIELD], limits.max_file_bytes, fd
+                        content, folder.stat_numbers[offset + CHANGE_TIME_INDEX] = read_content(
+                            file_name, folder.stat_numbers[offset + CHANGE_TIME_INDEX], limits.max_file_bytes, fd
                         )
                 except (OSError, ValueError):
                     folder.digests[index] = b""
-                    folder.stat_numbers[offset + CHANGED_FIELD] = -change_time_ns(f"{self.root}/{prefix}{file_name}")
+                    folder.stat_numbers[offset + CHANGE_TIME_INDEX] = -change_time_ns(
+                        f"{self.root}/{prefix}{file_name}"
+                    )
                     self._changes.unstored_files.append(prefix + file_name)
                     continue
                 folder.digests[index] = digest = hashlib.sha256(content).digest()
@@ -322,15 +329,15 @@ class WorkTree:
         if name:
             parent = name.rpartition("/")[0]
             inherited_rules = self._rules_for(parent, os.path.join(self.root, parent) if parent else self.root)
-        rules = rules_in_folder(path, inherited_rules, self._scope.is_tracked)
+        rules = rules_in_folder(path, inherited_rules, self._scope.uses_repository_rules)
         self._rules[name] = rules
         return rules
 
 
-def _reliable_time(changed: int, now: int) -> int:
+def _reliable_time(change_time_ns: int, now: int) -> int:
     """Return a file's change time, or 0 if a later change could get the same time."""
-    tick = TICK_NS if changed % 1_000_000_000 else COARSE_TICK_NS
-    return changed if changed + tick < now else 0
+    tick = TICK_NS if change_time_ns % 1_000_000_000 else COARSE_TICK_NS
+    return change_time_ns if change_time_ns + tick < now else 0
 
 
 def _rules_hash(fd: int) -> int:

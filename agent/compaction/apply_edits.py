@@ -29,7 +29,7 @@ from ebbtide.agent.messages import Conversation, Message, ToolCall, User
 from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.agent.view.message_text import message_text
 from ebbtide.agent.view.visible import numbered_outputs
-from ebbtide.agent.window.measure import choose_tools, create_request_sizer, measure_budget, request_mark
+from ebbtide.agent.window.measure import choose_tools, create_request_sizer, last_request_record, measure_budget
 from ebbtide.agent.window.session_context import TurnContext, WindowContext
 
 
@@ -39,7 +39,7 @@ def edit_pricing(conversation: Conversation, budget: ContextBudget, window: Wind
     fixed_tokens = budget.system + budget.instructions + budget.memories + budget.skills + budget.tools
     facts = model.facts
     return EditPricing(
-        model.meter.message_tokens,
+        model.meter.estimate_message,
         budget.used,
         fixed_tokens,
         budget.effective_window,
@@ -47,7 +47,7 @@ def edit_pricing(conversation: Conversation, budget: ContextBudget, window: Wind
         window.compaction_settings.caps,
         window.prefix_watch.is_cache_cold(facts),
         window.prefix_watch.unchanged_message_count,
-        token_scale(budget.used - fixed_tokens, conversation, model.meter.message_tokens),
+        token_scale(budget.used - fixed_tokens, conversation, model.meter.estimate_message),
     )
 
 
@@ -65,12 +65,12 @@ ITEM_SUMMARY_PURPOSE = (
 
 
 @dataclass(frozen=True, slots=True)
-class EditQuote:
+class EditPreview:
     """The plan of an edit, or the reason why it is refused. Nothing has changed yet."""
 
     conversation: Conversation
     plan: ViewEditPlan | Refusal
-    dollars: float | None
+    dollars_per_token: float | None
     """Price of a fresh input token, in US dollars; None if the model's prices are unknown."""
 
 
@@ -83,11 +83,11 @@ class EditOutcome:
     """The events to show."""
 
 
-async def quote_edit(
+async def preview_edit(
     conversation: Conversation, window: WindowContext, turn: TurnContext, request: EditRequest
-) -> EditQuote:
+) -> EditPreview:
     """Return the effect and cost of an edit without applying it."""
-    return EditQuote(
+    return EditPreview(
         conversation, await plan_edit(request, conversation, window), dollars_per_token(window.model.facts.prices)
     )
 
@@ -151,7 +151,7 @@ def _plan_tool_edit(
 
     def visible_size(deferred: frozenset[str], tools: Sequence[ToolSpec]) -> int:
         return window.tools.deferral.size_with_deferred(
-            deferred, tools, pricing.effective_tokens, window.model.meter.definition_tokens
+            deferred, tools, pricing.effective_tokens, window.model.meter.estimate_definition
         )
 
     old_size, new_size = (
@@ -196,17 +196,19 @@ async def _apply_view(
     event = ViewChanged(
         plan.act,
         plan.name,
-        plan.what,
+        plan.description,
         budget.used,
         measure_budget(new_view, window).used if is_rewrite else budget.used,
-        budget.window.effective,
+        budget.window.available_tokens,
         Price(plan.freed_tokens, plan.cache_write_tokens, round(plan.cost), 0, dollars_per_token(model.facts.prices))
         if is_rewrite
         else None,
         cost,
     )
     turn.emit(event)
-    await turn.recorder.record_snapshot(new_view, User(()), request_mark(window), conversation if is_rewrite else None)
+    await turn.recorder.record_snapshot(
+        new_view, User(()), last_request_record(window), conversation if is_rewrite else None
+    )
     return EditOutcome(new_view, (event,))
 
 
@@ -231,8 +233,8 @@ async def _summarise_item(
         raise AgentError(f"no model summarised `{plan.name}`: nothing has changed")
     new_view = with_item_summary(plan, summary)
     freed = round(
-        conversation_tokens(conversation, model.meter.message_tokens)
-        - conversation_tokens(new_view, model.meter.message_tokens)
+        conversation_tokens(conversation, model.meter.estimate_message)
+        - conversation_tokens(new_view, model.meter.estimate_message)
     )
     if freed <= 0:
         raise AgentError(f"the summary of `{plan.name}` is no shorter: nothing has changed")
@@ -272,7 +274,7 @@ async def _summarise_before(
         events.append(event)
 
     compacted = await compact_now(
-        conversation, window, replace(turn, emit=emit), "asked", chosen=ForcedStrategy("summary", cut=plan.cut)
+        conversation, window, replace(turn, emit=emit), "asked", forced=ForcedStrategy("summary", cut=plan.cut)
     )
     if compacted.result.is_interrupted:
         raise AgentError("the summary was interrupted: nothing has changed")

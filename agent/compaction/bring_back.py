@@ -17,7 +17,7 @@ from ebbtide.tools.base import ToolError
 from ebbtide.tools.files.image_types import IMAGE_TYPES
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tools.outputs.plain_text import is_mostly_noise
+from ebbtide.tools.outputs.plain_text import is_mostly_binary
 from ebbtide.tools.outputs.stored_content import StoredContent
 from ebbtide.tools.read_result import referenced_range
 
@@ -54,7 +54,7 @@ async def bring_back(
         raise AgentError("the window is full: free space with `/compact` first")
     stored = await recall.fetch(ref)
     with closing(stored.content):
-        note, is_whole = _fit_note(stored, max_tokens, window.model.meter.message_tokens)
+        note, is_whole = _fit_note(stored, max_tokens, window.model.meter.estimate_message)
     message = User((note,))
     new_conversation = conversation.plus(message)
     event = _brought_back_event(stored.ref, budget, measure_budget(new_conversation, window), is_whole, window.model)
@@ -81,7 +81,7 @@ def _brought_back_event(
 ) -> BroughtBack:
     new_tokens = new_budget.used - budget.used
     cost = cost_of_new_tokens(new_tokens, new_budget.used, model.facts.prices)
-    return BroughtBack(ref, new_tokens, is_whole, new_budget.used, new_budget.window.effective, cost)
+    return BroughtBack(ref, new_tokens, is_whole, new_budget.used, new_budget.window.available_tokens, cost)
 
 
 def cost_of_new_tokens(new_tokens: int, request_tokens: int, prices: Prices | None) -> float | None:
@@ -93,7 +93,7 @@ def cost_of_new_tokens(new_tokens: int, request_tokens: int, prices: Prices | No
     return new_tokens * max(price.cache_write, price.input)
 
 
-def require_archive(lookup: T | None) -> T:
+def require_stored(lookup: T | None) -> T:
     """Return `lookup`, an object that looks up stored content. Raises `AgentError` if it is None, which means that the
     session is not stored."""
     if lookup is None:
@@ -116,7 +116,7 @@ def build_bring_back_note(stored: StoredContent, max_bytes: int) -> tuple[Note, 
         raise AgentError(str(error)) from error
     data = stored.content.read(start, min(end - start, max_bytes))
     sample = stored.content.read(0, SNIFF_BYTES)
-    if b"\0" in sample or is_mostly_noise(sample.decode("utf-8", "replace")):
+    if b"\0" in sample or is_mostly_binary(sample.decode("utf-8", "replace")):
         raise AgentError(f"`{stored.ref}` is not text: let the model read it with `read_result`")
     omitted_bytes = end - start - len(data)
     text = data.decode("utf-8", "ignore" if omitted_bytes > 0 else "replace")

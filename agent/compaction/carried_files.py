@@ -10,7 +10,7 @@ from dataclasses import replace
 from ebbtide.agent.compaction.plan import MAX_REMAINING_SHARE, CompactionPlan, apply_compaction
 from ebbtide.agent.compaction.room import conversation_tokens
 from ebbtide.agent.compaction.summary import Draft
-from ebbtide.agent.eviction.inventory import Inventory
+from ebbtide.agent.eviction.inventory import MeasurementCache
 from ebbtide.agent.eviction.settings import CompactionCaps
 from ebbtide.agent.messages import CarriedPart, Conversation, Text
 from ebbtide.agent.tokens.estimate import estimate_text
@@ -24,7 +24,7 @@ MAX_NAMES_SHARE, MIN_NAMES_BYTES, MAX_NAMES_BYTES = 0.12, 40, 900
 bytes. If there is less room than the minimum, no names are listed."""
 
 
-def dropped_outputs(
+def list_dropped_outputs(
     conversation: Conversation, cut: int, max_tokens: int, retained_refs: frozenset[str], visible_text: str
 ) -> str:
     """List the outputs in the first `cut` messages, one per line, with the names found in each, within `max_tokens`
@@ -43,17 +43,17 @@ def _output_lines(
     conversation: Conversation, cut: int, retained_refs: frozenset[str], visible_text: str
 ) -> Iterator[str]:
     unmasked = replace(conversation, masked=frozenset(), retold=(), pinned=frozenset())
-    inventory = Inventory().measure(unmasked)
+    measurements = MeasurementCache().measure(unmasked)
     numbered_by_ref = {numbered.ref: numbered for numbered in numbered_outputs(unmasked)}
     removed_items = [
         item
-        for item in inventory.items
+        for item in measurements.items
         if item.key in numbered_by_ref
         and item.message_index < cut
         and item.key not in retained_refs
         and not item.is_superseded
     ]
-    for item in sorted(removed_items, key=lambda item: (-inventory.reread_probability(item), -item.message_index)):
+    for item in sorted(removed_items, key=lambda item: (-measurements.reread_probability(item), -item.message_index)):
         text = numbered_by_ref[item.key].output.text
         max_name_bytes = min(int(MAX_NAMES_SHARE * len(text)), MAX_NAMES_BYTES)
         names = (
@@ -68,11 +68,11 @@ def _output_lines(
 
 MAX_FILES, MAX_AGE_REQUESTS = 5, 20
 """Maximum number of carried files, and maximum age of a read, in requests."""
-_MIN_MISS_COST_SHARE = 0.26
+_MIN_REFETCH_COST_SHARE = 0.26
 """A file stays if the expected cost of removing it exceeds this share of its size, both in tokens written to the cache.
 A file that stays is written once more and read about twenty times. Removing a file that is needed counts as ten times
 the cost of reading it again."""
-_RECALL_COST_TOKENS, _MAX_FETCHED_TOKENS = 2_440, 2_500
+_REFETCH_COST_TOKENS, _MAX_FETCHED_TOKENS = 2_440, 2_500
 """Fixed cost of reading a file again, and the maximum size of content that this fetches, both in tokens."""
 
 
@@ -80,11 +80,13 @@ def with_carried_files(conversation: Conversation, plan: CompactionPlan, caps: C
     """Add to the plan the files that stay in view, and the names found in other outputs. The plan stays unchanged if
     the compaction would otherwise save too little."""
     cut = len(plan.covered_messages)
-    files = carried_files(conversation, cut, caps.carried)
+    files = carried_files(conversation, cut, caps.carried_file_tokens)
     retained_refs = frozenset(file.ref for file in (*files, *plan.tail_view.summary.pinned))
     visible_text = "\n".join(part.text for file in files for part in file.parts if isinstance(part, Text))
     extended = replace(
-        plan, carried=files, output_names=dropped_outputs(conversation, cut, caps.names, retained_refs, visible_text)
+        plan,
+        carried_files=files,
+        output_names=list_dropped_outputs(conversation, cut, caps.output_name_tokens, retained_refs, visible_text),
     )
     max_tokens = conversation_tokens(apply_compaction(extended, Draft("", ""), caps)) + caps.retain + caps.summary
     return extended if max_tokens < MAX_REMAINING_SHARE * conversation_tokens(conversation) else plan
@@ -98,17 +100,21 @@ def carried_files(conversation: Conversation, cut: int, max_tokens: int) -> tupl
 
 def _newest_reads(conversation: Conversation, cut: int, remaining_tokens: int) -> Iterator[CarriedPart]:
     parts = {part.key: part for part in view_parts(conversation) if isinstance(part, OutputPart)}
-    inventory, remaining_files = Inventory().measure(conversation), MAX_FILES
-    for item in reversed(inventory.items):
+    measurements, remaining_file_count = MeasurementCache().measure(conversation), MAX_FILES
+    for item in reversed(measurements.items):
         part = parts.get(item.key)
         if part is None or item.content != "file" or item.is_stale or item.is_superseded or item.message_index >= cut:
             continue
-        if not remaining_files or inventory.replies_since(item) > MAX_AGE_REQUESTS:
+        if not remaining_file_count or measurements.replies_since(item) > MAX_AGE_REQUESTS:
             return
         is_complete = (
-            part.state == "visible" and part.numbered_output.output.status == "done" and not part.visible.images
+            part.state == "visible" and part.numbered_output.output.status == "done" and not part.visible_form.images
         )
-        miss_cost = inventory.reread_probability(item) * (_RECALL_COST_TOKENS + min(item.tokens, _MAX_FETCHED_TOKENS))
-        if is_complete and item.tokens <= remaining_tokens and miss_cost >= _MIN_MISS_COST_SHARE * item.tokens:
-            remaining_tokens, remaining_files = remaining_tokens - item.tokens, remaining_files - 1
-            yield CarriedPart(part.key, one_line(part.what, MAX_PIN_LINE_CHARS), part.ref, (Text(part.visible.text),))
+        refetch_cost = measurements.reread_probability(item) * (
+            _REFETCH_COST_TOKENS + min(item.tokens, _MAX_FETCHED_TOKENS)
+        )
+        if is_complete and item.tokens <= remaining_tokens and refetch_cost >= _MIN_REFETCH_COST_SHARE * item.tokens:
+            remaining_tokens, remaining_file_count = remaining_tokens - item.tokens, remaining_file_count - 1
+            yield CarriedPart(
+                part.key, one_line(part.description, MAX_PIN_LINE_CHARS), part.ref, (Text(part.visible_form.text),)
+            )

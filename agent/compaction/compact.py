@@ -18,7 +18,7 @@ from ebbtide.agent.compaction.plan import (
     plan_compaction,
 )
 from ebbtide.agent.compaction.receipt import build_receipt
-from ebbtide.agent.compaction.room import DEFER_TOOLS, Room, conversation_tokens, is_enough, reduce_caps
+from ebbtide.agent.compaction.room import DEFER_TOOLS, Room, conversation_tokens, leaves_enough_room, reduce_caps
 from ebbtide.agent.compaction.strategies import (
     CUT_STRATEGIES,
     STRATEGIES_BY_CAUSE,
@@ -91,21 +91,21 @@ async def compact(
     """Compact the conversation. The result is smaller or unchanged. If no model returns a usable summary, the ledger
     replaces the removed messages, unless `forced_strategy` is set. An interrupted compaction changes nothing."""
     if cause == "asked":
-        context.learned_limits.summary_failures, context.learned_limits.silent_summarisers = 0, frozenset()
+        context.learned_limits.summary_failure_count, context.learned_limits.unresponsive_summarisers = 0, frozenset()
     # The price of a chosen strategy assumes that the tools stay in the cache.
     room = context.room if forced_strategy is None else replace(context.room, deferrable_tokens=0)
     context = replace(context, settings=replace(context.settings, caps=reduce_caps(context.settings.caps, room)))
     floor = await asyncio.to_thread(compute_floor, conversation, context.settings.caps, room)
-    current, applied, writer = conversation, list[str](), ""
+    current, applied_strategies, summary_model = conversation, list[str](), ""
     if floor.deferred_tokens:
         # The provider's count included the deferred tools.
-        current, applied = replace(conversation, anchor=None, anchored=0), [DEFER_TOOLS]
+        current, applied_strategies = replace(conversation, anchor=None, anchored=0), [DEFER_TOOLS]
         room = room.with_tools_deferred
     if floor.pin_form != "whole" and forced_strategy is None:
         shrunk = shrink_pins(current, floor.pin_form)
-        applied = applied if shrunk is current else [*applied, PINS_STRATEGY]
+        applied_strategies = applied_strategies if shrunk is current else [*applied_strategies, PINS_STRATEGY]
         current = shrunk
-    is_enough_already = bool(applied) and cause != "asked" and is_enough(DEFER_TOOLS, current, room)
+    is_enough_already = bool(applied_strategies) and cause != "asked" and leaves_enough_room(DEFER_TOOLS, current, room)
     strategies = STRATEGIES_BY_CAUSE[cause] if forced_strategy is None else (forced_strategy.strategy,)
     if cause != "asked" and forced_strategy is None and context.learned_limits.is_in_cooldown(room.window_tokens):
         strategies = tuple(strategy for strategy in strategies if strategy not in ("summary", "chunks"))
@@ -130,26 +130,26 @@ async def compact(
         )
         if not is_size_unknown and not is_accepted:
             continue
-        current, applied = candidate, [*applied, strategy]
-        writer = summary_cost.model if strategy in ("summary", "chunks") else writer
+        current, applied_strategies = candidate, [*applied_strategies, strategy]
+        summary_model = summary_cost.model if strategy in ("summary", "chunks") else summary_model
         if cause == "asked" or has_room:
             break
-    deferred = floor.deferred_tokens if DEFER_TOOLS in applied else 0
+    deferred = floor.deferred_tokens if DEFER_TOOLS in applied_strategies else 0
     result = await asyncio.to_thread(
-        build_compaction_result, conversation, current, applied, context.count_tokens, deferred
+        build_compaction_result, conversation, current, applied_strategies, context.count_tokens, deferred
     )
-    if "pictures" in applied and cause == "overflow":
+    if "pictures" in applied_strategies and cause == "overflow":
         # It is unknown how the provider counts images, but the request exceeded the available room.
         result = replace(result, before_tokens=max(result.before_tokens, room.window_tokens, result.after_tokens + 1))
-    if applied:
+    if applied_strategies:
         receipt = await asyncio.to_thread(
-            build_receipt, conversation, current, applied, floor.deferred_tokens, room.ratio
+            build_receipt, conversation, current, applied_strategies, floor.deferred_tokens, room.unclamped_scale
         )
         event = build_compaction_event(result, cause, receipt)
         price = (forced_strategy.price if forced_strategy else None) or context.compute_price(
-            applied, newly_masked_keys(conversation, current)
+            applied_strategies, newly_masked_keys(conversation, current)
         )
-        context.emit(replace(event, price=price, model=writer, cost=summary_cost.cost))
+        context.emit(replace(event, price=price, model=summary_model, cost=summary_cost.cost))
     else:
         context.emit(NothingCompacted())
     if floor.problem and (cause == "asked" or not context.learned_limits.is_insufficient_space_reported):
@@ -160,34 +160,40 @@ async def compact(
 
 def _judge_outcome(
     strategy: Strategy,
-    before: Conversation,
-    after: Conversation,
+    old_view: Conversation,
+    new_view: Conversation,
     room: Room,
-    size: Callable[[Conversation], int],
+    count_tokens: Callable[[Conversation], int],
     *,
     is_only_strategy: bool,
 ) -> tuple[bool, bool]:
     """Check whether a strategy's outcome leaves enough room, and whether it is accepted. `is_only_strategy`: no other
     strategy will be tried."""
-    has_room = room.used_share(after) <= 1.0 if is_only_strategy else is_enough(strategy, after, room)
-    return has_room, _is_accepted(strategy, before, after, has_room, size)
+    has_room = room.used_share(new_view) <= 1.0 if is_only_strategy else leaves_enough_room(strategy, new_view, room)
+    return has_room, _is_accepted(strategy, old_view, new_view, has_room, count_tokens)
 
 
 def _is_accepted(
-    strategy: Strategy, before: Conversation, after: Conversation, has_room: bool, size: Callable[[Conversation], int]
+    strategy: Strategy,
+    old_view: Conversation,
+    new_view: Conversation,
+    has_room: bool,
+    count_tokens: Callable[[Conversation], int],
 ) -> bool:
     """Whether a strategy's outcome is accepted. It must be smaller; with a summary, by at least a tenth. `mask` and
     `cut` must also leave enough room: otherwise, masking would only invalidate the cache that a summary would read, and
     cutting would hide unseen outputs in vain. The last resorts must also be smaller as measured by `size`."""
     match strategy:
         case "mask" | "cut":
-            return conversation_tokens(after) < conversation_tokens(before) and has_room
+            return conversation_tokens(new_view) < conversation_tokens(old_view) and has_room
         case "summary" | "chunks" | "ledger":
-            return is_worthwhile(before, after)
+            return is_worthwhile(old_view, new_view)
         case "share" | "mask_all" | "attachments" | "drop" | "last" | "pictures":
-            return conversation_tokens(after) < conversation_tokens(before)
+            return conversation_tokens(new_view) < conversation_tokens(old_view)
         case "least" | "references" | "step" | "words":
-            return conversation_tokens(after) < conversation_tokens(before) and size(after) < size(before)
+            return conversation_tokens(new_view) < conversation_tokens(old_view) and count_tokens(
+                new_view
+            ) < count_tokens(old_view)
 
 
 async def _try_strategy(
@@ -216,13 +222,13 @@ async def _try_strategy(
     draft = await summarise(conversation, plan, context, floor, focus, reads_cache=strategy == "summary")
     compacted = await asyncio.to_thread(_with_summary, conversation, plan, draft, floor) if draft else None
     if compacted is not None:
-        context.learned_limits.summary_failures = 0
+        context.learned_limits.summary_failure_count = 0
         return compacted
     if draft:
         context.emit(CompactionFailed(context.provider.facts.id, "it saves too little"))
     if not context.interrupt.is_requested():
-        context.learned_limits.summary_failures += 1
-    if context.learned_limits.summary_failures == MAX_SUMMARY_FAILURES:
+        context.learned_limits.summary_failure_count += 1
+    if context.learned_limits.summary_failure_count == MAX_SUMMARY_FAILURES:
         context.emit(Noticed(SUMMARIES_STOPPED))
     return None
 
@@ -239,7 +245,9 @@ def _apply_mask(
 def _worthwhile_plan(conversation: Conversation, floor: CompactionFloor, cut: int | None) -> CompactionPlan | None:
     """Plan a summary; None if no summary would save enough."""
     if cut is None:
-        plan = plan_compaction(conversation, floor.caps.tail, min_steps=floor.min_steps, max_turns=floor.caps.turns)
+        plan = plan_compaction(
+            conversation, floor.caps.tail, min_steps=floor.min_steps, max_turns=floor.caps.max_tail_turns
+        )
     else:
         plan = plan_at(conversation, cut)
     if plan is None or not can_save_enough(conversation, plan):
@@ -268,18 +276,18 @@ def build_compaction_event(result: CompactResult, cause: Cause, items: tuple[Rec
 
 
 def build_compaction_result(
-    before: Conversation,
-    after: Conversation,
-    applied: Sequence[str],
+    old_view: Conversation,
+    new_view: Conversation,
+    applied_strategies: Sequence[str],
     count_tokens: Callable[[Conversation], int],
     deferred_tokens: int = 0,
 ) -> CompactResult:
     """Return the result of a compaction. Sizes are those of complete requests, with system prompt and tools.
     `deferred_tokens`: tokens of the tools that it deferred."""
     return CompactResult(
-        count_tokens(before),
-        count_tokens(after) - deferred_tokens,
-        len(before.messages),
-        len(after.messages),
-        tuple(applied),
+        count_tokens(old_view),
+        count_tokens(new_view) - deferred_tokens,
+        len(old_view.messages),
+        len(new_view.messages),
+        tuple(applied_strategies),
     )

@@ -30,7 +30,7 @@ class EditPricing:
     """Tokens available to a request."""
     prices: UnitPrices = UnitPrices()  # noqa: RUF009  # a frozen value
     caps: CompactionCaps = CompactionCaps()  # noqa: RUF009  # a frozen value
-    is_cold: bool = False
+    is_cache_cold: bool = False
     """Whether nothing of the session is in the provider's cache."""
     cached_message_count: int | None = None
     """Number of sent messages that are unchanged since the last request; None if all are."""
@@ -45,7 +45,7 @@ class ViewEditPlan:
     act: Act
     name: str
     """The reference of the item, or the name of a tool."""
-    what: str
+    description: str
     edited_conversation: Conversation
     """The conversation after the edit. If a model must be asked first, this is the conversation without the model's
     text."""
@@ -77,57 +77,59 @@ class ViewEditPlan:
 
 
 def price_edit(
-    act: Act, name: str, what: str, before: Conversation, after: Conversation, pricing: EditPricing
+    act: Act, name: str, description: str, old_view: Conversation, new_view: Conversation, pricing: EditPricing
 ) -> ViewEditPlan:
     """Return the plan of an edit that needs no model."""
-    unchanged, first_changed = first_change(before, after)
+    unchanged, first_changed = first_change(old_view, new_view)
     if first_changed is None:
-        return ViewEditPlan(act, name, what, after, unchanged, is_rewrite=before.excluded_tools != after.excluded_tools)
-    freed = round((_view_tokens(before, pricing) - _view_tokens(after, pricing)) * pricing.scale)
-    invalidated_tokens = invalidated_cache_tokens(before, after, pricing)
-    cost = 0.0 if pricing.is_cold else (pricing.prices.write - pricing.prices.read) * invalidated_tokens
-    edited = replace(after, anchor=None, anchored=0)
+        return ViewEditPlan(
+            act, name, description, new_view, unchanged, is_rewrite=old_view.excluded_tools != new_view.excluded_tools
+        )
+    freed = round((_view_tokens(old_view, pricing) - _view_tokens(new_view, pricing)) * pricing.scale)
+    invalidated_tokens = invalidated_cache_tokens(old_view, new_view, pricing)
+    cost = 0.0 if pricing.is_cache_cold else (pricing.prices.write - pricing.prices.read) * invalidated_tokens
+    edited = replace(new_view, anchor=None, anchored=0)
     return ViewEditPlan(
-        act, name, what, edited, unchanged, freed, invalidated_tokens, cost, pricing.prices.read * freed
+        act, name, description, edited, unchanged, freed, invalidated_tokens, cost, pricing.prices.read * freed
     )
 
 
-def invalidated_cache_tokens(before: Conversation, after: Conversation, pricing: EditPricing) -> int:
+def invalidated_cache_tokens(old_view: Conversation, new_view: Conversation, pricing: EditPricing) -> int:
     """Count the tokens that must be written to the cache again after the view changed from `before` to `after`: those
     after the first change, except those that an earlier change has already invalidated."""
-    unchanged, first_changed = first_change(before, after)
+    unchanged, first_changed = first_change(old_view, new_view)
     if first_changed is None:
         return 0
     end = (
-        _sent_message_count(after)
+        _sent_message_count(new_view)
         if pricing.cached_message_count is None
-        else min(_sent_message_count(after), _index_after_sent(after, pricing.cached_message_count))
+        else min(_sent_message_count(new_view), _index_after_sent(new_view, pricing.cached_message_count))
     )
-    visible = visible_messages(after)[first_changed:end]
-    opening = (
-        summary_messages(after.summary) if unchanged == 0 and end > 0 and pricing.cached_message_count != 0 else ()
+    visible = visible_messages(new_view)[first_changed:end]
+    summary_prefix = (
+        summary_messages(new_view.summary) if unchanged == 0 and end > 0 and pricing.cached_message_count != 0 else ()
     )
-    return round(sum(map(pricing.count_tokens, (*opening, *visible))) * pricing.scale)
+    return round(sum(map(pricing.count_tokens, (*summary_prefix, *visible))) * pricing.scale)
 
 
 def _view_tokens(conversation: Conversation, pricing: EditPricing) -> int:
     return sum(map(pricing.count_tokens, messages_in_view(conversation)))
 
 
-def first_change(before: Conversation, after: Conversation) -> tuple[int, int | None]:
+def first_change(old_view: Conversation, new_view: Conversation) -> tuple[int, int | None]:
     """Return the number of sent messages that stay unchanged, and the index of the first message of `after` that may
     differ (None if all are unchanged)."""
-    sent_positions = sent_indices(after)
+    sent_positions = sent_indices(new_view)
     if (
-        summary_messages(before.summary) != summary_messages(after.summary)
-        or before.messages_before != after.messages_before
+        summary_messages(old_view.summary) != summary_messages(new_view.summary)
+        or old_view.messages_before != new_view.messages_before
     ):
         return 0, 0
-    for index, (old, new) in enumerate(zip(visible_messages(before), visible_messages(after), strict=False)):
+    for index, (old, new) in enumerate(zip(visible_messages(old_view), visible_messages(new_view), strict=False)):
         if old != new:
             return sent_positions[index], index
-    if len(before.messages) != len(after.messages):
-        index = min(len(before.messages), len(after.messages) - 1)
+    if len(old_view.messages) != len(new_view.messages):
+        index = min(len(old_view.messages), len(new_view.messages) - 1)
         return sent_positions[index], index
     return (sent_positions[-1] + 1 if sent_positions else 0), None
 
@@ -157,7 +159,7 @@ def _sent_message_count(conversation: Conversation) -> int:
     return next((index for index in range(len(messages) - 1, -1, -1) if not isinstance(messages[index], User)), 0)
 
 
-MAX_HOLD_TOKENS, HOLD_WINDOW_DIVISOR = 20_000, 10
+MAX_UNDO_GROWTH_TOKENS, HOLD_WINDOW_DIVISOR = 20_000, 10
 """After an undo, nothing is rewritten automatically until the view has grown by `MAX_HOLD_TOKENS`, or by
 1/`HOLD_WINDOW_DIVISOR` of the effective window if that is less."""
 
@@ -165,7 +167,7 @@ MAX_HOLD_TOKENS, HOLD_WINDOW_DIVISOR = 20_000, 10
 def min_size_after_undo(used: int, effective: int) -> int:
     """Return the request size, in tokens, below which nothing is rewritten automatically after an undo. `used`: size of
     the request after the undo. A nearly full window is rewritten nevertheless."""
-    return used + max(min(effective // HOLD_WINDOW_DIVISOR, MAX_HOLD_TOKENS), 1)
+    return used + max(min(effective // HOLD_WINDOW_DIVISOR, MAX_UNDO_GROWTH_TOKENS), 1)
 
 
 def tokens_after_prefix(budget: ContextBudget) -> int:
@@ -181,5 +183,5 @@ def undo_refusal(budget: ContextBudget) -> str:
         return ""
     return (
         f"the previous view now takes about {budget.used:,} tokens, and a request has room for "
-        f"{budget.window.effective:,}: nothing was undone; `/bring` restores individual parts of it"
+        f"{budget.window.available_tokens:,}: nothing was undone; `/bring` restores individual parts of it"
     )

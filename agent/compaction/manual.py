@@ -43,7 +43,7 @@ STALE_PREVIEW = "nothing was compacted: the conversation has changed since the p
 
 
 @dataclass(frozen=True, slots=True)
-class SummaryQuote:
+class SummaryEstimate:
     """The maximum cost of a summary by the session's own model, in tokens and dollars."""
 
     model: str
@@ -65,7 +65,7 @@ class CompactionPreview:
     focus: str | None
     expected_event: ContextCompacted
     """The expected event, assuming a summary of the usual size."""
-    quote: SummaryQuote
+    quote: SummaryEstimate
     plan: CompactionPlan
     floor: CompactionFloor
     room: Room
@@ -90,7 +90,7 @@ class CompactionPreview:
 
 
 @dataclass(frozen=True, slots=True)
-class SummaryDraft:
+class DraftResult:
     """A draft summary that has not been applied."""
 
     conversation: Conversation
@@ -117,7 +117,7 @@ def _build_preview(
 ) -> CompactionPreview:
     floor = compute_floor(conversation, context.settings.caps, context.room)
     shrunk = shrink_pins(conversation, floor.pin_form)
-    plan = plan_compaction(shrunk, floor.caps.tail, min_steps=floor.min_steps, max_turns=floor.caps.turns)
+    plan = plan_compaction(shrunk, floor.caps.tail, min_steps=floor.min_steps, max_turns=floor.caps.max_tail_turns)
     caps = worthwhile_caps(conversation, plan, floor.caps) if plan is not None else None
     if plan is None or caps is None:
         raise AgentError(
@@ -129,18 +129,25 @@ def _build_preview(
         conversation, expected_view, _applied_strategies("summary", floor), context.count_tokens, floor.deferred_tokens
     )
     result = replace(
-        result, after_tokens=result.after_tokens + round((caps.retain + caps.summary) * context.room.ratio)
+        result, after_tokens=result.after_tokens + round((caps.retain + caps.summary) * context.room.unclamped_scale)
     )
-    receipt = build_receipt(conversation, expected_view, result.strategies, floor.deferred_tokens, context.room.ratio)
+    receipt = build_receipt(
+        conversation, expected_view, result.strategies, floor.deferred_tokens, context.room.unclamped_scale
+    )
     expected = build_compaction_event(result, "asked", receipt)
-    quote = _summary_quote(conversation, plan, floor, context, facts)
+    quote = _estimate_summary(conversation, plan, floor, context, facts)
     return CompactionPreview(conversation, focus, expected, quote, plan, floor, context.room, context.count_tokens)
 
 
 def _no_gain_message(
-    conversation: Conversation, plan: CompactionPlan, floor: CompactionFloor, size: Callable[[Conversation], int]
+    conversation: Conversation,
+    plan: CompactionPlan,
+    floor: CompactionFloor,
+    count_tokens: Callable[[Conversation], int],
 ) -> str:
-    smallest = build_compaction_result(conversation, apply_compaction(plan, Draft("", ""), floor.caps), (), size)
+    smallest = build_compaction_result(
+        conversation, apply_compaction(plan, Draft("", ""), floor.caps), (), count_tokens
+    )
     return (
         f"nothing to gain: a request takes {smallest.before_tokens:,} tokens, and with an empty summary it would "
         f"take {smallest.after_tokens:,}. Try `/compact` again later"
@@ -153,7 +160,7 @@ async def draft_summary(
     turn: TurnContext,
     preview: CompactionPreview,
     on_event: Callable[[Event], None],
-) -> SummaryDraft:
+) -> DraftResult:
     """Let a model write the summary. `on_event` receives the events, because no turn is running to show them. Raises
     `HookRefused`."""
     _require_unchanged(conversation, preview)
@@ -163,14 +170,14 @@ async def draft_summary(
         turn.emit(event)
         on_event(event)
 
-    window.model.learned_limits.summary_failures = 0
+    window.model.learned_limits.summary_failure_count = 0
     summary_cost = SummaryCost(emit)
     context = await build_compaction_context(conversation, measure_budget(conversation, window), window, turn)
     context = replace(context, emit=summary_cost.record_event)
     draft = await summarise(conversation, preview.plan, context, preview.floor, preview.focus, reads_cache=True)
     if turn.interrupt.is_requested():
-        return SummaryDraft(conversation, None, summary_cost.model, summary_cost.cost, is_interrupted=True)
-    return SummaryDraft(conversation, draft, summary_cost.model, summary_cost.cost)
+        return DraftResult(conversation, None, summary_cost.model, summary_cost.cost, is_interrupted=True)
+    return DraftResult(conversation, draft, summary_cost.model, summary_cost.cost)
 
 
 async def apply_summary(
@@ -179,7 +186,7 @@ async def apply_summary(
     turn: TurnContext,
     preview: CompactionPreview,
     draft: Draft | None,
-    summary_draft: SummaryDraft,
+    draft_result: DraftResult,
     emit: Callable[[Event], None],
 ) -> CompactedConversation:
     """Compact with a reviewed and possibly edited summary; if `draft` is None, only the facts replace the removed
@@ -187,14 +194,14 @@ async def apply_summary(
     little."""
     _require_unchanged(conversation, preview)
     compacted_view, result, receipt = await asyncio.to_thread(_apply_draft, preview, draft)
-    writer = summary_draft.model if draft is not None else ""
-    is_edited = draft is not None and summary_draft.draft is not None and draft != summary_draft.draft
+    writer = draft_result.model if draft is not None else ""
+    is_edited = draft is not None and draft_result.draft is not None and draft != draft_result.draft
     budget = measure_budget(conversation, window)
     price = (await build_compaction_context(conversation, budget, window, turn)).compute_price(result.strategies, ())
     event = replace(
         build_compaction_event(result, "asked", receipt),
         model=f"{writer}, edited by you" if is_edited else writer or ("you" if draft is not None else ""),
-        cost=summary_draft.cost,
+        cost=draft_result.cost,
         price=price,
     )
     turn.emit(event)
@@ -216,7 +223,11 @@ def _apply_draft(
         raise AgentError("the summary saves too little: make it shorter")
     result = preview.result(draft)
     receipt = build_receipt(
-        preview.conversation, compacted_view, result.strategies, preview.floor.deferred_tokens, preview.room.ratio
+        preview.conversation,
+        compacted_view,
+        result.strategies,
+        preview.floor.deferred_tokens,
+        preview.room.unclamped_scale,
     )
     return compacted_view, result, receipt
 
@@ -231,14 +242,14 @@ def _applied_strategies(strategy: str, floor: CompactionFloor) -> tuple[str, ...
     return (*tools, *pins, strategy)
 
 
-def _summary_quote(
+def _estimate_summary(
     conversation: Conversation,
     plan: CompactionPlan,
     floor: CompactionFloor,
     context: CompactionContext,
     facts: ModelFacts,
-) -> SummaryQuote:
-    job = summary_job(conversation, plan, context, cached=True)
+) -> SummaryEstimate:
+    job = summary_job(conversation, plan, context, is_cached=True)
     written_tokens = floor.caps.retain + floor.caps.summary
     read_tokens = SUMMARY_REQUEST_TOKENS + (
         job.context_tokens if context.room.has_room_for(conversation) else job.transcript_tokens
@@ -248,4 +259,4 @@ def _summary_quote(
         price = facts.prices.per_token(read_tokens)
         token_price = price.cache_read if job.is_cached else max(price.input, price.cache_write)
         cost = read_tokens * token_price + written_tokens * price.output
-    return SummaryQuote(facts.id, read_tokens, job.is_cached, written_tokens, cost)
+    return SummaryEstimate(facts.id, read_tokens, job.is_cached, written_tokens, cost)

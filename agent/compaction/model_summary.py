@@ -12,7 +12,7 @@ from ebbtide.agent.compaction.plan import MIN_SUMMARY_TOKENS, CompactionFloor, C
 from ebbtide.agent.compaction.room import Room
 from ebbtide.agent.compaction.summary import (
     Draft,
-    SummaryReading,
+    SummaryResult,
     UnusableSummary,
     build_summary_prompt,
     parse_summary,
@@ -100,7 +100,7 @@ async def summarise(
     prompt = build_summary_prompt(
         context.settings.preferences, focus, retain_tokens=floor.caps.retain, summary_tokens=floor.caps.summary
     )
-    for provider in await _summarisers_of(context, conversation, plan, cached=reads_cache):
+    for provider in await _choose_summarisers(context, conversation, plan, is_cached=reads_cache):
         draft = await _summarise_in_chunks(provider, plan, prompt, context)
         if draft is not None or context.interrupt.is_requested():
             return draft
@@ -110,12 +110,12 @@ async def summarise(
     if request is None:
         return await _summarise_in_chunks(context.provider, plan, prompt, context)
     try:
-        reading = await _request_summary(context.provider, request, context)
+        summary_result = await _request_summary(context.provider, request, context)
     except ContextOverflow:
         return await _summarise_in_chunks(context.provider, plan, prompt, context)
     except ProviderError as error:
-        reading = UnusableSummary(str(error))
-    return _draft_or_none(reading, context.provider, context)
+        summary_result = UnusableSummary(str(error))
+    return _draft_or_none(summary_result, context.provider, context)
 
 
 def _summary_request(
@@ -134,11 +134,11 @@ def _summary_request(
         summary_tokens=caps.summary,
         output_lines=output_lines,
     )
-    with_instruction = _seen_messages(conversation).plus(User((Text(prompt),)))
+    with_instruction = _seen_view(conversation).plus(User((Text(prompt),)))
     return context.build_request(with_instruction) if context.room.has_room_for(with_instruction) else None
 
 
-def _seen_messages(conversation: Conversation) -> Conversation:
+def _seen_view(conversation: Conversation) -> Conversation:
     """Remove the messages that the model has not seen yet. They are in no cache, and they stay in view after a
     summary."""
     seen = conversation.messages[: first_unseen_index(conversation.messages) + 1]
@@ -146,30 +146,32 @@ def _seen_messages(conversation: Conversation) -> Conversation:
 
 
 def summary_job(
-    conversation: Conversation, plan: CompactionPlan, context: CompactionContext, *, cached: bool
+    conversation: Conversation, plan: CompactionPlan, context: CompactionContext, *, is_cached: bool
 ) -> SummaryJob:
     """Return the size of the input for a summary, in tokens as the provider counts them."""
-    conversation_tokens = context.count_tokens(_seen_messages(conversation))
+    conversation_tokens = context.count_tokens(_seen_view(conversation))
     transcript_tokens = round(sum(map(estimate_text, render_transcript(plan))) * context.room.scale)
     return SummaryJob(
         conversation_tokens,
         transcript_tokens,
-        is_cached=cached
+        is_cached=is_cached
         and not context.is_cache_cold
         and conversation_tokens <= context.room.window_tokens + context.room.buffer_tokens,
     )
 
 
-async def _summarisers_of(
-    context: CompactionContext, conversation: Conversation, plan: CompactionPlan, *, cached: bool
+async def _choose_summarisers(
+    context: CompactionContext, conversation: Conversation, plan: CompactionPlan, *, is_cached: bool
 ) -> Sequence[Provider]:
     if context.choose_summarisers is None:
         return ()
-    job = await asyncio.to_thread(summary_job, conversation, plan, context, cached=cached)
+    job = await asyncio.to_thread(summary_job, conversation, plan, context, is_cached=is_cached)
     try:
         summarisers = await context.choose_summarisers(job, context.emit)
         return [
-            provider for provider in summarisers if provider.facts.id not in context.learned_limits.silent_summarisers
+            provider
+            for provider in summarisers
+            if provider.facts.id not in context.learned_limits.unresponsive_summarisers
         ]
     except AgentError as error:
         context.emit(Noticed(f"the summary model cannot be used: {error}"))
@@ -184,7 +186,7 @@ async def _summarise_in_chunks(
     window = (context.learned_limits.window if provider is context.provider else None) or provider.window
     summary_tokens = context.settings.caps.retain + context.settings.caps.summary
     available_tokens = (
-        window.effective - estimate_text(SUMMARISER_PROMPT) - estimate_text(instructions) - summary_tokens
+        window.available_tokens - estimate_text(SUMMARISER_PROMPT) - estimate_text(instructions) - summary_tokens
     )
     # In a small window, most of the output reserve is used for input, because a summary needs little of it.
     unused_reserve = (
@@ -208,19 +210,19 @@ async def _summarise_in_chunks(
             context.build_request(Conversation()).session_id,
         )
         try:
-            reading = await _request_summary(provider, request, context)
+            summary_result = await _request_summary(provider, request, context)
         except ProviderError as error:
-            reading = UnusableSummary(str(error))
+            summary_result = UnusableSummary(str(error))
             if provider is not context.provider and isinstance(error, TimedOut | Unreachable):
-                context.learned_limits.silent_summarisers |= {provider.facts.id}
-        draft = _draft_or_none(reading, provider, context)
+                context.learned_limits.unresponsive_summarisers |= {provider.facts.id}
+        draft = _draft_or_none(summary_result, provider, context)
         if draft is None:
             return None
         previous_summary = f"[summary of what came before]\n{draft.retain}\n{draft.summary}\n\n"
     return draft
 
 
-async def _request_summary(provider: Provider, request: Request, context: CompactionContext) -> SummaryReading:
+async def _request_summary(provider: Provider, request: Request, context: CompactionContext) -> SummaryResult:
     """Send one request for a summary. Only the events for its cost and its retries are emitted."""
 
     def forward_cost(event: Event) -> None:
@@ -232,7 +234,7 @@ async def _request_summary(provider: Provider, request: Request, context: Compac
     def send_request(
         emit: Callable[[Event], None], retry_limits: RetryLimits = REPLACEABLE_MODEL_LIMITS
     ) -> Coroutine[Any, Any, Reply]:
-        return stream_reply(provider, request, context.interrupt, emit, retries=RetryPolicy(retry_limits))
+        return stream_reply(provider, request, context.interrupt, emit, retry_policy=RetryPolicy(retry_limits))
 
     try:
         if provider is context.provider:
@@ -244,9 +246,9 @@ async def _request_summary(provider: Provider, request: Request, context: Compac
     return parse_summary(reply.message.text, reply.message.calls, reply.stop_reason)
 
 
-def _draft_or_none(reading: SummaryReading, provider: Provider, context: CompactionContext) -> Draft | None:
-    if isinstance(reading, Draft):
-        return reading
+def _draft_or_none(summary_result: SummaryResult, provider: Provider, context: CompactionContext) -> Draft | None:
+    if isinstance(summary_result, Draft):
+        return summary_result
     if not context.interrupt.is_requested():
-        context.emit(CompactionFailed(provider.facts.id, reading.reason))
+        context.emit(CompactionFailed(provider.facts.id, summary_result.reason))
     return None

@@ -69,14 +69,14 @@ class CompactionPlan:
     """Messages that stay unchanged."""
     request: User
     """The open turn's user message, if it is among `covered`; it stays unchanged."""
-    facts: Ledger
+    ledger: Ledger
     """Facts that code can extract from the whole conversation, including the tail."""
     tail_view: Conversation = Conversation()  # noqa: RUF009  # a frozen value
     """The conversation after the cut, as the model sees it. Its summary contains only the content that was pinned
     before the cut."""
     outputs_before: int = 0
     """Number of outputs in the session before `covered`."""
-    carried: tuple[CarriedPart, ...] = ()
+    carried_files: tuple[CarriedPart, ...] = ()
     """Covered files that stay in view as they were read, next to a model's summary."""
     output_names: str = ""
     """One line for each covered output, with the names found in it."""
@@ -151,30 +151,32 @@ def compute_floor(conversation: Conversation, caps: CompactionCaps, room: Room) 
     outputs are counted at their share of the window. Always terminates."""
     min_steps, all_tool_tokens, shortening_count = 1, room.tool_tokens, 0
     conversation = limit_unseen_outputs(conversation, room)
-    pins: PinForm = "whole"
+    pin_form: PinForm = "whole"
     while True:
         component_tokens = _floor_sizes(conversation, caps, min_steps)
-        request = _room_for_request(component_tokens, room)
+        max_request_tokens = _room_for_request(component_tokens, room)
         if room.request_tokens(sum(component_tokens.values())) <= FLOOR_SHARE * room.window_tokens:
             return CompactionFloor(
                 caps,
                 min_steps,
                 deferred_tokens=all_tool_tokens - room.tool_tokens,
-                pin_form=pins,
-                max_request_tokens=request,
+                pin_form=pin_form,
+                max_request_tokens=max_request_tokens,
             )
         if caps.ledger > MIN_CAP_TOKENS or caps.tail > MIN_CAP_TOKENS:
             caps = replace(caps, tail=_halve_cap(caps.tail), ledger=_halve_cap(caps.ledger))
         elif room.deferrable_tokens:
             room = room.with_tools_deferred
-        elif pins != "line" and conversation.pinned:
-            pins = "line" if pins == "preview" else "preview"
-            conversation = shrink_pins(conversation, pins)
+        elif pin_form != "line" and conversation.pinned:
+            pin_form = "line" if pin_form == "preview" else "preview"
+            conversation = shrink_pins(conversation, pin_form)
         elif min_steps:
             min_steps = 0
         elif shortening_count < 2:
             conversation = (
-                shorten_request(conversation, caps, request, keep_images=False, shorten_text=shortening_count > 0)
+                shorten_request(
+                    conversation, caps, max_request_tokens, keep_images=False, shorten_text=shortening_count > 0
+                )
                 or conversation
             )
             shortening_count += 1
@@ -185,7 +187,11 @@ def compute_floor(conversation: Conversation, caps: CompactionCaps, room: Room) 
     )  # unseen outputs can be cut further
     if room.request_tokens(sum(component_tokens.values())) <= FLOOR_SHARE * room.window_tokens:
         return CompactionFloor(
-            caps, 0, deferred_tokens=all_tool_tokens - room.tool_tokens, pin_form=pins, max_request_tokens=request
+            caps,
+            0,
+            deferred_tokens=all_tool_tokens - room.tool_tokens,
+            pin_form=pin_form,
+            max_request_tokens=max_request_tokens,
         )
     share = round(100 * room.request_tokens(sum(component_tokens.values())) / max(room.window_tokens, 1))
     section_sizes = {name: round(tokens * room.scale) for name, tokens in component_tokens.items()}
@@ -197,8 +203,8 @@ def compute_floor(conversation: Conversation, caps: CompactionCaps, room: Room) 
         f"a compacted conversation still takes {share} % of the room for a request, most of it {name} with "
         f"about {tokens:,} tokens",
         all_tool_tokens - room.tool_tokens,
-        pins,
-        request,
+        pin_form,
+        max_request_tokens,
     )
 
 
@@ -215,7 +221,7 @@ def _room_for_request(sizes: Mapping[str, int], room: Room) -> int:
 def _floor_sizes(conversation: Conversation, caps: CompactionCaps, min_steps: int) -> dict[str, int]:
     """Estimate the tokens of each component that remains after a compaction, by name, without system prompt and
     tools."""
-    messages, cut = visible_messages(conversation), _tail_start(conversation, caps.tail, min_steps, caps.turns)
+    messages, cut = visible_messages(conversation), _tail_start(conversation, caps.tail, min_steps, caps.max_tail_turns)
     tail, request = messages[cut:], covered_request(conversation, cut)
     request_tokens, tail_tokens = estimate_message(request) if request.parts else 0, estimate_messages(tail)
     ends_in_request = bool(tail) and is_request(tail[-1])
@@ -232,7 +238,7 @@ def apply_compaction(plan: CompactionPlan, draft: Draft | None, caps: Compaction
     request; and the tail. The full ledger is stored for the next compaction. Without a draft, the full ledger replaces
     everything since the earlier summary."""
     pinned = plan.tail_view.summary.pinned
-    ledger = full_ledger = render_ledger(plan.facts, caps.ledger)
+    ledger = full_ledger = render_ledger(plan.ledger, caps.ledger)
     if draft is None:
         retain, summary_text = (
             truncate_lines(plan.earlier_summary.retain, caps.retain),
@@ -240,11 +246,13 @@ def apply_compaction(plan: CompactionPlan, draft: Draft | None, caps: Compaction
         )
         summary = Summary(retain, summary_text, ledger, plan.request, pinned=pinned)
     else:
-        ledger = render_ledger(plan.facts, caps.ledger // 2)
+        ledger = render_ledger(plan.ledger, caps.ledger // 2)
         retain, summary_text = truncate_lines(draft.retain, caps.retain), truncate_lines(draft.summary, caps.summary)
         summary_text = with_facts(summary_text, missing_from_summary(plan, draft, caps), caps.summary)
         facts = full_ledger if full_ledger != ledger else ""
-        summary = Summary(retain, summary_text, ledger, plan.request, facts, pinned, plan.carried, plan.output_names)
+        summary = Summary(
+            retain, summary_text, ledger, plan.request, facts, pinned, plan.carried_files, plan.output_names
+        )
     return replace(plan.tail_view, summary=non_empty_summary(summary, plan.tail_view.messages_before))
 
 
@@ -252,12 +260,12 @@ def missing_from_summary(plan: CompactionPlan, draft: Draft, caps: CompactionCap
     """Return the required facts that are neither in the summary nor in the half of the ledger shown with it. They are
     returned as lines."""
     retain, summary_text = truncate_lines(draft.retain, caps.retain), truncate_lines(draft.summary, caps.summary)
-    return missing_facts(plan.facts, "\n".join((retain, summary_text, render_ledger(plan.facts, caps.ledger // 2))))
+    return missing_facts(plan.ledger, "\n".join((retain, summary_text, render_ledger(plan.ledger, caps.ledger // 2))))
 
 
-def is_worthwhile(previous: Conversation, after: Conversation) -> bool:
+def is_worthwhile(old_view: Conversation, new_view: Conversation) -> bool:
     """Whether at least a tenth of the size is saved."""
-    return conversation_tokens(after) < MAX_REMAINING_SHARE * conversation_tokens(previous)
+    return conversation_tokens(new_view) < MAX_REMAINING_SHARE * conversation_tokens(old_view)
 
 
 def can_save_enough(conversation: Conversation, plan: CompactionPlan) -> bool:
@@ -270,13 +278,13 @@ def can_save_enough(conversation: Conversation, plan: CompactionPlan) -> bool:
 def worthwhile_caps(conversation: Conversation, plan: CompactionPlan, caps: CompactionCaps) -> CompactionCaps | None:
     """Return caps for a summary short enough to save a tenth of the size; None if that leaves too little room for a
     summary."""
-    smallest = apply_compaction(replace(plan, carried=(), output_names=""), Draft("", ""), caps)
-    room = (
+    smallest = apply_compaction(replace(plan, carried_files=(), output_names=""), Draft("", ""), caps)
+    room_tokens = (
         int(MAX_REMAINING_SHARE * conversation_tokens(conversation)) - conversation_tokens(smallest) - _HEADING_TOKENS
     )
-    if room < MIN_SUMMARY_TOKENS:
+    if room_tokens < MIN_SUMMARY_TOKENS:
         return None
-    share = min(1.0, room / max(caps.retain + caps.summary, 1))
+    share = min(1.0, room_tokens / max(caps.retain + caps.summary, 1))
     return replace(caps, retain=int(caps.retain * share), summary=int(caps.summary * share))
 
 

@@ -25,23 +25,23 @@ DEFERRED_TOOLS_REASON = "too little room for the rest; `tool_search` finds them"
 
 
 def build_receipt(
-    before: Conversation,
-    after: Conversation,
+    old_view: Conversation,
+    new_view: Conversation,
     strategies: Sequence[str],
     deferred_tokens: int = 0,
     token_ratio: float = 1.0,
 ) -> tuple[ReceiptItem, ...]:
     """Return an item for each removed turn, shortened part and remaining step of the view. `deferred_tokens`: tokens of
     the tool definitions that were deferred; `token_ratio`: actual tokens per estimated token."""
-    cut = len(before.messages) - len(after.messages)
+    cut = len(old_view.messages) - len(new_view.messages)
     is_by_model = bool({"summary", "chunks"} & set(strategies))
-    carried_keys = {carried.key for carried in after.summary.carried}
+    carried_keys = {carried.key for carried in new_view.summary.carried}
     carried_tokens = {
         numbered.output.call_id: estimate_output(numbered.output)
-        for numbered in numbered_outputs(before)
+        for numbered in numbered_outputs(old_view)
         if numbered.ref in carried_keys
     }
-    removed_items = _removed_items(visible_messages(before)[:cut], is_by_model, carried_tokens)
+    removed_items = _removed_items(visible_messages(old_view)[:cut], is_by_model, carried_tokens)
     tool_items = (
         (ReceiptItem("tool definitions", "deferred", deferred_tokens, DEFERRED_TOOLS_REASON),)
         if deferred_tokens
@@ -49,10 +49,10 @@ def build_receipt(
     )
     changed_items = [
         replace(item, tokens=round(item.tokens * token_ratio))
-        for item in (*removed_items, *_shortened_items(before, after))
+        for item in (*removed_items, *_shortened_items(old_view, new_view))
     ]
     remaining_items = [
-        replace(item, tokens=round(item.tokens * token_ratio)) for item in _remaining_items(after, strategies)
+        replace(item, tokens=round(item.tokens * token_ratio)) for item in _remaining_items(new_view, strategies)
     ]
     return (*changed_items, *tool_items, *remaining_items)
 
@@ -76,15 +76,15 @@ def _removed_items(
             yield ReceiptItem(item, "dropped", tokens, "older steps; key facts kept")
 
 
-def _shortened_items(before: Conversation, after: Conversation) -> Iterator[ReceiptItem]:
+def _shortened_items(old_view: Conversation, new_view: Conversation) -> Iterator[ReceiptItem]:
     """Yield an item for each output and reply that is now shown in a shorter form."""
-    unseen_refs = {numbered.ref for numbered in unseen_outputs(after)}
-    visible_before = {part.key: part.visible for part in view_parts(before)}
-    for part in view_parts(after):
-        if part.state == "visible" or part.visible == visible_before.get(part.key):
+    unseen_refs = {numbered.ref for numbered in unseen_outputs(new_view)}
+    visible_before = {part.key: part.visible_form for part in view_parts(old_view)}
+    for part in view_parts(new_view):
+        if part.state == "visible" or part.visible_form == visible_before.get(part.key):
             continue
         if isinstance(part, OutputPart):
-            name, tokens = f"{part.what} [{part.ref}]", estimate_output(part.numbered_output.output)
+            name, tokens = f"{part.description} [{part.ref}]", estimate_output(part.numbered_output.output)
             if part.state == "masked":
                 yield ReceiptItem(
                     name, "masked", tokens, NO_ROOM_REASON if part.ref in unseen_refs else MASKED_OUTPUT_REASON
@@ -100,18 +100,18 @@ def _shortened_items(before: Conversation, after: Conversation) -> Iterator[Rece
             )
 
 
-def _remaining_items(after: Conversation, strategies: Sequence[str]) -> Iterator[ReceiptItem]:
-    if after.summary.request.parts:
-        tokens = estimate_message(after.summary.request)
+def _remaining_items(new_view: Conversation, strategies: Sequence[str]) -> Iterator[ReceiptItem]:
+    if new_view.summary.request.parts:
+        tokens = estimate_message(new_view.summary.request)
         is_unchanged = {"attachments", "pictures", "words"}.isdisjoint(strategies)
         reason = "your request, unchanged" if is_unchanged else SHORTENED_REQUEST_REASON
-        yield ReceiptItem(_message_label(after.summary.request), "kept", tokens, reason)
-    for carried in after.summary.carried:
+        yield ReceiptItem(_message_label(new_view.summary.request), "kept", tokens, reason)
+    for carried in new_view.summary.carried:
         yield ReceiptItem(carried.title, "kept", estimate_message(User(carried.parts)), CARRIED_REASON)
-    messages = visible_messages(after)
-    shortened_keys = {shortened.key for shortened in after.retold}
+    messages = visible_messages(new_view)
+    shortened_keys = {shortened.key for shortened in new_view.retold}
     for position, (message, following) in enumerate(
-        itertools.zip_longest(messages, messages[1:]), after.messages_before
+        itertools.zip_longest(messages, messages[1:]), new_view.messages_before
     ):
         if not _has_outputs(message):
             tokens = estimate_messages((message, following) if _has_outputs(following) else (message,))

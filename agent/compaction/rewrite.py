@@ -22,11 +22,11 @@ from ebbtide.agent.providers.base import Request
 from ebbtide.agent.window.measure import (
     MeasuredConversation,
     choose_tools,
+    create_request,
     create_request_sizer,
     is_compaction_needed,
+    last_request_record,
     measure_budget,
-    request_mark,
-    to_request,
 )
 from ebbtide.agent.window.session_context import TurnContext, WindowContext
 from ebbtide.tools.outputs.extent import pluralize
@@ -48,7 +48,10 @@ async def rewrite_if_due(
     cause: Cause
     if settings.policy == "total_budget":
         keys = frozenset(
-            item.key for item in old_maskable_items(conversation, settings.caps.protect, settings.caps.newest)
+            item.key
+            for item in old_maskable_items(
+                conversation, settings.caps.protected_output_tokens, settings.caps.protected_message_count
+            )
         )
         if not keys:
             return conversation, budget
@@ -100,7 +103,7 @@ async def add_budget_correction(
     """If a visible note about context usage is wrong after a rewrite, add a note with the current usage."""
     if budget.verdict != "fits":
         return conversation, budget
-    used_percent = 100 * budget.used / max(budget.window.effective, 1)
+    used_percent = 100 * budget.used / max(budget.window.available_tokens, 1)
     note = window.reminders.correction_note(conversation, used_percent, window.prefix_watch.rewrite_count)
     if note is None:
         return conversation, budget
@@ -117,7 +120,7 @@ async def compact_between_turns(conversation: Conversation, window: WindowContex
     if due is None:
         return conversation
     forced = force_strategy("summary") if due == "summary" else None
-    return (await compact_now(conversation, window, turn, "background", chosen=forced)).conversation
+    return (await compact_now(conversation, window, turn, "background", forced=forced)).conversation
 
 
 def background_compaction_due(conversation: Conversation, window: WindowContext) -> Literal["room", "summary"] | None:
@@ -133,8 +136,8 @@ def background_compaction_due(conversation: Conversation, window: WindowContext)
     if settings.policy != "cost" or budget.used < conversation.min_rewrite_size or is_cooling_down:
         return None
     is_large, is_long = (
-        budget.used_percentage >= settings.background_at,
-        len(conversation.messages) >= settings.background_messages,
+        budget.used_share >= settings.background_share,
+        len(conversation.messages) >= settings.background_message_count,
     )
     if not is_large and not is_long:
         return None
@@ -150,7 +153,7 @@ async def mask_after_turn(conversation: Conversation, window: WindowContext, tur
     because there may be no next request."""
     if not is_compaction_needed(conversation, window):
         return conversation
-    return (await compact_now(conversation, window, turn, "background", chosen=force_strategy("mask"))).conversation
+    return (await compact_now(conversation, window, turn, "background", forced=force_strategy("mask"))).conversation
 
 
 async def compact_if_requested(conversation: Conversation, window: WindowContext, turn: TurnContext) -> Conversation:
@@ -231,11 +234,11 @@ async def compact_now(
     cause: Cause = "asked",
     focus: str | None = None,
     *,
-    chosen: "ForcedStrategy | None" = None,
+    forced: "ForcedStrategy | None" = None,
 ) -> "CompactedConversation":
     """Compact the conversation and record the result. `chosen`: the only strategy to try. Raises `HookRefused` if the
     cause is `asked`."""
-    return await _compact(conversation, measure_budget(conversation, window), window, turn, cause, focus, None, chosen)
+    return await _compact(conversation, measure_budget(conversation, window), window, turn, cause, focus, None, forced)
 
 
 async def _compact(
@@ -245,14 +248,14 @@ async def _compact(
     turn: TurnContext,
     cause: Cause,
     focus: str | None,
-    counted: int | None,
-    chosen: "ForcedStrategy | None",
+    counted_tokens: int | None,
+    forced: "ForcedStrategy | None",
 ) -> "CompactedConversation":
-    if chosen is None or chosen.strategy == "summary":
+    if forced is None or forced.strategy == "summary":
         await run_compaction_hooks(turn, cause, focus)
-    context = await build_compaction_context(conversation, budget, window, turn, counted)
-    compacted = await compaction.compact.compact(conversation, context, cause, focus, chosen)
-    await record_rewrite(conversation, budget, compacted, window, turn, cause, chosen)
+    context = await build_compaction_context(conversation, budget, window, turn, counted_tokens)
+    compacted = await compaction.compact.compact(conversation, context, cause, focus, forced)
+    await record_rewrite(conversation, budget, compacted, window, turn, cause, forced)
     return compacted
 
 
@@ -274,14 +277,18 @@ async def build_compaction_context(
     budget: ContextBudget,
     window: WindowContext,
     turn: TurnContext,
-    counted: int | None = None,
+    counted_tokens: int | None = None,
 ) -> "CompactionContext":
     """Return the context for compacting the conversation. `counted`: as in `compact_and_measure`."""
-    return await asyncio.to_thread(_compaction_context, conversation, budget, window, turn, counted)
+    return await asyncio.to_thread(_compaction_context, conversation, budget, window, turn, counted_tokens)
 
 
 def _compaction_context(
-    conversation: Conversation, budget: ContextBudget, window: WindowContext, turn: TurnContext, counted: int | None
+    conversation: Conversation,
+    budget: ContextBudget,
+    window: WindowContext,
+    turn: TurnContext,
+    counted_tokens: int | None,
 ) -> "CompactionContext":
     """Build the context. Runs in a thread and measures with copies, because the session may measure a new message at
     the same time."""
@@ -290,12 +297,12 @@ def _compaction_context(
 
     def build_request(conversation_to_send: Conversation) -> Request:
         prompt = build_prompt(conversation_to_send, window.instructions, supports_images=model.facts.images)
-        return to_request(prompt, window.tools.offered_specs, window)
+        return create_request(prompt, window.tools.offered_specs, window)
 
     deferrable_share = window.tools.deferral.deferrable_share(
-        window.tools.all_specs, budget.effective_window, model.meter.definition_tokens
+        window.tools.all_specs, budget.effective_window, model.meter.estimate_definition
     )
-    room = compaction.room.measure_room(budget, conversation, counted, deferrable_share)
+    room = compaction.room.measure_room(budget, conversation, counted_tokens, deferrable_share)
     facts, prefix_watch = model.facts, window.prefix_watch
     is_uncached = prefix_watch.is_uncached
     is_cold = prefix_watch.is_cache_cold(facts) or is_uncached
@@ -323,42 +330,42 @@ def _compaction_context(
 
 
 async def record_rewrite(
-    before: Conversation,
+    old_view: Conversation,
     budget: ContextBudget,
     compacted: "CompactedConversation",
     window: WindowContext,
     turn: TurnContext,
     cause: Cause,
-    chosen: "ForcedStrategy | None" = None,
+    forced: "ForcedStrategy | None" = None,
 ) -> None:
     """Update everything that depends on the view, and store the rewrite with the previous view. `budget`: the budget of
     `before`. Does nothing if nothing was rewritten."""
-    strategies, after = compacted.result.strategies, compacted.conversation
+    strategies, new_view = compacted.result.strategies, compacted.conversation
     if not strategies:
         return
-    window.model.meter.update_scale(before, budget)
+    window.model.meter.update_scale(old_view, budget)
     window.model.meter.reset_counters()
-    window.prefix_watch.allow_rewrite(await asyncio.to_thread(unchanged_message_count, before, after, strategies))
+    window.prefix_watch.allow_rewrite(await asyncio.to_thread(unchanged_message_count, old_view, new_view, strategies))
     if compaction.room.DEFER_TOOLS in strategies:
         window.tools.deferral.defer_all()
     # Masking keeps the cache valid up to the first masked output, tools included, unless the cache is cold. So the
     # tools stay as they are.
     if not set(strategies) <= {"mask", *compaction.strategies.CUT_STRATEGIES} or cause == "cold":
         choose_tools(window, turn.emit)
-    if chosen is None or chosen.price is None:
+    if forced is None or forced.price is None:
         window.carrying_cost_tracker.reset()
-    await turn.recorder.record_snapshot(after, User(()), request_mark(window), before)
-    log_rewrite(before, compacted, cause, chosen, window.debug)
-    if turn.hooks is not None and after.summary != before.summary:
-        await turn.hooks.report_compaction(_trigger_of(cause), after.summary.text)
+    await turn.recorder.record_snapshot(new_view, User(()), last_request_record(window), old_view)
+    log_rewrite(old_view, compacted, cause, forced, window.debug)
+    if turn.hooks is not None and new_view.summary != old_view.summary:
+        await turn.hooks.report_compaction(_trigger_of(cause), new_view.summary.text)
 
 
-def unchanged_message_count(before: Conversation, after: Conversation, strategies: Sequence[str]) -> int:
+def unchanged_message_count(old_view: Conversation, new_view: Conversation, strategies: Sequence[str]) -> int:
     """Count the messages that a rewrite left unchanged: those before the first changed output, or 0 if anything other
     than outputs was changed."""
     if not set(strategies) <= {"mask", "mask_all", "references", *compaction.strategies.CUT_STRATEGIES}:
         return 0
-    new_messages, old_messages = (build_prompt(view, Instructions("")).messages for view in (after, before))
+    new_messages, old_messages = (build_prompt(view, Instructions("")).messages for view in (new_view, old_view))
     changed_indices = (
         index for index, (new, old) in enumerate(zip(new_messages, old_messages, strict=True)) if new != old
     )
@@ -366,20 +373,20 @@ def unchanged_message_count(before: Conversation, after: Conversation, strategie
 
 
 def log_rewrite(
-    before: Conversation,
+    old_view: Conversation,
     compacted: "CompactedConversation",
     cause: Cause,
-    chosen: "ForcedStrategy | None",
+    forced: "ForcedStrategy | None",
     debug: DebugLog,
 ) -> None:
     """Write the rewrite to the debug log."""
     result = compacted.result
     sizes = {"beforeTokens": result.before_tokens, "afterTokens": result.after_tokens}
-    price = chosen.price if chosen else None
+    price = forced.price if forced else None
     if cause == "overflow":
         debug.log("context/emergency", reason=cause, strategy=result.strategies[-1], **sizes)
     elif result.strategies == ("mask",):
-        output_count = len(compacted.conversation.masked - before.masked)
+        output_count = len(compacted.conversation.masked - old_view.masked)
         removed_tokens = result.before_tokens - result.after_tokens
         debug.log("context/mask", reason=cause, outputs=output_count, removedTokens=removed_tokens, price=price)
     else:

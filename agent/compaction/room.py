@@ -57,7 +57,7 @@ class Room:
     """Tokens beyond `effective` that a request for a summary may take."""
     deferrable_tokens: int = 0
     """Tokens of the tool definitions that could still be deferred."""
-    ratio: float = 1.0
+    unclamped_scale: float = 1.0
     """Actual tokens of the conversation per estimated token. Unlike `scale`, it may be below 1."""
 
     @property
@@ -106,7 +106,7 @@ def measure_room(
     scale = min(max((max(counted_tokens or 0, budget.used) - fixed_tokens) / estimated_tokens, 1.0), 3.0)
     ratio = min(max((budget.used - fixed_tokens) / estimated_tokens, 0.25), 3.0)
     deferrable, trigger = int(budget.tools * deferrable_share), window.compact_trigger
-    return Room(window.effective, system, budget.tools, trigger, scale, window.buffer, deferrable, ratio)
+    return Room(window.available_tokens, system, budget.tools, trigger, scale, window.buffer, deferrable, ratio)
 
 
 def reduce_caps(caps: CompactionCaps, room: Room) -> CompactionCaps:
@@ -118,12 +118,12 @@ def reduce_caps(caps: CompactionCaps, room: Room) -> CompactionCaps:
         ledger=min(caps.ledger, message_tokens // 6),
         retain=min(caps.retain, message_tokens // 12),
         summary=min(caps.summary, message_tokens // 6),
-        carried=min(caps.carried, message_tokens // 10),
-        names=min(caps.names, message_tokens // 20),
+        carried_file_tokens=min(caps.carried_file_tokens, message_tokens // 10),
+        output_name_tokens=min(caps.output_name_tokens, message_tokens // 20),
     )
 
 
-def is_enough(strategy: str, conversation: Conversation, room: Room) -> bool:
+def leaves_enough_room(strategy: str, conversation: Conversation, room: Room) -> bool:
     """Whether no further strategy is needed. Masking must free enough room that it will not soon be needed again, even
     though the outputs that are unseen now could be masked by then."""
     if room.used_share(conversation) > room.trigger_share:
@@ -189,15 +189,15 @@ def _sizes_of_unseen(conversation: Conversation) -> list[tuple[NumberedOutput, i
     return sizes
 
 
-def cut_to_fit(conversation: Conversation, room: int) -> Conversation:
+def cut_to_fit(conversation: Conversation, room_tokens: int) -> Conversation:
     """Cut the unseen outputs to `room` tokens in total, as far as possible. Small ones stay whole; large ones are
     reduced to their start, their end and the images that fit. Return the conversation unchanged if nothing gets
     smaller."""
     unseen, replacements = _sizes_of_unseen(conversation), {part.key: part for part in conversation.retold}
     sizes = [size for _, size in unseen]
-    if sum(sizes) <= room:
+    if sum(sizes) <= room_tokens:
         return conversation
-    for (numbered, size), max_tokens in zip(unseen, divide_room(sizes, room), strict=True):
+    for (numbered, size), max_tokens in zip(unseen, divide_room(sizes, room_tokens), strict=True):
         if max_tokens < size and numbered.output.call_id not in conversation.masked:
             shortened = _shrink_output(numbered, max_tokens)
             if estimate_output(_shortened_output(numbered, shortened)) < size:

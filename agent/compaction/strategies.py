@@ -74,15 +74,15 @@ def cut_outputs(strategy: Strategy, conversation: Conversation, room: Room) -> C
     if strategy == "share":
         shortened = limit_unseen_outputs(conversation, room)
     else:
-        unseen = unseen_tokens(conversation)
-        max_tokens = room.max_message_tokens - (conversation_tokens(conversation) - unseen)
-        if strategy == "cut" and max_tokens < min(unseen, int(MIN_OUTPUT_SHARE * room.window_tokens / room.scale)):
+        unseen_size = unseen_tokens(conversation)
+        max_tokens = room.max_message_tokens - (conversation_tokens(conversation) - unseen_size)
+        if strategy == "cut" and max_tokens < min(unseen_size, int(MIN_OUTPUT_SHARE * room.window_tokens / room.scale)):
             return None
         shortened = cut_to_fit(conversation, max_tokens)
     return None if shortened is conversation else shortened
 
 
-def drop_half(conversation: Conversation, caps: CompactionCaps) -> Conversation | None:
+def drop_older_turns(conversation: Conversation, caps: CompactionCaps) -> Conversation | None:
     """Drop the older half of the turns, except the ledger's facts about them. None if there is only one turn, or if the
     only possible cut would remove work that the model has not seen."""
     first_unseen = first_unseen_index(conversation.messages)
@@ -111,14 +111,14 @@ def keep_last_message(conversation: Conversation, ledger_tokens: int = MIN_CAP_T
     return replace(remaining, summary=non_empty_summary(summary, remaining.messages_before))
 
 
-def drop_unseen_step(conversation: Conversation, ledger: int = MIN_CAP_TOKENS) -> Conversation | None:
+def drop_unseen_step(conversation: Conversation, ledger_tokens: int = MIN_CAP_TOKENS) -> Conversation | None:
     """Drop the unseen step and list its outputs. Calls without an output stay, because their outputs are still to come.
     None if there is no such step."""
     outputs = unseen_outputs(conversation)
     if not outputs:
         return None
     remaining = _keep_from(
-        conversation, len(conversation.messages) - (1 if conversation.unanswered_calls else 0), ledger
+        conversation, len(conversation.messages) - (1 if conversation.unanswered_calls else 0), ledger_tokens
     )
     request = with_dropped_step_note(remaining.summary.request, outputs)
     return replace(remaining, summary=replace(remaining.summary, request=request))
@@ -130,7 +130,7 @@ def _keep_from(conversation: Conversation, cut: int, ledger_tokens: int) -> Conv
     plan = plan_at(conversation, cut)
     has_request = any(map(is_request, plan.tail_messages))
     request = plan.request if plan.request.parts or has_request else _last_request(conversation)
-    facts = render_ledger(plan.facts, min(ledger_tokens, MIN_CAP_TOKENS))
+    facts = render_ledger(plan.ledger, min(ledger_tokens, MIN_CAP_TOKENS))
     summary = Summary(ledger=facts, request=request, pinned=plan.tail_view.summary.pinned)
     return replace(plan.tail_view, summary=non_empty_summary(summary, plan.tail_view.messages_before))
 
@@ -147,7 +147,10 @@ def mask_least_needed(conversation: Conversation, caps: CompactionCaps, room: Ro
     nothing can be masked."""
     seen_tokens = conversation_tokens(conversation) - unseen_tokens(conversation)
     items = least_needed_items(
-        conversation, caps.protect, seen_tokens - int(MASK_TARGET_SHARE * room.max_message_tokens), caps.newest
+        conversation,
+        caps.protected_output_tokens,
+        seen_tokens - int(MASK_TARGET_SHARE * room.max_message_tokens),
+        caps.protected_message_count,
     )
     masked = mask_by_keys(conversation, {item.key for item in items})
     return None if masked is conversation else masked
@@ -162,7 +165,9 @@ def run_strategy(
         case "mask_all":
             changed = mask_outputs(conversation, 0)
         case "ledger":
-            plan = plan_compaction(conversation, floor.caps.tail, min_steps=floor.min_steps, max_turns=caps.turns)
+            plan = plan_compaction(
+                conversation, floor.caps.tail, min_steps=floor.min_steps, max_turns=caps.max_tail_turns
+            )
             return apply_compaction(plan, None, floor.caps) if plan else None
         case "attachments":
             return shorten_request(conversation, floor.caps, floor.max_request_tokens)
@@ -171,7 +176,7 @@ def run_strategy(
         case "words":
             return shorten_request(conversation, floor.caps, floor.max_request_tokens, shorten_text=True)
         case "drop":
-            return drop_half(conversation, floor.caps)
+            return drop_older_turns(conversation, floor.caps)
         case "last":
             return keep_last_message(conversation, floor.caps.ledger)
         case "references":

@@ -101,7 +101,7 @@ class UnusableSummary:
     reason: str
 
 
-SummaryReading: TypeAlias = Draft | UnusableSummary
+SummaryResult: TypeAlias = Draft | UnusableSummary
 
 # Kept as a string, so that the pattern is compiled only when a summary is read. Most runs never read one.
 _EMPTY_SUMMARY = (
@@ -115,7 +115,7 @@ _EMPTY_SUMMARY = (
 )
 
 
-def parse_summary(text: str, calls: Sequence[ToolCall], stop_reason: StopReason) -> SummaryReading:
+def parse_summary(text: str, calls: Sequence[ToolCall], stop_reason: StopReason) -> SummaryResult:
     """Parse the summary in a reply. If there is none, return the reason."""
     if calls:
         return UnusableSummary("it calls a tool instead")
@@ -123,7 +123,7 @@ def parse_summary(text: str, calls: Sequence[ToolCall], stop_reason: StopReason)
         return UnusableSummary("it was cut off" if stop_reason != "refusal" else "the model declined")
     if not text.strip():
         return UnusableSummary("it is empty")
-    summary, retain = _element("summary", text), _element("retain", text)
+    summary, retain = _last_element_content("summary", text), _last_element_content("retain", text)
     if summary is None:
         is_open = "<summary>" in text.lower()
         return UnusableSummary("it was cut off" if is_open else "it lacks the `<summary>` element")
@@ -132,7 +132,7 @@ def parse_summary(text: str, calls: Sequence[ToolCall], stop_reason: StopReason)
     return Draft("" if retain is None or re.match(_EMPTY_SUMMARY, retain) else retain, summary)
 
 
-def _element(name: str, text: str) -> str | None:
+def _last_element_content(name: str, text: str) -> str | None:
     """Return the content of the last complete element of that name, without tags; None if there is none."""
     open_starts: list[int] = []
     span: tuple[int, int] | None = None
@@ -169,19 +169,19 @@ def with_facts(text: str, facts: Sequence[str], max_tokens: int | None = None) -
     )
 
 
-def truncate_lines(text: str, tokens: int) -> str:
+def truncate_lines(text: str, max_tokens: int) -> str:
     """Return as many whole lines from the beginning as fit into `tokens`. If not even the first line fits, it is
     cut."""
-    if estimate_text(text) <= tokens:
+    if estimate_text(text) <= max_tokens:
         return text
     retained_lines: list[str] = []
-    room = tokens
+    remaining_tokens = max_tokens
     for line in text.splitlines():
-        room -= estimate_text(line + "\n")
-        if room < 0:
+        remaining_tokens -= estimate_text(line + "\n")
+        if remaining_tokens < 0:
             break
         retained_lines.append(line)
-    return "\n".join(retained_lines) if retained_lines else text[: tokens * 2 // 3]
+    return "\n".join(retained_lines) if retained_lines else text[: max_tokens * 2 // 3]
 
 
 def draft_text(draft: Draft) -> str:

@@ -54,32 +54,32 @@ def _message_texts(message: Message, output_tokens: int, output_count: int) -> I
         yield f"[output r{output_number}, {output.status}]\n{_clip(output.text, output_tokens)}"
 
 
-def _clip(text: str, tokens: int) -> str:
+def _clip(text: str, max_tokens: int) -> str:
     """Shorten text to its start and end if it exceeds `tokens`."""
-    if estimate_text(text) <= tokens:
+    if estimate_text(text) <= max_tokens:
         return text
-    chars_per_end = max(tokens, 2)
+    chars_per_end = max(max_tokens, 2)
     return f"{text[:chars_per_end]}\n[…]\n{text[-chars_per_end:]}"
 
 
-def split_into_chunks(pieces: Sequence[str], tokens: int) -> tuple[str, ...]:
+def split_into_chunks(pieces: Sequence[str], max_tokens: int) -> tuple[str, ...]:
     """Join the pieces into chunks of at most `tokens` tokens each; larger pieces are split."""
     chunks: list[str] = []
     chunk, chunk_tokens = "", 0
     for piece in pieces:
-        for part in _split(piece, tokens):
+        for part in _split(piece, max_tokens):
             part_tokens = estimate_text(part) + 2
-            if chunk and chunk_tokens + part_tokens > tokens:
+            if chunk and chunk_tokens + part_tokens > max_tokens:
                 chunks.append(chunk)
                 chunk, chunk_tokens = "", 0
             chunk, chunk_tokens = f"{chunk}\n\n{part}" if chunk else part, chunk_tokens + part_tokens
     return (*chunks, chunk) if chunk else tuple(chunks)
 
 
-def _split(text: str, tokens: int) -> Iterator[str]:
-    if estimate_text(text) + 2 <= tokens:
+def _split(text: str, max_tokens: int) -> Iterator[str]:
+    if estimate_text(text) + 2 <= max_tokens:
         yield text
         return
-    max_chars = max(tokens * 2 // 3 - 2, 1)  # safe, because no character is estimated at more than 1.5 tokens
+    max_chars = max(max_tokens * 2 // 3 - 2, 1)  # safe, because no character is estimated at more than 1.5 tokens
     for start in range(0, len(text), max_chars):
         yield text[start : start + max_chars]

@@ -30,7 +30,7 @@ from ebbtide.agent.view.items import (
     unanswered_indices,
     view_parts,
 )
-from ebbtide.agent.view.previews import is_recall_tool
+from ebbtide.agent.view.previews import reads_archive
 from ebbtide.agent.view.references import BadReference, MessageRef, parse_reference
 from ebbtide.agent.view.stubs import one_line
 from ebbtide.agent.view.visible import is_replaceable, output_stub, starts_step, summary_messages, visible_messages
@@ -111,7 +111,7 @@ def _plan_pin(part: ViewPart, conversation: Conversation, pricing: EditPricing) 
             f"with `{part.ref}` pins would take {pinned_tokens:,} tokens, and there is room for {max(max_tokens, 0):,} "
             "beside the required content; unpin something, or offload it first and pin its preview"
         )
-    return price_edit("pin", part.ref, part.what, conversation, edited, pricing)
+    return price_edit("pin", part.ref, part.description, conversation, edited, pricing)
 
 
 def max_pin_tokens(pricing: EditPricing) -> int:
@@ -128,7 +128,7 @@ def _plan_unpin(part: ViewPart, conversation: Conversation, pricing: EditPricing
     if not part.is_pinned:
         return Refusal(f"`{part.ref}` is not pinned")
     edited = replace(conversation, pinned=conversation.pinned - {part.key})
-    return price_edit("unpin", part.ref, part.what, conversation, edited, pricing)
+    return price_edit("unpin", part.ref, part.description, conversation, edited, pricing)
 
 
 def _plan_evict(part: ViewPart, conversation: Conversation, pricing: EditPricing) -> ViewEditPlan | Refusal:
@@ -141,15 +141,15 @@ def _plan_evict(part: ViewPart, conversation: Conversation, pricing: EditPricing
             for carried_parts in (summary.pinned, summary.carried)
         )
         edited = replace(conversation, summary=replace(summary, pinned=pinned, carried=carried))
-        return price_edit("evict", part.ref, part.what, conversation, edited, pricing)
+        return price_edit("evict", part.ref, part.description, conversation, edited, pricing)
     if isinstance(part, OutputPart):
         if part.state == "masked":
             return Refusal(f"`{part.ref}` is already a single line")
-        if not _is_much_shorter(output_stub(part.numbered_output), part.visible, pricing):
+        if not _is_much_shorter(output_stub(part.numbered_output), part.visible_form, pricing):
             return Refusal(f"the line for `{part.ref}` would be hardly shorter than what is shown")
-        masked = conversation.masked | {part.visible.call_id}
+        masked = conversation.masked | {part.visible_form.call_id}
         edited = replace(conversation, masked=masked, retold=without_key(conversation.retold, part.key))
-        return price_edit("evict", part.ref, part.what, conversation, edited, pricing)
+        return price_edit("evict", part.ref, part.description, conversation, edited, pricing)
     return _plan_shorter_message("evict", "line", part, conversation, pricing)
 
 
@@ -159,17 +159,22 @@ def _plan_offload(part: ViewPart, conversation: Conversation, pricing: EditPrici
     if not isinstance(part, OutputPart):
         return _plan_shorter_message("offload", "preview", part, conversation, pricing)
     output, call = part.numbered_output.output, unwrapped_call(part.numbered_output.call)
-    if part.visible is not output:
+    if part.visible_form is not output:
         return Refusal(f"`{part.ref}` is not shown in full")
     if part.state == "preview":
         return Refusal(f"`{part.ref}` is already a preview: remove it to leave a single line")
-    if is_recall_tool(call.name):
+    if reads_archive(call.name):
         return Refusal(f"`{part.ref}` is an excerpt of stored content: remove it instead")
     text = preview_text(output.text, part.ref, call.name)
     if not _is_much_shorter(text, output, pricing):
         return Refusal(f"the preview of `{part.ref}` would be hardly shorter than the full text")
     return price_edit(
-        "offload", part.ref, part.what, conversation, replace_item(conversation, part.key, "preview", text), pricing
+        "offload",
+        part.ref,
+        part.description,
+        conversation,
+        replace_item(conversation, part.key, "preview", text),
+        pricing,
     )
 
 
@@ -183,7 +188,9 @@ def _plan_shorter_message(
     text = _replacement_line(part, original) if form == "line" else preview_text(original, part.ref, "the user")
     if pricing.count_tokens(User((Text(text),))) > MAX_REMAINING_SHARE * pricing.count_tokens(User((Text(original),))):
         return Refusal(f"the replacement for `{part.ref}` would be hardly shorter")
-    return price_edit(act, part.ref, part.what, conversation, replace_item(conversation, part.key, form, text), pricing)
+    return price_edit(
+        act, part.ref, part.description, conversation, replace_item(conversation, part.key, form, text), pricing
+    )
 
 
 def _shortenable_text(part: ViewPart, conversation: Conversation) -> str | Refusal:
@@ -194,7 +201,7 @@ def _shortenable_text(part: ViewPart, conversation: Conversation) -> str | Refus
         return Refusal("the model's text stays with its step: summarise everything up to here instead")
     if part.is_pinned:
         return Refusal(f"`{part.ref}` is pinned: unpin it first")
-    if part.index in unanswered_indices(conversation):
+    if part.message_index in unanswered_indices(conversation):
         return Refusal(f"`{part.ref}` is not answered yet: until then it is shown in full")
     if part.state == "masked":
         return Refusal(f"`{part.ref}` is already a single line")
@@ -202,7 +209,7 @@ def _shortenable_text(part: ViewPart, conversation: Conversation) -> str | Refus
         return Refusal("program notes stay: they have no reference to restore them by")
     return "\n".join(
         message_part.text
-        for message_part in part.visible.parts
+        for message_part in part.visible_form.parts
         if isinstance(message_part, Text | Note) and is_replaceable(message_part)
     )
 
@@ -222,7 +229,10 @@ def _plan_item_summary(part: ViewPart, conversation: Conversation, pricing: Edit
         if part.state == "masked":
             return Refusal(f"`{part.ref}` is already a single line: `/bring {part.ref}` shows it again")
         output = part.numbered_output.output
-        input_tokens, visible_size = pricing.count_tokens(User((output,))), pricing.count_tokens(User((part.visible,)))
+        input_tokens, visible_size = (
+            pricing.count_tokens(User((output,))),
+            pricing.count_tokens(User((part.visible_form,))),
+        )
         input_tokens = max(input_tokens, output.stored.size // 4 if output.stored else 0)
     else:
         original = _shortenable_text(part, conversation)
@@ -233,7 +243,7 @@ def _plan_item_summary(part: ViewPart, conversation: Conversation, pricing: Edit
         return Refusal(f"`{part.ref}` is about as short as its summary would be")
     sample = replace_item(conversation, part.key, "summary", "word " * ITEM_SUMMARY_TOKENS)
     plan = replace(
-        price_edit("summarise", part.ref, part.what, conversation, sample, pricing),
+        price_edit("summarise", part.ref, part.description, conversation, sample, pricing),
         edited_conversation=conversation,
         key=part.key,
     )
@@ -255,9 +265,9 @@ def with_item_summary(plan: ViewEditPlan, summary_text: str) -> Conversation:
 
 
 def _plan_summary_before(part: ViewPart, conversation: Conversation, pricing: EditPricing) -> ViewEditPlan | Refusal:
-    if part.index < 0:
+    if part.message_index < 0:
         return Refusal(f"`{part.ref}` is already stored with the summary")
-    cut = cut_after(conversation, part.index)
+    cut = cut_after(conversation, part.message_index)
     if cut is None:
         return Refusal(f"`{part.ref}` is in the newest step, which stays; `/compact` summarises what is before it")
     caps = pricing.caps
@@ -272,16 +282,16 @@ def _plan_summary_before(part: ViewPart, conversation: Conversation, pricing: Ed
         return Refusal(f"everything up to `{part.ref}` is about as short as its summary would be")
     tail_tokens = round(sum(map(pricing.count_tokens, tail)) * pricing.scale)
     prices = pricing.prices
-    read_price = prices.write if pricing.is_cold else prices.read
+    read_price = prices.write if pricing.is_cache_cold else prices.read
     summary_cost = (
         read_price * pricing.used_tokens + prices.write * SUMMARY_REQUEST_TOKENS + prices.output * summary_tokens
     )
     cache_write_tokens = tail_tokens + summary_tokens
-    cache_write_cost = 0.0 if pricing.is_cold else (prices.write - prices.read) * cache_write_tokens
+    cache_write_cost = 0.0 if pricing.is_cache_cold else (prices.write - prices.read) * cache_write_tokens
     return ViewEditPlan(
         "summarise_before",
         part.ref,
-        f"everything up to: {part.what}",
+        f"everything up to: {part.description}",
         conversation,
         0,
         freed,
@@ -317,7 +327,7 @@ def plan_tool_deferral(
     resent_tokens = (
         0 if pricing.cached_message_count is not None else max(pricing.used_tokens - tokens_before, 0) + tokens_after
     )
-    cache_write_tokens = 0 if pricing.is_cold else resent_tokens
+    cache_write_tokens = 0 if pricing.is_cache_cold else resent_tokens
     cost = (pricing.prices.write - pricing.prices.read) * cache_write_tokens
     description = f"{len(names)} tools" if len(names) != 1 else next(iter(names))
     edited = replace(conversation, excluded_tools=new_excluded, anchor=None, anchored=0)

@@ -9,13 +9,13 @@ from ebbtide.agent import providers
 from ebbtide.agent.calls.approval import Approver
 from ebbtide.agent.calls.execute import CallRunner, CheckpointGuard, no_checkpoint
 from ebbtide.agent.calls.loop_guard import LoopGuard
-from ebbtide.agent.calls.output_intake import OutputIntake
+from ebbtide.agent.calls.output_intake import OutputArchiver
 from ebbtide.agent.calls.output_reader import OutputReader
 from ebbtide.agent.calls.policy import Policy, parse_rule
 from ebbtide.agent.calls.project_rules import ProjectRules
 from ebbtide.agent.checkpoints.checkpoint_thread import CheckpointThread
 from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints, open_project
-from ebbtide.agent.compose.optional_parts import apply_skill_limits, create_tool_hooks, hooks_for_session
+from ebbtide.agent.compose.optional_parts import apply_skill_limits, create_hooks, create_tool_hooks
 from ebbtide.agent.compose.session_parts import SessionParts
 from ebbtide.agent.compose.session_tools import SessionTooling
 from ebbtide.agent.compose.settings import (
@@ -28,7 +28,7 @@ from ebbtide.agent.compose.settings import (
 from ebbtide.agent.records.session_log import past_tool_calls
 from ebbtide.agent.window.server_tools import searchable_tools
 from ebbtide.agent.window.session_context import CallContext, RecordContext, TurnContext
-from ebbtide.agent.window.turn_limits import Allowance
+from ebbtide.agent.window.turn_limits import TurnUsage
 from ebbtide.tools.base import ReadLimits, Workspace, no_user
 from ebbtide.tools.submit_plan import SubmitPlan
 from ebbtide.tools.task import Task
@@ -38,24 +38,24 @@ if TYPE_CHECKING:  # types only: few sessions have these
     from ebbtide.agent.subagents.role import SubagentContext
 
 
-def create_approver(parts: SessionParts, project: SessionTooling) -> tuple[Approver, str]:
+def create_approver(parts: SessionParts, tooling: SessionTooling) -> tuple[Approver, str]:
     """Create the approver. Also return a problem text if the project's rules could not be read."""
-    setup, role, grants, output_folder = (
+    setup, role, grants, outputs_folder = (
         parts.setup,
         parts.agent_role,
         parts.grants,
         parts.workspace.outputs_folder,
     )
-    policy = build_policy(setup.config, setup.root, parts.initial_mode, output_folder)
-    readable_folders = (*policy.readable_folders, *project.skill_folders)
+    policy = build_policy(setup.config, setup.root, parts.initial_mode, outputs_folder)
+    readable_folders = (*policy.readable_folders, *tooling.skill_folders)
     policy = replace(policy, added_folders=tuple(map(str, grants.added_folders)), readable_folders=readable_folders)
     if role is None:
         approver, rules_problem = _create_user_approver(policy, parts)
         approver.added_folders = grants.added_folders
         approver.record_mode = lambda mode: parts.recorder.switch_model(parts.models.model, mode)
     else:
-        approver, rules_problem = role.create_approver(output_folder), ""
-    apply_skill_limits(project.extensions, approver, parts.channel, setup.root)
+        approver, rules_problem = role.create_approver(outputs_folder), ""
+    apply_skill_limits(tooling.extensions, approver, parts.channel, setup.root)
     return approver, rules_problem
 
 
@@ -69,7 +69,7 @@ def _create_user_approver(policy: Policy, parts: SessionParts) -> tuple[Approver
         return Approver(policy, get_sandbox_problem=get_unsandboxed_reason), ""
     project_rules = ProjectRules(setup.config.folders.config, setup.root)
     saved_rules = project_rules.read()
-    policy = replace(policy, allow=(*policy.allow, *map(parse_rule, saved_rules.allow), *granted_rules))
+    policy = replace(policy, allow_rules=(*policy.allow_rules, *map(parse_rule, saved_rules.allow), *granted_rules))
     find_past_calls = partial(past_tool_calls, setup.store_thread, setup.store, row.project, row.id)
     ask_permission, ask_about_plan = channel.questions.ask_permission, channel.questions.ask_plan
     approver = Approver(
@@ -82,7 +82,7 @@ def _create_user_approver(policy: Policy, parts: SessionParts) -> tuple[Approver
         ask_about_plan,
         get_sandbox_problem=get_unsandboxed_reason,
     )
-    approver.can_ask = lambda: channel.is_open
+    approver.can_ask = lambda: channel.can_ask
     return approver, saved_rules.problem
 
 
@@ -100,7 +100,7 @@ def _create_checkpoints(parts: SessionParts) -> SessionCheckpoints | None:
         CheckpointThread(partial(open_project, setup.config, workspace.root)),
         recorder.session_id,
         lambda: recorder.message_count,
-        lambda: bool(workspace.jobs.running),
+        lambda: bool(workspace.jobs.running_jobs),
         channel.emit,
         channel.interrupt,
         workspace.root if channel.is_interactive else None,
@@ -109,14 +109,16 @@ def _create_checkpoints(parts: SessionParts) -> SessionCheckpoints | None:
     return checkpoints
 
 
-def create_tool_workspace(parts: SessionParts, project: SessionTooling) -> Workspace:
+def create_tool_workspace(parts: SessionParts, tooling: SessionTooling) -> Workspace:
     """Return the workspace with the functions that tools use to look up content and ask the user."""
     config, questions, is_interactive = parts.setup.config, parts.channel.questions, parts.is_interactive
     return replace(
-        parts.archive.with_lookup(parts.workspace),
-        estimate_tokens=parts.connected_model.meter.text_tokens,
+        parts.archive.with_recall(parts.workspace),
+        estimate_tokens=parts.connected_model.meter.estimate_text,
         read_limits=ReadLimits(config.max_message_bytes, config.max_line_length),
-        get_deferred_tools=lambda: searchable_tools(project.tools, project.server_tools, project.deferral.deferred),
+        get_deferred_tools=lambda: searchable_tools(
+            tooling.tools, tooling.server_tools, tooling.deferral.deferred_names
+        ),
         ask=questions.ask_text if is_interactive else no_user,
         ask_multiple=questions.ask_choices if is_interactive else no_user,
         search_web=partial(_search_web, parts),
@@ -131,27 +133,27 @@ async def _search_web(parts: SessionParts, query: str) -> str:
 
 
 def create_turn_context(
-    parts: SessionParts, project: SessionTooling, approver: Approver, records: RecordContext, workspace: Workspace
+    parts: SessionParts, tooling: SessionTooling, approver: Approver, records: RecordContext, workspace: Workspace
 ) -> TurnContext:
     """Create the turn context: start the hooks, and set the limits of turns."""
     setup, role, channel = parts.setup, parts.agent_role, parts.channel
     config = setup.config
-    hooks = hooks_for_session(
+    hooks = create_hooks(
         config, parts.recorder, workspace, channel, setup.secrets, lambda: approver.policy.mode, parts.exit_stack,
-        project.trust, checkpoint_guard(records, role), parts.start_source,
+        tooling.trust, checkpoint_guard(records, role), parts.start_source,
     )  # fmt: skip
     return TurnContext(
         records,
         channel.interrupt,
         channel.emit,
         build_turn_limits(config, is_interactive=parts.is_interactive) if role is None else role.turn_limits(config),
-        Allowance(role.parent.turn.allowance if role is not None else None),
+        TurnUsage(role.parent.turn.allowance if role is not None else None),
         hooks,
     )
 
 
 def create_call_context(
-    parts: SessionParts, project: SessionTooling, approver: Approver, turn: TurnContext, workspace: Workspace
+    parts: SessionParts, tooling: SessionTooling, approver: Approver, turn: TurnContext, workspace: Workspace
 ) -> CallContext:
     """Create the call context, which connects the tools with the parts that approve, run and store their calls."""
     setup, role, models, archive = parts.setup, parts.agent_role, parts.models, parts.archive
@@ -160,7 +162,7 @@ def create_call_context(
     guard = checkpoint_guard(turn.records, role)
     output_reader = OutputReader(lambda: models.provider, session_id, interrupt, emit, parts.summarisers)
     record_file_changes = (
-        archive.file_log.record_changes if role is None else role.parent.calls.runner.record_file_changes
+        archive.file_history.record_changes if role is None else role.parent.calls.runner.record_file_changes
     )
     tool_hooks = create_tool_hooks(
         turn.hooks if role is None else role.hooks,
@@ -170,14 +172,14 @@ def create_call_context(
         workspace,
         parts.channel,
         guard,
-        agent_input={} if role is None else role.hook_input,
+        agent_input={} if role is None else role.hook_fields,
     )
-    output_intake = OutputIntake(
+    output_intake = OutputArchiver(
         archive.archive, build_offload_limits(config), emit, output_reader, parts.debug, tool_hooks
     )
-    tools = (Task(), *project.tools, SubmitPlan(), *unlisted_tools())
+    tools = (Task(), *tooling.tools, SubmitPlan(), *unlisted_tools())
     runner = CallRunner(
-        tools=ChainMap({tool.name: tool for tool in tools}, project.server_tools.callable_tools),
+        tools=ChainMap({tool.name: tool for tool in tools}, tooling.server_tools.callable_tools),
         workspace=workspace,
         approver=approver,
         interrupt=interrupt,
@@ -194,12 +196,12 @@ def create_call_context(
         hooks=tool_hooks,
         save_open_files=setup.save_open_files,
     )
-    servers, agents, extensions = project.servers, project.agents, project.extensions
-    return CallContext(runner, servers, agents, extensions, project.trust, parts.language_service)
+    servers, agents, extensions = tooling.servers, tooling.agents, tooling.extensions
+    return CallContext(runner, servers, agents, extensions, tooling.trust, parts.language_service)
 
 
 def checkpoint_guard(records: RecordContext, role: "SubagentContext | None") -> CheckpointGuard:
     """Return the guard that makes a checkpoint around a call; a sub-agent uses its parent's."""
     if role is not None:
         return role.checkpoint_guard
-    return records.checkpoints.around_call if records.checkpoints is not None else no_checkpoint
+    return records.checkpoints.guard_call if records.checkpoints is not None else no_checkpoint

@@ -24,7 +24,7 @@ from ebbtide.agent.compose.optional_parts import enable_hook_judges, unknown_too
 from ebbtide.agent.compose.session_parts import ProjectSetup, SessionGrants, create_session_parts
 from ebbtide.agent.compose.session_tools import load_session_tooling
 from ebbtide.agent.compose.window_context import create_window_context, restore_conversation
-from ebbtide.agent.providers.factory import build_provider, create_meter
+from ebbtide.agent.providers.factory import build_provider, create_token_meter
 from ebbtide.agent.providers.fallbacks import ConnectedModel
 from ebbtide.agent.records.store_access import lock_session
 from ebbtide.agent.session import Session
@@ -59,7 +59,7 @@ class Composer:
             secrets=setup.secrets,
             cache_lifetime=lifetime,
         )
-        meter = create_meter(config, model, estimator, is_interactive=setup.is_interactive)
+        meter = create_token_meter(config, model, estimator, is_interactive=setup.is_interactive)
         return ConnectedModel(provider, meter, server_digest_from_encoded(stored_calibration))
 
     async def _cache_lifetime(self, model: str) -> CacheLifetime | None:
@@ -69,7 +69,7 @@ class Composer:
             return None
         if setup.config.cache_lifetime != "auto":
             return lifetime_of(setup.config.cache_lifetime)
-        rows = await setup.store_thread.run(setup.store.recent_prompts, provider, MAX_REQUESTS)
+        rows = await setup.store_thread.run(setup.store.recent_prompt_sizes, provider, MAX_REQUESTS)
         return choose_lifetime([PastRequest(*row) for row in rows])
 
     async def create_session(
@@ -87,52 +87,52 @@ class Composer:
         `start_source`: how the session starts; None if it is reopened right after closing. `agent_role`: the definition
         and parent of a sub-agent. Raises `AgentError`."""
         setup = self.setup
-        opening = await create_session_parts(
+        parts = await create_session_parts(
             setup, self.connect_model, row, model, connected_model, exit_stack, grants, start_source, agent_role
         )
-        project = await load_session_tooling(opening, self.create_agent_session)
-        approver, rules_problem = create_approver(opening, project)
-        records = create_record_context(opening)
-        workspace = create_tool_workspace(opening, project)
-        turn = create_turn_context(opening, project, approver, records, workspace)
-        calls = create_call_context(opening, project, approver, turn, workspace)
-        conversation, mode, resumed = await restore_conversation(opening, approver, workspace)
-        window = create_window_context(opening, project, approver, conversation, mode)
+        tooling = await load_session_tooling(parts, self.create_agent_session)
+        approver, rules_problem = create_approver(parts, tooling)
+        records = create_record_context(parts)
+        workspace = create_tool_workspace(parts, tooling)
+        turn = create_turn_context(parts, tooling, approver, records, workspace)
+        calls = create_call_context(parts, tooling, approver, turn, workspace)
+        conversation, mode, resumed = await restore_conversation(parts, approver, workspace)
+        window = create_window_context(parts, tooling, approver, conversation, mode)
 
         ctx = SessionContext(window, calls, turn)
-        project.agents.parent = ctx
+        tooling.agents.parent = ctx
         enable_hook_judges(turn.hooks, ctx, self.connect_model, self.create_agent_session)
-        if project.servers is not None:
-            project.servers.start(window, turn)
-        tools_notice = unknown_tools_notice(project.extensions, calls.runner.tools)
+        if tooling.servers is not None:
+            tooling.servers.start(window, turn)
+        tools_notice = unknown_tools_notice(tooling.extensions, calls.runner.tools)
         notices = (*_startup_notices(setup, ctx, rules_problem), *filter(None, (tools_notice,)))
         setup.store.notice = ""
         session_exit_stack = AsyncExitStack()
         session = Session(
             ctx,
-            opening.channel,
+            parts.channel,
             conversation,
-            servers=project.servers,
+            servers=tooling.servers,
             notices=notices,
-            resumed=resumed,
+            resume_event=resumed,
             on_close=session_exit_stack.aclose,
         )
         session_exit_stack.push_async_exit(exit_stack.pop_all())  # before this line, the caller closes what was opened
         return session, ctx
 
     async def create_agent_session(
-        self, definition: "AgentDefinition", parent: SessionContext, closing: AsyncExitStack
+        self, definition: "AgentDefinition", parent: SessionContext, exit_stack: AsyncExitStack
     ) -> Session:
         """Create the session of a sub-agent of `parent`. Raises `AgentError`."""
         role = subagents.role.SubagentContext(definition, parent)
         row = role.session_row(self.setup.config)
         if not self.setup.is_ephemeral:
-            closing.callback(lock_session(self.setup.config, row.id).release)
+            exit_stack.callback(lock_session(self.setup.config, row.id).release)
         connected = await self.connect_model(row.model)
-        closing.push_async_callback(connected.provider.close)
+        exit_stack.push_async_callback(connected.provider.close)
         grants = SessionGrants([], parent.calls.runner.approver.added_folders, was_opened_before=True)
         session, _ = await self.create_session(
-            row, row.model, connected, closing, grants, start_source="startup", agent_role=role
+            row, row.model, connected, exit_stack, grants, start_source="startup", agent_role=role
         )
         return session
 

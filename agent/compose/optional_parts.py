@@ -16,7 +16,7 @@ from ebbtide.agent.calls.approval import Approver
 from ebbtide.agent.calls.execute import CheckpointGuard
 from ebbtide.agent.channel import Channel, EventSink
 from ebbtide.agent.config.option_values import AfterToolHook
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.events.subagents import RunningAgent
 from ebbtide.agent.integration_registry import EVENT_SINKS, LANGUAGE_SERVICES, MCP_CLIENTS, load_integration
@@ -25,7 +25,7 @@ from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.providers.fallbacks import ConnectModel
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.window.server_tools import ServerTools
-from ebbtide.agent.window.session_context import LanguageService, Servers, SessionContext
+from ebbtide.agent.window.session_context import LanguageService, McpServers, SessionContext
 from ebbtide.tools.base import Result, Tool, Workspace
 from ebbtide.tools.sandbox.sandbox import Sandbox
 from ebbtide.tools.task import BUILT_IN_AGENTS, Task
@@ -33,13 +33,13 @@ from ebbtide.tools.task import BUILT_IN_AGENTS, Task
 if TYPE_CHECKING:  # types only: a session imports these modules when it needs them
     from ebbtide.agent.extensions.session_extensions import SessionExtensions
     from ebbtide.agent.extensions.session_trust import SessionTrust
-    from ebbtide.agent.hooks.session_hooks import SaveCheckpoint, SessionHooks, StartSource
+    from ebbtide.agent.hooks.session_hooks import CheckpointSaver, SessionHooks, StartSource
     from ebbtide.agent.hooks.tool_hooks import ToolHooks
     from ebbtide.agent.subagents.session_agents import ComposeAgentSession, SessionAgents
 
 
 OpenSink: TypeAlias = Callable[[Config, Mapping[str, str]], EventSink]
-OpenServers: TypeAlias = "Callable[[Config, Mapping[str, str], Path, ServerTools, Channel, SessionTrust], Servers]"
+OpenServers: TypeAlias = "Callable[[Config, Mapping[str, str], Path, ServerTools, Channel, SessionTrust], McpServers]"
 OpenLanguageService: TypeAlias = Callable[
     [Config, Path, Sandbox | None, Mapping[str, str], Path | None], LanguageService
 ]
@@ -66,11 +66,15 @@ def create_language_service(
     return None
 
 
-async def project_trust(config: Config, channel: Channel, languages: LanguageService | None) -> "SessionTrust | None":
+async def project_trust(
+    config: Config, channel: Channel, language_service: LanguageService | None
+) -> "SessionTrust | None":
     """Load the trust state of the project; None if nothing in it needs trust. A headless run silently ignores language
     servers that need trust."""
     untrusted_languages = (
-        languages if channel.is_interactive and languages is not None and languages.may_need_trust else None
+        language_service
+        if channel.is_interactive and language_service is not None and language_service.may_need_trust
+        else None
     )
     if not (
         config.may_have_servers
@@ -101,15 +105,15 @@ class AgentsOnDemand:
         self, extensions: "SessionExtensions | None", max_concurrent: int, compose: "ComposeAgentSession"
     ) -> None:
         self._extensions = extensions
-        self._concurrent = max_concurrent
+        self._max_concurrent = max_concurrent
         self._compose = compose
         self.parent: SessionContext | None = None
 
     @cached_property
-    def _loaded(self) -> "SessionAgents":
+    def _session_agents(self) -> "SessionAgents":
         assert self.parent is not None
         return subagents.session_agents.SessionAgents(
-            partial(subagents.role.startable_agents, self._extensions), self._concurrent, self._compose, self.parent
+            partial(subagents.role.startable_agents, self._extensions), self._max_concurrent, self._compose, self.parent
         )
 
     @property
@@ -123,17 +127,17 @@ class AgentsOnDemand:
 
     @property
     def running(self) -> Sequence[RunningAgent]:
-        return self._loaded.running if "_loaded" in vars(self) else ()
+        return self._session_agents.running if "_loaded" in vars(self) else ()
 
     def stop(self, call: str) -> None:
         if "_loaded" in vars(self):
-            self._loaded.stop(call)
+            self._session_agents.stop(call)
 
-    def watch(self, on_change: Callable[[], None] | None) -> None:
-        self._loaded.set_watcher(on_change)
+    def set_watcher(self, on_change: Callable[[], None] | None) -> None:
+        self._session_agents.set_watcher(on_change)
 
     async def _delegate(self, name: str, prompt: str, workspace: Workspace) -> Result:
-        return await self._loaded.delegate(name, prompt, workspace)
+        return await self._session_agents.delegate(name, prompt, workspace)
 
     def with_task_tool(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         """Add a `task` tool that starts these agents."""
@@ -148,12 +152,14 @@ def unknown_tools_notice(extensions: "SessionExtensions | None", known_tools: Co
 
 
 def apply_skill_limits(
-    extensions: "SessionExtensions | None", approval: Approver, channel: Channel, root: Path
+    extensions: "SessionExtensions | None", approver: Approver, channel: Channel, root: Path
 ) -> None:
     """Apply the tool restrictions of skills while they are in use."""
     if extensions is None or not any(skill.requested_tools for skill in extensions.skills):
         return
-    channel.observe_events(calls.skill_bounds.ActiveSkills(extensions, approval, str(root), channel.notice).observe)
+    channel.observe_events(
+        calls.skill_bounds.ActiveSkills(extensions, approver, str(root), channel.show_notice).observe
+    )
 
 
 def enable_hook_judges(
@@ -162,7 +168,7 @@ def enable_hook_judges(
     """If any hooks ask models, agents or servers, give them access."""
     if hooks is None or not hooks.needs_judges:
         return
-    hooks.set_judges(subagents.hook_judges.HookJudges(ctx, connect, compose))
+    hooks.set_judges(subagents.hook_judges.SessionHookBackends(ctx, connect, compose))
 
 
 def skill_folders(config: Config) -> tuple[Path, ...]:
@@ -184,7 +190,7 @@ def create_servers(
     channel: Channel,
     exit_stack: AsyncExitStack,
     trust: "SessionTrust | None",
-) -> Servers | None:
+) -> McpServers | None:
     """Set up the MCP servers of a session; None if none is configured."""
     if trust is None or not config.may_have_servers:
         return None
@@ -197,13 +203,13 @@ def create_servers(
     return None
 
 
-def hooks_for_session(
+def create_hooks(
     config: Config,
     recorder: Recorder,
     workspace: Workspace,
     channel: Channel,
     secrets: SecretTokens,
-    get_mode: Callable[[], Mode],
+    get_mode: Callable[[], PermissionMode],
     exit_stack: AsyncExitStack,
     trust: "SessionTrust | None",
     checkpoint_guard: CheckpointGuard,
@@ -226,16 +232,16 @@ def hooks_for_session(
         get_mode,
         start_source,
         trust,
-        checkpoint_before_hooks(checkpoint_guard),
+        create_hook_checkpoint(checkpoint_guard),
     )
     if hooks is not None:
         exit_stack.push_async_callback(hooks.close)
     return hooks
 
 
-def checkpoint_before_hooks(guard: CheckpointGuard) -> "SaveCheckpoint":
+def create_hook_checkpoint(guard: CheckpointGuard) -> "CheckpointSaver":
     """Return a function that makes a checkpoint before hooks run. Like commands, hooks may change files."""
-    return partial(guard, "run", (), show=lambda _: None)
+    return partial(guard, "run", (), on_progress=lambda _: None)
 
 
 def create_tool_hooks(
@@ -253,5 +259,5 @@ def create_tool_hooks(
     if hooks is None and not after_tool:
         return None
     return agent_hooks.tool_hooks.ToolHooks(
-        hooks, after_tool, session, project, workspace, channel, checkpoint_before_hooks(checkpoint_guard), agent_input
+        hooks, after_tool, session, project, workspace, channel, create_hook_checkpoint(checkpoint_guard), agent_input
     )

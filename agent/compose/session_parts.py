@@ -17,7 +17,7 @@ from ebbtide.agent.calls.policy import Rule
 from ebbtide.agent.channel import Channel, EventSink
 from ebbtide.agent.compose.optional_parts import create_language_service, skill_folders
 from ebbtide.agent.compose.settings import choose_mode, create_debug_log
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.prompt.secret_tokens import SecretTokens
@@ -26,7 +26,7 @@ from ebbtide.agent.providers.factory import build_summarisers, create_session_mo
 from ebbtide.agent.providers.fallbacks import ConnectedModel, SessionModels
 from ebbtide.agent.providers.learned_limits import SummariserSource
 from ebbtide.agent.records.call_progress import CallProgress
-from ebbtide.agent.records.job_reports import JobPortsOnDemand, create_job_listener
+from ebbtide.agent.records.job_reports import JobPortForwarder, create_job_listener
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.session_state import workspace_state
 from ebbtide.agent.records.store_access import outputs_folder
@@ -129,7 +129,7 @@ class SessionParts:
         return self.is_interactive and not self.is_new and not self.grants.was_opened_before
 
     @property
-    def initial_mode(self) -> Mode:
+    def initial_mode(self) -> PermissionMode:
         """The permission mode: the session's own, or the configured one if the user resumes a session from an earlier
         run."""
         config = self.setup.config
@@ -155,14 +155,14 @@ async def create_session_parts(
 ) -> SessionParts:
     """Create the parts that the contexts of a session share. `connect_model`: connects a fallback model."""
     config, is_interactive = setup.config, setup.is_interactive and agent_role is None
-    channel, output_folder = (
+    channel, outputs_folder = (
         Channel(is_interactive=is_interactive),
         _create_outputs_folder(setup, session_row.id, exit_stack),
     )
     for sink in setup.sinks:
         sink.follow(channel)
-    sandbox = _create_sandbox(setup, output_folder, grants.added_folders, exit_stack)
-    workspace = Workspace(setup.root, output_folder, sandbox=sandbox, max_output_bytes=config.archive_max_output_bytes)
+    sandbox = _create_sandbox(setup, outputs_folder, grants.added_folders, exit_stack)
+    workspace = Workspace(setup.root, outputs_folder, sandbox=sandbox, max_output_bytes=config.archive_max_output_bytes)
     if agent_role is not None:
         workspace = agent_role.with_parent_variables(workspace)
     language_service = _create_language_service(setup, workspace, agent_role, exit_stack)
@@ -172,7 +172,7 @@ async def create_session_parts(
     port_policy = (
         "off" if config.sandbox_ports == "ask" and not is_interactive else config.sandbox_ports
     )  # without a user, nothing can be asked
-    ports = JobPortsOnDemand(workspace, port_policy, channel.notice)
+    ports = JobPortForwarder(workspace, port_policy, channel.show_notice)
     exit_stack.push_async_callback(ports.close)
     debug = create_debug_log(config, setup.environment, is_interactive=is_interactive)
     archive = SessionArchive.open(setup.store_thread, setup.store, recorder, workspace, config, debug)
@@ -218,18 +218,18 @@ def _remove_if_empty(folder: Path) -> None:
 
 
 def _create_sandbox(
-    setup: ProjectSetup, output_folder: Path, added_folders: list[Path], exit_stack: AsyncExitStack
+    setup: ProjectSetup, outputs_folder: Path, added_folders: list[Path], exit_stack: AsyncExitStack
 ) -> Sandbox | None:
     """Create the sandbox for a session's commands. Its /tmp is removed when the session ends."""
     if setup.config.sandbox == "off":
         return None
-    folders, temp_folder = setup.config.folders, output_folder / "tmp"
+    folders, temp_folder = setup.config.folders, outputs_folder / "tmp"
     exit_stack.callback(shutil.rmtree, temp_folder, ignore_errors=True)
     script_folders = (
         folders.data / "plugins",
         *skill_folders(setup.config),
     )  # skills contain scripts that commands run
-    readable_paths = (setup.root, output_folder, *(folder.resolve() for folder in script_folders if folder.is_dir()))
+    readable_paths = (setup.root, outputs_folder, *(folder.resolve() for folder in script_folders if folder.is_dir()))
     app_folders = (folders.config, folders.data, folders.logs)
     network = SessionNetwork(setup.config.web_private)
     exit_stack.push_async_callback(network.close)
@@ -257,7 +257,7 @@ def _create_language_service(
 def _create_recorder(
     setup: ProjectSetup, row: SessionRow, channel: Channel, workspace: Workspace, *, is_new: bool
 ) -> Recorder:
-    write_queue = WriteQueue(setup.store_thread, setup.store, channel.notice, channel.interrupt)
+    write_queue = WriteQueue(setup.store_thread, setup.store, channel.show_notice, channel.interrupt)
     read_workspace_state = partial(workspace_state, workspace)
     recorder = Recorder(
         setup.store_thread,
@@ -266,7 +266,7 @@ def _create_recorder(
         is_new=is_new,
         get_workspace_state=read_workspace_state,
         on_jobs_reported=workspace.jobs.mark_reported,
-        writes=write_queue,
+        write_queue=write_queue,
     )
     recorder.log.on_progress = setup.on_restore_progress
     return recorder

@@ -9,15 +9,15 @@ from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.compose.optional_parts import AgentsOnDemand, create_servers, load_extensions, project_trust
 from ebbtide.agent.compose.session_parts import SessionParts
 from ebbtide.agent.compose.settings import build_compaction_settings
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.eviction.settings import CompactionSettings
 from ebbtide.agent.input.instructions import project_memory_folder
 from ebbtide.agent.prompt.small_window import is_omitted
-from ebbtide.agent.window.deferral import Deferral
+from ebbtide.agent.window.deferral import ToolDeferral
 from ebbtide.agent.window.server_tools import ServerTools
-from ebbtide.agent.window.session_context import LanguageService, Servers
+from ebbtide.agent.window.session_context import LanguageService, McpServers
 from ebbtide.tools.base import Tool, ToolSupport
 from ebbtide.tools.catalog import create_builtin_tools, create_rare_tools
 from ebbtide.tools.files.file_suffixes import count_suffixes
@@ -42,11 +42,11 @@ class SessionTooling:
     tools: tuple[Tool, ...]
     """All tools except those of MCP servers."""
     server_tools: ServerTools
-    deferral: Deferral
+    deferral: ToolDeferral
     trust: "SessionTrust | None"
     extensions: "SessionExtensions | None"
     agents: AgentsOnDemand
-    servers: Servers | None
+    servers: McpServers | None
 
     @property
     def skill_folders(self) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ async def load_session_tooling(parts: SessionParts, compose_agent: "ComposeAgent
     """Find the user's and the project's tools and extensions, and create what they need."""
     setup, role, channel = parts.setup, parts.agent_role, parts.channel
     config = setup.config
-    settings = build_compaction_settings(config, parts.provider.window.effective)
+    settings = build_compaction_settings(config, parts.provider.window.available_tokens)
     tools = select_session_tools(
         settings,
         config,
@@ -72,7 +72,7 @@ async def load_session_tooling(parts: SessionParts, compose_agent: "ComposeAgent
     agents = AgentsOnDemand(extensions, config.agents_concurrent, compose_agent)
     tools = agents.with_task_tool(tools) if role is None else role.select_tools(tools)
     servers = create_servers(config, setup.environment, setup.root, server_tools, channel, parts.exit_stack, trust)
-    deferral = Deferral(
+    deferral = ToolDeferral(
         config.tool_deferral_threshold,
         await parts.recorder.last_tool_uses(),
         offers_search=bool(servers.entries if servers is not None else server_tools.available_specs),
@@ -125,7 +125,7 @@ def _is_useful(tool: str, facts: ProjectFacts) -> bool:
     return is_useful is None or is_useful(facts)
 
 
-def offered_tools(tools: Sequence[Tool], mode: Mode, *, is_interactive: bool) -> tuple[Tool, ...]:
+def offered_tools(tools: Sequence[Tool], mode: PermissionMode, *, is_interactive: bool) -> tuple[Tool, ...]:
     """Return the tools listed for the model. Tools that ask questions are included only if a user is present. The tool
     for plans comes last, and only if the system prompt says that the mode is `plan`. Calls of unlisted tools still get
     an output."""
@@ -139,7 +139,7 @@ def missing_tools(config: Config, windows: Sequence[Window], *, is_interactive: 
     names = {tool.name for tool in create_builtin_tools()}
     omitted = names - set(config.tools_allowed or names) | names & set(config.tools_denied)
     if not config.tools_allowed and windows:
-        sizes = [window.effective for window in windows]
+        sizes = [window.available_tokens for window in windows]
         omitted |= {name for name in names if all(is_omitted(name, size) for size in sizes)}
     return frozenset(
         omitted if is_interactive else omitted | {name for name in names if role_of(name) == "ask_question"}

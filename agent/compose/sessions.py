@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ebbtide.agent import archive, records
 from ebbtide.agent.archive.recall import SessionRecall, create_user_recall
-from ebbtide.agent.budget.last_request import RequestMark
+from ebbtide.agent.budget.last_request import RequestRecord
 from ebbtide.agent.calls.execute import SaveOpenFiles, no_open_editors
 from ebbtide.agent.calls.policy import Rule
 from ebbtide.agent.channel import EventSink
@@ -24,7 +24,7 @@ from ebbtide.agent.compose.session_parts import ProjectSetup, SessionGrants
 from ebbtide.agent.compose.session_tools import offered_tools, select_session_tools
 from ebbtide.agent.compose.settings import additional_folders, build_compaction_settings, choose_model
 from ebbtide.agent.compose.system_prompt import build_resumed_system_text
-from ebbtide.agent.config.options import MODES
+from ebbtide.agent.config.options import PERMISSION_MODES
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import StoreFailed, UsageError
 from ebbtide.agent.input.instruction_files import find_instruction_files
@@ -37,9 +37,9 @@ from ebbtide.agent.providers.factory import (
     known_facts_and_window,
 )
 from ebbtide.agent.providers.learned_limits import next_request_window
-from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.providers.meter import TokenMeter
 from ebbtide.agent.providers.setup import find_endpoint, searches_web
-from ebbtide.agent.records.damage import ReadableMessages, restore_messages
+from ebbtide.agent.records.damage import RestoredMessages, restore_messages
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.session_log import SessionLog
 from ebbtide.agent.records.session_lookup import SessionInfo, find_session, is_session_id, project_name, session_info
@@ -48,7 +48,7 @@ from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.agent.records.token_key import KEY_BYTES, KEY_FILE, load_or_create_token_key
 from ebbtide.agent.session import Session
 from ebbtide.agent.tokens.estimate import decode_estimator
-from ebbtide.agent.window.deferral import Deferral, create_specs
+from ebbtide.agent.window.deferral import ToolDeferral, create_specs
 from ebbtide.agent.window.session_context import SessionContext
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
@@ -94,8 +94,8 @@ class Sessions:
         self.root = root.resolve()
         self._project = project_name(config)
         self._environment = environment
-        self._interactive = is_interactive
-        self._ephemeral = is_ephemeral
+        self._is_interactive = is_interactive
+        self._is_ephemeral = is_ephemeral
         self._extra_tools = tuple(extra_tools)
         self._store_thread: StoreThread | None = None
         self._session_store: SessionStore | None = None
@@ -118,21 +118,21 @@ class Sessions:
     def set_config(self, config: Config, environment: Mapping[str, str]) -> None:
         """Use this configuration for sessions opened from now on."""
         self.config, self._environment = config, environment
-        self._secrets.learn_all(environment)
+        self._secrets.learn_environment(environment)
 
     def check_key(self) -> None:
         """Raise `AuthFailed` if there is no key for the model of a new session, and `UsageError` if there is no
         model."""
         provider = choose_model(self.config, "", self._environment).partition("/")[0]
         if provider not in LOCAL_PROVIDERS:
-            find_endpoint(provider, self.config.provider(provider), self._environment)
+            find_endpoint(provider, self.config.provider_config(provider), self._environment)
 
     async def _open_store(self) -> tuple[StoreThread, SessionStore]:
         async with self._store_lock:
             if self._store_thread is None or self._session_store is None:
-                self._store_thread = StoreThread(lambda: open_store(self.config, is_ephemeral=self._ephemeral))
+                self._store_thread = StoreThread(lambda: open_store(self.config, is_ephemeral=self._is_ephemeral))
                 self._session_store = await self._store_thread.open()
-                if self._session_store.notice and not self._interactive:
+                if self._session_store.notice and not self._is_interactive:
                     print(f"ebb: {self._session_store.notice}", file=sys.stderr)
                     self._session_store.notice = ""
             return self._store_thread, self._session_store
@@ -170,8 +170,8 @@ class Sessions:
                 self._environment,
                 thread,
                 store,
-                self._interactive,
-                self._ephemeral,
+                self._is_interactive,
+                self._is_ephemeral,
                 self._secrets,
                 self._extra_tools,
                 self.save_open_files,
@@ -179,11 +179,11 @@ class Sessions:
                 on_progress,
             )
             composer = Composer(setup)
-            connected = await composer.connect_model(chosen_model, has_pauses=self._interactive)
+            connected = await composer.connect_model(chosen_model, has_pauses=self._is_interactive)
             exit_stack.push_async_callback(connected.provider.close)
-            start_source = _start_source(opening_kind, is_new=row is None)
+            start_source = _hook_start_source(opening_kind, is_new=row is None)
             row = row or self._new_row(chosen_model, new_id)
-            if not self._ephemeral:
+            if not self._is_ephemeral:
                 exit_stack.callback(lock_session(self.config, row.id).release)
             if new_id and await thread.run(store.session, new_id) is not None:
                 raise UsageError(f"session `{new_id}` already exists; resume it with `-r`, or use another id")
@@ -207,7 +207,7 @@ class Sessions:
         else:
             opened = await self.open(None, model, new_id=closed.id)
         if opened.mode != closed.mode:
-            await opened.change_mode(next(mode for mode in MODES if mode == closed.mode))
+            await opened.change_mode(next(mode for mode in PERMISSION_MODES if mode == closed.mode))
         return opened
 
     def _new_row(self, model: str, session_id: str = "") -> SessionRow:
@@ -216,10 +216,10 @@ class Sessions:
             session_id or secrets.token_hex(ID_BYTES), self._project, "", model, self.config.permission_mode, now, now
         )
 
-    async def _find_row(self, prefix: str) -> SessionRow:
+    async def _find_row(self, id_prefix: str) -> SessionRow:
         """Return the only session whose id begins with `prefix`; for an empty prefix, the project's newest session."""
         thread, store = await self._open_store()
-        return await thread.run(find_session, store, prefix, self._project)
+        return await thread.run(find_session, store, id_prefix, self._project)
 
     async def recent_sessions(self, *, in_all_projects: bool = False, limit: int = 100) -> tuple[SessionInfo, ...]:
         """Return the sessions of this project, or of all projects, newest first."""
@@ -245,7 +245,7 @@ class Sessions:
         thread, store = await self._open_store()
         return bool(await thread.run(store.sessions_with_prefix, word))
 
-    async def all_messages(self, id_prefix: str) -> ReadableMessages:
+    async def all_messages(self, id_prefix: str) -> RestoredMessages:
         """Return all messages of a session, including those that compaction has removed from the view, and the problems
         found in them."""
         thread, store = await self._open_store()
@@ -256,11 +256,11 @@ class Sessions:
         """Return the conversation with secrets replaced by tokens, as in requests and on the screen."""
         return replace(conversation, messages=self._secrets.hide_in_messages(conversation.messages))
 
-    async def messages_before(self, prefix: str, position: int, limit: int, /) -> ReadableMessages:
+    async def messages_before(self, id_prefix: str, position: int, limit: int, /) -> RestoredMessages:
         """Load up to `limit` messages that directly precede `position`, in order and one per position. Also reports the
         problems found in them."""
         thread, store = await self._open_store()
-        row = await self._find_row(prefix)
+        row = await self._find_row(id_prefix)
         rows = await thread.run(store.messages_before, row.id, position, limit)
         # Reading many messages takes a while, so it is done in the store's thread.
         return await thread.run(restore_messages, rows, range(max(0, position - limit), position))
@@ -292,14 +292,14 @@ class Sessions:
         # Counting a long conversation takes a while, so it is done in a thread.
         return await asyncio.to_thread(build_overview, session_id, title, conversation, setup, requests, rewrites)
 
-    async def _request_setup(self, model: str, last_request: RequestMark | None) -> "RequestSetup":
+    async def _request_setup(self, model: str, last_request: RequestRecord | None) -> "RequestSetup":
         """Return the request setup of a session that is not open. The flags and servers that it used are known only
         from its last request."""
         from ebbtide.agent.window.overview import RequestSetup  # noqa: PLC0415  # deferred: as above
 
         thread, store = await self._open_store()
         facts, window = known_facts_and_window(self.config, model)
-        meter = Meter(decode_estimator(await thread.run(store.calibration, model)))
+        meter = TokenMeter(decode_estimator(await thread.run(store.calibration, model)))
         initial_window = (
             last_request.window
             if last_request is not None and last_request.window is not None and last_request.believed is None
@@ -308,7 +308,7 @@ class Sessions:
         fallbacks = configured_fallbacks(self.config, model)
         windows = (initial_window, *(target.window for target in fallbacks))
         config, mode = self.config, self.config.permission_mode
-        is_interactive, is_small_model = self._interactive, facts.is_small
+        is_interactive, is_small_model = self._is_interactive, facts.is_small
         system_text = build_resumed_system_text(
             config,
             self.root,
@@ -322,16 +322,16 @@ class Sessions:
         window = window if last_request is None else next_request_window(last_request, window)
         language_service = create_language_service(config, self.root, None)
         own_tools = select_session_tools(
-            build_compaction_settings(config, window.effective),
+            build_compaction_settings(config, window.available_tokens),
             config,
             language_service,
             provider_searches=searches_web(facts.provider, config, self._environment),
             extra_tools=self._extra_tools,
         )
         tools = create_specs(offered_tools(own_tools, system_text.mode, is_interactive=system_text.is_interactive))
-        deferral = Deferral(self.config.tool_deferral_threshold, reduces_tools=not self.config.tools_allowed)
-        deferral.choose(
-            tools, window.effective, meter.definition_tokens, lambda event: None, is_small_model=facts.is_small
+        deferral = ToolDeferral(self.config.tool_deferral_threshold, reduces_tools=not self.config.tools_allowed)
+        deferral.choose_tools(
+            tools, window.available_tokens, meter.estimate_definition, lambda event: None, is_small_model=facts.is_small
         )
         has_same_prefix = last_request is None or last_request.has_system_prompt(system_text.instructions.text)
         return RequestSetup(
@@ -352,10 +352,10 @@ class Sessions:
         """Return the library of stored sessions. Raises `AgentError`."""
         library = archive.library  # the import comes first: if it is interrupted, no store is left open
         thread, store = await self._open_store()
-        return library.Library(thread, store, self._project, self._hold_lock, self._update_title)
+        return library.Library(thread, store, self._project, self._lock_and_clean_up, self._update_title)
 
     @contextmanager
-    def _hold_lock(self, session_id: str) -> Iterator[None]:
+    def _lock_and_clean_up(self, session_id: str) -> Iterator[None]:
         lock = lock_session(self.config, session_id)
         try:
             yield
@@ -377,12 +377,12 @@ class Sessions:
             await sink.close()
         self._sinks = None
         if self._store_thread is not None and self._session_store is not None:
-            await clean_up(self._store_thread, self._session_store, self.config, ephemeral=self._ephemeral)
+            await clean_up(self._store_thread, self._session_store, self.config, is_ephemeral=self._is_ephemeral)
             await self._store_thread.close()
             self._store_thread = self._session_store = None
 
 
-def _start_source(opening: OpeningKind, *, is_new: bool) -> "StartSource | None":
+def _hook_start_source(opening: OpeningKind, *, is_new: bool) -> "StartSource | None":
     """Return the start source of a session for hooks; None if no start hooks are run."""
     if opening == "again":
         return None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ebbtide.agent.calls.policy import OUTSIDE_SANDBOX_TOOL, Policy, Rule, parse_rule
 from ebbtide.agent.config.option_values import AfterToolHook
-from ebbtide.agent.config.options import MODES, Mode, stricter_mode
+from ebbtide.agent.config.options import PERMISSION_MODES, PermissionMode, stricter_mode
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.eviction.settings import CompactionCaps, CompactionSettings, RewritePatience, SummaryPreferences
@@ -31,17 +31,21 @@ def choose_model(config: Config, stored_model: str, environment: Mapping[str, st
     return stored_model or config.model or find_default_model(config.providers, environment)
 
 
-def choose_mode(config: Config, stored_mode: str) -> Mode:
+def choose_mode(config: Config, stored_mode: str) -> PermissionMode:
     """Return the permission mode of a session. A resumed session keeps its own mode, unless the command line,
     environment or `--config` sets another one. A project's file can only make it stricter."""
     configured, source = config.permission_mode, config.sources["agent.permission_mode"]
-    if stored_mode not in MODES or source == "command line" or source.startswith(("environment", "--config")):
+    if (
+        stored_mode not in PERMISSION_MODES
+        or source == "command line"
+        or source.startswith(("environment", "--config"))
+    ):
         return configured
     from_project = source == str(config.project_folder / ".ebb" / "config.toml")
     return stricter_mode(configured, stored_mode) if from_project else stored_mode
 
 
-def build_policy(config: Config, root: Path, mode: Mode, outputs_folder: Path) -> Policy:
+def build_policy(config: Config, root: Path, mode: PermissionMode, outputs_folder: Path) -> Policy:
     """Return the permission policy of a working folder. Reading the folder `outputs_folder`, which contains long
     outputs, is always allowed. Raises `ConfigError`."""
     allow = tuple(parse_rule(rule) for rule in config.allow)
@@ -50,12 +54,14 @@ def build_policy(config: Config, root: Path, mode: Mode, outputs_folder: Path) -
     return Policy(
         root=str(root),
         mode=mode,
-        allow=allow,
-        deny=_deny_rules(config.deny, root),
+        allow_rules=allow,
+        deny_rules=_deny_rules(config.deny, root),
         added_folders=tuple(map(str, additional_folders(config))),
         readable_folders=(str(outputs_folder),),
         no_shell_reason=_no_shell_reason(config),
-        allows_sandboxed=config.sandboxed == "allow" and config.sandbox != "off" and not _missing_sandbox_reason(),
+        allows_sandboxed_commands=config.sandboxed == "allow"
+        and config.sandbox != "off"
+        and not _missing_sandbox_reason(),
     )
 
 
@@ -116,9 +122,11 @@ def build_compaction_settings(config: Config, window_tokens: int) -> CompactionS
         ledger=min(defaults.ledger, window_tokens // 5),
         retain=min(config.retain_tokens, window_tokens // 10),
         summary=min(config.summary_tokens, window_tokens // 8),
-        protect=min(config.protect_tokens or _default_protection(config, window_tokens), window_tokens // 4),
-        newest=config.keep_last_n or defaults.newest,
-        turns=config.retain_last_turns,
+        protected_output_tokens=min(
+            config.protect_tokens or _default_protected_tokens(config, window_tokens), window_tokens // 4
+        ),
+        protected_message_count=config.keep_last_n or defaults.protected_message_count,
+        max_tail_turns=config.retain_last_turns,
     )
     preferences = SummaryPreferences(
         config.summary_prompt or "", config.summary_directives, config.retain_prompt or "", config.retain_directives
@@ -140,17 +148,17 @@ def rewrite_patience(config: Config) -> RewritePatience:
     return defaults.careful if config.rewrite_patience == "careful" else defaults
 
 
-def _default_protection(config: Config, effective: int) -> int:
+def _default_protected_tokens(config: Config, effective: int) -> int:
     """Return the default for `protect`, in tokens. If the rewrite policy uses it as the budget for all outputs, it
     grows with the window."""
     if config.rewrite_policy == "total_budget":
         return min(max(effective // 4, 20_000), 60_000)
-    return CompactionCaps().protect
+    return CompactionCaps().protected_output_tokens
 
 
-def build_retry_limits(config: Config, *, interactive: bool) -> RetryLimits:
+def build_retry_limits(config: Config, *, is_interactive: bool) -> RetryLimits:
     """Return the retry limits. By default, an interactive session retries until the user stops it."""
-    retries_until_stopped = interactive and config.sources.get("retry.patience") == "default"
+    retries_until_stopped = is_interactive and config.sources.get("retry.patience") == "default"
     patience = None if retries_until_stopped else config.retry_patience
     return RetryLimits(patience, config.retry_first, config.retry_fallback_after)
 

@@ -6,10 +6,10 @@ from datetime import date
 from pathlib import Path
 
 from ebbtide.agent import extensions
-from ebbtide.agent.budget.last_request import RequestMark
+from ebbtide.agent.budget.last_request import RequestRecord
 from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.compose.session_tools import missing_tools
-from ebbtide.agent.config.options import MODES, Mode
+from ebbtide.agent.config.options import PERMISSION_MODES, PermissionMode
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.input.instructions import git_branch, load_instructions, replace_mode
 from ebbtide.agent.prompt.build import Instructions
@@ -24,7 +24,7 @@ class SystemText:
     """The system prompt of a session, with the facts in it that may change during the session."""
 
     instructions: Instructions
-    mode: Mode
+    mode: PermissionMode
     is_interactive: bool
     """Whether the system prompt says that the user is present."""
 
@@ -33,7 +33,7 @@ def build_system_text(
     config: Config,
     root: Path,
     model: str,
-    mode: Mode,
+    mode: PermissionMode,
     windows: Sequence[Window],
     *,
     is_interactive: bool,
@@ -52,12 +52,12 @@ def build_system_text(
         is_interactive=is_interactive,
         model=model,
         missing_tools=missing_tools(config, windows, is_interactive=is_interactive),
-        is_short=is_small_model or all(window.effective < SMALL_LIMIT_TOKENS for window in windows),
+        is_short=is_small_model or all(window.available_tokens < SMALL_LIMIT_TOKENS for window in windows),
     )
     if config.may_have_extensions:
         instructions = replace(instructions, skills=extensions.skills.initial_skill_list(config))
-    base = config.system_prompt or instructions.base
-    instructions = replace(instructions, base=base, appended=config.append_system_prompt)
+    base = config.system_prompt or instructions.base_text
+    instructions = replace(instructions, base_text=base, appended_text=config.append_system_prompt)
     return SystemText(instructions, mode, is_interactive)
 
 
@@ -65,9 +65,9 @@ def build_resumed_system_text(
     config: Config,
     root: Path,
     model: str,
-    mode: Mode,
+    mode: PermissionMode,
     windows: Sequence[Window],
-    last_request: RequestMark | None,
+    last_request: RequestRecord | None,
     *,
     is_interactive: bool,
     is_cached: bool = True,
@@ -82,16 +82,16 @@ def build_resumed_system_text(
     )
     if last_request is None:
         return current
-    for stated_attended in (is_interactive, not is_interactive) if is_cached else (is_interactive,):
+    for stated_interactive in (is_interactive, not is_interactive) if is_cached else (is_interactive,):
         stated_text = current
-        if stated_attended != is_interactive:
+        if stated_interactive != is_interactive:
             stated_text = build_system_text(
-                config, root, model, mode, windows, is_interactive=stated_attended, is_small_model=is_small_model
+                config, root, model, mode, windows, is_interactive=stated_interactive, is_small_model=is_small_model
             )
-        for stated_mode in MODES:
+        for stated_mode in PERMISSION_MODES:
             candidate = replace_mode(stated_text.instructions, mode, stated_mode)
             if last_request.has_system_prompt(candidate.text):
-                return SystemText(candidate, stated_mode, stated_attended)
+                return SystemText(candidate, stated_mode, stated_interactive)
     return current
 
 

@@ -9,14 +9,14 @@ from ebbtide.agent.compose.session_parts import SessionParts
 from ebbtide.agent.compose.session_tools import SessionTooling, offered_tools
 from ebbtide.agent.compose.settings import build_compaction_settings, build_retry_limits, effort_for
 from ebbtide.agent.compose.system_prompt import SystemText, build_resumed_system_text, environment_facts, is_in_cache
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.control_calls import PLAN_TOOL
 from ebbtide.agent.events.session import Resumed
 from ebbtide.agent.input.instruction_updates import InstructionTracker
 from ebbtide.agent.messages import Conversation
 from ebbtide.agent.providers.learned_limits import LearnedLimits, learned_window
 from ebbtide.agent.providers.stream import RetryPolicy
-from ebbtide.agent.providers.usage import without_foreign_counts
+from ebbtide.agent.providers.usage import drop_other_model_anchor
 from ebbtide.agent.records.resume import resume_session
 from ebbtide.agent.window.deferral import create_specs
 from ebbtide.agent.window.prefix_watch import PrefixWatch
@@ -27,7 +27,7 @@ from ebbtide.tools.base import Workspace
 
 async def restore_conversation(
     parts: SessionParts, approver: Approver, workspace: Workspace
-) -> tuple[Conversation, Mode, Resumed | None]:
+) -> tuple[Conversation, PermissionMode, Resumed | None]:
     """Load the conversation. Return it with the mode in which it continues and a report for the user."""
     mode, row, model = parts.initial_mode, parts.session_row, parts.model
     if parts.is_new:
@@ -42,29 +42,29 @@ async def restore_conversation(
     previous_mode = row.mode if parts.is_resumed_from_earlier_run and mode != row.mode else ""
     if model != row.model or previous_mode:
         await recorder.switch_model(model, mode)  # stored, because listings of sessions show it
-    conversation = without_foreign_counts(conversation, parts.provider.facts.id)
+    conversation = drop_other_model_anchor(conversation, parts.provider.facts.id)
     return conversation, mode, replace(resumed, mode=mode, mode_before=previous_mode)
 
 
 def create_window_context(
-    parts: SessionParts, project: SessionTooling, approver: Approver, conversation: Conversation, mode: Mode
+    parts: SessionParts, tooling: SessionTooling, approver: Approver, conversation: Conversation, mode: PermissionMode
 ) -> WindowContext:
     """Create the window context: the system prompt, and the parts that measure and rewrite the conversation."""
-    setup, recorder, tools, deferral = parts.setup, parts.recorder, project.tools, project.deferral
+    setup, recorder, tools, deferral = parts.setup, parts.recorder, tooling.tools, tooling.deferral
     config = setup.config
     system_text = _build_system_text(parts, mode)
     emit, debug, instructions = parts.channel.emit, parts.debug, system_text.instructions
     read_environment = partial(environment_facts, config, is_interactive=parts.is_interactive)
-    read_facts = partial(current_facts, read_environment, approver, tools, deferral, project.server_tools)
+    read_facts = partial(current_facts, read_environment, approver, tools, deferral, tooling.server_tools)
     own_specs = create_specs(offered_tools(tools, system_text.mode, is_interactive=system_text.is_interactive))
     return WindowContext(
         _create_model_context(parts),
         instructions,
-        SessionTools(own_specs, project.server_tools, deferral),
+        SessionTools(own_specs, tooling.server_tools, deferral),
         prefix_watch=PrefixWatch(
             emit, debug, time.monotonic, instructions.sections, recorder.last_request_mark, recorder.previous_model_use
         ),
-        compaction_settings=build_compaction_settings(config, parts.provider.window.effective),
+        compaction_settings=build_compaction_settings(config, parts.provider.window.available_tokens),
         summarisers=parts.summarisers,
         reminders=Reminders(
             read_facts, conversation, config.context_note_at, system_text.mode, system_text.is_interactive
@@ -84,18 +84,18 @@ def _create_model_context(parts: SessionParts) -> ModelContext:
         parts.provider,
         parts.recorder.last_request_mark,
     )
-    retries = build_retry_limits(config, interactive=parts.is_interactive)
+    retries = build_retry_limits(config, is_interactive=parts.is_interactive)
     return ModelContext(
         parts.models,
-        parts.recorder.family,
+        parts.recorder.fork_root_id,
         connected.meter,
-        RetryPolicy(retries, reached_models=connected.answered_models(last_request)),
+        RetryPolicy(retries, reached_models=connected.answered_model_ids(last_request)),
         LearnedLimits(learned_window(last_request, provider)),
         effort_for(config, provider.facts),
     )
 
 
-def _build_system_text(parts: SessionParts, mode: Mode) -> SystemText:
+def _build_system_text(parts: SessionParts, mode: PermissionMode) -> SystemText:
     setup, provider, recorder = parts.setup, parts.provider, parts.recorder
     models, role = parts.models, parts.agent_role
     system_text = build_resumed_system_text(

@@ -36,7 +36,7 @@ RENAMED_KEYS = {"mcp.startup_timeout": "mcp.wait"}
 _AGENT_TABLES = ("agent", "defaults", "options", "compaction", "tool_output_cache", "prune", "")
 """Tables treated as equivalent to `[agent]`."""
 
-OFF_SWITCHES = {
+COMPACTION_OFF_VALUES = {
     "disable_auto_summarize": True,
     "compaction.enabled": False,
     "compaction.auto": False,
@@ -61,13 +61,13 @@ class AliasedSetting:
     """Why the setting has no effect; empty if it has one."""
 
 
-def table_entries(table: Mapping[str, object], allowed: Container[str]) -> Iterator[tuple[str, AliasedSetting]]:
+def table_entries(table: Mapping[str, object], allowed_keys: Container[str]) -> Iterator[tuple[str, AliasedSetting]]:
     """Yield the entries of a provider's or model's table, each with its key. An alias is replaced by its real key if
     that is in `allowed`. Aliases of a key come before the key itself."""
     for written_name in sorted(table, key=lambda written_name: snake_case(written_name) not in KEY_ALIASES):
         key = snake_case(written_name)
         real_key = KEY_ALIASES.get(key, key).removeprefix("agent.")
-        key = real_key if real_key in allowed else key
+        key = real_key if real_key in allowed_keys else key
         yield key, AliasedSetting(key, table[written_name], "" if key == written_name else written_name)
 
 
@@ -99,10 +99,10 @@ def _aliased_setting(written_name: str, value: object) -> AliasedSetting | None:
     for key in (f"{table}.{name}", name):
         if key in IGNORED_KEYS and table in _AGENT_TABLES:
             return AliasedSetting(written_name, value, short_name, IGNORED_KEYS[key])
-        if key in OFF_SWITCHES and table in _AGENT_TABLES:
+        if key in COMPACTION_OFF_VALUES and table in _AGENT_TABLES:
             if not isinstance(value, bool):
                 return AliasedSetting("rewrite.policy", value, short_name)
-            return AliasedSetting("rewrite.policy", "off", short_name) if value is OFF_SWITCHES[key] else None
+            return AliasedSetting("rewrite.policy", "off", short_name) if value is COMPACTION_OFF_VALUES[key] else None
         if key in TABLE_ALIASES and table in _AGENT_TABLES and table != "agent":
             return AliasedSetting(TABLE_ALIASES[key], value, short_name)
     if table in _AGENT_TABLES and name in ("summarization_provider", "summarization_model"):

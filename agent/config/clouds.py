@@ -13,7 +13,7 @@ from ebbtide.tools.lazy import regex
 class Cloud(NamedTuple):
     """A cloud provider. `extra` names the optional packages that its sign-in needs."""
 
-    address_variable: str
+    base_url_variable: str
     key_variable: str
     extra: str
     modules: tuple[str, ...]
@@ -50,27 +50,27 @@ AZURE_DOMAINS = ("azure.com", "azure.us", "azure.cn")
 
 _VERTEX_HOSTS = {"global": "aiplatform", "us": "aiplatform.us.rep", "eu": "aiplatform.eu.rep"}
 """Hosts of Vertex AI for locations that are not a single region, without `.googleapis.com`."""
-_PROJECT = regex(r"/projects/[^/]+/locations/[^/]+$")
-_DEPLOYMENT = regex(r"/openai(?:/deployments/[^/?]+)?$")
+_PROJECT_PATH = regex(r"/projects/[^/]+/locations/[^/]+$")
+_DEPLOYMENT_PATH = regex(r"/openai(?:/deployments/[^/?]+)?$")
 _REQUEST_PATH = regex(r"/(?:chat/completions|completions|responses|v1/messages)$")
 """The request path at the end of an address."""
 _AZURE_SUFFIXES = tuple(f".{domain}" for domain in AZURE_DOMAINS)
 _DATED = regex(r"\d{4}-\d{2}-\d{2}")
 
 
-def cloud_address(name: str, address: str, environment: Mapping[str, str]) -> str:
+def cloud_base_url(name: str, address: str, environment: Mapping[str, str]) -> str:
     """Return the address of a cloud's API. `address`: the configured address; empty for the cloud's default. Raises
     `ConfigError` if a variable is missing."""
     address = address.rstrip("/")
     match name:
         case "azure":
-            return _azure_address(address, environment)
+            return _azure_base_url(address, environment)
         case "bedrock":
             return address or f"https://bedrock-runtime.{_aws_region(environment)}.amazonaws.com"
         case "foundry":
-            return _foundry_address(address, environment)
+            return _foundry_base_url(address, environment)
         case _:
-            return _vertex_address(address, environment)
+            return _vertex_base_url(address, environment)
 
 
 def uses_gateway(name: str, environment: Mapping[str, str], *, has_address: bool) -> bool:
@@ -80,7 +80,7 @@ def uses_gateway(name: str, environment: Mapping[str, str], *, has_address: bool
     if environment.get(variable, "").strip().lower() not in ("1", "true", "yes", "on"):
         return False
     if not has_address:
-        raise ConfigError(f"{variable} is set, but no gateway: set `{CLOUDS[name].address_variable}` to its address")
+        raise ConfigError(f"{variable} is set, but no gateway: set `{CLOUDS[name].base_url_variable}` to its address")
     return True
 
 
@@ -89,7 +89,7 @@ def azure_domain(host: str) -> str:
     return next((domain for domain in AZURE_DOMAINS if host.endswith(f".{domain}")), AZURE_DOMAINS[0])
 
 
-def _azure_address(address: str, environment: Mapping[str, str]) -> str:
+def _azure_base_url(address: str, environment: Mapping[str, str]) -> str:
     """Return the address of the newer API, or of the older one if `OPENAI_API_VERSION` is a date. The full address of a
     request, as shown in Azure's portal, is also accepted."""
     if not address:
@@ -103,11 +103,11 @@ def _azure_address(address: str, environment: Mapping[str, str]) -> str:
     elif path.endswith("/v1"):
         return root
     if not _DATED.match(version):  # `v1`, `preview` and `latest` are versions of the newer API
-        return f"{_DEPLOYMENT.sub('/openai', root)}/v1"
+        return f"{_DEPLOYMENT_PATH.sub('/openai', root)}/v1"
     return f"{root}?api-version={version}"
 
 
-def _foundry_address(address: str, environment: Mapping[str, str]) -> str:
+def _foundry_base_url(address: str, environment: Mapping[str, str]) -> str:
     resource = environment.get("ANTHROPIC_FOUNDRY_RESOURCE", "").strip().partition(".")[0]
     if not address and not resource:
         raise ConfigError("no resource for foundry: set `ANTHROPIC_FOUNDRY_RESOURCE` to its name")
@@ -117,7 +117,7 @@ def _foundry_address(address: str, environment: Mapping[str, str]) -> str:
     return f"{root}/anthropic" if lacks_path else root
 
 
-def deployment_address(address: str, model: str) -> str:
+def deployment_base_url(address: str, model: str) -> str:
     """Add a model's deployment to the path of an address, as Azure's older API requires."""
     root, question, query = address.partition("?")
     if not question or "/deployments/" in root:
@@ -125,8 +125,8 @@ def deployment_address(address: str, model: str) -> str:
     return f"{root.rstrip('/')}/deployments/{model}?{query}"
 
 
-def _vertex_address(address: str, environment: Mapping[str, str]) -> str:
-    if _PROJECT.search(address):
+def _vertex_base_url(address: str, environment: Mapping[str, str]) -> str:
+    if _PROJECT_PATH.search(address):
         return address
     project = _first_set_variable(environment, "ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT")
     if not project:

@@ -46,7 +46,7 @@ _KEYS_BY_TYPE: Mapping[str, frozenset[str]] = {
 """Allowed keys of each type of hook. Unknown keys are rejected: ignoring a key that restricts a hook would let it run
 more often."""
 CALL_EVENTS = ("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure")
-_RULE = re.compile(r"[\w*.-]+(?:\(.*\))?", re.DOTALL)
+_CONDITION_PATTERN = re.compile(r"[\w*.-]+(?:\(.*\))?", re.DOTALL)
 _LOOPBACK = re.compile(r"https?://(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?(?:[/?#]|\Z)")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 
@@ -159,15 +159,15 @@ def parse_configured_hooks(tables: Mapping[str, object], source: str) -> tuple[H
     return entries
 
 
-def parse_hooks(tables: Mapping[str, object]) -> tuple[tuple[HookEntry, ...], tuple[str, ...]]:
+def parse_hooks(groups_by_event: Mapping[str, object]) -> tuple[tuple[HookEntry, ...], tuple[str, ...]]:
     """Parse the hooks of all events. Return them, and descriptions of the problems."""
     entries: list[HookEntry] = []
     problems: list[str] = []
-    unknown = [event[:40] for event in tables if event not in HOOK_EVENTS]
+    unknown = [event[:40] for event in groups_by_event if event not in HOOK_EVENTS]
     if unknown:
         unknown_names = ", ".join(f"`{event}`" for event in unknown[:_MAX_LISTED_NAMES])
         problems.append(f"unknown hook event {unknown_names}; known events are {', '.join(HOOK_EVENTS)}")
-    for event, groups in tables.items():
+    for event, groups in groups_by_event.items():
         known_event = next((hook_event for hook_event in HOOK_EVENTS if hook_event == event), None)
         if known_event is None:
             continue
@@ -211,15 +211,15 @@ def _hook_entry(event: HookEvent, matcher: str, hook: object) -> HookEntry:
     if unknown:
         raise ValueError(f"unknown key `{unknown[0][:40]}`")
     timeout = hook.get("timeout")
-    is_time = isinstance(timeout, int | float) and not isinstance(timeout, bool) and 0 < timeout < float("inf")
-    if timeout is not None and not is_time:
+    is_valid_timeout = isinstance(timeout, int | float) and not isinstance(timeout, bool) and 0 < timeout < float("inf")
+    if timeout is not None and not is_valid_timeout:
         raise ValueError("its `timeout` must be a number of seconds above 0")
     return HookEntry(
         event,
         matcher,
         _hook_action(str(action_type), hook),
         float(timeout) if isinstance(timeout, int | float) else None,
-        _checked_condition(event, hook.get("if")),
+        _parse_condition(event, hook.get("if")),
         is_once_per_session=_flag_value(hook, "once"),
         runs_in_background=_flag_value(hook, "async") or _flag_value(hook, "asyncRewake"),
         status=_text_value(hook, "statusMessage"),
@@ -230,7 +230,7 @@ def _hook_entry(event: HookEvent, matcher: str, hook: object) -> HookEntry:
 def _hook_action(action_type: str, hook: Mapping[str, object]) -> HookAction:
     match action_type:
         case "http":
-            return _http_target(hook)
+            return _http_action(hook)
         case "prompt" | "agent":
             if not (prompt := _text_value(hook, "prompt")).strip():
                 raise ValueError("it has no `prompt`")
@@ -260,10 +260,10 @@ def _text_value(hook: Mapping[str, object], key: str) -> str:
     return value
 
 
-def _checked_condition(event: HookEvent, condition: object) -> str:
+def _parse_condition(event: HookEvent, condition: object) -> str:
     if condition is None:
         return ""
-    if not isinstance(condition, str) or not _RULE.fullmatch(condition.strip()):
+    if not isinstance(condition, str) or not _CONDITION_PATTERN.fullmatch(condition.strip()):
         raise ValueError("its `if` must be a rule such as `Bash(git *)`")
     if event not in CALL_EVENTS:
         raise ValueError("`if` applies only to tool calls")
@@ -285,7 +285,7 @@ def _command_action(hook: Mapping[str, object]) -> str | tuple[str, ...]:
     return command if shell == "bash" else ("pwsh", "-NoProfile", "-Command", command)
 
 
-def _http_target(hook: Mapping[str, object]) -> HttpAction:
+def _http_action(hook: Mapping[str, object]) -> HttpAction:
     url, headers, variables = hook.get("url"), hook.get("headers", {}), hook.get("allowedEnvVars", [])
     if not isinstance(url, str) or not re.fullmatch(r"https?://[^\s/]+\S*", url):
         raise ValueError("its `url` must begin with `http://` or `https://`")

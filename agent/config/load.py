@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ebbtide.agent import config
 from ebbtide.agent.config.aliases import AliasedSetting, snake_case, table_entries, translate_settings
-from ebbtide.agent.config.options import OPTIONS, OPTIONS_BY_KEY, PROVIDERS, Option, permission_rules
-from ebbtide.agent.config.table_keys import LANGUAGE_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS, SERVER_KEYS
+from ebbtide.agent.config.options import OPTIONS, OPTIONS_BY_KEY, PROVIDER_NAMES, Option, permission_rules
+from ebbtide.agent.config.table_keys import LANGUAGE_SERVER_KEYS, MCP_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS
 from ebbtide.agent.config.values import Config, Folders, ProviderConfig, config_field
 from ebbtide.agent.errors import ConfigError
 from ebbtide.tools import files, secrets
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # see `values`
 OTHER_VARIABLES = ("EBB_HOME", "EBB_PASS_ENV")
 """EBB_* environment variables that are not settings."""
 
-_SERVER_TABLE_KEYS = {"mcp": SERVER_KEYS, "lsp": LANGUAGE_SERVER_KEYS}
+_SERVER_TABLE_KEYS = {"mcp": MCP_SERVER_KEYS, "lsp": LANGUAGE_SERVER_KEYS}
 """Tables that contain one table per server, and the keys allowed for each server."""
 _TIGHTEN_ONLY = ": a project may only tighten permissions"
 
@@ -50,7 +50,7 @@ def find_folders(environment: Mapping[str, str]) -> Folders:
     return Folders(Path(dirs.user_config_dir), Path(dirs.user_data_dir), Path(dirs.user_log_dir), user_home)
 
 
-def find_project(folder: Path) -> Path:
+def find_project_folder(folder: Path) -> Path:
     """Return the top folder of the Git worktree that contains `folder`, or else `folder`, as a real path."""
     real = folder.resolve()
     for candidate in (real, *real.parents):
@@ -69,7 +69,7 @@ def load_config(
     """Load the configuration for a run in `folder`. `flags`: command-line flags by key. `config_flag_texts`: the
     KEY=VALUE texts of `--config`. `settings_by_key`: other settings with parsed values, by key. Raises
     `ConfigError`."""
-    folders, project = find_folders(environment), find_project(folder)
+    folders, project = find_folders(environment), find_project_folder(folder)
     values = {option.key: option.default for option in OPTIONS}
     sources = {option.key: "default" for option in OPTIONS}
     providers: dict[str, dict[str, object]] = {}
@@ -187,30 +187,36 @@ def nested_tables(key: str, value: object) -> dict[str, object]:
 def _setting_variables(environment: Mapping[str, str], notices: list[str]) -> dict[str, str]:
     """Map each environment variable that sets a key by its name or an alias to that key. Variables dedicated to a key
     are not included. Adds a notice for each variable that has no effect."""
-    keys_by_variable: dict[str, str] = {}
-    name_by_key = {
+    key_by_variable: dict[str, str] = {}
+    variable_by_key = {
         single_option.key: single_option.environment_variable
         for single_option in OPTIONS
         if single_option.environment_variable and single_option.environment_variable in environment
     }
-    keys = {f"EBB_{key.replace('.', '_').upper()}": key for key in OPTIONS_BY_KEY}
-    keys = {**keys, **{name.replace("EBB_AGENT_", "EBB_", 1): key for name, key in keys.items()}}
+    known_variables = {f"EBB_{key.replace('.', '_').upper()}": key for key in OPTIONS_BY_KEY}
+    known_variables = {
+        **known_variables,
+        **{name.replace("EBB_AGENT_", "EBB_", 1): key for name, key in known_variables.items()},
+    }
     reserved = {*OTHER_VARIABLES, *(single_option.environment_variable for single_option in OPTIONS)}
     variables = [name for name in environment if name.startswith("EBB_") and name not in reserved and environment[name]]
-    for name in sorted(variables, key=lambda name: (name not in keys, name)):  # a key takes precedence over its aliases
-        written_key = keys.get(name) or name.removeprefix("EBB_").lower().removeprefix("agent_")
+    for name in sorted(
+        variables, key=lambda name: (name not in known_variables, name)
+    ):  # a key takes precedence over its aliases
+        written_key = known_variables.get(name) or name.removeprefix("EBB_").lower().removeprefix("agent_")
         setting = next(iter(translate_settings([(written_key, True)])), None)
         if setting is not None and setting.ineffective_reason and setting.key not in OPTIONS_BY_KEY:
             notices.append(f"the variable `{name}` has no effect: {setting.ineffective_reason}")
         elif setting is None or setting.key not in OPTIONS_BY_KEY:
             notices.append(f"the variable `{name}` has no effect: it is not a setting; `ebb config` lists all of them")
-        elif setting.key in name_by_key:
+        elif setting.key in variable_by_key:
             notices.append(
-                f"the variable `{name}` has no effect: `{name_by_key[setting.key]}` sets the same and takes precedence"
+                f"the variable `{name}` has no effect: `{variable_by_key[setting.key]}` sets the same and takes "
+                "precedence"
             )
         else:
-            name_by_key[setting.key], keys_by_variable[name] = name, written_key
-    return keys_by_variable
+            variable_by_key[setting.key], key_by_variable[name] = name, written_key
+    return key_by_variable
 
 
 def _redacted_setting(text: str) -> str:
@@ -235,8 +241,8 @@ def _parse_value(parse: Callable[[object], object], value: object, source: str, 
         return parse(value)
     except ValueError as error:
         is_secret = key.endswith((".api_key_env", ".key_command"))  # the value may contain an API key
-        actual_value = "" if is_secret else f"is {value!r}, but "
-        raise ConfigError(f"{source}: `{key}` {actual_value}must be {error}") from error
+        value_text = "" if is_secret else f"is {value!r}, but "
+        raise ConfigError(f"{source}: `{key}` {value_text}must be {error}") from error
 
 
 def _merge(
@@ -252,17 +258,17 @@ def _merge(
     remaining = dict(tables)
     if "providers" in remaining:
         _merge_providers(remaining.pop("providers"), source, sources, providers, notices)
-    for kind in _SERVER_TABLE_KEYS:
-        if isinstance(server_table := remaining.get(kind), dict) and "servers" in server_table:
-            _merge_servers(kind, server_table["servers"], source, sources, servers[kind])
-            remaining[kind] = {name: value for name, value in server_table.items() if name != "servers"}
+    for table_name in _SERVER_TABLE_KEYS:
+        if isinstance(server_table := remaining.get(table_name), dict) and "servers" in server_table:
+            _merge_servers(table_name, server_table["servers"], source, sources, servers[table_name])
+            remaining[table_name] = {name: value for name, value in server_table.items() if name != "servers"}
     if isinstance(hook_table := remaining.get("hooks"), dict) and hook_table.keys() - {"after_tool"}:
         hooks += config.hook_tables.parse_configured_hooks(
             {event: hook_table[event] for event in hook_table if event != "after_tool"}, source
         )
         remaining["hooks"] = {name: value for name, value in hook_table.items() if name == "after_tool"}
     name_by_key: dict[str, str] = {}
-    for setting in translate_settings(_flat_keys(remaining)):
+    for setting in translate_settings(_flatten_tables(remaining)):
         named_source = f"{source} ({setting.written_name})" if setting.written_name else source
         if setting.ineffective_reason:
             notices.append(f"{named_source}: {setting.ineffective_reason}")
@@ -283,7 +289,7 @@ def _merge(
             sources["agent.compact_trigger"] = f"{source} ({setting.written_name or 'threshold_ratio'})"
 
 
-def _flat_keys(tables: Mapping[str, object]) -> list[tuple[str, object]]:
+def _flatten_tables(tables: Mapping[str, object]) -> list[tuple[str, object]]:
     """Flatten tables. Return each key, prefixed with its table, and its value."""
     flat: list[tuple[str, object]] = []
     for section, table in tables.items():
@@ -320,8 +326,8 @@ def _merge_providers(
     if not isinstance(tables, dict):
         raise ConfigError(f"{source}: `providers` must contain one table per provider")
     for name, table in tables.items():
-        if name not in PROVIDERS:
-            raise ConfigError(f"{source}: unknown provider `{name}`; the providers are {', '.join(PROVIDERS)}")
+        if name not in PROVIDER_NAMES:
+            raise ConfigError(f"{source}: unknown provider `{name}`; the providers are {', '.join(PROVIDER_NAMES)}")
         if not isinstance(table, dict):
             raise ConfigError(f"{source}: `providers.{name}` must be a table")
         merged = providers.setdefault(name, {})
@@ -336,40 +342,40 @@ def _merge_providers(
             if key in PROVIDER_KEYS:
                 merged[key] = _parse_value(PROVIDER_KEYS[key], value, source, full_key)
             else:
-                allowed = ", ".join([*PROVIDER_KEYS, "models"])
-                raise ConfigError(f"{source}: unknown key `{full_key}`; use one of {allowed}")
+                allowed_keys = ", ".join([*PROVIDER_KEYS, "models"])
+                raise ConfigError(f"{source}: unknown key `{full_key}`; use one of {allowed_keys}")
             sources[full_key] = f"{source} ({setting.written_name})" if setting.written_name else source
 
 
 def _merge_servers(
-    kind: str, tables: object, source: str, sources: dict[str, str], servers: dict[str, dict[str, object]]
+    table_name: str, tables: object, source: str, sources: dict[str, str], servers: dict[str, dict[str, object]]
 ) -> None:
-    keys = _SERVER_TABLE_KEYS[kind]
+    keys = _SERVER_TABLE_KEYS[table_name]
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
-        raise ConfigError(f"{source}: `{kind}.servers` must contain one table per server")
+        raise ConfigError(f"{source}: `{table_name}.servers` must contain one table per server")
     for name, table in tables.items():
         if not name.strip() or not name.isprintable():
             raise ConfigError(f"{source}: {name!r} is not a valid server name; use letters, digits, `-` and `_`")
         merged = servers.setdefault(name, {})
         for written_key, value in table.items():
-            key, full_key = snake_case(written_key), f"{kind}.servers.{name}.{written_key}"
+            key, full_key = snake_case(written_key), f"{table_name}.servers.{name}.{written_key}"
             if key not in keys:
                 raise ConfigError(f"{source}: unknown key `{full_key}`; use one of {', '.join(keys)}")
             try:
                 merged[key] = keys[key](value)
             except ValueError as error:
                 is_secret = key in ("env", "headers", "client_secret")
-                actual_value = "" if is_secret else f"is {value!r}, but "
-                raise ConfigError(f"{source}: `{full_key}` {actual_value}must be {error}") from error
-            sources[f"{kind}.servers.{name}.{key}"] = source
+                value_text = "" if is_secret else f"is {value!r}, but "
+                raise ConfigError(f"{source}: `{full_key}` {value_text}must be {error}") from error
+            sources[f"{table_name}.servers.{name}.{key}"] = source
 
 
 def _entries_by_key(
-    table: Mapping[str, object], allowed: Container[str], prefix: str, source: str, notices: list[str]
+    table: Mapping[str, object], allowed_keys: Container[str], prefix: str, source: str, notices: list[str]
 ) -> dict[str, AliasedSetting]:
     """Return the entries of a provider's or model's table by key. Adds a notice for a key that is set twice."""
     settings: dict[str, AliasedSetting] = {}
-    for key, setting in table_entries(table, allowed):
+    for key, setting in table_entries(table, allowed_keys):
         if key in settings:
             previous_name, new_name = (
                 f"{prefix}.{aliased.written_name or key}" for aliased in (settings[key], setting)
@@ -402,7 +408,7 @@ def _parse_models(value: object, source: str, full_key: str, notices: list[str])
 def _merge_project(
     tables: Mapping[str, object], source: str, values: dict[str, object], sources: dict[str, str], notices: list[str]
 ) -> None:
-    for key, value in _flat_keys(tables):
+    for key, value in _flatten_tables(tables):
         if key in ("mcp.servers", "lsp.servers"):
             reason = ": a project's servers are declared in its `.mcp.json`" if key == "mcp.servers" else _TIGHTEN_ONLY
             notices.append(f"`{key}` in {source} was ignored{reason}")

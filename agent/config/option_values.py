@@ -41,16 +41,16 @@ class OptionalValue:
 class BoundedNumber:
     """Accepts positive numbers up to a maximum."""
 
-    allowed: str
+    allowed_text: str
     """Description of the allowed values, for the error message."""
     maximum: float = MAX_NUMBER
     allows_zero: bool = False
 
     def __call__(self, value: object) -> float:
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= self.maximum:
-            raise ValueError(self.allowed)
+            raise ValueError(self.allowed_text)
         if not value and not self.allows_zero:
-            raise ValueError(self.allowed)
+            raise ValueError(self.allowed_text)
         return float(value)
 
 
@@ -116,15 +116,15 @@ def _after_tool_hook(table: object) -> AfterToolHook:
     if not isinstance(table, dict) or not {"match", "command"} <= set(table) <= {"match", "command", "timeout"}:
         raise ValueError
     command = table["command"]
-    argv = nonempty_text(command) if isinstance(command, str) else nonempty_texts(command)
-    if not argv:
+    parsed_command = nonempty_text(command) if isinstance(command, str) else nonempty_texts(command)
+    if not parsed_command:
         raise ValueError
-    return AfterToolHook(nonempty_text(table["match"]), argv, seconds(table.get("timeout", 60.0)))
+    return AfterToolHook(nonempty_text(table["match"]), parsed_command, seconds(table.get("timeout", 60.0)))
 
 
 def tokenizer_name(value: object) -> str:
     """Validate the name of a tokenizer. Whether its vocabulary is available is checked on first use."""
-    if isinstance(value, str) and re.fullmatch(TOKENIZERS, value):
+    if isinstance(value, str) and re.fullmatch(TOKENIZER_PATTERN, value):
         return value
     raise ValueError(
         'one of "tiktoken:NAME" (an encoding or a model of OpenAI), "anthropic", "claude:NAME", "gemini", '
@@ -136,34 +136,34 @@ def tokenizer_name(value: object) -> str:
 class OneOf:
     """Accepts one of a fixed set of names."""
 
-    allowed: tuple[str, ...]
+    allowed_names: tuple[str, ...]
     former_names: tuple[tuple[str, str], ...] = ()
     """Former names, each with the current one. They are still accepted."""
 
     def __call__(self, value: object) -> object:
         value = next((current_name for former_name, current_name in self.former_names if value == former_name), value)
-        if value in self.allowed:
+        if value in self.allowed_names:
             return value
-        raise ValueError("one of " + ", ".join(f'"{name}"' for name in self.allowed))
+        raise ValueError("one of " + ", ".join(f'"{name}"' for name in self.allowed_names))
 
 
-def one_of(*allowed: str, former: Mapping[str, str] | None = None) -> OneOf:
-    return OneOf(allowed, tuple((former or {}).items()))
+def one_of(*allowed: str, former_names: Mapping[str, str] | None = None) -> OneOf:
+    return OneOf(allowed, tuple((former_names or {}).items()))
 
 
-TOKENIZERS = (
+TOKENIZER_PATTERN = (
     r"tiktoken:.+|anthropic(:.*)?|claude:.*|gemini(:.*)?|google:gemini.*|google-gemini.*|"
     r"approximate(:[1-9](\.\d+)?)?|bytes"
 )
 """Names of tokenizers, as a regular expression."""
 
-PRICES = ("input", "output", "cache_read", "cache_write")
+PRICE_KEYS = ("input", "output", "cache_read", "cache_write")
 
 
 def prices(value: object) -> Mapping[str, float]:
     if (
         isinstance(value, dict)
-        and set(value) <= set(PRICES)
+        and set(value) <= set(PRICE_KEYS)
         and all(
             isinstance(price, int | float) and not isinstance(price, bool) and price >= 0 for price in value.values()
         )
@@ -219,9 +219,9 @@ def text_table(value: object) -> Mapping[str, str]:
 
 def file_extensions(value: object) -> tuple[str, ...]:
     """Validate file name endings, and normalise them to start with a dot."""
-    endings = nonempty_texts(value)
-    if endings and all(re.fullmatch(r"\.?[\w+#-]+", ending) for ending in endings):
-        return tuple(f".{ending.removeprefix('.').lower()}" for ending in endings)
+    extensions = nonempty_texts(value)
+    if extensions and all(re.fullmatch(r"\.?[\w+#-]+", ending) for ending in extensions):
+        return tuple(f".{ending.removeprefix('.').lower()}" for ending in extensions)
     raise ValueError('a list of file name endings, such as [".py", ".pyi"]')
 
 

@@ -30,9 +30,9 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import MAX_OUTPUT_BYTES
 from ebbtide.tools.outputs.recall_scope import RECALL_SCOPES, RecallScope
 
-Mode: TypeAlias = Literal["ask", "accept-edits", "plan", "auto"]
+PermissionMode: TypeAlias = Literal["ask", "accept-edits", "plan", "auto"]
 
-MODES: tuple[Mode, ...] = get_args(Mode)
+PERMISSION_MODES: tuple[PermissionMode, ...] = get_args(PermissionMode)
 
 ThemeName: TypeAlias = Literal[
     "auto",
@@ -60,12 +60,12 @@ DetailLevel: TypeAlias = Literal["compact", "normal", "full"]
 
 DETAIL_LEVELS: tuple[DetailLevel, ...] = get_args(DetailLevel)
 
-ThoughtsName: TypeAlias = Literal["line", "open", "hidden"]
-THOUGHTS_NAMES: tuple[ThoughtsName, ...] = get_args(ThoughtsName)
+ThoughtsDisplay: TypeAlias = Literal["line", "open", "hidden"]
+THOUGHTS_DISPLAYS: tuple[ThoughtsDisplay, ...] = get_args(ThoughtsDisplay)
 
-NotifyName: TypeAlias = Literal["auto", "bell", "osc", "desktop", "off"]
+NotificationMethod: TypeAlias = Literal["auto", "bell", "osc", "desktop", "off"]
 
-NOTIFY_NAMES: tuple[NotifyName, ...] = get_args(NotifyName)
+NOTIFICATION_METHODS: tuple[NotificationMethod, ...] = get_args(NotificationMethod)
 
 StatusPart: TypeAlias = Literal["speed", "cache", "branch", "mode", "turn", "model", "cost", "context"]
 
@@ -111,12 +111,12 @@ def status_parts(value: object) -> tuple[StatusPart, ...]:
     raise ValueError("a list of distinct values from " + ", ".join(f'"{part}"' for part in STATUS_PARTS))
 
 
-def stricter_mode(first: Mode, second: Mode) -> Mode:
+def stricter_mode(first: PermissionMode, second: PermissionMode) -> PermissionMode:
     return min(first, second, key=lambda mode: _PERMISSIVENESS[mode])
 
 
-def _stricter(current: object, project: object) -> object:
-    return stricter_mode(cast(Mode, current), cast(Mode, project))
+def _stricter_mode(current: object, project: object) -> object:
+    return stricter_mode(cast(PermissionMode, current), cast(PermissionMode, project))
 
 
 def _narrower_scope(current: object, project: object) -> object:
@@ -160,7 +160,12 @@ OPTIONS: tuple[Option, ...] = (
         "agent.fallback_models", (), nonempty_texts, "models that take over, in order, when a conversation does not fit"
     ),
     Option(
-        "agent.permission_mode", "ask", one_of(*MODES), "what may run without asking", "EBB_PERMISSION_MODE", _stricter
+        "agent.permission_mode",
+        "ask",
+        one_of(*PERMISSION_MODES),
+        "what may run without asking",
+        "EBB_PERMISSION_MODE",
+        _stricter_mode,
     ),
     Option(
         "agent.sandbox",
@@ -239,7 +244,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "rewrite.policy",
         "cost",
-        one_of("cost", "total_budget", "fixed", "off", former={"rent": "cost"}),
+        one_of("cost", "total_budget", "fixed", "off", former_names={"rent": "cost"}),
         "when older parts leave the context: as soon as it pays off, when all outputs exceed `protect_tokens`, "
         "only when the window is nearly full, or only on request",
     ),
@@ -401,13 +406,13 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "tui.thoughts",
         "line",
-        one_of(*THOUGHTS_NAMES),
+        one_of(*THOUGHTS_DISPLAYS),
         "how the model's thoughts are shown: one line, in full, or not at all",
     ),
     Option(
         "tui.notify",
         "auto",
-        one_of(*NOTIFY_NAMES),
+        one_of(*NOTIFICATION_METHODS),
         "notification when the agent waits or has finished while you are away; `auto`: the terminal's notification, "
         "else its bell",
     ),
@@ -430,4 +435,4 @@ OPTIONS: tuple[Option, ...] = (
 
 OPTIONS_BY_KEY = {option.key: option for option in OPTIONS}
 
-PROVIDERS = ("anthropic", "openai", "openai-chat", "ollama", *CHAT_HOSTS, *CLOUDS, *SUBSCRIPTIONS, "scripted")
+PROVIDER_NAMES = ("anthropic", "openai", "openai-chat", "ollama", *CHAT_HOSTS, *CLOUDS, *SUBSCRIPTIONS, "scripted")

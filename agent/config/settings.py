@@ -34,7 +34,7 @@ class Setting:
     """Whether a project may make the setting stricter."""
 
     @property
-    def takes_effect(self) -> EffectTime:
+    def effect_time(self) -> EffectTime:
         """When a change to the setting takes effect."""
         return "now" if self.key.startswith("tui.") else "in the next session"
 
@@ -62,7 +62,7 @@ class Settings:
 
     def set_value(self, key: str, text: str) -> str:
         """Write a value to the user's file, and return a message about the change. Raises `ConfigError`."""
-        set_key(self.file, key, parse_setting_value(key, text))
+        set_key(self.user_file, key, parse_setting_value(key, text))
         return self._change_message(key, f"`{key}` is now {format_for_display(self._reload_setting(key).value)}")
 
     def use_environment(self, environment: Mapping[str, str]) -> None:
@@ -78,14 +78,14 @@ class Settings:
     def unset_value(self, key: str) -> str:
         """Remove a key from the user's file, and return a message with the value that now applies. Raises
         `ConfigError`."""
-        remove_key(self.file, key)
+        remove_key(self.user_file, key)
         setting = self._reload_setting(key)
         if setting.origin == "yours":
             raise ConfigError(f"`{key}` is set by another name in {setting.source}; remove it there by hand")
         return self._change_message(key, f"`{key}` is {format_for_display(setting.value)} again")
 
     @property
-    def file(self) -> Path:
+    def user_file(self) -> Path:
         """The user's configuration file."""
         return self.config.folders.config / "config.toml"
 
@@ -97,7 +97,7 @@ class Settings:
         setting = current_setting(OPTIONS_BY_KEY[key], self.config)
         if setting.origin in ("environment", "command line", "project"):
             return f"{message}: {setting.source} overrides your file"
-        return message if setting.takes_effect == "now" else f"{message}; takes effect {setting.takes_effect}"
+        return message if setting.effect_time == "now" else f"{message}; takes effect {setting.effect_time}"
 
 
 def current_setting(option: Option, config: Config) -> Setting:

@@ -22,7 +22,7 @@ from ebbtide.agent.config.option_values import (
 )
 from ebbtide.agent.config.options import effort
 
-TOOL_CALLS = ("auto", "native", "text")
+TOOL_CALL_MODES = ("auto", "native", "text")
 
 
 def variable_name(value: object) -> str:
@@ -44,7 +44,7 @@ PROVIDER_KEYS: dict[str, Callable[[object], object]] = {
     "context_window_buffer_tokens": positive_integer,
     "tokenizer": tokenizer_name,
     "reasoning_effort": effort,
-    "tool_calls": one_of(*TOOL_CALLS),
+    "tool_calls": one_of(*TOOL_CALL_MODES),
     "temperature": temperature,
 }
 
@@ -55,7 +55,7 @@ MODEL_KEYS: dict[str, Callable[[object], object]] = {
     "context_window_buffer_tokens": positive_integer,
     "tokenizer": tokenizer_name,
     "reasoning_effort": effort,
-    "tool_calls": one_of(*TOOL_CALLS),
+    "tool_calls": one_of(*TOOL_CALL_MODES),
     "temperature": temperature,
     "prices": prices,
     "images": flag,
@@ -63,7 +63,7 @@ MODEL_KEYS: dict[str, Callable[[object], object]] = {
     "tool_search": one_of("none", "plain", "grouped"),
 }
 
-SERVER_KEYS: dict[str, Callable[[object], object]] = {
+MCP_SERVER_KEYS: dict[str, Callable[[object], object]] = {
     "command": command_words,
     "args": text_list,
     "env": text_table,

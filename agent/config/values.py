@@ -10,12 +10,12 @@ from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.config.options import (
     DetailLevel,
     KeyBindingStyle,
-    Mode,
-    NotifyName,
+    NotificationMethod,
+    PermissionMode,
     PortRule,
     StatusPart,
     ThemeName,
-    ThoughtsName,
+    ThoughtsDisplay,
 )
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.recall_scope import RecallScope
@@ -45,12 +45,12 @@ class Folders:
     """The home folder, where other programs' folders are found; None to ignore these folders."""
 
     @property
-    def model_tables(self) -> Path:
+    def model_table_folder(self) -> Path:
         """Updated tables of models, one file per provider."""
         return self.data / "models"
 
     @property
-    def drafts(self) -> Path:
+    def draft_folder(self) -> Path:
         """Unsent drafts, one file per session."""
         return self.data / "drafts"
 
@@ -103,7 +103,7 @@ class Config:
     model: str | None
     fallback_models: tuple[str, ...]
     """Models to switch to, in order, when a conversation does not fit."""
-    permission_mode: Mode
+    permission_mode: PermissionMode
     sandbox: Literal["require", "auto", "off"]
     reasoning_effort: str | None
     context_window: int | None
@@ -168,8 +168,8 @@ class Config:
     tui_panel: bool
     tui_animation: bool
     tui_detail: DetailLevel
-    tui_thoughts: ThoughtsName
-    tui_notify: NotifyName
+    tui_thoughts: ThoughtsDisplay
+    tui_notify: NotificationMethod
     tui_status: tuple[StatusPart, ...]
     cache_lifetime: Literal["auto", "5m", "1h"]
     """How long Anthropic keeps its cache of an interactive session; `auto` chooses by price."""
@@ -253,7 +253,7 @@ class Config:
         other_files = (home / ".claude" / name for home in homes for name in ("settings.json", "settings.local.json"))
         return self.accepts_client_hooks or bool(self.hooks) or any(map(lexists, (*own_files, *other_files)))
 
-    def provider(self, name: str) -> ProviderConfig:
+    def provider_config(self, name: str) -> ProviderConfig:
         return self.providers.get(name, ProviderConfig())
 
 

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from ebbtide.agent.budget.prices import Prices, UnitPrices, dollars_per_token, unit_prices
 from ebbtide.agent.budget.request_budget import ContextBudget
 from ebbtide.agent.events.view import Price
-from ebbtide.agent.eviction.inventory import Inventory, MaskableItem, Measurements
+from ebbtide.agent.eviction.inventory import MaskableItem, MeasurementCache, Measurements
 from ebbtide.agent.eviction.settings import CompactionCaps, CompactionSettings, RewritePatience
 from ebbtide.agent.messages import Conversation, Message, ShortenedPart, ToolOutput, User
 from ebbtide.agent.tokens.estimate import estimate_output
@@ -39,9 +39,9 @@ MAX_REFETCHED_TOKENS, REFETCH_CALL_TOKENS = 2_500, 90
 """Cost of fetching a masked output again, in tokens: maximum size of the content, and size of the call."""
 REREAD_FILE_TOKENS, REREAD_CALL_TOKENS, REREAD_FILE_COUNT = 2_200, 120, 3
 """What is typically read again after a summary: tokens per file, tokens per call, and number of files."""
-_RECALL_COST_TOKENS, _MAX_FETCHED_TOKENS = 2_000, 2_500
+_REFETCH_COST_TOKENS, _MAX_FETCHED_TOKENS = 2_000, 2_500
 """Cost of recalling an output, in tokens: the fixed part, and the maximum size of the content."""
-MIN_RECACHE_WORTH = 1.0
+KEEP_COST_THRESHOLD = 1.0
 """If `miss_cost_per_token` of an item is above this threshold, it is kept, although it must be written to the cache
 again. An item that stays is written once and read about twenty times, which together costs 2.5 times as much as the
 writing alone. The cost of missing it is also multiplied by 2.5 (`RewritePatience.wanted`), so the threshold is 1."""
@@ -89,7 +89,7 @@ class CarryingCostTracker:
     """Accumulates the carrying cost of removable content since the last rewrite, and decides when to rewrite."""
 
     costs: CarryingCosts = field(default_factory=CarryingCosts)
-    _inventory: Inventory = field(default_factory=Inventory)
+    _inventory: MeasurementCache = field(default_factory=MeasurementCache)
 
     def reset(self) -> None:
         """Reset the accumulated cost, because the view was rewritten for another reason."""
@@ -175,12 +175,12 @@ def create_rewrite_pricer(
         offer, accumulated_cost = (
             (mask_offer_for_keys, accumulated.mask) if is_mask else (compaction, accumulated.compact)
         )
-        carried_cost = (accumulated_cost if triggering_cost is None else triggering_cost) * price_ratio
+        carrying_cost = (accumulated_cost if triggering_cost is None else triggering_cost) * price_ratio
         return Price(
             offer.removed_tokens,
             offer.cache_write_tokens,
             round(offer.cost),
-            round(carried_cost),
+            round(carrying_cost),
             dollars_per_token(prices),
         )
 
@@ -254,16 +254,18 @@ def mask_offer(
     patience: RewritePatience,
     *,
     is_cold: bool = False,
-    inventory: Inventory | None = None,
+    inventory: MeasurementCache | None = None,
 ) -> RewriteOffer:
     """Return the offer to mask everything that is due. `request_tokens`: tokens of the next request; `fixed_tokens`:
     tokens before its messages. Both are used to scale the estimates of individual messages. With the session's
     `inventory`, only new messages are measured."""
-    measurements = (inventory or Inventory()).measure(conversation)
+    measurements = (inventory or MeasurementCache()).measure(conversation)
     due_items = [
         item
-        for item in maskable_items(conversation, measurements, caps.newest)
-        if _is_due(item, measurements, caps.protect, request_tokens, prices, patience.recall, is_cold=is_cold)
+        for item in maskable_items(conversation, measurements, caps.protected_message_count)
+        if _is_due(
+            item, measurements, caps.protected_output_tokens, request_tokens, prices, patience.recall, is_cold=is_cold
+        )
     ]
     return _offer_for(due_items, measurements, request_tokens, fixed_tokens, prices, is_cold=is_cold)
 
@@ -278,7 +280,7 @@ def offer_for_keys(
     is_cold: bool,
 ) -> RewriteOffer:
     """Return the offer to mask the items with these keys, whether or not they are due."""
-    measurements = Inventory().measure(conversation)
+    measurements = MeasurementCache().measure(conversation)
     items = [item for item in reversed(measurements.items) if item.key in keys]
     return _offer_for(items, measurements, request_tokens, fixed_tokens, prices, is_cold=is_cold)
 
@@ -327,8 +329,8 @@ def _is_due(
     age = measurements.replies_since(item)
     if age < MIN_AGE_REQUESTS or (not is_cold and measurements.tokens_since(item) <= protected_tokens):
         return False
-    carried_cost = (prices.read * age + (prices.write if is_cold else 0.0)) * item.freed_tokens
-    return carried_cost >= patience * _refetch_cost(item, measurements, request_tokens, prices)
+    carrying_cost = (prices.read * age + (prices.write if is_cold else 0.0)) * item.freed_tokens
+    return carrying_cost >= patience * _refetch_cost(item, measurements, request_tokens, prices)
 
 
 def _refetch_cost(item: MaskableItem, measurements: Measurements, request_tokens: int, prices: UnitPrices) -> float:
@@ -392,7 +394,7 @@ def old_maskable_items(
     """Return the maskable items that a newer item repeats, or that are older than the newest `protected_tokens` tokens
     of outputs (for replies: of outputs and replies). Newest first. `newest_message_count`: number of newest messages to
     exclude."""
-    measurements = Inventory().measure(conversation)
+    measurements = MeasurementCache().measure(conversation)
     return [
         item
         for item in maskable_items(conversation, measurements, newest_message_count)
@@ -406,14 +408,15 @@ def least_needed_items(
     """Return the `old_maskable_items` that are least needed for their size: enough to free `min_freed_tokens` tokens,
     or all of them. Everything after the first chosen item must be written to the cache again, so later items that are
     not worth this cost are chosen too."""
-    measurements, chosen_items = Inventory().measure(conversation), list[MaskableItem]()
+    measurements, chosen_items = MeasurementCache().measure(conversation), list[MaskableItem]()
     first_changed_index = len(conversation.messages)
     for item in sorted(
         old_maskable_items(conversation, protected_tokens, newest_message_count),
-        key=lambda item: miss_cost_per_token(item, measurements),
+        key=lambda item: refetch_cost_per_token(item, measurements),
     ):
         if min_freed_tokens > 0 or (
-            item.message_index >= first_changed_index and miss_cost_per_token(item, measurements) < MIN_RECACHE_WORTH
+            item.message_index >= first_changed_index
+            and refetch_cost_per_token(item, measurements) < KEEP_COST_THRESHOLD
         ):
             first_changed_index = min(first_changed_index, item.message_index)
             chosen_items.append(item)
@@ -421,13 +424,13 @@ def least_needed_items(
     return chosen_items
 
 
-def miss_cost_per_token(item: MaskableItem, measurements: Measurements) -> float:
+def refetch_cost_per_token(item: MaskableItem, measurements: Measurements) -> float:
     """Return the expected cost of missing an item, per token freed."""
     if item.is_reply or item.is_superseded:
         return 0.0
     return (
         measurements.reread_probability(item)
-        * (_RECALL_COST_TOKENS + min(item.tokens, _MAX_FETCHED_TOKENS))
+        * (_REFETCH_COST_TOKENS + min(item.tokens, _MAX_FETCHED_TOKENS))
         / max(item.freed_tokens, 1)
     )
 

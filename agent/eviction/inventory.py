@@ -9,9 +9,9 @@ from ebbtide.agent.tokens.estimate import estimate_message, estimate_output, est
 from ebbtide.agent.tokens.incremental import IncrementalFold, memoized
 from ebbtide.agent.tool_specs import executed_call
 from ebbtide.agent.view.long_replies import shorten_long_reply
-from ebbtide.agent.view.name_index import names_of
-from ebbtide.agent.view.recalls import content_kind, reread_probability, reuse_factors
-from ebbtide.agent.view.stub_identifiers import StubIdentifiers
+from ebbtide.agent.view.name_index import find_names
+from ebbtide.agent.view.recalls import content_kind, reuse_factors, reuse_probability
+from ebbtide.agent.view.stub_identifiers import StubNameLists
 from ebbtide.agent.view.stubs import MIN_MASKED_TOKENS, STUB_TOKENS, call_paths
 from ebbtide.agent.view.visible import (
     NumberedOutput,
@@ -27,18 +27,18 @@ _MAX_NOTE_LINES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class ViewedLines:
+class FileLineRange:
     """A range of lines in a file that an output shows or a call has written."""
 
     path: str
     first_line: int
     last_line: int
 
-    def covers(self, other: "ViewedLines") -> bool:
+    def covers(self, other: "FileLineRange") -> bool:
         return self.path == other.path and self.first_line <= other.first_line and other.last_line <= self.last_line
 
 
-def viewed_lines(call: ToolCall, output: ToolOutput) -> ViewedLines | None:
+def find_line_range(call: ToolCall, output: ToolOutput) -> FileLineRange | None:
     """Return the lines of a file that a call has read or written: the numbered lines of a read, or the whole file for a
     write. None for other calls."""
     path, role = call.arguments.get("path"), role_of(call.name)
@@ -46,9 +46,9 @@ def viewed_lines(call: ToolCall, output: ToolOutput) -> ViewedLines | None:
         return None
     path = path.removeprefix("./")
     if role == "write_file":
-        return ViewedLines(path, *_ALL_LINES)
+        return FileLineRange(path, *_ALL_LINES)
     span = _numbered_span(output.text)
-    return ViewedLines(path, *span) if span else None
+    return FileLineRange(path, *span) if span else None
 
 
 def _numbered_span(text: str) -> tuple[int, int] | None:
@@ -71,7 +71,7 @@ def _line_number(text: str, start: int) -> int | None:
     return int(digits) if digits.isascii() and digits.isdecimal() else None
 
 
-MAX_NAME_HOLDERS = 3
+MAX_OUTPUTS_PER_NAME = 3
 """A name identifies outputs only if at most this many outputs contain it."""
 
 
@@ -81,28 +81,28 @@ class NamedOutputs:
 
     last_mentions: dict[str, int] = field(default_factory=dict)
     """Number of the last reply that mentions an output, by the output's key."""
-    _holders: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _output_keys_by_name: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Keys of the outputs that contain a name; empty if too many outputs contain it."""
 
     def record_mentions(self, message: Message, reply_number: int) -> None:
         """Record which outputs a message mentions. `reply_number`: the number of replies so far, including this
         message."""
         for name in _mentioned_names(message):
-            for key in self._holders.get(name, ()):
+            for key in self._output_keys_by_name.get(name, ()):
                 self.last_mentions[key] = reply_number
 
     def add(self, key: str, output: ToolOutput) -> None:
         for name in _names_in(output):
-            holders = self._holders.get(name)
-            if holders is None:
-                self._holders[name] = (key,)
-            elif holders:
-                self._holders[name] = (*holders, key) if len(holders) < MAX_NAME_HOLDERS else ()
+            output_keys = self._output_keys_by_name.get(name)
+            if output_keys is None:
+                self._output_keys_by_name[name] = (key,)
+            elif output_keys:
+                self._output_keys_by_name[name] = (*output_keys, key) if len(output_keys) < MAX_OUTPUTS_PER_NAME else ()
 
 
 @memoized
 def _names_in(output: ToolOutput) -> frozenset[str]:
-    return names_of(output.text)
+    return find_names(output.text)
 
 
 @memoized
@@ -111,7 +111,7 @@ def _mentioned_names(message: Message) -> frozenset[str]:
     texts = [message.text]
     if isinstance(message, Assistant):
         texts += [text for call in message.calls for text in strings_in(call.arguments)]
-    return frozenset().union(*map(names_of, texts))
+    return frozenset().union(*map(find_names, texts))
 
 
 def strings_in(value: object) -> Iterator[str]:
@@ -176,17 +176,17 @@ class Measurements:
     cumulative_replies: list[int] = field(default_factory=lambda: [0])
     """Number of replies before each index; the last entry is the total."""
     _calls: Mapping[str, ToolCall] = field(default_factory=dict)
-    _stub_identifiers: StubIdentifiers = field(default_factory=StubIdentifiers)
+    _stub_identifiers: StubNameLists = field(default_factory=StubNameLists)
     _named_outputs: NamedOutputs = field(default_factory=NamedOutputs)
-    _reads_by_file: dict[str, list[tuple[ViewedLines, MaskableItem]]] = field(default_factory=dict)
+    _reads_by_file: dict[str, list[tuple[FileLineRange, MaskableItem]]] = field(default_factory=dict)
     """For each file, reads that a later read may repeat."""
     _fresh_reads_by_file: dict[str, list[MaskableItem]] = field(default_factory=dict)
     """For each file, reads that a later change may make stale."""
     _last_message: Message | None = None
 
-    def plus(self, message: Message) -> "Measurements":
-        replies = self.cumulative_replies[-1] + isinstance(message, Assistant)
-        self._named_outputs.record_mentions(message, replies)
+    def add_message(self, message: Message) -> "Measurements":
+        reply_count = self.cumulative_replies[-1] + isinstance(message, Assistant)
+        self._named_outputs.record_mentions(message, reply_count)
         if isinstance(message, Assistant):
             self._calls = {call.id: call for call in message.calls}
             self._add_reply(message, len(self.cumulative_tokens) - 1)
@@ -194,7 +194,7 @@ class Measurements:
             for output in message.outputs:
                 self._add_output(output, len(self.cumulative_tokens) - 1)
         self.cumulative_tokens.append(self.cumulative_tokens[-1] + estimate_message(message))
-        self.cumulative_replies.append(replies)
+        self.cumulative_replies.append(reply_count)
         self._last_message = message
         return self
 
@@ -234,7 +234,7 @@ class Measurements:
             self.items.append(item)
 
     def _mark_superseded(self, numbered: NumberedOutput, item: MaskableItem, *, is_shortened: bool) -> None:
-        viewed = viewed_lines(numbered.call, numbered.output)
+        viewed = find_line_range(numbered.call, numbered.output)
         if viewed is None:
             return
         earlier_reads = self._reads_by_file.setdefault(viewed.path, [])
@@ -259,7 +259,7 @@ class Measurements:
         """Return the number of replies since the item was added."""
         return self.cumulative_replies[-1] - self.cumulative_replies[item.message_index + 1]
 
-    def idle_replies(self, item: MaskableItem) -> int:
+    def replies_since_mention(self, item: MaskableItem) -> int:
         """Count the replies since the item was added or last mentioned. Only names that occur in few outputs count as
         mentions."""
         return self.cumulative_replies[-1] - max(
@@ -268,8 +268,8 @@ class Measurements:
 
     def reread_probability(self, item: MaskableItem) -> float:
         """Return the probability that an output is needed again."""
-        base_probability = reread_probability(
-            item.content, item.tokens, self.idle_replies(item), is_stale=item.is_stale or item.is_superseded
+        base_probability = reuse_probability(
+            item.content, item.tokens, self.replies_since_mention(item), is_stale=item.is_stale or item.is_superseded
         )
         return min(base_probability * self.reuse_factors.get(item.content, 1.0), 1.0)
 
@@ -279,7 +279,7 @@ class Measurements:
         return self.output_tokens + (self.reply_tokens if item.is_reply else 0) - item.tokens_before
 
 
-class Inventory:
+class MeasurementCache:
     """A session's measurements, reused between requests until masks, pins or replacements change."""
 
     def __init__(self) -> None:
@@ -296,7 +296,7 @@ class Inventory:
                 key,
                 IncrementalFold(
                     lambda: Measurements(masked, pinned, replacements, outputs_before, messages_before=first_position),
-                    Measurements.plus,
+                    Measurements.add_message,
                 ),
             )
         measured = self._measured.value_for(conversation.messages)

@@ -24,15 +24,15 @@ class CompactionCaps:
     ledger: int = 3600
     retain: int = 1200
     summary: int = 1800
-    protect: int = 4_000
+    protected_output_tokens: int = 4_000
     """Tokens of the newest outputs, which masking spares as long as possible."""
-    newest: int = 0
+    protected_message_count: int = 0
     """Number of newest messages whose outputs masking spares as long as possible, regardless of their size."""
-    carried: int = 6_000
+    carried_file_tokens: int = 6_000
     """Tokens of files that stay in view across a summary because they have not changed since they were read."""
-    names: int = 2_500
+    output_name_tokens: int = 2_500
     """Tokens of the list of names from outputs that a summary removes."""
-    turns: int = 1
+    max_tail_turns: int = 1
     """Number of newest turns that the tail may contain if they fit."""
 
 
@@ -67,9 +67,9 @@ class CompactionSettings:
     """`final`: a full window ends the turn with a report instead of a compaction."""
     policy: RewritePolicy = "cost"
     patience: RewritePatience = RewritePatience()
-    background_at: float = 0.65
+    background_share: float = 0.65
     """Share of the effective window above which a summary is written between turns, if it will pay off."""
-    background_messages: int = 400
+    background_message_count: int = 400
     """Number of messages above which a summary is written between turns, if it will pay off."""
 
     @property

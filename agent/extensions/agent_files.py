@@ -8,7 +8,7 @@ from typing import Self
 
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.extensions.discovery import discover_extensions, ignored_hook_notices
-from ebbtide.agent.extensions.extension_files import UnusableFile, read_text_file
+from ebbtide.agent.extensions.extension_files import UnusableFileError, read_text_file
 from ebbtide.agent.extensions.extension_folders import ExtensionFolder
 from ebbtide.agent.extensions.front_matter import (
     boolean_value,
@@ -84,11 +84,11 @@ def _read_agent(path: Path, extension_folder: ExtensionFolder) -> AgentFile | No
     if not front_matter and path.stem.lower() == "readme":
         return None
     if not _NAME.fullmatch(name):
-        raise UnusableFile("its name contains characters that are not allowed")
+        raise UnusableFileError("its name contains characters that are not allowed")
     if not description:
-        raise UnusableFile("it has no description")
+        raise UnusableFileError("it has no description")
     if not prompt.strip():
-        raise UnusableFile("it has no prompt")
+        raise UnusableFileError("it has no prompt")
     tools, denied_tools = _allowed_and_denied_tools(front_matter)
     model, mode = one_line_value(front_matter, "model"), one_line_value(front_matter, "permissionMode")
     details = [f"says: {description} ({pluralize(len(prompt.splitlines()), 'line')})"]
@@ -114,9 +114,9 @@ def _read_agent(path: Path, extension_folder: ExtensionFolder) -> AgentFile | No
     )
 
 
-def _is_fully_denied(verdict: object) -> bool:
+def _denies_all(permission: object) -> bool:
     """Whether a permission denies all uses of a tool, rather than only some patterns."""
-    verdicts = list(verdict.values()) if isinstance(verdict, Mapping) else [verdict]
+    verdicts = list(permission.values()) if isinstance(permission, Mapping) else [permission]
     return bool(verdicts) and all(nested_verdict == "deny" for nested_verdict in verdicts)
 
 
@@ -126,7 +126,7 @@ def _allowed_and_denied_tools(front_matter: Mapping[str, object]) -> tuple[tuple
     denied_tools, tools_value = list_value(front_matter, "disallowedTools") or (), front_matter.get("tools")
     permission = front_matter.get("permission")
     if isinstance(permission, Mapping):  # opencode's newer format, in which "edit" includes writing
-        denied_names = [str(name) for name, verdict in permission.items() if _is_fully_denied(verdict)]
+        denied_names = [str(name) for name, verdict in permission.items() if _denies_all(verdict)]
         denied_tools = (*denied_tools, *denied_names, *(("write",) if "edit" in denied_names else ()))
     if isinstance(tools_value, Mapping):
         disabled_names = tuple(str(name) for name in tools_value if not boolean_value(tools_value, name))
@@ -134,6 +134,6 @@ def _allowed_and_denied_tools(front_matter: Mapping[str, object]) -> tuple[tuple
             return None, (*denied_tools, *disabled_names)
         return tuple(str(name) for name in tools_value if boolean_value(tools_value, name)), denied_tools
     if tools_value is not None and not isinstance(tools_value, str | list):
-        raise UnusableFile("its `tools` is not a list of names")
+        raise UnusableFileError("its `tools` is not a list of names")
     tools = list_value(front_matter, "tools")
     return (None if not tools or "*" in tools else tools), denied_tools

@@ -9,9 +9,9 @@ from typing import Literal, Self, TypeAlias
 from ebbtide.agent.config.load import parse_toml
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.extensions.discovery import discover_extensions, ignored_hook_notices
-from ebbtide.agent.extensions.extension_files import UnusableFile, read_text_file
+from ebbtide.agent.extensions.extension_files import UnusableFileError, read_text_file
 from ebbtide.agent.extensions.extension_folders import ExtensionFolder, ExtensionOwner, ExtensionSource
-from ebbtide.agent.extensions.front_matter import BrokenFrontMatter, list_value, one_line_value, split_front_matter
+from ebbtide.agent.extensions.front_matter import FrontMatterError, list_value, one_line_value, split_front_matter
 from ebbtide.agent.extensions.trust import TrustItem, create_trust_item, hash_texts
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import ellipsize, pluralize
@@ -64,15 +64,15 @@ def find_custom_commands(config: Config) -> tuple[tuple[CustomCommand, ...], tup
 def _read_command(path: Path, extension_folder: ExtensionFolder) -> CustomCommand:
     name = ":".join(path.relative_to(extension_folder.path).with_suffix("").parts).replace(" ", "-")
     if not _NAME.fullmatch(name):
-        raise UnusableFile("its name contains characters that are not allowed")
+        raise UnusableFileError("its name contains characters that are not allowed")
     file_text = read_text_file(path, extension_folder.boundary)
-    front_matter, text = _split_toml(file_text) if path.suffix == ".toml" else split_front_matter(file_text)
+    front_matter, text = _parse_toml_command(file_text) if path.suffix == ".toml" else split_front_matter(file_text)
     text = extension_folder.expand_plugin_root(text)
     syntax: PlaceholderSyntax = (
         "toml" if path.suffix == ".toml" else "codex" if extension_folder.source == "codex" else "markdown"
     )
     if not text.strip():
-        raise UnusableFile("it is empty")
+        raise UnusableFileError("it is empty")
     tools = tuple(map(extension_folder.expand_plugin_root, list_value(front_matter, "allowed-tools") or ()))
     argument_hint = one_line_value(front_matter, "argument-hint")
     description = one_line_value(front_matter, "description") or ellipsize(
@@ -84,8 +84,8 @@ def _read_command(path: Path, extension_folder: ExtensionFolder) -> CustomComman
     model = one_line_value(front_matter, "model")
     details += [f"runs with the model: {model}"] if model else []
     # The digest includes the syntax, because in another syntax the same text would run other commands.
-    syntax_texts = () if syntax == "markdown" else (syntax,)
-    item = create_trust_item(extension_folder, name, path, hash_texts(file_text, *syntax_texts), details)
+    syntax_part = () if syntax == "markdown" else (syntax,)
+    item = create_trust_item(extension_folder, name, path, hash_texts(file_text, *syntax_part), details)
     has_hooks = bool(front_matter.get("hooks"))
     return CustomCommand(
         name,
@@ -104,14 +104,14 @@ def _read_command(path: Path, extension_folder: ExtensionFolder) -> CustomComman
     )
 
 
-def _split_toml(file_text: str) -> tuple[dict[str, object], str]:
+def _parse_toml_command(file_text: str) -> tuple[dict[str, object], str]:
     try:
         content = parse_toml(file_text)
     except (ValueError, RecursionError) as error:
-        raise BrokenFrontMatter(" ".join(str(error).split())[:200]) from error
+        raise FrontMatterError(" ".join(str(error).split())[:200]) from error
     prompt = content.get("prompt")
     if not isinstance(prompt, str):
-        raise BrokenFrontMatter("it has no `prompt` string")
+        raise FrontMatterError("it has no `prompt` string")
     return content, prompt
 
 

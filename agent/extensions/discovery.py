@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.extensions.extension_files import UnusableFile, list_files_below
+from ebbtide.agent.extensions.extension_files import UnusableFileError, list_files_below
 from ebbtide.agent.extensions.extension_folders import ExtensionFolder, ExtensionKind, find_extension_folders
-from ebbtide.agent.extensions.front_matter import BrokenFrontMatter
+from ebbtide.agent.extensions.front_matter import FrontMatterError
 
 MAX_EXTENSIONS_PER_KIND = 200
 """Maximum number of extensions of one kind."""
@@ -47,7 +47,7 @@ def discover_extensions(
                     )
                 try:
                     extension = parse_file(path, extension_folder)
-                except (UnusableFile, BrokenFrontMatter) as error:
+                except (UnusableFileError, FrontMatterError) as error:
                     problems.append(f"the {kind} `{extension_folder.display_path(path)}` is skipped: {error}")
                 else:
                     if extension is not None:
@@ -56,7 +56,7 @@ def discover_extensions(
                         ):  # other programs always prepend it
                             extension = extension.with_name(f"{extension_folder.plugin_name}:{extension.name}")
                         extensions_by_name.setdefault(extension.name, extension)
-        except UnusableFile as error:
+        except UnusableFileError as error:
             problems.append(f"{kind}s of `{extension_folder.display_path(extension_folder.path)}` are skipped: {error}")
     return tuple(extensions_by_name.values()), tuple(problems)
 

@@ -41,14 +41,14 @@ def expand_arguments(
     text: str,
     syntax: PlaceholderSyntax,
     arguments: str,
-    names: Sequence[str] = (),
+    argument_names: Sequence[str] = (),
     values: Mapping[str, str] = _NO_VALUES,
 ) -> Expansion:
     r"""Expand arguments in text. `arguments` is the text after the command's name; it is appended if there is no
     placeholder. The first word is `$1`, or `$0` if the text contains `$0`, as in `$ARGUMENTS[0]`. `names` are argument
     names; the text refers to them with a leading `$`. In a Codex prompt, `NAME=word` sets `$NAME` and `$$` is a literal
     `$`; in other syntaxes `\$1` is a literal `$1`. `values` replace `${NAME}`."""
-    parts = tuple(_with_folder_values(part, values) for part in split_shell_commands(text, syntax))
+    parts = tuple(_fill_variables(part, values) for part in split_shell_commands(text, syntax))
     first_index = (
         0 if any(match[0] == "$0" for part in parts if not part.is_shell for match in _placeholders(part)) else 1
     )
@@ -56,28 +56,28 @@ def expand_arguments(
         _TOML_ARGUMENTS in part.text if syntax == "toml" else any(_placeholders(part)) for part in parts
     )
     expanded = tuple(
-        TextPart(_substitute(part, syntax, arguments, first_index, names), part.is_shell) for part in parts
+        TextPart(_substitute(part, syntax, arguments, first_index, argument_names), part.is_shell) for part in parts
     )
     if arguments and not has_placeholder and expanded == parts:
         expanded = (*expanded, TextPart(f"\n\nARGUMENTS: {arguments}"))
     return Expansion(expanded)
 
 
-def _with_folder_values(part: TextPart, values: Mapping[str, str]) -> TextPart:
+def _fill_variables(part: TextPart, values: Mapping[str, str]) -> TextPart:
     return TextPart((fill_shell_line if part.is_shell else fill_text)(part.text, values), part.is_shell)
 
 
 def _substitute(
-    part: TextPart, syntax: PlaceholderSyntax, arguments: str, first_index: int, names: Sequence[str]
+    part: TextPart, syntax: PlaceholderSyntax, arguments: str, first_index: int, argument_names: Sequence[str]
 ) -> str:
     if syntax == "toml":
         text = part.text.replace(_TOML_ARGUMENTS, shlex.quote(arguments) if part.is_shell else arguments)
         return text if part.is_shell else _TOML_FILE.sub(lambda match: f"@{_quote_path(match[1].strip())}", text)
     words = split_words(arguments)
-    values = {name: _word_at(words, index) for index, name in enumerate(names)}
+    named_arguments = {name: _word_at(words, index) for index, name in enumerate(argument_names)}
     if syntax == "codex":
         named_words = {word: match for word in words if (match := _NAMED_ARGUMENT.fullmatch(word))}
-        values = {match[1]: match[2] for match in named_words.values()}
+        named_arguments = {match[1]: match[2] for match in named_words.values()}
         words = [word for word in words if word not in named_words]
 
     def replace_placeholder(match: re.Match[str]) -> str:
@@ -90,7 +90,7 @@ def _substitute(
         if match.re is _NAMED_PLACEHOLDER and match["dollar"]:
             return "$" if syntax == "codex" else match[0]
         if match.re is _NAMED_PLACEHOLDER and match["name"]:
-            return values.get(match["name"], match[0])
+            return named_arguments.get(match["name"], match[0])
         if match["index"] is not None:
             return _word_at(words, int(match["index"]))
         if match["number"] is None:
@@ -98,7 +98,9 @@ def _substitute(
         index = int(match["number"]) - first_index
         return _word_at(words, index) if index >= 0 else match[0]
 
-    return (_NAMED_PLACEHOLDER if syntax == "codex" or names else _PLACEHOLDER).sub(replace_placeholder, part.text)
+    return (_NAMED_PLACEHOLDER if syntax == "codex" or argument_names else _PLACEHOLDER).sub(
+        replace_placeholder, part.text
+    )
 
 
 def _placeholders(part: TextPart) -> Iterator[re.Match[str]]:

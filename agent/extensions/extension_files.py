@@ -32,7 +32,7 @@ _SCRIPT_SUFFIXES = (
 )  # fmt: skip
 
 
-class UnusableFile(Exception):
+class UnusableFileError(Exception):
     """A file or folder cannot be used and is skipped. The message gives the reason, as the end of a sentence."""
 
 
@@ -40,7 +40,7 @@ def read_text_file(path: Path, boundary: Path | None) -> str:
     """Return the text of a file. No link may lead outside `boundary`. Raises `UnusableFile`."""
     data = to_utf8(_read_bytes(path, boundary, MAX_FILE_BYTES))
     if b"\0" in data:
-        raise UnusableFile("it is not text")
+        raise UnusableFileError("it is not text")
     return data.decode("utf-8", "replace")
 
 
@@ -50,9 +50,9 @@ def read_json_table(path: Path, boundary: Path | None, *, may_be_empty: bool = F
         text = read_text_file(path, boundary)
         content = {} if may_be_empty and not text.strip() else json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UnusableFile(f"it is not valid JSON: {error}") from error
+        raise UnusableFileError(f"it is not valid JSON: {error}") from error
     if not isinstance(content, dict):
-        raise UnusableFile("it does not contain a table")
+        raise UnusableFileError("it does not contain a table")
     return content
 
 
@@ -69,7 +69,7 @@ def list_files_below(folder: Path, boundary: Path | None) -> Iterator[Path]:
                 continue
             file_count += 1
             if file_count > MAX_FILES:
-                raise UnusableFile(f"`{folder}` contains more than {MAX_FILES:,} files")
+                raise UnusableFileError(f"`{folder}` contains more than {MAX_FILES:,} files")
             yield Path(parent, name)
 
 
@@ -87,10 +87,10 @@ def hash_folder(folder: Path, boundary: Path | None) -> tuple[str, tuple[str, ..
             relative = str(path.relative_to(folder))
             names.append(relative)
             if len(names) > MAX_FILES:
-                raise UnusableFile(f"it contains more than {MAX_FILES:,} files")
+                raise UnusableFileError(f"it contains more than {MAX_FILES:,} files")
             if path.is_dir():  # a link to a folder: only its target is added; files in the target are added there
                 if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
-                    raise UnusableFile(f"its link `{relative}` leads out of it")
+                    raise UnusableFileError(f"its link `{relative}` leads out of it")
                 content, mode = os.readlink(path).encode("utf-8", "surrogateescape"), 0
             else:
                 content = _read_bytes(path, folder if boundary is not None else None, remaining_bytes, relative)
@@ -125,10 +125,10 @@ def hash_programs(paths: Iterable[Path]) -> str:
     digests = []
     for path in paths:
         try:
-            content = hashlib.sha256(read_prefix(path, _MAX_PROGRAM_BYTES)).hexdigest()
+            digest = hashlib.sha256(read_prefix(path, _MAX_PROGRAM_BYTES)).hexdigest()
         except OSError as error:
-            content = str(error.errno)
-        digests.append([os.fsencode(path).hex(), content])
+            digest = str(error.errno)
+        digests.append([os.fsencode(path).hex(), digest])
     return hashlib.sha256(json.dumps(digests).encode()).hexdigest() if digests else ""
 
 
@@ -143,14 +143,14 @@ def _read_bytes(path: Path, boundary: Path | None, max_bytes: int, relative: str
     subject = f"its file `{relative}` " if relative else "it "
     try:
         if boundary is not None and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(boundary)):
-            raise UnusableFile(f"{subject}leads out of `{boundary}`")
+            raise UnusableFileError(f"{subject}leads out of `{boundary}`")
         data = read_prefix(path, max_bytes + 1)
     except FileNotFoundError as error:
-        raise UnusableFile(f"{subject}does not exist") from error
+        raise UnusableFileError(f"{subject}does not exist") from error
     except OSError as error:
-        raise UnusableFile(f"{subject}cannot be read: {error.strerror or error}") from error
+        raise UnusableFileError(f"{subject}cannot be read: {error.strerror or error}") from error
     if len(data) > max_bytes:
-        raise UnusableFile(
+        raise UnusableFileError(
             f"{subject}is longer than {max_bytes:,} bytes" if not relative else "its files are too large in total"
         )
     return data

@@ -27,7 +27,7 @@ _MAX_DIGITS = 10
 _LIST_ITEM = re.compile(r"[^\s,(]+(?:\([^)]*\))?")
 
 
-class BrokenFrontMatter(Exception):
+class FrontMatterError(Exception):
     """The front matter of a file is invalid. The message gives the reason, with the line number if it is known."""
 
 
@@ -38,9 +38,9 @@ def split_front_matter(text: str) -> tuple[dict[str, object], str]:
     if match is None:
         return {}, text
     if match["open"] is not None:
-        raise BrokenFrontMatter("line 1: the front matter is not closed with `---`")
+        raise FrontMatterError("line 1: the front matter is not closed with `---`")
     if len(match["head"]) > MAX_FRONT_MATTER_CHARS:
-        raise BrokenFrontMatter(f"the front matter is longer than {MAX_FRONT_MATTER_CHARS:,} characters")
+        raise FrontMatterError(f"the front matter is longer than {MAX_FRONT_MATTER_CHARS:,} characters")
     return dict(_parse_yaml(match["head"])), text[match.end() :].lstrip("\n")
 
 
@@ -106,13 +106,13 @@ def _parse_yaml(head: str) -> dict[str, object]:
                     raise error from None
     except yaml.MarkedYAMLError as error:
         line = f"line {error.problem_mark.line + 2}: " if error.problem_mark else ""
-        raise BrokenFrontMatter(f"{line}{error.problem or error.context or 'it is not valid YAML'}") from error
+        raise FrontMatterError(f"{line}{error.problem or error.context or 'it is not valid YAML'}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise BrokenFrontMatter(" ".join(str(error).split())[:200] or "it is not valid YAML") from error
+        raise FrontMatterError(" ".join(str(error).split())[:200] or "it is not valid YAML") from error
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise BrokenFrontMatter("line 2: the front matter is not a list of `key: value`")
+        raise FrontMatterError("line 2: the front matter is not a list of `key: value`")
     return {str(key): value for key, value in content.items()}
 
 
@@ -121,12 +121,16 @@ def _parse_with_prose(head: str, load: Callable[[str], object]) -> dict[str, obj
     None if anything else in it is invalid."""
     import yaml  # noqa: PLC0415  # deferred: as above
 
-    starts = [match for match in _KEY.finditer(head) if match["key"] in _KNOWN_KEYS]
-    if not starts or head[: starts[0].start()].strip() or _PROSE_KEYS.isdisjoint(match["key"] for match in starts):
+    key_matches = [match for match in _KEY.finditer(head) if match["key"] in _KNOWN_KEYS]
+    if (
+        not key_matches
+        or head[: key_matches[0].start()].strip()
+        or _PROSE_KEYS.isdisjoint(match["key"] for match in key_matches)
+    ):
         return None
     content: dict[str, object] = {}
-    ends = [*(match.start() for match in starts[1:]), len(head)]
-    for match, end in zip(starts, ends, strict=True):
+    ends = [*(match.start() for match in key_matches[1:]), len(head)]
+    for match, end in zip(key_matches, ends, strict=True):
         key, entry_text = match["key"], head[match.start() : end]
         try:
             parsed = load(entry_text)

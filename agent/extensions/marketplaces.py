@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ebbtide.agent.errors import UsageError
-from ebbtide.agent.extensions.extension_files import UnusableFile, read_json_table
+from ebbtide.agent.extensions.extension_files import UnusableFileError, read_json_table
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import join_limited
 
@@ -21,7 +21,7 @@ _GITHUB_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 class RemotePlugin:
     """A plugin in another repository."""
 
-    address: str
+    url: str
     folder: str
     """Folder relative to the top of that repository."""
     ref: str
@@ -38,7 +38,7 @@ class ListedPlugin:
     entry: Mapping[str, object]
     """The marketplace's entry for the plugin."""
 
-    def folder_in(self, top: Path) -> Path:
+    def resolve_folder(self, top: Path) -> Path:
         """Return the plugin's folder in a copy of the marketplace's repository. Raises `UsageError`."""
         assert isinstance(self.location, str)
         return plugin_folder(top, self.location, self.name)
@@ -68,7 +68,7 @@ def listed_plugins(folder: Path) -> tuple[ListedPlugin, ...] | None:
         return None
     try:
         content = read_json_table(folder / MARKETPLACE_FILE, folder)
-    except UnusableFile as error:
+    except UnusableFileError as error:
         raise UsageError(f"`{MARKETPLACE_FILE}` cannot be used: {error}") from error
     entries, metadata = content.get("plugins"), content.get("metadata")
     base = metadata.get("pluginRoot") if isinstance(metadata, dict) else None
@@ -79,16 +79,16 @@ def listed_plugins(folder: Path) -> tuple[ListedPlugin, ...] | None:
         and isinstance(name := entry.get("name"), str)
         and (location := _plugin_location(entry.get("source"), base if isinstance(base, str) else "")) is not None
     )
-    return tuple({offer.name: offer for offer in plugins}.values())
+    return tuple({plugin.name: plugin for plugin in plugins}.values())
 
 
 def choose_plugin(listed_plugins: tuple[ListedPlugin, ...], name: str) -> ListedPlugin:
     """Return the plugin with this name, or the only plugin. Raises `UsageError`."""
-    names = [offer.name for offer in listed_plugins]
+    names = [listed_plugin.name for listed_plugin in listed_plugins]
     if not name and len(listed_plugins) != 1:
         available = join_limited(names, _MAX_LISTED_NAMES) if names else "it is empty"
         raise UsageError(f"it contains several plugins; choose one with `--plugin`: {available}")
-    plugin = next((offer for offer in listed_plugins if offer.name == (name or names[0])), None)
+    plugin = next((listed_plugin for listed_plugin in listed_plugins if listed_plugin.name == (name or names[0])), None)
     if plugin is None:
         raise UsageError(
             f"it contains no plugin `{name}` that can be fetched; available: {join_limited(names, _MAX_LISTED_NAMES)}"
@@ -96,15 +96,15 @@ def choose_plugin(listed_plugins: tuple[ListedPlugin, ...], name: str) -> Listed
     return plugin
 
 
-def plugin_folder(top: Path, name: str, plugin: str) -> Path:
+def plugin_folder(top: Path, location: str, plugin_name: str) -> Path:
     """Return the path of a plugin's folder, which must be inside the repository. Raises `UsageError`."""
     try:
-        path = Path(os.path.realpath(top / name))
+        path = Path(os.path.realpath(top / location))
         is_inside = path.is_relative_to(os.path.realpath(top)) and path.is_dir()
     except ValueError as error:  # not a valid file name
-        raise UsageError(f"the plugin `{plugin}` is not in this repository") from error
+        raise UsageError(f"the plugin `{plugin_name}` is not in this repository") from error
     if not is_inside:
-        raise UsageError(f"the plugin `{plugin}` is not in this repository")
+        raise UsageError(f"the plugin `{plugin_name}` is not in this repository")
     return path
 
 

@@ -9,13 +9,13 @@ from ebbtide.agent.config.hook_tables import parse_hooks
 from ebbtide.agent.extensions.discovery import list_candidate_files
 from ebbtide.agent.extensions.extension_files import (
     FILE_KINDS,
-    UnusableFile,
+    UnusableFileError,
     hash_folder,
     read_json_table,
     read_text_file,
 )
 from ebbtide.agent.extensions.extension_folders import ExtensionFolder
-from ebbtide.agent.extensions.front_matter import BrokenFrontMatter, one_line_value, split_front_matter
+from ebbtide.agent.extensions.front_matter import FrontMatterError, one_line_value, split_front_matter
 from ebbtide.agent.extensions.plugins import Plugin
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import ellipsize, pluralize
@@ -57,7 +57,7 @@ def _component_line(kind: str, path: Path, plugin: Plugin, problems: list[str]) 
     name = path.parent.name if kind == "skill" else path.stem
     try:
         front_matter, _ = split_front_matter(read_text_file(path, plugin.folder))
-    except (UnusableFile, BrokenFrontMatter) as error:
+    except (UnusableFileError, FrontMatterError) as error:
         problems.append(f"the {kind} `{name}` is skipped: {error}")
         return name
     description = one_line_value(front_matter, "description")
@@ -66,11 +66,11 @@ def _component_line(kind: str, path: Path, plugin: Plugin, problems: list[str]) 
 
 
 def _hook_lines(plugin: Plugin, problems: list[str]) -> Iterator[str]:
-    for path in plugin.declaring_files("hooks", "hooks/hooks.json"):
+    for path in plugin.files_declaring("hooks", "hooks/hooks.json"):
         relative = path.relative_to(plugin.folder)
         try:
             tables = read_json_table(path, plugin.folder).get("hooks", {})
-        except UnusableFile as error:
+        except UnusableFileError as error:
             problems.append(f"`{relative}` is skipped: {error}")
             continue
         hooks, hook_problems = (
@@ -84,7 +84,7 @@ def _server_lines(plugin: Plugin, problems: list[str]) -> Iterator[str]:
     try:
         for name, entry in plugin.read_servers():
             yield f"  server {name}: {json.dumps(entry, ensure_ascii=False)}"
-    except UnusableFile as error:
+    except UnusableFileError as error:
         problems.append(f"its servers are skipped: {error}")
 
 

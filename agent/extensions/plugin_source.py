@@ -17,7 +17,7 @@ from ebbtide.agent.errors import UsageError
 from ebbtide.agent.extensions.extension_files import (
     MAX_FILES,
     MAX_TOTAL_BYTES,
-    UnusableFile,
+    UnusableFileError,
     hash_folder,
     read_json_table,
 )
@@ -28,7 +28,7 @@ from ebbtide.agent.extensions.marketplaces import (
     listed_plugins,
     plugin_folder,
 )
-from ebbtide.agent.extensions.plugins import MANIFEST, Plugin, load_plugin
+from ebbtide.agent.extensions.plugins import MANIFEST_PATH, Plugin, load_plugin
 from ebbtide.tools.files.private_folder import create_private_folder
 from ebbtide.tools.process.git import SAFE_SETTINGS, find_program_outside, git_environment
 from ebbtide.tools.secrets.redaction import redact_url
@@ -61,40 +61,43 @@ def copy_plugin(source: str, parent: Path, name: str = "", ref: str = "") -> Ite
             raise UsageError(f"no folder `{source}`; an address begins with {_ADDRESS_EXAMPLES}{hint}")
         elif ref:
             raise UsageError("`--ref` works only with an address, not with a folder")
-        offers = listed_plugins(folder)
-        offer = None
-        if offers is not None:
-            offer = choose_plugin(offers, name)
-            if isinstance(offer.location, RemotePlugin):
-                origin, address = redact_url(offer.location.address), _allowed_address(offer.location.address, source)
+        marketplace_plugins = listed_plugins(folder)
+        listed_plugin = None
+        if marketplace_plugins is not None:
+            listed_plugin = choose_plugin(marketplace_plugins, name)
+            if isinstance(listed_plugin.location, RemotePlugin):
+                origin, address = (
+                    redact_url(listed_plugin.location.url),
+                    _check_address(listed_plugin.location.url, source),
+                )
                 other_repository = Path(temporary_folder, "elsewhere")
-                commit = _fetch_repository(address, offer.location.ref or "HEAD", other_repository)
-                folder = plugin_folder(other_repository, offer.location.folder, offer.name)
+                commit = _fetch_repository(address, listed_plugin.location.ref or "HEAD", other_repository)
+                folder = plugin_folder(other_repository, listed_plugin.location.folder, listed_plugin.name)
             else:
-                folder = offer.folder_in(folder)
-        copy = Path(temporary_folder, "plugin")
-        plugin_name = offer.name if offer is not None else name or _name_from_source(source)
+                folder = listed_plugin.resolve_folder(folder)
+        copied_folder = Path(temporary_folder, "plugin")
+        plugin_name = listed_plugin.name if listed_plugin is not None else name or _name_from_source(source)
         try:
             _check_files(folder)
-            shutil.copytree(folder, copy, symlinks=True, ignore=_ignore_git_folder(folder))
+            shutil.copytree(folder, copied_folder, symlinks=True, ignore=_ignore_git_folder(folder))
             plugin = (
-                _merge_listing(copy, offer)
-                if offer is not None
-                else load_plugin(copy, name or _name_from_source(source))
+                _merge_listing(copied_folder, listed_plugin)
+                if listed_plugin is not None
+                else load_plugin(copied_folder, name or _name_from_source(source))
             )
-            digest, _ = hash_folder(copy, copy)
-        except UnusableFile as error:
+            digest, _ = hash_folder(copied_folder, copied_folder)
+        except UnusableFileError as error:
             raise UsageError(f"the plugin `{plugin_name}` cannot be used: {error}") from error
         except (OSError, shutil.Error) as error:
             raise UsageError(f"the plugin `{plugin_name}` cannot be copied: {error}") from error
-        yield replace(plugin, folder=copy, source=origin, commit=commit, digest=digest)
+        yield replace(plugin, folder=copied_folder, source=origin, commit=commit, digest=digest)
 
 
 def _is_address(source: str) -> bool:
     return source.startswith((*_SCHEMES, "git@"))
 
 
-def _allowed_address(address: str, marketplace: str) -> str:
+def _check_address(address: str, marketplace: str) -> str:
     """Return the address of a plugin named in a marketplace. Only a local marketplace may point to local folders.
     Raises `UsageError`."""
     is_remote = _is_address(marketplace) and not marketplace.startswith("file://")
@@ -103,15 +106,15 @@ def _allowed_address(address: str, marketplace: str) -> str:
     return address
 
 
-def _merge_listing(copy: Path, offer: ListedPlugin) -> Plugin:
+def _merge_listing(copied_folder: Path, listed_plugin: ListedPlugin) -> Plugin:
     """Merge the marketplace entry into the copied plugin's manifest and return the plugin. Raises `UsageError` and
     `UnusableFile`."""
-    path = copy / MANIFEST
-    own_manifest = read_json_table(path, copy) if path.exists() else {}
+    path = copied_folder / MANIFEST_PATH
+    own_manifest = read_json_table(path, copied_folder) if path.exists() else {}
     path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)
-    path.write_text(json.dumps(offer.merged_manifest(own_manifest), indent=1), encoding="utf-8")
-    return load_plugin(copy, offer.name)
+    path.write_text(json.dumps(listed_plugin.merged_manifest(own_manifest), indent=1), encoding="utf-8")
+    return load_plugin(copied_folder, listed_plugin.name)
 
 
 def _name_from_source(source: str) -> str:
@@ -127,8 +130,8 @@ def _fetch_repository(address: str, ref: str, folder: Path) -> str:
     if ref.startswith("-"):
         raise UsageError(f"`{ref}` is not a branch, tag or commit")
     _run_git(git, "init", "-q", "--template=", str(folder))
-    fetch = ("fetch", "-q", "--depth=1", "--no-tags", "--no-recurse-submodules", "--", address, ref)
-    _run_git(git, "-C", str(folder), *fetch)
+    fetch_arguments = ("fetch", "-q", "--depth=1", "--no-tags", "--no-recurse-submodules", "--", address, ref)
+    _run_git(git, "-C", str(folder), *fetch_arguments)
     _run_git(git, "-C", str(folder), "checkout", "-q", "--detach", "FETCH_HEAD")
     return _run_git(git, "-C", str(folder), "rev-parse", "HEAD").strip()
 
@@ -175,11 +178,11 @@ def _check_files(folder: Path) -> None:
             total_bytes += status.st_size
             if stat.S_ISLNK(status.st_mode):
                 if os.path.isabs(os.readlink(path)) or not Path(os.path.realpath(path)).is_relative_to(real_folder):
-                    raise UnusableFile(f"its link `{relative}` leads out of it")
+                    raise UnusableFileError(f"its link `{relative}` leads out of it")
             elif not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
-                raise UnusableFile(f"`{relative}` is neither a file nor a folder")
+                raise UnusableFileError(f"`{relative}` is neither a file nor a folder")
             if file_count > MAX_FILES or total_bytes > MAX_TOTAL_BYTES:
-                raise UnusableFile(f"it contains more than {MAX_FILES:,} files or {MAX_TOTAL_BYTES:,} bytes")
+                raise UnusableFileError(f"it contains more than {MAX_FILES:,} files or {MAX_TOTAL_BYTES:,} bytes")
 
 
 def _ignore_git_folder(folder: Path) -> Callable[[str, list[str]], list[str]]:

@@ -10,11 +10,15 @@ from pathlib import Path
 from ebbtide.agent.config.private_table import PrivateTable
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import UsageError
-from ebbtide.agent.extensions.extension_files import FILE_KINDS, UnusableFile, hash_folder, read_json_table
+from ebbtide.agent.extensions.extension_files import FILE_KINDS, UnusableFileError, hash_folder, read_json_table
 from ebbtide.tools.lazy import dataclass
 
-MANIFEST = ".claude-plugin/plugin.json"
-_UNSUPPORTED_PARTS = {"lspServers": ".lsp.json", "outputStyles": "output-styles", "monitors": "monitors/monitors.json"}
+MANIFEST_PATH = ".claude-plugin/plugin.json"
+_UNSUPPORTED_COMPONENTS = {
+    "lspServers": ".lsp.json",
+    "outputStyles": "output-styles",
+    "monitors": "monitors/monitors.json",
+}
 """Plugin components that are not supported, with their default paths."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -46,9 +50,9 @@ class Plugin:
         included."""
         if kind not in FILE_KINDS:
             return ()
-        declared = self.manifest.get(f"{kind}s")
-        is_manifest_exclusive = self.manifest.get("strict") is False and declared is not None
-        relative_paths = [*(() if is_manifest_exclusive else (f"{kind}s",)), *_declared_paths(declared)]
+        declared_value = self.manifest.get(f"{kind}s")
+        is_manifest_exclusive = self.manifest.get("strict") is False and declared_value is not None
+        relative_paths = [*(() if is_manifest_exclusive else (f"{kind}s",)), *_declared_paths(declared_value)]
         paths = [self._path_inside(relative_path) for relative_path in relative_paths]
         locations = ((path, "") if path.is_dir() else (path.parent, path.name) for path in paths if path.exists())
         return tuple(dict.fromkeys(locations))
@@ -58,27 +62,27 @@ class Plugin:
         """One line that lists the plugin's unsupported components, in a tuple; an empty tuple if there are none."""
         unsupported_keys = [
             f"`{key}`"
-            for key in _UNSUPPORTED_PARTS
-            if self.manifest.get(key) or self._path_inside(_UNSUPPORTED_PARTS[key]).exists()
+            for key in _UNSUPPORTED_COMPONENTS
+            if self.manifest.get(key) or self._path_inside(_UNSUPPORTED_COMPONENTS[key]).exists()
         ]
         return (f"{', '.join(unsupported_keys)} are not supported and are skipped",) if unsupported_keys else ()
 
-    def declaring_files(self, key: str, default_path: str) -> tuple[Path, ...]:
+    def files_declaring(self, key: str, default_path: str) -> tuple[Path, ...]:
         """Return the files that declare components such as hooks. This includes the manifest if it declares them
         inline. `default_path`: the default path of such a file."""
-        declared = self.manifest.get(key)
-        inline = [MANIFEST] if isinstance(declared, dict) else []
+        declared_value = self.manifest.get(key)
+        inline = [MANIFEST_PATH] if isinstance(declared_value, dict) else []
         return tuple(
             dict.fromkeys(
                 path
-                for relative_path in (default_path, *_declared_paths(declared), *inline)
+                for relative_path in (default_path, *_declared_paths(declared_value), *inline)
                 if (path := self._path_inside(relative_path)).is_file()
             )
         )
 
     def read_servers(self) -> Iterator[tuple[str, object]]:
         """Yield the name and entry of each MCP server that the plugin declares. Raises `UnusableFile`."""
-        for path in self.declaring_files("mcpServers", ".mcp.json"):
+        for path in self.files_declaring("mcpServers", ".mcp.json"):
             content = read_json_table(path, self.folder)
             tables = content.get("mcpServers", content)
             yield from tables.items() if isinstance(tables, dict) else ()
@@ -91,19 +95,19 @@ class Plugin:
 def load_plugin(folder: Path, name: str = "") -> Plugin:
     """Load the plugin in a folder. Raises `UsageError`."""
     try:
-        manifest = read_json_table(folder / MANIFEST, folder) if (folder / MANIFEST).exists() else {}
-    except UnusableFile as error:
-        raise UsageError(f"`{MANIFEST}` cannot be used: {error}") from error
+        manifest = read_json_table(folder / MANIFEST_PATH, folder) if (folder / MANIFEST_PATH).exists() else {}
+    except UnusableFileError as error:
+        raise UsageError(f"`{MANIFEST_PATH}` cannot be used: {error}") from error
     plugin_name = _one_line_text(manifest, "name") or name or folder.name
     if not _NAME.fullmatch(plugin_name):
         raise UsageError(
             f"{plugin_name[:80]!r} is not a valid plugin name: use letters, digits, `_` and `-`, at most 64"
         )
     plugin = Plugin(plugin_name, folder, manifest)
-    has_components = any(plugin.component_locations(kind) for kind in FILE_KINDS) or plugin.declaring_files(
+    has_components = any(plugin.component_locations(kind) for kind in FILE_KINDS) or plugin.files_declaring(
         "hooks", "hooks/hooks.json"
     )
-    if not has_components and not plugin.declaring_files("mcpServers", ".mcp.json"):
+    if not has_components and not plugin.files_declaring("mcpServers", ".mcp.json"):
         unsupported = f"; {plugin.unsupported_notices[0]}" if plugin.unsupported_notices else ""
         raise UsageError(f"`{plugin_name}` contains no skills, commands, agents, hooks or servers{unsupported}")
     return plugin
@@ -172,7 +176,7 @@ def load_usable_plugins(config: Config) -> tuple[Plugin, ...]:
 def _is_unchanged(folder: str, digest: str) -> bool:
     try:
         return hash_folder(Path(folder), Path(folder))[0] == digest
-    except (UnusableFile, OSError):
+    except (UnusableFileError, OSError):
         return False
 
 
@@ -188,6 +192,6 @@ def _one_line_text(table: Mapping[str, object], key: str) -> str:
     return " ".join(value.split()) if isinstance(value, str) else ""
 
 
-def _declared_paths(declared: object) -> list[str]:
-    values = declared if isinstance(declared, list) else [declared]
+def _declared_paths(declared_value: object) -> list[str]:
+    values = declared_value if isinstance(declared_value, list) else [declared_value]
     return [path for path in values if isinstance(path, str) and "\0" not in path]

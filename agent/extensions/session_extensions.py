@@ -33,7 +33,7 @@ class SessionExtensions:
         self._trust = trust
         self._announced_skills: dict[str, int] = {}
         self._announced_agents: dict[str, int] = {}
-        self._offered_keys: set[str] = set()
+        self._offered_rule_keys: set[str] = set()
         file_items = (*(command.trust_item for command in self.commands), *(agent.trust_item for agent in self.agents))
         trust.add((*(skill.trust_item for skill in self.skills), *file_items))
         self._user_invocable: list[UserInvocable] = [
@@ -71,8 +71,12 @@ class SessionExtensions:
     def take_rules_to_offer(self, extension: UserInvocable) -> tuple[str, ...]:
         """Return the permission rules that the extension asks for; empty if they were already returned in this
         session."""
-        rules = rules_for_tools(extension.requested_tools) if extension.trust_item.key not in self._offered_keys else ()
-        self._offered_keys.add(extension.trust_item.key)
+        rules = (
+            rules_for_tools(extension.requested_tools)
+            if extension.trust_item.key not in self._offered_rule_keys
+            else ()
+        )
+        self._offered_rule_keys.add(extension.trust_item.key)
         return rules
 
     def take_new_skills(self, system_prompt: str, rewrite_count: int) -> tuple[Skill, ...]:

@@ -11,13 +11,13 @@ from ebbtide.agent.extensions.trust import ProjectTrust, TrustItem, TrustRecord,
 from ebbtide.agent.extensions.trust_question import (
     APPROVE_OPTION,
     ASK_EACH_OPTION,
-    FOLDER_OPTIONS,
     ITEM_OPTIONS,
     POSTPONE_OPTION,
+    PROJECT_OPTIONS,
     REFUSE_OPTION,
     TRUST_ALL_OPTION,
-    build_folder_question,
     build_item_question,
+    build_project_question,
     build_unapproved_notice,
 )
 
@@ -32,10 +32,10 @@ class SessionTrust:
         self._postponed_digests: set[str] = set()
         """Digests of the items on which the user has postponed the decision."""
         self._is_problem_reported = not self._trust.problem
-        self._later_questions: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        self._follow_up_callbacks: list[Callable[[], Coroutine[Any, Any, None]]] = []
 
     @property
-    def items(self) -> tuple[TrustItem, ...]:
+    def trust_items(self) -> tuple[TrustItem, ...]:
         """All items that need approval, decided or not."""
         return tuple(self._items)
 
@@ -43,15 +43,15 @@ class SessionTrust:
         """Add items. The next turn asks about those that belong to the project; others are ignored."""
         self._items += [item for item in items if item.owner == "project"]
 
-    def ask_afterwards(self, ask: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def add_follow_up(self, callback: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Register a callback that asks more questions. It runs after the user has been asked outside a turn."""
-        self._later_questions.append(ask)
+        self._follow_up_callbacks.append(callback)
 
     def trust_state(self, item: TrustItem) -> TrustState:
         return self._trust.trust_state(item)
 
     @property
-    def has_undecided(self) -> bool:
+    def has_undecided_items(self) -> bool:
         """Whether there are undecided items that the user has not postponed."""
         return bool(self._undecided_items())
 
@@ -59,29 +59,33 @@ class SessionTrust:
         """Ask about undecided items outside a turn, and yield the events. Raises `AgentError` while a turn runs."""
 
         async def ask() -> None:
-            for ask_next in (self.ask_about_undecided, *self._later_questions):
+            for ask_next in (self.ask_about_items, *self._follow_up_callbacks):
                 await self._channel.interrupt.race(ask_next())
 
         return self._channel.stream_turn(ask)
 
-    async def ask_about_undecided(self) -> None:
+    async def ask_about_items(self) -> None:
         """Ask about all undecided items. Called at the start of a turn."""
         if not self._is_problem_reported:
             self._is_problem_reported = True
-            self._channel.notice(f"your approvals for this project cannot be read: {self._trust.problem}")
-        undecided = self._undecided_items()
-        if not undecided:
+            self._channel.show_notice(f"your approvals for this project cannot be read: {self._trust.problem}")
+        undecided_items = self._undecided_items()
+        if not undecided_items:
             return
         if not self._channel.is_interactive:
-            self._postpone(undecided)
-            self._channel.notice(build_unapproved_notice([(item, self.trust_state(item)) for item in undecided]))
+            self._postpone(undecided_items)
+            self._channel.show_notice(
+                build_unapproved_notice([(item, self.trust_state(item)) for item in undecided_items])
+            )
             return
-        if len(undecided) > 1:
-            answer = await self._ask_user(build_folder_question(self._with_earlier_approval(undecided)), FOLDER_OPTIONS)
+        if len(undecided_items) > 1:
+            answer = await self._ask_user(
+                build_project_question(self._pair_with_approval(undecided_items)), PROJECT_OPTIONS
+            )
             if answer != ASK_EACH_OPTION:
-                self._apply_answer(undecided, APPROVE_OPTION if answer == TRUST_ALL_OPTION else answer)
+                self._apply_answer(undecided_items, APPROVE_OPTION if answer == TRUST_ALL_OPTION else answer)
                 return
-        for item, earlier_approval in self._with_earlier_approval(undecided):
+        for item, earlier_approval in self._pair_with_approval(undecided_items):
             self._apply_answer([item], await self._ask_user(build_item_question(item, earlier_approval), ITEM_OPTIONS))
 
     def forget(self, item: TrustItem) -> None:
@@ -102,8 +106,8 @@ class SessionTrust:
             if item.digest not in self._postponed_digests and self.trust_state(item) in ("not approved", "changed")
         ]
 
-    def _with_earlier_approval(self, items: Sequence[TrustItem]) -> list[tuple[TrustItem, TrustRecord | None]]:
-        return [(item, self._trust.earlier_approval(item)) for item in items]
+    def _pair_with_approval(self, items: Sequence[TrustItem]) -> list[tuple[TrustItem, TrustRecord | None]]:
+        return [(item, self._trust.approval_before_change(item)) for item in items]
 
     def _postpone(self, items: Sequence[TrustItem]) -> None:
         self._postponed_digests |= {item.digest for item in items}
@@ -115,11 +119,11 @@ class SessionTrust:
         try:
             self._trust.decide(items, "approved" if answer == APPROVE_OPTION else "refused")
         except ConfigError as error:
-            self._channel.notice(f"your approval applies to this session only: {error}")
+            self._channel.show_notice(f"your approval applies to this session only: {error}")
 
     async def _ask_user(self, question: str, options: tuple[str, ...]) -> str:
         """Return the user's answer, or `POSTPONE_OPTION` if there is no user to ask, for example between turns."""
-        if not self._channel.is_open:
+        if not self._channel.can_ask:
             return POSTPONE_OPTION
         answer = self._channel.questions.ask_text(question, options, is_lasting=True, accepts_text=False)
         return await self._channel.interrupt.race(answer) or POSTPONE_OPTION

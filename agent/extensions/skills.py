@@ -10,7 +10,7 @@ from typing import Self
 
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.extensions.discovery import discover_extensions, ignored_hook_notices
-from ebbtide.agent.extensions.extension_files import UnusableFile, hash_folder, read_text_file
+from ebbtide.agent.extensions.extension_files import UnusableFileError, hash_folder, read_text_file
 from ebbtide.agent.extensions.extension_folders import ExtensionFolder, ExtensionOwner, ExtensionSource
 from ebbtide.agent.extensions.front_matter import boolean_value, list_value, one_line_value, split_front_matter
 from ebbtide.agent.extensions.trust import ProjectTrust, TrustItem, create_trust_item
@@ -69,7 +69,7 @@ class Skill:
             return True
         try:
             return hash_folder(self.path.parent, self.path.parent)[0] == self.trust_item.digest
-        except UnusableFile:
+        except UnusableFileError:
             return False
 
 
@@ -110,13 +110,13 @@ def _read_skill(path: Path, extension_folder: ExtensionFolder) -> Skill:
     if extension_folder.boundary is not None and not Path(os.path.realpath(folder)).is_relative_to(
         extension_folder.boundary
     ):
-        raise UnusableFile("it leads outside the project")
+        raise UnusableFileError("it leads outside the project")
     is_from_project = extension_folder.owner == "project"
     front_matter, body = split_front_matter(read_text_file(path, folder if is_from_project else None))
     name = one_line_value(front_matter, "name") or folder.name
     description = one_line_value(front_matter, "description") or first_sentence(body)
     if not description:
-        raise UnusableFile("it has no description")
+        raise UnusableFileError("it has no description")
     digest, files = hash_folder(folder, folder) if is_from_project else ("", ())
     tools = tuple(map(extension_folder.expand_plugin_root, list_value(front_matter, "allowed-tools") or ()))
     details = [f"description: {description}", f"files: {_file_list(files)}"]

@@ -78,17 +78,17 @@ class ProjectTrust:
     """The user's decisions about one project. A decision that cannot be saved still applies to this object."""
 
     def __init__(self, config: Config) -> None:
-        self._file = ProjectTable(config.folders.data / "trust.json", config.project_folder)
-        self._trusts_all = config.is_project_trusted
+        self._table = ProjectTable(config.folders.data / "trust.json", config.project_folder)
+        self._is_project_trusted = config.is_project_trusted
         self.problem = ""
         """Why the approvals could not be read; empty if they were."""
         try:
-            self._records = _records_from_json({**_main_worktree_entries(config), **self._file.read()})
+            self._records = _records_from_json({**_main_worktree_entries(config), **self._table.read()})
         except ConfigError as error:
             self._records, self.problem = {}, str(error)
 
     @property
-    def decisions(self) -> Mapping[str, TrustRecord]:
+    def records(self) -> Mapping[str, TrustRecord]:
         """All decisions about this project, by `TrustItem.key`."""
         return dict(self._records)
 
@@ -102,13 +102,13 @@ class ProjectTrust:
         record = self._records.get(item.key)
         if record is not None and record.verdict == "refused":
             return "refused" if record.digest == item.digest else "not approved"
-        if self._trusts_all:
+        if self._is_project_trusted:
             return "on"
         if record is None:
             return "not approved"
         return "on" if record.digest == item.digest else "changed"
 
-    def earlier_approval(self, item: TrustItem) -> TrustRecord | None:
+    def approval_before_change(self, item: TrustItem) -> TrustRecord | None:
         """Return the approval of an earlier version of an item; None if the item has not changed since, or was never
         approved."""
         return self._records.get(item.key) if self.trust_state(item) == "changed" else None
@@ -121,7 +121,7 @@ class ProjectTrust:
             if item.owner == "project"
         }
         self._records = {**self._records, **new_records}
-        self._file.update(
+        self._table.update(
             lambda entry: {**entry, **{key: _record_to_json(record) for key, record in new_records.items()}}
         )
 
@@ -129,7 +129,7 @@ class ProjectTrust:
         """Remove decisions, so that the user is asked again. Raises `ConfigError` if it could not be written."""
         removed_keys = set(keys)
         self._records = {key: record for key, record in self._records.items() if key not in removed_keys}
-        self._file.update(lambda entry: {key: record for key, record in entry.items() if key not in removed_keys})
+        self._table.update(lambda entry: {key: record for key, record in entry.items() if key not in removed_keys})
 
 
 def _main_worktree_entries(config: Config) -> Mapping[str, object]:

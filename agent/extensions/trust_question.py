@@ -10,7 +10,7 @@ from ebbtide.tools.outputs.extent import pluralize
 APPROVE_OPTION, POSTPONE_OPTION, REFUSE_OPTION = "approve", "not now", "never in this project"
 ITEM_OPTIONS = (POSTPONE_OPTION, APPROVE_OPTION, REFUSE_OPTION)
 TRUST_ALL_OPTION, ASK_EACH_OPTION = "trust all of it", "ask about each"
-FOLDER_OPTIONS = (POSTPONE_OPTION, TRUST_ALL_OPTION, ASK_EACH_OPTION, REFUSE_OPTION)
+PROJECT_OPTIONS = (POSTPONE_OPTION, TRUST_ALL_OPTION, ASK_EACH_OPTION, REFUSE_OPTION)
 """Options of a question about all items. The safe option comes first, in case a key is pressed by mistake."""
 
 MAX_ITEM_LINES = 40
@@ -50,14 +50,14 @@ def build_item_question(item: TrustItem, earlier: TrustRecord | None) -> str:
     return "\n".join([*lines, *_change_lines(item, earlier), f"{_effect_text(item)} May it be used?".lstrip()])
 
 
-def build_folder_question(undecided: Sequence[UndecidedItem]) -> str:
+def build_project_question(undecided_items: Sequence[UndecidedItem]) -> str:
     """Build one question about all undecided items, with the details of each. Long details are shortened."""
-    undecided = sorted(
-        undecided,
+    undecided_items = sorted(
+        undecided_items,
         key=lambda undecided_item: (*_SELF_STARTING_KINDS, undecided_item[0].kind).index(undecided_item[0].kind),
     )
-    lines = [f"This project has {_counts_by_kind(item for item, _ in undecided)} that you have not approved:", ""]
-    for item, earlier in undecided:
+    lines = [f"This project has {_counts_by_kind(item for item, _ in undecided_items)} that you have not approved:", ""]
+    for item, earlier in undecided_items:
         details = _detail_lines(item)
         visible_count = len(details) if item.kind in _SELF_STARTING_KINDS else MAX_ITEM_LINES
         cut_note = (
@@ -68,7 +68,7 @@ def build_folder_question(undecided: Sequence[UndecidedItem]) -> str:
         change_text = "" if earlier is None else ", which has changed"
         title = f"{_item_label(item, 'of')}{change_text}"
         lines += [title, *details[:visible_count], *cut_note, *_change_lines(item, earlier), ""]
-    effects = dict.fromkeys(filter(None, (_effect_text(item) for item, _ in undecided)))
+    effects = dict.fromkeys(filter(None, (_effect_text(item) for item, _ in undecided_items)))
     return "\n".join([*lines, *effects, "Do you trust all of it?"])
 
 
@@ -80,11 +80,11 @@ def _item_label(item: TrustItem, preposition: str) -> str:
     return f"the {item.kind} `{_escape_layout(item.name)}` {preposition} `{source}`"
 
 
-def build_unapproved_notice(undecided: Sequence[tuple[TrustItem, TrustState]]) -> str:
+def build_unapproved_notice(items_with_state: Sequence[tuple[TrustItem, TrustState]]) -> str:
     """Format one line about all unapproved items, for sessions that cannot ask."""
     parts = []
     for trust_state, state_text in (("not approved", "not approved"), ("changed", "changed since it was approved")):
-        items = [item for item, item_state in undecided if item_state == trust_state]
+        items = [item for item, item_state in items_with_state if item_state == trust_state]
         if items:
             is_single_item = len(items) == 1 and items[0].kind != "hook"
             verb = (
@@ -94,7 +94,7 @@ def build_unapproved_notice(undecided: Sequence[tuple[TrustItem, TrustState]]) -
             )
             state_text = state_text if is_single_item else state_text.replace("it was", "they were")
             parts.append(f"{_names_by_kind(items)} {verb} {state_text}")
-    pronoun = "it is" if len(undecided) == 1 and undecided[0][0].kind != "hook" else "they are"
+    pronoun = "it is" if len(items_with_state) == 1 and items_with_state[0][0].kind != "hook" else "they are"
     return f"{' and '.join(parts)}, so {pronoun} skipped; {_HOW_TO_DECIDE}"
 
 

@@ -20,9 +20,9 @@ def quote_variables(line: str, values: Mapping[str, str]) -> str:
     """Quote the variables `values` in a shell command line where needed, so that each of them expands to a single
     word."""
 
-    def quote_piece(piece: re.Match[str]) -> str:
-        value = values.get(piece["bare"] or piece["braced"] or "", "")
-        return piece[0] if shlex.quote(value) == value or not value else f'"{piece[0]}"'
+    def quote_piece(match: re.Match[str]) -> str:
+        value = values.get(match["bare"] or match["braced"] or "", "")
+        return match[0] if shlex.quote(value) == value or not value else f'"{match[0]}"'
 
     return _substitute_pieces(line, quote_piece)
 
@@ -30,13 +30,13 @@ def quote_variables(line: str, values: Mapping[str, str]) -> str:
 def fill_shell_line(line: str, values: Mapping[str, str]) -> str:
     """Replace `${NAME}` in a shell command line with its value, quoted as one word."""
 
-    def replace_piece(piece: re.Match[str]) -> str:
-        if piece["double"]:
+    def replace_piece(match: re.Match[str]) -> str:
+        if match["double"]:
             return expand_variables(
-                piece[0], {variable: _DOUBLE_QUOTE_SPECIALS.sub(r"\\\g<0>", text) for variable, text in values.items()}
+                match[0], {variable: _DOUBLE_QUOTE_SPECIALS.sub(r"\\\g<0>", text) for variable, text in values.items()}
             )
-        variable = piece["braced"] or ""
-        return shlex.quote(values[variable]) if piece[0] == f"${{{variable}}}" and variable in values else piece[0]
+        variable = match["braced"] or ""
+        return shlex.quote(values[variable]) if match[0] == f"${{{variable}}}" and variable in values else match[0]
 
     return expand_variables(_substitute_pieces(line, replace_piece), values)
 
@@ -57,5 +57,5 @@ def expand_variables(text: str, values: Mapping[str, str]) -> str:
     return text
 
 
-def _substitute_pieces(line: str, replacement: Callable[[re.Match[str]], str]) -> str:
-    return line if _NESTED_QUOTING.search(line) else _SHELL_PIECE.sub(replacement, line)
+def _substitute_pieces(line: str, replace: Callable[[re.Match[str]], str]) -> str:
+    return line if _NESTED_QUOTING.search(line) else _SHELL_PIECE.sub(replace, line)

@@ -37,7 +37,9 @@ class AnswerFile:
                     file.truncate(0)
                 file.write(outcome.result.rstrip("\n") + "\n" if outcome.result else "")
         except OSError as error:
-            outcome.fail("answer_file", f"the answer could not be written to `{self.path}`: {error.strerror}", 1)
+            outcome.record_failure(
+                "answer_file", f"the answer could not be written to `{self.path}`: {error.strerror}", 1
+            )
 
 
 def schema_instruction(schema: Mapping[str, object]) -> str:

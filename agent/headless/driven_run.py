@@ -24,7 +24,7 @@ from ebbtide.agent.headless.input_messages import (
     ModelRequest,
     ModeRequest,
     Question,
-    RefusedLine,
+    RefusedLineError,
     SetupRequest,
     fallback_answer,
 )
@@ -50,7 +50,7 @@ class ClientDrivenRun:
         session: Session,
         outcome: RunOutcome,
         show: Callable[[OutputEvent], None],
-        stop: RunStopper,
+        stopper: RunStopper,
         has_reader: Callable[[], bool],
         protocol: InputProtocol,
         schema: Mapping[str, object] | None = None,
@@ -68,16 +68,16 @@ class ClientDrivenRun:
         """Held while a turn runs or the session is reopened."""
         self._outcome = outcome
         self._show = show
-        self._stop = stop
+        self._stopper = stopper
         self._has_reader = has_reader
         self._protocol = protocol
         self._end_turn = end_turn
-        self._turns = HeadlessTurns(session, outcome, self.show, stop, schema)
+        self._turns = HeadlessTurns(session, outcome, self.show, stopper, schema)
         self._queue = MessageQueue()
         self._open_questions: dict[str, Question] = {}
         """Open questions, by id."""
         self._answered_ids: set[str] = set()
-        self._input_ended = False
+        self._has_input_ended = False
         self._has_started_turn = False
         """Whether any turn has begun."""
         self._wake_up = asyncio.Event()
@@ -95,27 +95,27 @@ class ClientDrivenRun:
                 await self._run_turn(None)
             while (message := await self._next_message()) is not None:
                 await self._run_turn(message)
-            if self._input_ended:
+            if self._has_input_ended:
                 await reading_task
             if self._fatal_error:
-                self._outcome.fail("usage", self._fatal_error, 2)
-            elif self._stop.interrupt.is_requested():
+                self._outcome.record_failure("usage", self._fatal_error, 2)
+            elif self._stopper.interrupt.is_requested():
                 self._outcome.mark_interrupted()
             elif not self._has_started_turn:
-                self._outcome.fail("usage", "no message on standard input: nothing to do", 2)
+                self._outcome.record_failure("usage", "no message on standard input: nothing to do", 2)
         finally:
             reading_task.cancel()
             await asyncio.gather(reading_task, return_exceptions=True)
 
     def show(self, event: OutputEvent) -> None:
         """Print an event, and track the open questions."""
-        if isinstance(event, Question) and (answer := self._protocol.automatic_answer(event)) is not None:
+        if isinstance(event, Question) and (answer := self._protocol.answer_without_client(event)) is not None:
             self._session.answer(event.id, answer)
             return
         self._show(event)
         match event:
             case PermissionAsked() | PlanSubmitted() | QuestionAsked():
-                if self._input_ended:
+                if self._has_input_ended:
                     self._session.answer(event.id, fallback_answer(event))
                 else:
                     self._open_questions[event.id] = event
@@ -140,7 +140,7 @@ class ClientDrivenRun:
                     images = tuple(part for part in message.parts if isinstance(part, Image))
                     await self._turns.run_turn(message.text, images, self._queue.take_steering_messages)
             except AgentError as error:
-                self._outcome.fail(error.code, str(error), error.exit_code)
+                self._outcome.record_failure(error.code, str(error), error.exit_code)
                 self.show(TurnFailed.from_error(error))
             finally:
                 self._is_turn_running = False
@@ -150,28 +150,28 @@ class ClientDrivenRun:
 
     async def _next_message(self) -> User | None:
         """Wait for the message of the next turn; None if there will be none."""
-        while not self._stop.interrupt.is_requested() and not self._fatal_error:
+        while not self._stopper.interrupt.is_requested() and not self._fatal_error:
             if (message := self._queue.pop()) is not None:
                 return message
-            if self._input_ended:
+            if self._has_input_ended:
                 return None
             self._wake_up.clear()
-            await self._stop.interrupt.race(self._wake_up.wait())
+            await self._stopper.interrupt.race(self._wake_up.wait())
         return None
 
     async def _read_input(self, lines: AsyncGenerator[InputLine, None]) -> None:
         try:
             await self._handle_lines(lines)
-            self._input_ended = True
-            self._protocol.end()
+            self._has_input_ended = True
+            self._protocol.end_input()
             if self._open_questions:
                 await self._deny_open_questions()
         except OSError:  # the output cannot be written, for example because its reader is gone
             self._session.leave_turn()  # keeps the question open until the session is resumed
             raise
         finally:
-            self._input_ended = True
-            self._protocol.end()
+            self._has_input_ended = True
+            self._protocol.end_input()
             self._wake_up.set()
 
     async def _handle_lines(self, lines: AsyncGenerator[InputLine, None]) -> None:
@@ -180,9 +180,9 @@ class ClientDrivenRun:
             async for line in lines:
                 line_number += 1
                 try:
-                    if (request := self._protocol.read(line)) is not None:
+                    if (request := self._protocol.parse_line(line)) is not None:
                         await self._handle_request(request)
-                except RefusedLine as error:
+                except RefusedLineError as error:
                     self._report_refusal(line_number, str(error))
                 except AgentError as error:
                     self._report_refusal(line_number, f"the request failed: {error}")
@@ -200,7 +200,7 @@ class ClientDrivenRun:
         match request:
             case UserMessage():
                 if not self._queue.has_room_for(request):
-                    raise RefusedLine(
+                    raise RefusedLineError(
                         "more than 64 MB of messages are queued; send this one again after some are answered"
                     )
                 self._queue.add(request)
@@ -208,8 +208,8 @@ class ClientDrivenRun:
             case ClientAnswer(id=question_id, content=content):
                 question = self._open_questions.get(question_id)
                 if question is None:
-                    state = "already answered" if question_id in self._answered_ids else "not an open question"
-                    raise RefusedLine(f"`{question_id}` is {state}")
+                    reason = "already answered" if question_id in self._answered_ids else "not an open question"
+                    raise RefusedLineError(f"`{question_id}` is {reason}")
                 self._deliver_answer(question, content)
             case InterruptRequest() if self._is_turn_running:
                 self._session.interrupt()
@@ -221,11 +221,11 @@ class ClientDrivenRun:
                 await self._session.change_mode(mode)
                 self.show(ModeChanged(mode))
             case ModelRequest(model=model):
-                await self._use_model(model)
+                await self._switch_model(model)
             case SetupRequest():
                 await self._apply_setup(request)
 
-    async def _use_model(self, model: str) -> None:
+    async def _switch_model(self, model: str) -> None:
         """Switch to a model. If it raises `AgentError`, the session keeps its old model."""
         if self._session_lock.locked():
             raise UsageError("a turn is running; change the model after it ends")
@@ -260,20 +260,20 @@ class ClientDrivenRun:
                 raise
 
     def _use_session(self, session: Session) -> None:
-        self._session = self._stop.session = session
+        self._session = self._stopper.session = session
         self._turns = replace(self._turns, session=session)
         session.set_listener(self.show)
         if self._applied_setup is not None and self._applied_setup.hooks:
             assert session.hooks is not None, "the session was opened with `takes_hooks`"
-            session.hooks.add(self._applied_setup.hooks, self._applied_setup.call_client_hook)
+            session.hooks.add_client_hooks(self._applied_setup.hooks, self._applied_setup.call_client_hook)
 
     def _deliver_answer(self, question: Question, content: Mapping[str, Any]) -> None:
         """Deliver an answer to the session. Raises `RefusedLine`; if only part of the answer is valid, that part is
         delivered first."""
         try:
-            answer = self._protocol.answer(question, content)
+            answer = self._protocol.convert_answer(question, content)
             refusal = None
-        except RefusedLine as error:
+        except RefusedLineError as error:
             if error.answer is None:
                 raise
             answer = error.answer

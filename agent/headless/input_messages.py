@@ -8,13 +8,13 @@ from dataclasses import field
 from typing import Any, NoReturn, Protocol, TypeAlias, cast
 
 from ebbtide.agent.channel import Answer
-from ebbtide.agent.config.options import MODES, Mode
+from ebbtide.agent.config.options import PERMISSION_MODES, PermissionMode
 from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
-from ebbtide.agent.headless.line_reader import InputLine, LineTooLong
+from ebbtide.agent.headless.line_reader import InputLine, OversizedLine
 from ebbtide.agent.headless.message_queue import UserMessage
 from ebbtide.agent.hooks.declarations import DeclaredHook
-from ebbtide.agent.hooks.judges import AskProgram
+from ebbtide.agent.hooks.judges import CallClient
 from ebbtide.agent.messages import Image, Text, User
 from ebbtide.tools.call_arguments.schema import MAX_NESTING_DEPTH, is_nested_deeper, schema_violations
 from ebbtide.tools.files.image_types import MAX_IMAGE_BYTES, image_type
@@ -41,7 +41,7 @@ _VERDICTS: Mapping[type[object], Sequence[str]] = {
     PlanSubmitted: ("accept", "reject", "edit"),
 }
 
-INPUT_LINES: Mapping[str, Mapping[str, object]] = {
+INPUT_LINE_SCHEMAS: Mapping[str, Mapping[str, object]] = {
     "message": _line_schema(
         "A message from the user.", ("text",),
         text=_STRING_SCHEMA, images={"type": "array", "items": _IMAGE_SCHEMA},
@@ -62,16 +62,16 @@ INPUT_LINES: Mapping[str, Mapping[str, object]] = {
         rule={**_STRING_SCHEMA, "description": "With `allow`: one of the question's `offers`, to remember."},
         kept={"enum": ["session", "project"], "description": "How long the rule applies."},
         arguments={"type": "object", "description": "With `edit`: the new arguments of the call."},
-        mode={"enum": [*MODES], "description": "With `accept`: one of the question's `modes`."},
+        mode={"enum": [*PERMISSION_MODES], "description": "With `accept`: one of the question's `modes`."},
         plan={**_STRING_SCHEMA, "description": "With `accept` or `edit`: the changed plan."},
     ),
     "interrupt": _line_schema("Interrupts the running turn; the run continues. Does nothing between turns."),
-    "mode": _line_schema("Changes the permission mode.", ("mode",), mode={"enum": [*MODES]}),
+    "mode": _line_schema("Changes the permission mode.", ("mode",), mode={"enum": [*PERMISSION_MODES]}),
 }  # fmt: skip
 """JSON Schema of each input line, by `type`."""
 
 
-class RefusedLine(ValueError):
+class RefusedLineError(ValueError):
     """An input line cannot be processed, or part of an answer is invalid. The message gives the reason."""
 
     def __init__(self, reason: str, answer: Answer | None = None) -> None:
@@ -95,7 +95,7 @@ class InterruptRequest:
 
 @dataclass(frozen=True, slots=True)
 class ModeRequest:
-    mode: Mode
+    mode: PermissionMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class SetupRequest:
 
     hooks: Sequence[DeclaredHook]
     """Hooks that the client implements as functions."""
-    call_client_hook: AskProgram
+    call_client_hook: CallClient
     system_prompt: str = ""
     """Replaces the built-in system prompt. If empty, the command line's replacement or the built-in prompt applies."""
     append_system_prompt: str = ""
@@ -142,33 +142,33 @@ InputRequest: TypeAlias = (
 class InputProtocol(Protocol):
     """An input format."""
 
-    def read(self, line: InputLine) -> InputRequest | None:
+    def parse_line(self, line: InputLine) -> InputRequest | None:
         """Parse a line; None if it requires no action. Raises `RefusedLine`."""
 
-    def answer(self, question: Question, content: Mapping[str, Any]) -> Answer:
+    def convert_answer(self, question: Question, content: Mapping[str, Any]) -> Answer:
         """Convert an answer to the form that the question expects. Raises `RefusedLine`."""
 
-    def automatic_answer(self, question: Question) -> Answer | None:
+    def answer_without_client(self, question: Question) -> Answer | None:
         """Return the answer to a question that can be answered without the client; None if the client must answer
         it."""
 
-    def end(self) -> None:
+    def end_input(self) -> None:
         """Handle the end of the input."""
 
 
 class StreamInput:
     """The `stream-json` input format."""
 
-    def read(self, line: InputLine) -> InputRequest | None:
+    def parse_line(self, line: InputLine) -> InputRequest | None:
         return parse_line(line)
 
-    def answer(self, question: Question, content: Mapping[str, Any]) -> Answer:
+    def convert_answer(self, question: Question, content: Mapping[str, Any]) -> Answer:
         return convert_answer(question, content)
 
-    def automatic_answer(self, question: Question) -> Answer | None:
+    def answer_without_client(self, question: Question) -> Answer | None:
         return None
 
-    def end(self) -> None:
+    def end_input(self) -> None:
         """Do nothing: this format needs no cleanup."""
 
 
@@ -178,27 +178,27 @@ def parse_line(line: InputLine) -> InputRequest | None:
     if value is None:
         return None
     kind = value.get("type")
-    schema = INPUT_LINES.get(kind) if isinstance(kind, str) else None
+    schema = INPUT_LINE_SCHEMAS.get(kind) if isinstance(kind, str) else None
     if schema is None:
-        known_types = ", ".join(f"`{name}`" for name in INPUT_LINES)
-        raise RefusedLine(f"its `type` is {json.dumps(kind)[:80]}, but must be one of {known_types}")
+        known_types = ", ".join(f"`{name}`" for name in INPUT_LINE_SCHEMAS)
+        raise RefusedLineError(f"its `type` is {json.dumps(kind)[:80]}, but must be one of {known_types}")
     if problems := schema_violations(value, schema):
-        raise RefusedLine(f"it is not a valid `{kind}`: {'; '.join(problems)}")
+        raise RefusedLineError(f"it is not a valid `{kind}`: {'; '.join(problems)}")
     match kind:
         case "message":
             return _parse_message(value)
         case "answer":
             return ClientAnswer(value["id"], value)
         case "mode":
-            return ModeRequest(cast(Mode, value["mode"]))
+            return ModeRequest(cast(PermissionMode, value["mode"]))
         case _:
             return InterruptRequest()
 
 
 def parse_json_object(line: InputLine) -> Mapping[str, Any] | None:
     """Parse a line as a JSON object; None if it is empty. Raises `RefusedLine`."""
-    if isinstance(line, LineTooLong):
-        raise RefusedLine(
+    if isinstance(line, OversizedLine):
+        raise RefusedLineError(
             f"it has {line.byte_count:,} bytes, more than the limit of 64 MB; write the content to a file and "
             "mention it"
         )
@@ -208,15 +208,15 @@ def parse_json_object(line: InputLine) -> Mapping[str, Any] | None:
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeDecodeError as error:
-        raise RefusedLine(f"it is not UTF-8 (byte {error.start} is 0x{line[error.start]:02x})") from error
+        raise RefusedLineError(f"it is not UTF-8 (byte {error.start} is 0x{line[error.start]:02x})") from error
     except UnicodeEncodeError as error:
-        raise RefusedLine("it contains half of a surrogate pair") from error
+        raise RefusedLineError("it contains half of a surrogate pair") from error
     except (ValueError, RecursionError) as error:
-        raise RefusedLine(f"it is not JSON: {error}") from error
+        raise RefusedLineError(f"it is not JSON: {error}") from error
     if text and not isinstance(value, dict):
-        raise RefusedLine("it must be a JSON object")
+        raise RefusedLineError("it must be a JSON object")
     if is_nested_deeper(value, MAX_NESTING_DEPTH):
-        raise RefusedLine(f"it nests deeper than {MAX_NESTING_DEPTH} levels")
+        raise RefusedLineError(f"it nests deeper than {MAX_NESTING_DEPTH} levels")
     return value
 
 
@@ -227,7 +227,7 @@ def _reject_constant(constant: str) -> NoReturn:
 def _parse_message(value: Mapping[str, Any]) -> UserMessage:
     images = tuple(image_from_base64(image["data"]) for image in value.get("images", ()))
     if not value["text"].strip():
-        raise RefusedLine("its `text` is empty")
+        raise RefusedLineError("its `text` is empty")
     return UserMessage(User((Text(value["text"]), *images)), value.get("steer", False))
 
 
@@ -236,12 +236,12 @@ def image_from_base64(data: str) -> Image:
     try:
         image_bytes = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise RefusedLine(f"an image is not base64: {error}") from error
+        raise RefusedLineError(f"an image is not base64: {error}") from error
     media_type = image_type(image_bytes)
     if media_type is None:
-        raise RefusedLine("models do not accept this kind of image: use PNG, JPEG, GIF or WebP")
+        raise RefusedLineError("models do not accept this kind of image: use PNG, JPEG, GIF or WebP")
     if len(image_bytes) > MAX_IMAGE_BYTES:
-        raise RefusedLine("an image is larger than 3.9 MB: scale it down first")
+        raise RefusedLineError("an image is larger than 3.9 MB: scale it down first")
     return Image(media_type, data)
 
 
@@ -251,24 +251,24 @@ def convert_answer(question: Question, content: Mapping[str, Any]) -> Answer:
     note = content.get("note", "")
     if isinstance(question, QuestionAsked):
         if not isinstance(content.get("text"), str):
-            raise RefusedLine(f"`{question.id}` is a free-text question: answer it with `text`")
+            raise RefusedLineError(f"`{question.id}` is a free-text question: answer it with `text`")
         return str(content["text"])
     verdicts = _VERDICTS[type(question)]
     if verdict not in verdicts:
         expected = ", ".join(f"`{name}`" for name in verdicts)
-        raise RefusedLine(f"the `verdict` on `{question.id}` must be one of {expected}")
+        raise RefusedLineError(f"the `verdict` on `{question.id}` must be one of {expected}")
     if isinstance(question, PlanSubmitted):
         mode = content.get("mode", "")
         if mode and mode not in question.modes:
-            raise RefusedLine(f"the `mode` must be one of {', '.join(f'`{name}`' for name in question.modes)}")
+            raise RefusedLineError(f"the `mode` must be one of {', '.join(f'`{name}`' for name in question.modes)}")
         if verdict == "edit" and not content.get("plan"):
-            raise RefusedLine("`edit` needs the changed `plan`")
+            raise RefusedLineError("`edit` needs the changed `plan`")
         return PlanDecision(verdict, mode, content.get("plan", ""), note)
     rule = content.get("rule", "")
     if rule and rule not in question.offers:
-        raise RefusedLine(f"the `rule` must be one of the `offers` of `{question.id}`")
+        raise RefusedLineError(f"the `rule` must be one of the `offers` of `{question.id}`")
     if verdict == "edit" and content.get("arguments") is None:
-        raise RefusedLine("`edit` needs the changed `arguments`")
+        raise RefusedLineError("`edit` needs the changed `arguments`")
     return Decision(verdict, rule, note, content.get("kept", "session"), content.get("arguments"))
 
 
@@ -276,11 +276,11 @@ def fallback_answer(question: Question) -> Answer:
     """Return a refusal, with the reason, for a question that is still open when the input ends."""
     match question:
         case PermissionAsked():
-            return Decision("deny", note=_INPUT_ENDED)
+            return Decision("deny", note=_INPUT_ENDED_NOTE)
         case PlanSubmitted():
-            return PlanDecision("reject", note=_INPUT_ENDED)
+            return PlanDecision("reject", note=_INPUT_ENDED_NOTE)
         case QuestionAsked():
-            return f"({_INPUT_ENDED})"
+            return f"({_INPUT_ENDED_NOTE})"
 
 
-_INPUT_ENDED = "no answer is possible: the input of this run has ended"
+_INPUT_ENDED_NOTE = "no answer is possible: the input of this run has ended"

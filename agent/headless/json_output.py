@@ -47,9 +47,9 @@ class JsonOutput:
     def end_turn(self, outcome: RunOutcome) -> None:
         """Do nothing: the result is printed at the end of the run."""
 
-    def end(self, outcome: RunOutcome) -> None:
+    def end_run(self, outcome: RunOutcome) -> None:
         self._progress.close()
-        print_json(self._out, result_json(outcome.to_result))
+        print_json(self._out, result_json(outcome.result_so_far))
 
 
 class StreamOutput:
@@ -67,5 +67,5 @@ class StreamOutput:
     def end_turn(self, outcome: RunOutcome) -> None:
         """Do nothing: the result is printed at the end of the run."""
 
-    def end(self, outcome: RunOutcome) -> None:
-        print_json(self._out, result_json(outcome.to_result))
+    def end_run(self, outcome: RunOutcome) -> None:
+        print_json(self._out, result_json(outcome.result_so_far))

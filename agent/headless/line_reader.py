@@ -18,14 +18,14 @@ _MAX_QUEUED_BATCHES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class LineTooLong:
+class OversizedLine:
     """Replaces a line that was too long and was discarded."""
 
     byte_count: int
     """Size in bytes."""
 
 
-InputLine: TypeAlias = bytes | LineTooLong
+InputLine: TypeAlias = bytes | OversizedLine
 
 
 class LineSplitter:
@@ -34,7 +34,7 @@ class LineSplitter:
     def __init__(self, max_line_bytes: int = MAX_LINE_BYTES) -> None:
         self._max_line_bytes = max_line_bytes
         self._partial_line = bytearray()
-        self._discarded_bytes = 0
+        self._discarded_byte_count = 0
         """Number of bytes discarded so far from a line that is too long."""
 
     def feed(self, chunk: bytes) -> Iterator[InputLine]:
@@ -47,19 +47,19 @@ class LineSplitter:
 
     def end(self) -> Iterator[InputLine]:
         """Yield the last line if it does not end with a line break."""
-        if self._partial_line or self._discarded_bytes:
+        if self._partial_line or self._discarded_byte_count:
             yield self._finish_line()
 
     def _add(self, piece: bytes) -> None:
-        if self._discarded_bytes or len(self._partial_line) + len(piece) > self._max_line_bytes:
-            self._discarded_bytes += len(self._partial_line) + len(piece)
+        if self._discarded_byte_count or len(self._partial_line) + len(piece) > self._max_line_bytes:
+            self._discarded_byte_count += len(self._partial_line) + len(piece)
             self._partial_line.clear()
         else:
             self._partial_line += piece
 
     def _finish_line(self) -> InputLine:
-        line = LineTooLong(self._discarded_bytes) if self._discarded_bytes else bytes(self._partial_line)
-        self._discarded_bytes = 0
+        line = OversizedLine(self._discarded_byte_count) if self._discarded_byte_count else bytes(self._partial_line)
+        self._discarded_byte_count = 0
         self._partial_line = bytearray()
         return line
 
@@ -93,4 +93,4 @@ def has_reader(file_descriptor: int) -> bool:
     """Whether output to a file descriptor can still be read; for a pipe, whether its other end is open."""
     poll = select.poll()
     poll.register(file_descriptor, 0)
-    return not any(state & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, state in poll.poll(0))
+    return not any(poll_events & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, poll_events in poll.poll(0))

@@ -53,12 +53,12 @@ class Progress:
         self._is_quiet = is_quiet
         self._is_terminal = stderr.isatty()
         self._is_verbose = is_verbose
-        self._status = status_line
+        self._status_line = status_line
         self._step = 0
 
     def show(self, event: OutputEvent) -> None:
-        if self._status is not None:
-            self._status.update(event)
+        if self._status_line is not None:
+            self._status_line.update(event)
         match event:
             case RetryScheduled(attempt=attempt, attempts=attempts, delay=delay, reason=reason, left=remaining_seconds):
                 attempt_limit = f" of {attempts}" if attempts else ""
@@ -116,8 +116,8 @@ class Progress:
         code."""
         line = escape_for_log("ebb: " + (self._sanitise(text) if self._is_terminal else text), os.environ)
         try:
-            if self._status is not None:
-                self._status.print_above(line)
+            if self._status_line is not None:
+                self._status_line.print_above(line)
             else:
                 print(line, file=self._stderr)
         except OSError as error:
@@ -127,9 +127,9 @@ class Progress:
 
     def close(self) -> None:
         """Remove the status line. Further lines can still be printed."""
-        if self._status is not None:
-            self._status.close()
-            self._status = None
+        if self._status_line is not None:
+            self._status_line.close()
+            self._status_line = None
 
 
 def call_summary(name: str, arguments: Mapping[str, object]) -> str:

@@ -31,7 +31,7 @@ _STOP_BY_ERROR_CODE: Mapping[str, RunStop] = {
     "hook": "denied", "usage": "failed", "config": "failed",
 }  # fmt: skip
 _MAX_REFUSED_LINES = 100
-_OUTCOME_BY_LIMIT: Mapping[str, tuple[RunStop, int, str]] = {
+_STOP_BY_TURN_END: Mapping[str, tuple[RunStop, int, str]] = {
     "step_limit": ("step_limit", 6, "stopped at `--max-turns`; raise it, or continue with `ebb -c`"),
     "cost_limit": ("cost_limit", 6, "stopped at `--max-cost`; raise it, or continue with `ebb -c`"),
     "time_limit": ("time_limit", 6, "stopped at `--max-time`; raise it, or continue with `ebb -c`"),
@@ -88,7 +88,7 @@ class RefusedHost:
 
 
 @dataclass(frozen=True, slots=True)
-class RewriteTotals:
+class CompactionTotals:
     """Statistics of the compactions of a run."""
 
     count: int
@@ -139,7 +139,7 @@ class RunResult:
     refused_hosts: tuple[RefusedHost, ...]
     sandbox: str | None
     """The kind of sandbox; `off` if disabled, `none` if unavailable; null if no command needed one."""
-    rewrites: RewriteTotals
+    rewrites: CompactionTotals
     unused_summaries: tuple[UnusedSummary, ...]
     refused_input: tuple[RefusedInput, ...]
     """The refused input lines; at most the first hundred."""
@@ -178,9 +178,9 @@ class RunOutcome:
             case AgentActivity(
                 event=(ReplyFinished() | ToolFinished() | CallDenied() | NetworkRefused()) as agent_event
             ):
-                own_model = self.model
+                session_model = self.model
                 self.record_event(agent_event)
-                self.model = own_model
+                self.model = session_model
             case TurnStarted(model=model):
                 self.model, self.is_json = model, False
             case StepStarted():
@@ -201,19 +201,19 @@ class RunOutcome:
                 self.unused_summaries.append(UnusedSummary(model, reason))
             case TurnFinished(end=end, text=text):
                 self.result = text
-                self.record_end(end)
+                self.record_turn_end(end)
             case TurnFailed(code=code, message=message, exit_code=exit_code):
-                self.fail(code, message, exit_code)
+                self.record_failure(code, message, exit_code)
             case _:
                 pass
 
-    def record_end(self, end: str) -> None:
+    def record_turn_end(self, end: str) -> None:
         """Record how a turn ended, or which limit of the run ended it."""
         self.error = None
         if end == "interrupted":
             self.mark_interrupted()
-        elif end in _OUTCOME_BY_LIMIT:
-            self.stop_reason, self.exit_code, message = _OUTCOME_BY_LIMIT[end]
+        elif end in _STOP_BY_TURN_END:
+            self.stop_reason, self.exit_code, message = _STOP_BY_TURN_END[end]
             self.error = RunError(end, message)
         elif self.denied:
             self.stop_reason, self.exit_code = "denied", 5
@@ -228,12 +228,12 @@ class RunOutcome:
     def mark_interrupted(self) -> None:
         self.stop_reason, self.exit_code = "interrupted", 130
 
-    def fail(self, code: str, message: str, exit_code: int) -> None:
+    def record_failure(self, code: str, message: str, exit_code: int) -> None:
         self.stop_reason, self.exit_code = _STOP_BY_ERROR_CODE.get(code, "provider"), exit_code
         self.error = RunError(code, message)
 
     @property
-    def to_result(self) -> RunResult:
+    def result_so_far(self) -> RunResult:
         strategy_counts = Counter(name for rewrite in self.rewrites for name in rewrite.strategies)
         removed_tokens = sum(rewrite.before_tokens - rewrite.after_tokens for rewrite in self.rewrites)
         usage = self.usage
@@ -248,7 +248,7 @@ class RunOutcome:
             denied=tuple(self.denied),
             refused_hosts=tuple(RefusedHost(host, rule) for host, rule in self.refused_hosts.items()),
             sandbox=self.sandbox,
-            rewrites=RewriteTotals(len(self.rewrites), removed_tokens, dict(strategy_counts)),
+            rewrites=CompactionTotals(len(self.rewrites), removed_tokens, dict(strategy_counts)),
             unused_summaries=tuple(self.unused_summaries),
             refused_input=tuple(self.refused_input),
             error=self.error,

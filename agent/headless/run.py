@@ -24,7 +24,7 @@ from ebbtide.agent.headless.stream_events import OutputEvent, describe_run
 from ebbtide.agent.headless.text_output import TextOutput
 from ebbtide.agent.headless.turns import HeadlessTurns
 from ebbtide.agent.integration_registry import STREAM_FORMATS, load_integration
-from ebbtide.agent.logs.crash_reports import config_secrets, crash_error, log_stray_errors
+from ebbtide.agent.logs.crash_reports import config_secrets, crash_error, install_crash_handlers
 from ebbtide.agent.messages import Text, User
 from ebbtide.agent.prompt.mentions import piped_note
 from ebbtide.agent.session import Session
@@ -41,7 +41,7 @@ STREAM_FORMAT_NAMES = ("stream-json", *STREAM_FORMATS)
 
 
 @dataclass(frozen=True, slots=True)
-class HeadlessJob:
+class HeadlessOptions:
     """The prompt and options of a headless run."""
 
     prompt: str
@@ -53,7 +53,7 @@ class HeadlessJob:
     """Prefix of the id of the session to resume; empty for the project's latest session."""
     piped_text: str = ""
     """Piped input that is too long for the prompt."""
-    is_driven: bool = False
+    is_client_driven: bool = False
     """Whether a client sends further lines on standard input (`driven_run`); the prompt may then be empty."""
     session_id: str = ""
     """Id of the new session, if the user chose one."""
@@ -79,7 +79,7 @@ class RunOutput(Protocol):
     def end_turn(self, outcome: RunOutcome) -> None:
         """Report the end of a turn."""
 
-    def end(self, outcome: RunOutcome) -> None: ...
+    def end_run(self, outcome: RunOutcome) -> None: ...
 
 
 class StreamFormat(Protocol):
@@ -97,89 +97,95 @@ class StreamFormat(Protocol):
     def exit_code(self, outcome: RunOutcome) -> int: ...
 
 
-async def run(sessions: Sessions, job: HeadlessJob, stdout: TextIO | None = None, stderr: TextIO | None = None) -> int:
+async def run(
+    sessions: Sessions, options: HeadlessOptions, stdout: TextIO | None = None, stderr: TextIO | None = None
+) -> int:
     """Run the job, print its output, and return the exit code. Raises `UsageError` before any output if the command
     line is invalid."""
-    log_stray_errors(sessions.config.folders.logs)
-    outcome, stop = RunOutcome(), RunStopper()
-    external_format = _create_external_format(job)
-    if job.is_driven and external_format is not None and external_format.takes_hooks:
+    install_crash_handlers(sessions.config.folders.logs)
+    outcome, stopper = RunOutcome(), RunStopper()
+    external_format = _create_external_format(options)
+    if options.is_client_driven and external_format is not None and external_format.takes_hooks:
         sessions.config = replace(sessions.config, accepts_client_hooks=True)
-    answer_file = AnswerFile.open(job.answer_file) if job.answer_file is not None else None
-    output = _create_output(job, external_format, stdout or sys.stdout, stderr or sys.stderr)
-    with stop_on_signals(stop.request), stop_after(stop, job.max_time):
+    answer_file = AnswerFile.open(options.answer_file) if options.answer_file is not None else None
+    output = _create_output(options, external_format, stdout or sys.stdout, stderr or sys.stderr)
+    with stop_on_signals(stopper.request_stop), stop_after(stopper, options.max_time):
         try:
-            await _run_session(sessions, job, external_format, outcome, output, stop)
+            await _run_session(sessions, options, external_format, outcome, output, stopper)
         except UsageError:
             raise
         except AgentError as error:
-            outcome.fail(error.code, str(error), error.exit_code)
+            outcome.record_failure(error.code, str(error), error.exit_code)
         except Exception as error:
             if isinstance(error, BrokenPipeError) or is_unwritable(error):
                 raise  # the output cannot be written, for example because its reader is gone
             secrets = tuple(config_secrets(sessions.config, os.environ))
             crash = crash_error(error, sessions.config.folders.logs, secrets)
-            outcome.fail(crash.code, str(crash), crash.exit_code)
+            outcome.record_failure(crash.code, str(crash), crash.exit_code)
         finally:
             await sessions.close()
         if outcome.stop_reason == "interrupted":
-            outcome.record_end(stop.cause)
+            outcome.record_turn_end(stopper.cause)
         outcome.sandbox = "off" if sessions.config.sandbox == "off" else detected_sandbox_kind()
         if answer_file is not None:
             answer_file.write(outcome)
-        output.end(outcome)
+        output.end_run(outcome)
     return outcome.exit_code if external_format is None else external_format.exit_code(outcome)
 
 
-def _create_external_format(job: HeadlessJob) -> StreamFormat | None:
+def _create_external_format(options: HeadlessOptions) -> StreamFormat | None:
     """Return the job's output format if an integration provides it; None for a built-in format."""
-    integration = STREAM_FORMATS.get(job.output_format)
+    integration = STREAM_FORMATS.get(options.output_format)
     return cast(Callable[[], StreamFormat], load_integration(integration))() if integration is not None else None
 
 
-def _create_output(job: HeadlessJob, external_format: StreamFormat | None, out: TextIO, err: TextIO) -> RunOutput:
-    if job.output_format in STREAM_FORMAT_NAMES:
-        progress = Progress(err, job.sanitise, is_verbose=True) if job.is_verbose else None
+def _create_output(
+    options: HeadlessOptions, external_format: StreamFormat | None, out: TextIO, err: TextIO
+) -> RunOutput:
+    if options.output_format in STREAM_FORMAT_NAMES:
+        progress = Progress(err, options.sanitise, is_verbose=True) if options.is_verbose else None
         if external_format is not None:
-            return external_format.create_output(out, progress, includes_partials=job.includes_partial_messages)
+            return external_format.create_output(out, progress, includes_partials=options.includes_partial_messages)
         return StreamOutput(out, progress)
-    progress = _create_progress(job, err)
-    return JsonOutput(out, progress) if job.output_format == "json" else TextOutput(out, progress, job.sanitise)
+    progress = _create_progress(options, err)
+    return JsonOutput(out, progress) if options.output_format == "json" else TextOutput(out, progress, options.sanitise)
 
 
-def _create_progress(job: HeadlessJob, err: TextIO) -> Progress:
-    status = None
+def _create_progress(options: HeadlessOptions, err: TextIO) -> Progress:
+    status_line = None
     if err.isatty() and os.environ.get("TERM", "dumb") != "dumb":
-        status = headless.status_line.RunStatusLine(err, job.sanitise, time.monotonic)
-    return Progress(err, job.sanitise, is_quiet=job.is_quiet, is_verbose=job.is_verbose, status_line=status)
+        status_line = headless.status_line.RunStatusLine(err, options.sanitise, time.monotonic)
+    return Progress(
+        err, options.sanitise, is_quiet=options.is_quiet, is_verbose=options.is_verbose, status_line=status_line
+    )
 
 
 async def _run_session(
     sessions: Sessions,
-    job: HeadlessJob,
+    options: HeadlessOptions,
     external_format: StreamFormat | None,
     outcome: RunOutcome,
     output: RunOutput,
-    stop: RunStopper,
+    stopper: RunStopper,
 ) -> None:
-    session = await stop.interrupt.race(sessions.open(job.resumed_id_prefix, new_id=job.session_id))
+    session = await stopper.interrupt.race(sessions.open(options.resumed_id_prefix, new_id=options.session_id))
     if session is None:
         outcome.mark_interrupted()
         return
-    outcome.session, outcome.mode, stop.session = session.id, session.mode, session
+    outcome.session, outcome.mode, stopper.session = session.id, session.mode, session
     session.set_listener(output.show)
-    if job.output_format in STREAM_FORMAT_NAMES:
-        output.show(describe_run(session, await _sandbox_state(sessions.config)))
+    if options.output_format in STREAM_FORMAT_NAMES:
+        output.show(describe_run(session, await _detect_sandbox(sessions.config)))
     try:
-        if stop.interrupt.is_requested():
+        if stopper.interrupt.is_requested():
             outcome.mark_interrupted()
-        elif job.is_driven:
-            await _run_driven(sessions, session, job, external_format, outcome, output, stop)
+        elif options.is_client_driven:
+            await _run_driven(sessions, session, options, external_format, outcome, output, stopper)
         else:
-            turns = HeadlessTurns(session, outcome, output.show, stop, job.schema)
-            await turns.run_turn(job.prompt, (piped_note(job.piped_text),) if job.piped_text else ())
+            turns = HeadlessTurns(session, outcome, output.show, stopper, options.schema)
+            await turns.run_turn(options.prompt, (piped_note(options.piped_text),) if options.piped_text else ())
     finally:
-        session = stop.session  # the client's requests may have replaced the session
+        session = stopper.session  # the client's requests may have replaced the session
         running_jobs = session.running_jobs
         await session.close()
         for ended_job in running_jobs:
@@ -189,11 +195,11 @@ async def _run_session(
 async def _run_driven(
     sessions: Sessions,
     session: Session,
-    job: HeadlessJob,
+    options: HeadlessOptions,
     external_format: StreamFormat | None,
     outcome: RunOutcome,
     output: RunOutput,
-    stop: RunStopper,
+    stopper: RunStopper,
 ) -> None:
     protocol = (
         headless.input_messages.StreamInput()
@@ -202,13 +208,13 @@ async def _run_driven(
     )
     has_reader = partial(headless.line_reader.has_reader, sys.stdout.fileno())
     driven_run = headless.driven_run.ClientDrivenRun(
-        sessions, session, outcome, output.show, stop, has_reader, protocol, job.schema, output.end_turn
+        sessions, session, outcome, output.show, stopper, has_reader, protocol, options.schema, output.end_turn
     )
     session.set_listener(driven_run.show)
-    first_message = User((Text(job.prompt),)) if job.prompt else None
+    first_message = User((Text(options.prompt),)) if options.prompt else None
     await driven_run.run(first_message, headless.line_reader.read_lines(sys.stdin.fileno()))
 
 
-async def _sandbox_state(config: Config) -> SandboxState:
+async def _detect_sandbox(config: Config) -> SandboxState:
     """Return the kind of sandbox for commands. Checking it now saves the first command about 10 ms."""
     return "off" if config.sandbox == "off" else await asyncio.to_thread(sandbox_kind)

@@ -23,7 +23,7 @@ class RunStopper:
     cause: StopCause = "interrupted"
     """The reason for the stop; valid once a stop is requested."""
 
-    def request(self, cause: StopCause = "interrupted") -> None:
+    def request_stop(self, cause: StopCause = "interrupted") -> None:
         """Request the stop. Only the cause of the first request is recorded."""
         if not self.interrupt.is_requested():
             self.cause = cause
@@ -38,7 +38,7 @@ def stop_on_signals(request_stop: Callable[[], None]) -> Iterator[None]:
     is ignored if the process was started with `nohup`."""
     loop = asyncio.get_running_loop()
 
-    def interrupt(signal_number: signal.Signals) -> None:
+    def handle_signal(signal_number: signal.Signals) -> None:
         request_stop()
         loop.remove_signal_handler(signal_number)
 
@@ -46,7 +46,7 @@ def stop_on_signals(request_stop: Callable[[], None]) -> Iterator[None]:
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         handled_signals.append(signal.SIGHUP)
     for signal_number in handled_signals:
-        loop.add_signal_handler(signal_number, interrupt, signal_number)
+        loop.add_signal_handler(signal_number, handle_signal, signal_number)
     try:
         yield
     finally:
@@ -58,7 +58,9 @@ def stop_on_signals(request_stop: Callable[[], None]) -> Iterator[None]:
 def stop_after(stopper: RunStopper, seconds: float | None) -> Iterator[None]:
     """Stop the run after `seconds`."""
     timer = (
-        asyncio.get_running_loop().call_later(seconds, stopper.request, "time_limit") if seconds is not None else None
+        asyncio.get_running_loop().call_later(seconds, stopper.request_stop, "time_limit")
+        if seconds is not None
+        else None
     )
     try:
         yield

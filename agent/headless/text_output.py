@@ -30,7 +30,7 @@ class TextOutput:
     def end_turn(self, outcome: RunOutcome) -> None:
         """Do nothing: a run with text output has one turn."""
 
-    def end(self, outcome: RunOutcome) -> None:
+    def end_run(self, outcome: RunOutcome) -> None:
         self._progress.close()
         if outcome.result:
             # A terminal would interpret escape sequences; a pipe only passes them on.

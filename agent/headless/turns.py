@@ -28,30 +28,30 @@ class HeadlessTurns:
         self,
         prompt: str,
         attachments: Sequence[Image | Note] = (),
-        pending_messages: Callable[[], Sequence[User]] = tuple,
+        take_steering_messages: Callable[[], Sequence[User]] = tuple,
     ) -> None:
         """Run a turn, and a second one if the answer does not match the schema. `pending_messages`: as in
         `Session.send`. Raises `SchemaNotMet`."""
         previous_steps, max_steps = self.outcome.steps, self.session.limits.max_steps
         if self.schema is None:
-            await self.process_events(self.session.send(prompt, attachments, None, pending_messages))
+            await self.process_events(self.session.send(prompt, attachments, None, take_steering_messages))
             return
         prompt_with_schema = f"{prompt}\n\n{schema_instruction(self.schema)}"
-        await self.process_events(self.session.send(prompt_with_schema, attachments, None, pending_messages))
-        problems = self._schema_problems(self.schema)
+        await self.process_events(self.session.send(prompt_with_schema, attachments, None, take_steering_messages))
+        problems = self._check_answer(self.schema)
         remaining_steps = max_steps and max_steps - (self.outcome.steps - previous_steps)
         if problems and remaining_steps != 0 and not self.stopper.interrupt.is_requested():
             retry_prompt = (
                 f"Your answer does not match the JSON Schema: {'; '.join(problems)}. Answer again, with the JSON alone."
             )
-            await self.process_events(self.session.send(retry_prompt, (), remaining_steps, pending_messages))
-            problems = self._schema_problems(self.schema)
+            await self.process_events(self.session.send(retry_prompt, (), remaining_steps, take_steering_messages))
+            problems = self._check_answer(self.schema)
         if problems and self.stopper.interrupt.is_requested():
             self.outcome.mark_interrupted()
         elif problems:
             raise SchemaNotMet(f"the answer does not match the schema: {'; '.join(problems)}")
 
-    def _schema_problems(self, schema: Mapping[str, object]) -> list[str]:
+    def _check_answer(self, schema: Mapping[str, object]) -> list[str]:
         """Return the reasons why the answer does not match the schema; empty if it matches or there is no answer. If it
         matches, replace it with its bare JSON text."""
         if self.outcome.stop_reason not in ("answered", "denied"):

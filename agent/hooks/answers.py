@@ -29,9 +29,9 @@ _BLOCKABLE_EVENTS = frozenset(
 """Events that a hook can block."""
 _EVENTS_WITH_TEXT_CONTEXT = frozenset({"UserPromptSubmit", "SessionStart"})
 """Events whose plain-text hook output is added to the model's context."""
-_GUARD_EVENTS = frozenset({"UserPromptSubmit", "PreToolUse"})
+_STRICT_EVENTS = frozenset({"UserPromptSubmit", "PreToolUse"})
 """Events at which an unreadable decision counts as an objection."""
-_DECISIONS: Mapping[str, HookVerdict] = {
+_VERDICT_BY_DECISION: Mapping[str, HookVerdict] = {
     "allow": "allow", "approve": "allow", "deny": "deny", "block": "deny", "ask": "ask",
     "defer": "none", "continue": "none", "undefined": "none", "none": "none", "": "none",
 }  # fmt: skip
@@ -91,7 +91,7 @@ class HookAnswer:
     """Why the turn should end; None if it should continue."""
     is_from_user: bool = True
     """Whether the answer comes from one of the user's own hooks; a project's hooks cannot allow anything."""
-    output: str | None = None
+    replacement_output: str | None = None
     """Text that replaces the tool output for the model; None to keep the output."""
 
     @property
@@ -101,11 +101,11 @@ class HookAnswer:
         )
 
 
-def parse_answer(event: HookEvent, label: str, process_result: ChildResult, seconds: float) -> HookAnswer:
+def parse_answer(event: HookEvent, label: str, process_result: ChildResult, timeout_s: float) -> HookAnswer:
     """Parse the answer of one hook. `label`: the hook's label in messages to the user. An objection is valid even if
     the hook prints other text with it; any other malformed output only causes a problem line."""
     if event == "after_tool":
-        return _parse_text_answer(label, process_result, seconds)
+        return _parse_text_answer(label, process_result, timeout_s)
     hook_output = parse_output(process_result.output)
     parsed = _parse_json_answer(event, label, hook_output)
     if process_result.code == BLOCKING_EXIT_CODE:
@@ -115,23 +115,23 @@ def parse_answer(event: HookEvent, label: str, process_result: ChildResult, seco
     has_error_code = process_result.code is not None and process_result.code > 0
     if parsed is not None and (has_error_code or parsed.verdict == "deny"):
         return parsed
-    return _problem_answer(event, label, _failure_text(process_result, seconds))
+    return _problem_answer(event, label, _failure_text(process_result, timeout_s))
 
 
-def _parse_text_answer(label: str, process_result: ChildResult, seconds: float) -> HookAnswer:
+def _parse_text_answer(label: str, process_result: ChildResult, timeout_s: float) -> HookAnswer:
     """Parse the answer of a hook in `hooks.after_tool`, which is plain text."""
     text, problem = _decode_message(process_result.output), _decode_message(process_result.error_output)
     if process_result.code == 0:
         return HookAnswer(context=text)
     if process_result.code == BLOCKING_EXIT_CODE and problem:
         return HookAnswer("deny", problem)
-    return _problem_answer("after_tool", label, _failure_text(process_result, seconds))
+    return _problem_answer("after_tool", label, _failure_text(process_result, timeout_s))
 
 
-def _failure_text(process_result: ChildResult, seconds: float) -> str:
+def _failure_text(process_result: ChildResult, timeout_s: float) -> str:
     """Describe how a program failed, as the predicate of a sentence."""
     if process_result.code is None:
-        return f"was ended after {seconds:g} s"
+        return f"was ended after {timeout_s:g} s"
     outcome = (
         f"exited with {process_result.code}"
         if process_result.code > 0
@@ -143,43 +143,43 @@ def _failure_text(process_result: ChildResult, seconds: float) -> str:
 
 def is_async_answer(line: bytes) -> bool:
     """Whether `line`, the first line that a hook prints, declares the hook asynchronous: `{"async": true}`."""
-    printed = parse_output(line) if b"async" in line else HookOutput("")
-    return not printed.surrounding_text and any(
-        printed_object.tables.get("async") is True for printed_object in printed.objects
+    hook_output = parse_output(line) if b"async" in line else HookOutput("")
+    return not hook_output.surrounding_text and any(
+        printed_object.fields.get("async") is True for printed_object in hook_output.objects
     )
 
 
-def _parse_json_answer(event: HookEvent, label: str, printed: HookOutput) -> HookAnswer | None:
+def _parse_json_answer(event: HookEvent, label: str, hook_output: HookOutput) -> HookAnswer | None:
     """Merge all answers in the output. A decision that cannot be read also counts as an answer. None if there are no
     answers."""
     distinct_tables = {
-        printed.text[printed_object.start : printed_object.end]: printed_object.tables
-        for printed_object in _answer_objects(event, printed)
+        hook_output.text[printed_object.start : printed_object.end]: printed_object.fields
+        for printed_object in _answer_objects(event, hook_output)
     }
     answers = [_parse_answer_object(event, label, tables) for tables in distinct_tables.values() if tables]
-    if contains_decision(printed.surrounding_text):
-        answers.append(_unreadable_decision(event, label, printed.surrounding_text))
+    if contains_decision(hook_output.surrounding_text):
+        answers.append(_unreadable_decision(event, label, hook_output.surrounding_text))
     if not answers:
         return None
     merged = merge_answers(answers)
-    if merged.verdict == "allow" and printed.surrounding_text:
+    if merged.verdict == "allow" and hook_output.surrounding_text:
         # Log output may contain text from a model, which must not be able to allow the model's own call.
         problem = f"{label} allows the call but also prints other text, so the approval is ignored"
         return replace(merged, verdict="none", problems=(*merged.problems, problem))
     return merged
 
 
-def _answer_objects(event: HookEvent, printed: HookOutput) -> Sequence[PrintedObject]:
+def _answer_objects(event: HookEvent, hook_output: HookOutput) -> Sequence[PrintedObject]:
     """Return the objects that are answers. For `SessionStart`, an object in the middle of other text is not an answer
     but part of that text."""
     answers = [
         printed_object
-        for printed_object in printed.objects
-        if not printed_object.tables or not _ANSWER_KEYS.isdisjoint(printed_object.tables)
+        for printed_object in hook_output.objects
+        if not printed_object.fields or not _ANSWER_KEYS.isdisjoint(printed_object.fields)
     ]
     if event != "SessionStart":
         return answers
-    text = printed.text
+    text = hook_output.text
     return [
         printed_object
         for printed_object in answers
@@ -188,13 +188,13 @@ def _answer_objects(event: HookEvent, printed: HookOutput) -> Sequence[PrintedOb
 
 
 def _with_context_text(
-    event: HookEvent, label: str, printed: HookOutput, answer: HookAnswer | None, output: bytes
+    event: HookEvent, label: str, hook_output: HookOutput, answer: HookAnswer | None, output: bytes
 ) -> HookAnswer:
     """Add the plain text of the output to the answer's context, for events at which such text is meant for the
     model."""
-    if answer is None and printed.surrounding_text.startswith("{"):
+    if answer is None and hook_output.surrounding_text.startswith("{"):
         return _problem_answer(event, label, "printed invalid JSON")
-    text = printed.text_without(_answer_objects(event, printed)) if event in _EVENTS_WITH_TEXT_CONTEXT else ""
+    text = hook_output.text_without(_answer_objects(event, hook_output)) if event in _EVENTS_WITH_TEXT_CONTEXT else ""
     answer = answer or HookAnswer()
     if not text:
         return answer
@@ -213,12 +213,12 @@ def _unreadable_decision(event: HookEvent, label: str, text: str) -> HookAnswer:
 
 
 def _invalid_answer(event: HookEvent, label: str, problem: str) -> HookAnswer:
-    if event in _GUARD_EVENTS:
+    if event in _STRICT_EVENTS:
         return HookAnswer("deny", f"{label} {problem}")
     return _problem_answer(event, label, problem)
 
 
-def build_not_run_answer(event: HookEvent, label: str, problem: str) -> HookAnswer:
+def build_failure_answer(event: HookEvent, label: str, problem: str) -> HookAnswer:
     """Return the answer for a hook that could not be run."""
     return _problem_answer(event, label, f"could not be run: {problem}")
 
@@ -231,18 +231,20 @@ def merge_answers(answers: Sequence[HookAnswer]) -> HookAnswer:
         return answers[0]
     verdict: HookVerdict = max((answer.verdict for answer in answers), key=_STRICTNESS.index, default="none")
     strictest = [answer for answer in answers if answer.verdict == verdict]
-    last_change = [answer for answer in reversed(answers) if answer.arguments is not None][:1]
+    last_changing_answers = [answer for answer in reversed(answers) if answer.arguments is not None][:1]
     return HookAnswer(
         verdict,
         _join_texts(answer.reason for answer in strictest),
-        last_change[0].arguments if last_change else None,
+        last_changing_answers[0].arguments if last_changing_answers else None,
         _join_texts(answer.context for answer in answers),
         tuple(line for answer in answers for line in answer.notices),
         tuple(line for answer in answers for line in answer.problems),
         next((answer.stop_reason for answer in answers if answer.stop_reason is not None), None),
         (not strictest or any(answer.is_from_user for answer in strictest))
-        and all(answer.is_from_user for answer in last_change),
-        next((answer.output for answer in reversed(answers) if answer.output is not None), None),
+        and all(answer.is_from_user for answer in last_changing_answers),
+        next(
+            (answer.replacement_output for answer in reversed(answers) if answer.replacement_output is not None), None
+        ),
     )
 
 
@@ -278,51 +280,55 @@ def _objection_answer(event: HookEvent, label: str, process_result: ChildResult,
     return replace(parsed, verdict="deny", reason=reason or f"{label} objected without a reason", arguments=None)
 
 
-def _reason_on_stderr(printed: bytes) -> str:
+def _reason_on_stderr(error_output: bytes) -> str:
     """Return the text of standard error, or the `reason` of a JSON object printed there."""
-    parsed = parse_output(printed)
+    parsed = parse_output(error_output)
     if parsed.surrounding_text or not parsed.objects:
         return _truncate_text(parsed.text)
     reasons = [
-        _parse_answer_object("PreToolUse", "", printed_object.tables).reason for printed_object in parsed.objects
+        _parse_answer_object("PreToolUse", "", printed_object.fields).reason for printed_object in parsed.objects
     ]
     return _join_texts(reasons) or _truncate_text(parsed.text)
 
 
-def _parse_answer_object(event: HookEvent, label: str, tables: Mapping[str, object]) -> HookAnswer:
+def _parse_answer_object(event: HookEvent, label: str, answer_object: Mapping[str, object]) -> HookAnswer:
     problems: list[str] = []
-    specific = _table_at(tables, "hookSpecificOutput", problems) or {}
+    specific_output = _table_at(answer_object, "hookSpecificOutput", problems) or {}
     known_keys = _SPECIFIC_OUTPUT_KEYS | _KEYS_OF_EVENT.get(event, frozenset())
-    problems += [f"has the unknown key `{str(key)[:40]}`" for key in specific if key not in known_keys]
-    if contains_decision(json.dumps(tables.get("hookSpecificOutput"))) and not specific:
-        return _unreadable_decision(event, label, json.dumps(tables))
-    decisions = [*_decision_answers(event, label, tables, specific, problems)]
+    problems += [f"has the unknown key `{str(key)[:40]}`" for key in specific_output if key not in known_keys]
+    if contains_decision(json.dumps(answer_object.get("hookSpecificOutput"))) and not specific_output:
+        return _unreadable_decision(event, label, json.dumps(answer_object))
+    decisions = [*_decision_answers(event, label, answer_object, specific_output, problems)]
     merged = merge_answers(decisions)
     reason = merged.reason
     if not reason:
-        reason = _join_texts(_text_at(table, key, problems) for table in (specific, tables) for key in _REASON_KEYS)
-    message = _text_at(tables, "systemMessage", problems)
+        reason = _join_texts(
+            _text_at(table, key, problems) for table in (specific_output, answer_object) for key in _REASON_KEYS
+        )
+    message = _text_at(answer_object, "systemMessage", problems)
     if merged.verdict == "deny" and not reason:
         reason = message or f"{label} objected without a reason"
-    arguments = _table_at(specific, "updatedInput", problems) if event == "PreToolUse" else None
-    should_continue = tables.get("continue", True)
+    arguments = _table_at(specific_output, "updatedInput", problems) if event == "PreToolUse" else None
+    should_continue = answer_object.get("continue", True)
     if not isinstance(should_continue, bool):
         problems.append("returned `continue`, which is neither true nor false")
     stop_reason = (
-        (_text_at(tables, "stopReason", problems) or f"{label} ends the turn") if should_continue is False else None
+        (_text_at(answer_object, "stopReason", problems) or f"{label} ends the turn")
+        if should_continue is False
+        else None
     )
-    context = _text_at(specific, "additionalContext", problems)
+    context = _text_at(specific_output, "additionalContext", problems)
     all_problems = (*merged.problems, *(f"{label} {problem}; it was ignored" for problem in problems))
     user_messages = (message,) if message else ()
-    output = _replacement_output(event, specific)
+    output = _replacement_output(event, specific_output)
     return HookAnswer(
-        merged.verdict, reason, arguments, context, user_messages, all_problems, stop_reason, output=output
+        merged.verdict, reason, arguments, context, user_messages, all_problems, stop_reason, replacement_output=output
     )
 
 
-def _replacement_output(event: HookEvent, specific: Mapping[str, object]) -> str | None:
+def _replacement_output(event: HookEvent, specific_output: Mapping[str, object]) -> str | None:
     """Return the replacement for the tool output as text, in any format that hooks use; None if there is none."""
-    replacement = next((specific[key] for key in _OUTPUT_KEYS if specific.get(key) is not None), None)
+    replacement = next((specific_output[key] for key in _OUTPUT_KEYS if specific_output.get(key) is not None), None)
     if event != "PostToolUse" or replacement is None:
         return None
     return terminal_text(_output_text(replacement))
@@ -343,11 +349,15 @@ def _output_text(value: object) -> str:
 
 
 def _decision_answers(
-    event: HookEvent, label: str, tables: Mapping[str, object], specific: Mapping[str, object], problems: list[str]
+    event: HookEvent,
+    label: str,
+    answer_object: Mapping[str, object],
+    specific_output: Mapping[str, object],
+    problems: list[str],
 ) -> Iterator[HookAnswer]:
     """Yield the decisions with their reasons. The newer and the older key are accepted in `specific` as well as in
     `tables`: https://github.com/anthropics/claude-code/issues/4669 has `permissionDecision` at the top level."""
-    for source in (specific, tables):
+    for source in (specific_output, answer_object):
         for key in ("permissionDecision", "decision"):
             decision, table = source.get(key), source
             if isinstance(decision, Mapping):
@@ -355,7 +365,7 @@ def _decision_answers(
                 problems += [f"uses `{key}`, which is not supported" for key in _UNSUPPORTED_KEYS if key in table]
             if decision is None:
                 continue
-            verdict = _DECISIONS.get(decision.strip().lower()) if isinstance(decision, str) else None
+            verdict = _VERDICT_BY_DECISION.get(decision.strip().lower()) if isinstance(decision, str) else None
             if verdict is None:
                 problem = f"decides {str(decision)[:40]!r}, which is not known; write `allow`, `deny` or `ask`"
                 yield _invalid_answer(event, label, problem)
@@ -367,15 +377,15 @@ def _decision_answers(
                 yield HookAnswer(verdict, _join_texts(_text_at(table, key, problems) for key in _REASON_KEYS))
 
 
-def _text_at(tables: Mapping[str, object], key: str, problems: list[str]) -> str:
-    value = tables.get(key)
+def _text_at(json_object: Mapping[str, object], key: str, problems: list[str]) -> str:
+    value = json_object.get(key)
     if value is not None and not isinstance(value, str):
         problems.append(f"returned `{key}`, which is not a string")
     return _truncate_text(value) if isinstance(value, str) else ""
 
 
-def _table_at(tables: Mapping[str, object], key: str, problems: list[str]) -> Mapping[str, object] | None:
-    value = tables.get(key)
+def _table_at(json_object: Mapping[str, object], key: str, problems: list[str]) -> Mapping[str, object] | None:
+    value = json_object.get(key)
     if value is not None and not isinstance(value, Mapping):
         problems.append(f"returned `{key}`, which is not a table")
     return value if isinstance(value, Mapping) else None

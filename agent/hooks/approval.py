@@ -12,7 +12,7 @@ from ebbtide.agent.extensions.trust import ProjectTrust, TrustItem, TrustState, 
 from ebbtide.agent.hooks.declarations import UNSANDBOXED_HOOKS_NOTE, DeclaredHook, HookFile
 
 POSTPONE_OPTION, APPROVE_OPTION, REFUSE_OPTION = "not now", "approve", "never"
-OPTIONS = (POSTPONE_OPTION, APPROVE_OPTION, REFUSE_OPTION)
+APPROVAL_OPTIONS = (POSTPONE_OPTION, APPROVE_OPTION, REFUSE_OPTION)
 """Options of the question. The safe option comes first, in case a key is pressed by mistake."""
 
 
@@ -32,18 +32,18 @@ def user_hook_trust(config: Config) -> ProjectTrust:
     return ProjectTrust(replace(config, project_folder=config.folders.home or config.project_folder))
 
 
-def hook_trust_state(hook: DeclaredHook, project: "TrustReader", user: ProjectTrust) -> TrustState:
+def hook_trust_state(hook: DeclaredHook, project_trust: "TrustReader", user_trust: ProjectTrust) -> TrustState:
     """Return the approval state of a hook. Only hooks in the state "on" run."""
-    if hook.file is None:
+    if hook.hook_file is None:
         return "on"
-    return (project if hook.owner == "project" else user).trust_state(hook.file.trust_item)
+    return (project_trust if hook.owner == "project" else user_trust).trust_state(hook.hook_file.trust_item)
 
 
 class HookApproval:
     """The decisions about hooks in one session."""
 
-    def __init__(self, config: Config, channel: Channel, project: TrustStore) -> None:
-        self._channel, self._project_trust = channel, project
+    def __init__(self, config: Config, channel: Channel, project_trust: TrustStore) -> None:
+        self._channel, self._project_trust = channel, project_trust
         self._user_trust = user_hook_trust(config)
         self._postponed_digests: set[str] = set()
 
@@ -53,9 +53,9 @@ class HookApproval:
     def decide(self, hook: DeclaredHook, verdict: TrustVerdict | None) -> None:
         """Store a decision about all hooks in the hook's file; None removes it. Raises `ConfigError` if it could not be
         saved; it then applies to this session only."""
-        if hook.file is None:
+        if hook.hook_file is None:
             return
-        item = hook.file.trust_item
+        item = hook.hook_file.trust_item
         if hook.owner == "project":
             self._project_trust.forget(item) if verdict is None else self._project_trust.decide(item, verdict)
         elif verdict is not None:
@@ -64,7 +64,7 @@ class HookApproval:
             self._postponed_digests.discard(item.digest)
             self._user_trust.forget([item.key])
 
-    async def ask_about_undecided(self, files: Sequence[HookFile]) -> None:
+    async def ask_about_files(self, files: Sequence[HookFile]) -> None:
         """Ask about each undecided file in `files`, the user's hook files for another agent. Without a user, these
         files are skipped with a notice."""
         for item in (file.trust_item for file in files):
@@ -74,24 +74,24 @@ class HookApproval:
             self._postponed_digests.add(item.digest)
             if not self._channel.is_interactive:
                 description = "have changed since you approved them" if trust_state == "changed" else "are not approved"
-                self._channel.notice(
+                self._channel.show_notice(
                     f"the hooks of `{item.source}` {description}, so they are skipped; start `ebb` in a terminal to "
                     "decide, or give `--trust`"
                 )
                 continue
             answer = await self._channel.questions.ask_text(
-                approval_question(item, trust_state), OPTIONS, is_lasting=True, accepts_text=False
+                approval_question(item, trust_state), APPROVAL_OPTIONS, is_lasting=True, accepts_text=False
             )
             if answer in (APPROVE_OPTION, REFUSE_OPTION):
                 try:
                     self._user_trust.decide([item], "approved" if answer == APPROVE_OPTION else "refused")
                 except ConfigError as error:
-                    self._channel.notice(f"your decision applies to this session only: {error}")
+                    self._channel.show_notice(f"your decision applies to this session only: {error}")
 
 
-def approval_question(item: TrustItem, standing: TrustState) -> str:
+def approval_question(item: TrustItem, state: TrustState) -> str:
     """Build the question of whether these hooks may run. It lists everything that would be approved."""
-    introduction = "has changed its hooks, which" if standing == "changed" else "has hooks that"
+    introduction = "has changed its hooks, which" if state == "changed" else "has hooks that"
     lines = (
         f"`{item.source}` {introduction} were written for Claude Code:",
         "",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.extensions.extension_files import UnusableFile, read_text_file
+from ebbtide.agent.extensions.extension_files import UnusableFileError, read_text_file
 from ebbtide.agent.hooks.answers import HookDecision
 from ebbtide.agent.hooks.conditions import evaluate_condition
 from ebbtide.agent.hooks.tool_names import ClaudeToolCall, absolute_path
@@ -19,7 +19,7 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import pluralize
 
 SETTINGS_FILE_NAMES = ("settings.json", "settings.local.json")
-_RULE = re.compile(r"[\w*.-]+(?:\(.*\))?", re.DOTALL)
+_RULE_PATTERN = re.compile(r"[\w*.-]+(?:\(.*\))?", re.DOTALL)
 _MAX_RULES = 1_000
 """Maximum number of rules used per verdict and file."""
 _CHANGING_TOOLS = ("Edit", "Write", "MultiEdit", "NotebookEdit")
@@ -52,15 +52,15 @@ class ClaudeRules:
         candidates = [
             candidate
             for view in views
-            for candidate in ((_with_equivalent_names(view), True), *_file_views(view, root))
+            for candidate in ((_with_equivalent_names(view), True), *_implied_file_calls(view, root))
         ]
         for rule in self.rules:
-            for view, is_sure in candidates:
+            for view, is_certain in candidates:
                 result = evaluate_condition(rule.text, view, root, project, home)
                 if result == "no":
                     continue
                 rule_name = f"the rule `{rule.text}` of `{rule.source}`"
-                if result == "yes" and is_sure and rule.verdict == "deny":
+                if result == "yes" and is_certain and rule.verdict == "deny":
                     return HookDecision("deny", is_from_user=False, decided_by=rule_name)
                 ask_decision = ask_decision or HookDecision("ask", is_from_user=False, decided_by=rule_name)
         return ask_decision
@@ -85,7 +85,7 @@ def load_claude_rules(config: Config) -> ClaudeRules:
             continue
         try:
             rules += _read_rules(path, boundary, label, problems)
-        except UnusableFile as error:
+        except UnusableFileError as error:
             problems.append(f"the rules of `{label}` are skipped: {error}")
     ordered = sorted(rules, key=lambda rule: rule.verdict != "deny")
     return ClaudeRules(tuple(ordered), tuple(problems))
@@ -96,16 +96,16 @@ def _read_rules(path: Path, boundary: Path | None, label: str, problems: list[st
     try:
         content = json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError) as error:
-        raise UnusableFile(f"it is not valid JSON: {error}") from error
+        raise UnusableFileError(f"it is not valid JSON: {error}") from error
     permissions = content.get("permissions") if isinstance(content, dict) else None
     if not isinstance(permissions, Mapping):
         return
     verdicts: tuple[Literal["deny", "ask"], ...] = ("deny", "ask")
     for verdict in verdicts:
-        declared = permissions.get(verdict, [])
-        entries = declared if isinstance(declared, list) else [declared]
+        rules_value = permissions.get(verdict, [])
+        entries = rules_value if isinstance(rules_value, list) else [rules_value]
         rule_texts = [rule.strip() for rule in entries if isinstance(rule, str)]
-        valid_rules = [rule for rule in rule_texts if _RULE.fullmatch(rule)]
+        valid_rules = [rule for rule in rule_texts if _RULE_PATTERN.fullmatch(rule)]
         if len(valid_rules) < len(entries):
             ignored_entries = pluralize(len(entries) - len(valid_rules), "entry")
             problems.append(f"`permissions.{verdict}` in `{label}`: {ignored_entries} ignored, not valid rules")
@@ -123,7 +123,7 @@ def _with_equivalent_names(view: ClaudeToolCall) -> ClaudeToolCall:
     return view
 
 
-def _file_views(view: ClaudeToolCall, root: str) -> Iterator[tuple[ClaudeToolCall, bool]]:
+def _implied_file_calls(view: ClaudeToolCall, root: str) -> Iterator[tuple[ClaudeToolCall, bool]]:
     """Yield a read or edit call for each file named in a shell command, and whether this effect is certain."""
     command = view.input.get("command")
     for file in find_named_files(command) if isinstance(command, str) and view.name == "Bash" else ():

@@ -29,12 +29,13 @@ def may_match(condition: str, view: ClaudeToolCall, root: str, project: str, hom
 
 def evaluate_condition(condition: str, view: ClaudeToolCall, root: str, project: str, home: str) -> ConditionResult:
     """Evaluate a condition. The result is "unclear" if the command hides what it runs or the rule cannot be parsed."""
-    name, _, arguments = condition.partition("(")
+    tool_pattern, _, pattern_text = condition.partition("(")
     if not any(
-        fnmatchcase(tool_name, name) or tool_name.startswith(f"{name}__") for tool_name in (*view.names, view.our_name)
+        fnmatchcase(tool_name, tool_pattern) or tool_name.startswith(f"{tool_pattern}__")
+        for tool_name in (*view.names, view.our_name)
     ):
         return "no"
-    pattern = arguments.removesuffix(")").strip()
+    pattern = pattern_text.removesuffix(")").strip()
     if pattern in ("", "*", "**"):
         return "yes"
     if isinstance(command := view.input.get("command"), str):
@@ -55,9 +56,9 @@ def command_lines(command: str) -> Iterator[str]:
     `sudo`, the command from each word on is included, since any of these words may begin the actual command."""
     yield command
     for words in command_variants(command):
-        program = program_index(words)
-        starts = range(program, len(words)) if program_name(words) in WRAPPERS else (program,)
-        yield from (" ".join(words[start:]) for start in (0, *starts))
+        program_start = program_index(words)
+        start_indices = range(program_start, len(words)) if program_name(words) in WRAPPERS else (program_start,)
+        yield from (" ".join(words[start:]) for start in (0, *start_indices))
 
 
 def _matches_pattern(pattern: str, text: str) -> bool:

@@ -22,7 +22,7 @@ from ebbtide.agent.config.hook_tables import (
 from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.extensions.extension_files import (
-    UnusableFile,
+    UnusableFileError,
     is_script,
     list_files_below,
     read_json_table,
@@ -66,7 +66,7 @@ class HookFile:
     def is_unchanged(self) -> bool:
         try:
             return self.current_digest() == self.trust_item.digest
-        except UnusableFile:
+        except UnusableFileError:
             return False
 
 
@@ -78,7 +78,7 @@ class DeclaredHook:
     owner: ExtensionOwner
     declared_in: str
     """The path of the declaring file, as shown to the user."""
-    file: HookFile | None = None
+    hook_file: HookFile | None = None
     """The file that must be approved; None if no approval is needed."""
     plugin_folder: str = ""
     """The folder of the plugin that contains the hook; empty if none does."""
@@ -101,14 +101,14 @@ class DeclaredHook:
         """Why the hook will never run; empty if it can."""
         action = self.entry.action
         if self.owner == "project" and isinstance(action, HttpAction) and not action.is_local:
-            return f"{self.phrase} is skipped: a project's hooks may only reach servers on this machine"
+            return f"{self.display_name} is skipped: a project's hooks may only reach servers on this machine"
         if self.owner == "project" and isinstance(action, McpToolAction):
-            return f"{self.phrase} is skipped: a project's hooks cannot call tools without asking"
+            return f"{self.display_name} is skipped: a project's hooks cannot call tools without asking"
         never_reason = never_matches_reason(self.entry.matcher, is_for_calls=self.event in CALL_EVENTS)
-        return f"{self.phrase} is skipped: {never_reason}" if never_reason else ""
+        return f"{self.display_name} is skipped: {never_reason}" if never_reason else ""
 
     @property
-    def phrase(self) -> str:
+    def display_name(self) -> str:
         """How messages refer to the hook."""
         if self.event == "after_tool":
             return f"the hook for `{self.entry.matcher}`"
@@ -116,12 +116,14 @@ class DeclaredHook:
 
     def argv(self, project: str) -> tuple[str, ...]:
         """Return the program and its arguments; empty for a hook that does not run a program."""
-        folders = {PROJECT_DIR_VARIABLE: project, PLUGIN_ROOT_VARIABLE: self.plugin_folder}
+        folder_variables = {PROJECT_DIR_VARIABLE: project, PLUGIN_ROOT_VARIABLE: self.plugin_folder}
         match self.entry.action:
             case str() as command:
-                return shell_argv(quote_variables(command, folders))
+                return shell_argv(quote_variables(command, folder_variables))
             case tuple() as words:
-                expanded_words = [_FOLDER_VARIABLE.sub(lambda match: folders[match[1]], word) for word in words]
+                expanded_words = [
+                    _FOLDER_VARIABLE.sub(lambda match: folder_variables[match[1]], word) for word in words
+                ]
                 return (os.path.expanduser(expanded_words[0]), *expanded_words[1:])
             case _:
                 return ()
@@ -135,7 +137,7 @@ class DeclaredHooks:
 
     @property
     def files(self) -> tuple[HookFile, ...]:
-        return tuple(dict.fromkeys(hook.file for hook in self.hooks if hook.file is not None))
+        return tuple(dict.fromkeys(hook.hook_file for hook in self.hooks if hook.hook_file is not None))
 
 
 def after_tool_hooks(settings: Sequence[AfterToolHook]) -> tuple[DeclaredHook, ...]:
@@ -156,7 +158,7 @@ def collect_hooks(config: Config) -> DeclaredHooks:
                 hooks += _hooks_in_file(path, folder, config, problems)
     for plugin in load_usable_plugins(config) if os.path.isdir(config.folders.data / "plugins") else ():
         folder = ExtensionFolder("hook", "plugin", "claude", plugin.folder, plugin.folder)
-        for path in plugin.declaring_files("hooks", "hooks/hooks.json"):
+        for path in plugin.files_declaring("hooks", "hooks/hooks.json"):
             hooks += _hooks_in_file(path, folder, config, problems)
     problems += filter(None, (hook.unusable_reason for hook in hooks))
     return DeclaredHooks(tuple(hook for hook in hooks if not hook.unusable_reason), tuple(problems))
@@ -172,7 +174,7 @@ def _hooks_in_file(path: Path, folder: ExtensionFolder, config: Config, problems
         tables, entries = _read_hook_file(path, folder.boundary, display_path, problems)
         if not entries:
             return
-        plugin = str(folder.path) if folder.owner == "plugin" else ""
+        plugin_folder = str(folder.path) if folder.owner == "plugin" else ""
         file = None
         if folder.owner == "project" or (folder.owner == "user" and folder.source != "ebb"):
 
@@ -190,11 +192,11 @@ def _hooks_in_file(path: Path, folder: ExtensionFolder, config: Config, problems
                 SANDBOXED_HOOKS_NOTE if folder.owner == "project" else UNSANDBOXED_HOOKS_NOTE,
             )
             file = HookFile(item, read_current_digest)
-    except UnusableFile as error:
+    except UnusableFileError as error:
         problems.append(f"the hooks of `{display_path}` are skipped: {error}")
         return
     for entry in entries:
-        yield DeclaredHook(entry, folder.owner, display_path, file, plugin)
+        yield DeclaredHook(entry, folder.owner, display_path, file, plugin_folder)
 
 
 def _read_hook_file(
@@ -206,7 +208,7 @@ def _read_hook_file(
     if content.get("disableAllHooks") is True or not tables:
         return {}, ()
     if not isinstance(tables, dict):
-        raise UnusableFile("its `hooks` is not a table of events")
+        raise UnusableFileError("its `hooks` is not a table of events")
     entries, entry_problems = parse_hooks(tables)
     problems += [f"`{display_path}`: {problem}" for problem in entry_problems]
     return tables, entries

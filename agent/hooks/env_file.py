@@ -37,7 +37,7 @@ class EnvFile:
         self._session_variables = workspace.environment_variables if self._sandbox is None else self._sandbox.variables
 
     @property
-    def variable(self) -> Mapping[str, str]:
+    def create_file(self) -> Mapping[str, str]:
         """The environment variable with the path of the file, for the hook. Creates the file."""
         create_private_folder(self._path.parent)
         self._path.touch(mode=0o600)
@@ -60,10 +60,10 @@ class EnvFile:
             self._path.unlink(missing_ok=True)
 
 
-def changed_variables(printed: bytes) -> Mapping[str, str]:
+def changed_variables(dumps: bytes) -> Mapping[str, str]:
     """Compare two environment dumps, which are separated by an empty entry. Return the variables that are new or
     changed in the second one."""
-    old_dump, separator, new_dump = printed.partition(b"\0\0")
+    old_dump, separator, new_dump = dumps.partition(b"\0\0")
     if not separator:
         return {}
     old, new = _parse_environment(old_dump), _parse_environment(new_dump)
@@ -74,6 +74,6 @@ def changed_variables(printed: bytes) -> Mapping[str, str]:
     }
 
 
-def _parse_environment(printed: bytes) -> Mapping[str, str]:
-    lines = (entry.decode("utf-8", "surrogateescape").partition("=") for entry in printed.split(b"\0"))
-    return {name: value for name, equals, value in lines if equals}
+def _parse_environment(dump: bytes) -> Mapping[str, str]:
+    entries = (entry.decode("utf-8", "surrogateescape").partition("=") for entry in dump.split(b"\0"))
+    return {name: value for name, equals, value in entries if equals}

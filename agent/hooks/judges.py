@@ -21,14 +21,14 @@ _MAX_INPUT_CHARS = 20_000
 """Maximum length of the event data sent to a model, in characters."""
 ANSWER_FORMAT = 'Answer with one JSON object and nothing else: {"ok": true}, or {"ok": false, "reason": "why not"}.'
 
-AskProgram: TypeAlias = Callable[[str, bytes], Awaitable[bytes]]
+CallClient: TypeAlias = Callable[[str, bytes], Awaitable[bytes]]
 """Calls the client's function with the given id; input and output are JSON. Raises `ValueError` if it fails."""
 
 
 class HookBackends(Protocol):
     """The models, agents and MCP servers that hooks may ask."""
 
-    async def ask_model(self, question: str, model: str) -> str:
+    async def ask_model(self, action: str, model: str) -> str:
         """Return a model's answer; an empty `model` means the default. Raises `ValueError`."""
 
     async def ask_agent(self, question: str, model: str) -> str:
@@ -39,38 +39,38 @@ class HookBackends(Protocol):
 
 
 async def ask_model(
-    question: ModelAction,
+    action: ModelAction,
     event: HookEvent,
     payload: bytes,
     timeout: float,
-    judges: HookBackends | None,
+    backends: HookBackends | None,
     *,
-    is_own: bool,
+    is_from_user: bool,
 ) -> ChildResult:
     """Ask a model or an agent and convert the answer to hook output. A project's hook cannot choose another provider.
     Raises `ValueError`."""
-    if judges is None:
+    if backends is None:
         raise ValueError("this session asks no models")
-    ask = judges.ask_agent if question.may_read_files else judges.ask_model
-    model = question.model if is_own or "/" not in question.model else ""
+    ask = backends.ask_agent if action.may_read_files else backends.ask_model
+    model = action.model if is_from_user or "/" not in action.model else ""
     try:
         async with asyncio.timeout(timeout):
-            return parse_verdict(await ask(build_judge_prompt(question.prompt, payload), model), event)
+            return parse_model_answer(await ask(build_hook_prompt(action.prompt, payload), model), event)
     except TimeoutError:
         return ChildResult(None, b"", b"")
 
 
 async def call_server_tool(
-    call: McpToolAction, payload: bytes, timeout: float, judges: HookBackends | None
+    action: McpToolAction, payload: bytes, timeout: float, backends: HookBackends | None
 ) -> ChildResult:
     """Call an MCP tool and convert the result to hook output. Raises `ValueError`."""
-    if judges is None:
+    if backends is None:
         raise ValueError("this session has no servers")
-    tables = json.loads(payload)
-    arguments = {key: fill_placeholders(value, tables) for key, value in json.loads(call.input).items()}
+    event_fields = json.loads(payload)
+    arguments = {key: fill_placeholders(value, event_fields) for key, value in json.loads(action.input).items()}
     try:
         async with asyncio.timeout(timeout):
-            text, has_failed = await judges.call_server_tool(call.server, call.tool, arguments)
+            text, has_failed = await backends.call_server_tool(action.server, action.tool, arguments)
     except TimeoutError:
         return ChildResult(None, b"", b"")
     return (
@@ -80,20 +80,20 @@ async def call_server_tool(
     )
 
 
-async def ask_program(call: ClientAction, payload: bytes, timeout: float, ask: AskProgram | None) -> ChildResult:
+async def ask_program(action: ClientAction, payload: bytes, timeout: float, ask: CallClient | None) -> ChildResult:
     """Call the client's function and convert the answer to hook output. If the call fails, a hook that must answer
     counts as objecting; for others, `ValueError` is raised."""
     if ask is None:
         raise ValueError("no program drives this session")
     try:
         async with asyncio.timeout(timeout):
-            return ChildResult(0, await ask(call.id, payload), b"")
+            return ChildResult(0, await ask(action.id, payload), b"")
     except TimeoutError:
-        if not call.must_answer:
+        if not action.must_answer:
             return ChildResult(None, b"", b"")
         problem = f"it did not answer within {timeout:g} s"
     except ValueError as error:
-        if not call.must_answer:
+        if not action.must_answer:
             raise
         problem = str(error)
     return ChildResult(
@@ -101,7 +101,7 @@ async def ask_program(call: ClientAction, payload: bytes, timeout: float, ask: A
     )
 
 
-def build_judge_prompt(prompt: str, payload: bytes) -> str:
+def build_hook_prompt(prompt: str, payload: bytes) -> str:
     """Insert the event data into the prompt at `$ARGUMENTS`, or append it if the prompt does not contain that."""
     event_data = truncate(payload.decode("utf-8", "replace").strip(), _MAX_INPUT_CHARS)
     question = (
@@ -112,42 +112,42 @@ def build_judge_prompt(prompt: str, payload: bytes) -> str:
     return f"{question}\n\n{ANSWER_FORMAT}"
 
 
-def parse_verdict(answer: str, event: HookEvent) -> ChildResult:
+def parse_model_answer(answer: str, event: HookEvent) -> ChildResult:
     """Convert a model's answer to hook output: an objection with its reason, or no decision. At `PermissionRequest`,
     the model can also allow the call, but only if the verdict ends the answer: earlier text may be a quotation."""
-    printed = parse_output(answer.encode("utf-8", "replace"))
-    verdicts = [verdict.tables for verdict in printed.objects if "ok" in verdict.tables]
+    hook_output = parse_output(answer.encode("utf-8", "replace"))
+    verdicts = [verdict.fields for verdict in hook_output.objects if "ok" in verdict.fields]
     refusals = [verdict for verdict in verdicts if str(verdict["ok"]).lower() == "false"]
-    if refusals or _REFUSAL_TEXT.search(printed.surrounding_text):
-        reasons = [str(verdict.get("reason") or "") for verdict in refusals] or [printed.surrounding_text]
-        return _printed_answer({"decision": "block", "reason": "\n".join(filter(None, reasons))})
+    if refusals or _REFUSAL_TEXT.search(hook_output.surrounding_text):
+        reasons = [str(verdict.get("reason") or "") for verdict in refusals] or [hook_output.surrounding_text]
+        return _success_result({"decision": "block", "reason": "\n".join(filter(None, reasons))})
     if verdicts and all(verdict["ok"] is True for verdict in verdicts):
-        ends_with_verdict = "ok" in printed.objects[-1].tables and not printed.text[printed.objects[-1].end :].strip(
-            "` \n"
-        )
+        ends_with_verdict = "ok" in hook_output.objects[-1].fields and not hook_output.text[
+            hook_output.objects[-1].end :
+        ].strip("` \n")
         may_allow = event == "PermissionRequest" and ends_with_verdict
-        return _printed_answer({"decision": "approve"}) if may_allow else ChildResult(0, b"", b"")
+        return _success_result({"decision": "approve"}) if may_allow else ChildResult(0, b"", b"")
     return ChildResult(1, b"", f"gave no verdict: {' '.join(answer.split())[:100]}".encode())
 
 
-def _printed_answer(tables: Mapping[str, str]) -> ChildResult:
-    return ChildResult(0, json.dumps(tables).encode(), b"")
+def _success_result(answer: Mapping[str, str]) -> ChildResult:
+    return ChildResult(0, json.dumps(answer).encode(), b"")
 
 
-def fill_placeholders(value: object, tables: Mapping[str, object]) -> object:
+def fill_placeholders(value: object, event_fields: Mapping[str, object]) -> object:
     """Replace placeholders such as `${tool_input.file_path}` in an argument value with event data."""
     if not isinstance(value, str):
         return value
     sole_placeholder = _PLACEHOLDER.fullmatch(value)
     if sole_placeholder is not None:
-        return _value_at(tables, sole_placeholder[1])
-    return _PLACEHOLDER.sub(lambda match: _as_text(_value_at(tables, match[1])), value)
+        return _value_at(event_fields, sole_placeholder[1])
+    return _PLACEHOLDER.sub(lambda match: _as_text(_value_at(event_fields, match[1])), value)
 
 
-def _value_at(tables: object, path: str) -> object:
+def _value_at(value: object, path: str) -> object:
     for key in path.split("."):
-        tables = tables.get(key) if isinstance(tables, Mapping) else None
-    return tables
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 def _as_text(value: object) -> str:

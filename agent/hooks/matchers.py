@@ -32,15 +32,15 @@ def matches_names(matcher: str, names: Sequence[str], our_name: str = "") -> boo
     )
 
 
-def matches_call(matcher: str, view: ClaudeToolCall, root: str, project: str, home: str) -> bool:
+def matches_call(matcher: str, claude_call: ClaudeToolCall, root: str, project: str, home: str) -> bool:
     """Whether the matcher applies to a call. Users also write permission rules such as `Bash(git push:*)` as matchers
     (https://github.com/anthropics/claude-code/issues/36389); the part in parentheses may be a regular expression
     (https://github.com/anthropics/claude-code/issues/22423)."""
-    if matches_names(matcher, view.names, view.our_name):
+    if matches_names(matcher, claude_call.names, claude_call.our_name):
         return True
     return any(
-        may_match(rule, view, root, project, home)
-        or _matches_as_regex(match["pattern"], rule, view, root, project, home)
+        may_match(rule, claude_call, root, project, home)
+        or _matches_as_regex(match["pattern"], rule, claude_call, root, project, home)
         for rule, match in _rules_in_matcher(matcher)
     )
 
@@ -70,17 +70,17 @@ def _may_be_tool_name(name: str) -> bool:
     return bool(name) and " " not in name and not is_miswritten
 
 
-def _matches_as_regex(pattern: str, rule: str, view: ClaudeToolCall, root: str, project: str, home: str) -> bool:
+def _matches_as_regex(pattern: str, rule: str, claude_call: ClaudeToolCall, root: str, project: str, home: str) -> bool:
     """Whether the part of a rule in parentheses, interpreted as a regular expression, matches a path or the start of a
     command."""
-    if not may_match(rule.partition("(")[0], view, root, project, home):
+    if not may_match(rule.partition("(")[0], claude_call, root, project, home):
         return False
-    if isinstance(command := view.input.get("command"), str):
+    if isinstance(command := claude_call.input.get("command"), str):
         search = _search_function(f"^(?:{pattern})")
         return search is not None and any(search(line) for line in command_lines(command))
     search = _search_function(pattern)
     return search is not None and any(
-        search(path) for key in PATH_ARGUMENTS if isinstance(path := view.input.get(key), str)
+        search(path) for key in PATH_ARGUMENTS if isinstance(path := claude_call.input.get(key), str)
     )
 
 

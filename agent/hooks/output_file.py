@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ebbtide.tools.base import PrintedLog, Result
+from ebbtide.tools.base import LoggedOutput, Result
 from ebbtide.tools.files.private_folder import create_private_folder
 
 _CHUNK_BYTES = 1 << 20
 
 
 @contextmanager
-def output_file(result: Result, folder: Path) -> Iterator[Path]:
+def temporary_output_path(result: Result, folder: Path) -> Iterator[Path]:
     """Yield the path of a file to which `write_output` can write the raw bytes of an output. Only the user can read the
     file, and it is deleted afterwards."""
     for needed_folder in (folder.parent, folder):  # each separately, because `mkdir` does not apply the mode to parents
@@ -40,7 +40,7 @@ def write_output(result: Result, path: Path) -> int:
     return len(data)
 
 
-def _try_hard_link(log: PrintedLog, path: Path) -> bool:
+def _try_hard_link(log: LoggedOutput, path: Path) -> bool:
     """Hard-link the log at the path, if possible, and return whether that succeeded. The link is made read-only."""
     if not log.is_finished or log.start != 0 or log.path.stat().st_size != log.end:
         return False
@@ -52,7 +52,7 @@ def _try_hard_link(log: PrintedLog, path: Path) -> bool:
     return True
 
 
-def _copy_log(log: PrintedLog, path: Path) -> None:
+def _copy_log(log: LoggedOutput, path: Path) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with open(descriptor, "wb") as target, log.path.open("rb") as source:
         source.seek(log.start)

@@ -25,7 +25,7 @@ _DECISION_TEXT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PrintedObject:
-    tables: Mapping[str, Any]
+    fields: Mapping[str, Any]
     start: int
     end: int
     """The offset in the text after the end of the object."""
@@ -56,21 +56,21 @@ def parse_output(output: bytes) -> HookOutput:
     """Parse a hook's output into text and objects."""
     text = terminal_text(decode_output(output)).replace("\ufeff", "").strip()
     objects: list[PrintedObject] = []
-    offset = failures = 0
-    while failures < _MAX_FAILURES and (match := _OBJECT_START.search(text, offset)):
+    offset = failure_count = 0
+    while failure_count < _MAX_FAILURES and (match := _OBJECT_START.search(text, offset)):
         try:
             tables, end = _DECODER.raw_decode(text, match.start())
             objects.append(PrintedObject(_without_surrogates(tables), match.start(), end))
             offset = end
         except (ValueError, RecursionError):  # not an object, but a complete one may follow within it
-            offset, failures = match.start() + 1, failures + 1
+            offset, failure_count = match.start() + 1, failure_count + 1
     return HookOutput(text, tuple(objects))
 
 
 def decode_output(output: bytes) -> str:
     """Decode output as UTF-8, or as UTF-16 if it begins with the byte order mark of UTF-16."""
-    is_wide = output.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and b"\0" in output
-    return output.decode("utf-16" if is_wide else "utf-8", "replace")
+    is_utf16 = output.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and b"\0" in output
+    return output.decode("utf-16" if is_utf16 else "utf-8", "replace")
 
 
 def contains_decision(text: str) -> bool:

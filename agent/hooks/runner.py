@@ -11,13 +11,13 @@ from pathlib import Path
 from ebbtide.agent import hooks as agent_hooks
 from ebbtide.agent.channel import Channel
 from ebbtide.agent.config.hook_tables import ClientAction, HookEvent, HttpAction, McpToolAction, ModelAction
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.events.session import HookStatus
 from ebbtide.agent.extensions.trust import TrustState
 from ebbtide.agent.hooks.answers import (
     MAX_OUTPUT_BYTES,
     HookAnswer,
-    build_not_run_answer,
+    build_failure_answer,
     is_async_answer,
     merge_answers,
     parse_answer,
@@ -26,7 +26,7 @@ from ebbtide.agent.hooks.approval import HookApproval
 from ebbtide.agent.hooks.conditions import may_match
 from ebbtide.agent.hooks.declarations import PLUGIN_ROOT_VARIABLE, PROJECT_DIR_VARIABLE, DeclaredHook
 from ebbtide.agent.hooks.env_file import EnvFile
-from ebbtide.agent.hooks.judges import AskProgram, HookBackends, ask_model, ask_program, call_server_tool
+from ebbtide.agent.hooks.judges import CallClient, HookBackends, ask_model, ask_program, call_server_tool
 from ebbtide.agent.hooks.matchers import matches_call, matches_names
 from ebbtide.agent.hooks.tool_names import ClaudeToolCall
 from ebbtide.tools.base import Workspace
@@ -49,13 +49,13 @@ class HookStatistics:
     """The most recent problem."""
 
     def with_answer(self, answer: HookAnswer) -> "HookStatistics":
-        failures, problem = (
+        failure_count, problem = (
             (self.failure_count + 1, answer.problems[-1]) if answer.problems else (self.failure_count, self.problem)
         )
         return replace(
             self,
             objection_count=self.objection_count + (answer.verdict == "deny"),
-            failure_count=failures,
+            failure_count=failure_count,
             problem=problem,
         )
 
@@ -70,33 +70,33 @@ class HookRunner:
         workspace: Workspace,
         channel: Channel,
         approval: HookApproval,
-        get_mode: Callable[[], Mode],
+        get_mode: Callable[[], PermissionMode],
         notify_once: Callable[[str], None],
-        on_late_answer: Callable[[DeclaredHook, HookAnswer], None],
+        on_async_answer: Callable[[DeclaredHook, HookAnswer], None],
     ) -> None:
         """`notify_once` shows the user a problem once; `on_late_answer` receives the answers of asynchronous hooks."""
         self._hooks, self._project = tuple(hooks), str(project)
         self._workspace, self._channel, self._approval = workspace, channel, approval
-        self._get_mode, self._notify_once, self._on_late_answer = get_mode, notify_once, on_late_answer
-        self._records = {id(hook): HookStatistics() for hook in hooks}
+        self._get_mode, self._notify_once, self._on_async_answer = get_mode, notify_once, on_async_answer
+        self._statistics = {id(hook): HookStatistics() for hook in hooks}
         self._background_tasks: set[asyncio.Task[object]] = set()
-        self._slots = asyncio.Semaphore(MAX_CONCURRENT_HOOKS)
+        self._semaphore = asyncio.Semaphore(MAX_CONCURRENT_HOOKS)
         self.judges: HookBackends | None = None
         """The models, agents and MCP servers that hooks may ask; None until the session has them."""
-        self._ask_program: AskProgram | None = None
+        self._ask_program: CallClient | None = None
 
-    def add(self, hooks: Sequence[DeclaredHook], ask_program: AskProgram) -> None:
+    def add_client_hooks(self, hooks: Sequence[DeclaredHook], ask_program: CallClient) -> None:
         """Add hooks of the client program. `ask_program`: calls the client."""
         self._hooks, self._ask_program = (*self._hooks, *hooks), ask_program
-        self._records |= {id(hook): HookStatistics() for hook in hooks}
+        self._statistics |= {id(hook): HookStatistics() for hook in hooks}
 
     def has_hooks(self, event: HookEvent) -> bool:
         return any(hook.event == event for hook in self._hooks)
 
     @property
-    def records(self) -> tuple[tuple[DeclaredHook, TrustState, HookStatistics], ...]:
+    def hook_states(self) -> tuple[tuple[DeclaredHook, TrustState, HookStatistics], ...]:
         """All hooks in order of precedence, each with its approval state and statistics."""
-        return tuple((hook, self._approval.trust_state(hook), self._records[id(hook)]) for hook in self._hooks)
+        return tuple((hook, self._approval.trust_state(hook), self._statistics[id(hook)]) for hook in self._hooks)
 
     async def run_matching(
         self,
@@ -114,14 +114,14 @@ class HookRunner:
         payload = await build_input()
         foreground_hooks = [hook for hook in matching_hooks if not hook.entry.runs_in_background]
         for hook in matching_hooks:
-            record = self._records[id(hook)]
-            self._records[id(hook)] = replace(record, run_count=record.run_count + 1)
+            statistics = self._statistics[id(hook)]
+            self._statistics[id(hook)] = replace(statistics, run_count=statistics.run_count + 1)
             if hook.entry.runs_in_background:
-                self.run_in_background(self._run_async_hook(hook, payload))
+                self.run_in_background(self._run_background_hook(hook, payload))
         with self._show_status(foreground_hooks):
             async with asyncio.TaskGroup() as group:
-                answers = [group.create_task(self._run_hook(hook, payload)) for hook in foreground_hooks]
-        return merge_answers([task.result() for task in answers])
+                tasks = [group.create_task(self._run_hook(hook, payload)) for hook in foreground_hooks]
+        return merge_answers([task.result() for task in tasks])
 
     async def _matching_hooks(
         self, event: HookEvent, names: Sequence[str], call: ClaudeToolCall | None
@@ -150,9 +150,9 @@ class HookRunner:
         finally:
             self._channel.emit(HookStatus(""))
 
-    def run_in_background(self, work: Coroutine[object, object, None]) -> None:
+    def run_in_background(self, coroutine: Coroutine[object, object, None]) -> None:
         """Run `work` in the background until the session ends."""
-        task = asyncio.create_task(work)
+        task = asyncio.create_task(coroutine)
         self._background_tasks.add(task)
         task.add_done_callback(self._background_tasks.discard)
 
@@ -169,7 +169,7 @@ class HookRunner:
         return matches_call(hook.entry.matcher, call, root, self._project, home)
 
     def _is_condition_met(self, hook: DeclaredHook, call: ClaudeToolCall | None) -> bool:
-        if hook.entry.is_once_per_session and self._records[id(hook)].run_count:
+        if hook.entry.is_once_per_session and self._statistics[id(hook)].run_count:
             return False
         if not hook.entry.condition:
             return True
@@ -179,7 +179,7 @@ class HookRunner:
     async def _may_run(self, hook: DeclaredHook) -> bool:
         if self._approval.trust_state(hook) != "on":
             return False
-        if hook.file is None or await asyncio.to_thread(hook.file.is_unchanged):
+        if hook.hook_file is None or await asyncio.to_thread(hook.hook_file.is_unchanged):
             return True
         self._notify_once(
             f"the hooks of `{hook.declared_in}` were disabled: they, or files that they run, have changed since they "
@@ -190,38 +190,38 @@ class HookRunner:
     async def _run_hook(self, hook: DeclaredHook, payload: bytes) -> HookAnswer:
         """Run a hook and return its answer. If the hook declares itself asynchronous, return an empty answer now and
         deliver the real one later."""
-        async_declared = asyncio.Event()
-        work = asyncio.create_task(
-            self._run_and_record(hook, payload, lambda line: async_declared.set() if is_async_answer(line) else None)
+        async_declaration = asyncio.Event()
+        hook_task = asyncio.create_task(
+            self._run_and_record(hook, payload, lambda line: async_declaration.set() if is_async_answer(line) else None)
         )
-        declaration_wait = asyncio.create_task(async_declared.wait())
+        declaration_wait = asyncio.create_task(async_declaration.wait())
         is_detached = False
         try:
-            await asyncio.wait((work, declaration_wait), return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                return work.result()
-            self.run_in_background(self._deliver_late_answer(hook, work))
+            await asyncio.wait((hook_task, declaration_wait), return_when=asyncio.FIRST_COMPLETED)
+            if hook_task.done():
+                return hook_task.result()
+            self.run_in_background(self._deliver_async_answer(hook, hook_task))
             is_detached = True
-            self._background_tasks.add(work)
-            work.add_done_callback(self._background_tasks.discard)
+            self._background_tasks.add(hook_task)
+            hook_task.add_done_callback(self._background_tasks.discard)
             return HookAnswer()
         finally:
             declaration_wait.cancel()
             if not is_detached:
-                await _cancel_task(work)
+                await _cancel_task(hook_task)
 
-    async def _deliver_late_answer(self, hook: DeclaredHook, work: "asyncio.Task[HookAnswer]") -> None:
+    async def _deliver_async_answer(self, hook: DeclaredHook, hook_task: "asyncio.Task[HookAnswer]") -> None:
         try:
-            self._on_late_answer(hook, await work)
+            self._on_async_answer(hook, await hook_task)
         finally:
-            await _cancel_task(work)
+            await _cancel_task(hook_task)
 
     async def _run_and_record(
         self, hook: DeclaredHook, payload: bytes, on_first_line: Callable[[bytes], object]
     ) -> HookAnswer:
-        async with self._slots:
+        async with self._semaphore:
             answer = await run_and_parse(hook, partial(self._perform_action, hook, payload, on_first_line))
-        self._records[id(hook)] = self._records[id(hook)].with_answer(answer)
+        self._statistics[id(hook)] = self._statistics[id(hook)].with_answer(answer)
         return replace(answer, is_from_user=hook.owner != "project")
 
     async def _perform_action(
@@ -232,7 +232,9 @@ class HookRunner:
                 return await agent_hooks.http_hooks.post_hook(target, payload, hook.timeout, MAX_OUTPUT_BYTES)
             case ModelAction() as question:
                 is_from_user = hook.owner != "project"
-                return await ask_model(question, hook.event, payload, hook.timeout, self.judges, is_own=is_from_user)
+                return await ask_model(
+                    question, hook.event, payload, hook.timeout, self.judges, is_from_user=is_from_user
+                )
             case McpToolAction() as call:
                 return await call_server_tool(call, payload, hook.timeout, self.judges)
             case ClientAction() as call:
@@ -243,16 +245,16 @@ class HookRunner:
                     hook, payload, self._workspace, self._project, on_first_line, may_write=may_write
                 )
 
-    async def _run_async_hook(self, hook: DeclaredHook, payload: bytes) -> None:
-        self._on_late_answer(hook, await self._run_hook(hook, payload))
+    async def _run_background_hook(self, hook: DeclaredHook, payload: bytes) -> None:
+        self._on_async_answer(hook, await self._run_hook(hook, payload))
 
 
 async def run_and_parse(hook: DeclaredHook, run: Callable[[], Awaitable[ChildResult]]) -> HookAnswer:
     """Await `run`, which runs the hook, and return the parsed answer."""
     try:
-        return parse_answer(hook.event, hook.phrase, await run(), hook.timeout)
+        return parse_answer(hook.event, hook.display_name, await run(), hook.timeout)
     except (OSError, ValueError) as error:  # a command with a NUL byte raises ValueError
-        return build_not_run_answer(hook.event, hook.phrase, str(error))
+        return build_failure_answer(hook.event, hook.display_name, str(error))
 
 
 async def run_program(
@@ -275,7 +277,7 @@ async def run_program(
     sandbox = workspace.sandbox if hook.owner == "project" else None
     env_file = EnvFile(workspace, sandbox, variables) if hook.event == "SessionStart" else None
     if env_file is not None:
-        environment |= env_file.variable
+        environment |= env_file.create_file
     launch = Launch(hook.argv(project), environment)
     if sandbox is not None:
         launch = sandbox.wrap(launch, root, may_write=may_write)
@@ -286,6 +288,6 @@ async def run_program(
             await env_file.apply_and_delete()
 
 
-async def _cancel_task(work: "asyncio.Task[HookAnswer]") -> None:
-    work.cancel()
-    await asyncio.gather(work, return_exceptions=True)
+async def _cancel_task(hook_task: "asyncio.Task[HookAnswer]") -> None:
+    hook_task.cancel()
+    await asyncio.gather(hook_task, return_exceptions=True)

@@ -12,7 +12,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from ebbtide.agent.channel import Channel
 from ebbtide.agent.config.hook_tables import HookEvent, McpToolAction, ModelAction
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.events.permissions import PermissionAsked, QuestionAsked
 from ebbtide.agent.events.plan import PlanSubmitted
@@ -23,10 +23,10 @@ from ebbtide.agent.hooks.answers import HookAnswer, HookDecision, merge_answers
 from ebbtide.agent.hooks.approval import HookApproval
 from ebbtide.agent.hooks.claude_rules import ClaudeRules, load_claude_rules
 from ebbtide.agent.hooks.declarations import DeclaredHook, DeclaredHooks, collect_hooks
-from ebbtide.agent.hooks.judges import AskProgram, HookBackends
+from ebbtide.agent.hooks.judges import CallClient, HookBackends
 from ebbtide.agent.hooks.runner import HookRunner, HookStatistics
 from ebbtide.agent.hooks.tool_names import CLAUDE_MODES, ClaudeToolCall, to_claude_calls
-from ebbtide.agent.hooks.transcript import HookTranscript, ReadMessages
+from ebbtide.agent.hooks.transcript import HookTranscript, MessageReader
 from ebbtide.agent.messages import Message, ToolCall
 from ebbtide.tools.base import Workspace
 
@@ -40,7 +40,7 @@ IDLE_NOTICE_S = 60.0
 """Seconds after a turn until hooks are notified that the session is idle."""
 
 
-class SaveCheckpoint(Protocol):
+class CheckpointSaver(Protocol):
     """Saves checkpoints before hooks change files."""
 
     def __call__(self, *, reads_only: bool) -> AbstractAsyncContextManager[None]:
@@ -52,39 +52,46 @@ class SessionHooks:
 
     def __init__(
         self,
-        declared: DeclaredHooks,
+        declared_hooks: DeclaredHooks,
         session_id: str,
         project: Path,
         workspace: Workspace,
         channel: Channel,
         transcript: HookTranscript,
         *,
-        get_mode: Callable[[], Mode],
+        get_mode: Callable[[], PermissionMode],
         approval: HookApproval,
         start_source: StartSource | None = "startup",
-        save_checkpoint: SaveCheckpoint,
+        save_checkpoint: CheckpointSaver,
         claude_rules: ClaudeRules | None = None,
     ) -> None:
         """`start_source`: how the session begins; None if it continues as if it had never been closed.
         `save_checkpoint` saves a checkpoint before hooks at the end of a turn. `claude_rules` comes from Claude Code's
         settings files."""
         self._runner = HookRunner(
-            declared.hooks, project, workspace, channel, approval, get_mode, self._notice_once, self._queue_late_answer
+            declared_hooks.hooks,
+            project,
+            workspace,
+            channel,
+            approval,
+            get_mode,
+            self._notice_once,
+            self._queue_async_answer,
         )
         self._session_id, self._root = session_id, str(workspace.root)
         self._channel, self._transcript = channel, transcript
         self._get_mode, self._approval, self._save_checkpoint = get_mode, approval, save_checkpoint
         self._project, self._claude_rules = str(project), claude_rules or ClaudeRules()
         self._user_files = tuple(
-            dict.fromkeys(hook.file for hook in declared.hooks if hook.owner == "user" and hook.file)
+            dict.fromkeys(hook.hook_file for hook in declared_hooks.hooks if hook.owner == "user" and hook.hook_file)
         )
-        self.problems = declared.problems
+        self.problems = declared_hooks.problems
         """What was ignored and why, one sentence each."""
-        self._reported_problems: set[str] = set(declared.problems)
+        self._reported_problems: set[str] = set(declared_hooks.problems)
         """Problems already shown, so that a broken hook is not reported at every call."""
-        self._unreported_problems = list(declared.problems)
+        self._unreported_problems = list(declared_hooks.problems)
         self._start_source = start_source
-        self.has_begun = start_source is None
+        self.has_started = start_source is None
         self.end_reason: EndReason | None = "other"
         """The reason reported to `SessionEnd` hooks; None if the session is reopened immediately, so that they do not
         run."""
@@ -98,19 +105,21 @@ class SessionHooks:
         """Set the models, agents and MCP servers that hooks may ask."""
         self._runner.judges = judges
 
-    def add(self, hooks: Sequence[DeclaredHook], ask_program: AskProgram) -> None:
+    def add_client_hooks(self, hooks: Sequence[DeclaredHook], ask_program: CallClient) -> None:
         """Add hooks of the client program. `ask_program`: calls the client."""
-        self._runner.add(hooks, ask_program)
+        self._runner.add_client_hooks(hooks, ask_program)
 
     @property
     def needs_judges(self) -> bool:
         """Whether any hook asks a model or an MCP server."""
-        return any(isinstance(hook.entry.action, ModelAction | McpToolAction) for hook, _, _ in self._runner.records)
+        return any(
+            isinstance(hook.entry.action, ModelAction | McpToolAction) for hook, _, _ in self._runner.hook_states
+        )
 
     @property
-    def records(self) -> Sequence[tuple[DeclaredHook, TrustState, HookStatistics]]:
+    def hook_states(self) -> Sequence[tuple[DeclaredHook, TrustState, HookStatistics]]:
         """All hooks in order of precedence, each with its approval state and statistics."""
-        return self._runner.records
+        return self._runner.hook_states
 
     def decide(self, hook: DeclaredHook, verdict: TrustVerdict | None) -> None:
         """Store whether the hooks in this hook's file may run; None removes the decision. Raises `ConfigError` if it
@@ -126,11 +135,11 @@ class SessionHooks:
         """Run `SessionStart` hooks once, before the first prompt. Their text is added to that prompt. Before that, show
         problems and ask about hooks that need approval."""
         for problem in self._unreported_problems:
-            self._channel.notice(problem)
+            self._channel.show_notice(problem)
         self._unreported_problems.clear()
-        await self._channel.interrupt.race(self._approval.ask_about_undecided(self._user_files))
-        if self._start_source is not None and not self.has_begun:
-            self.has_begun = True
+        await self._channel.interrupt.race(self._approval.ask_about_files(self._user_files))
+        if self._start_source is not None and not self.has_started:
+            self.has_started = True
             await self._run_session_start(self._start_source)
 
     async def ask_about_prompt(self, text: str) -> HookAnswer:
@@ -147,25 +156,30 @@ class SessionHooks:
     async def ask_before_call(self, call: ToolCall, agent_fields: Mapping[str, object]) -> tuple[HookAnswer, str]:
         """Ask `PreToolUse` hooks about a call. Return the answer and the tool's name in Claude Code. `agent_fields`
         describes the sub-agent that made the call, if any."""
-        views = to_claude_calls(call, self._root)
+        claude_calls = to_claude_calls(call, self._root)
         answer = await self.ask_about_call("PreToolUse", call, agent_fields)
-        if answer.arguments is not None and not (len(views) == 1 and views[0].is_complete):
+        if answer.arguments is not None and not (len(claude_calls) == 1 and claude_calls[0].is_complete):
             self._notice_once(
                 f"a hook changes the input of `{call.name}`, which is not supported here; the change is ignored"
             )
             answer = replace(answer, arguments=None)
-        return answer, views[0].name
+        return answer, claude_calls[0].name
 
     async def ask_about_call(self, event: HookEvent, call: ToolCall, extra_fields: Mapping[str, object]) -> HookAnswer:
         """Ask the hooks of an event about a call. `extra_fields`: additional fields about its output and the sub-agent
         that made it."""
         answers = []
-        for view in to_claude_calls(call, self._root):
-            payload = {"tool_name": view.name, "tool_input": dict(view.input), "tool_use_id": call.id, **extra_fields}
-            answers.append(await self.run_hooks(event, view.names, payload, view))
+        for claude_call in to_claude_calls(call, self._root):
+            payload = {
+                "tool_name": claude_call.name,
+                "tool_input": dict(claude_call.input),
+                "tool_use_id": call.id,
+                **extra_fields,
+            }
+            answers.append(await self.run_hooks(event, claude_call.names, payload, claude_call))
         return merge_answers(answers)
 
-    async def objection_to_stop(self, last_message: str) -> str:
+    async def ask_before_stop(self, last_message: str) -> str:
         """Ask `Stop` hooks after the model's answer. Return why the model should continue; empty if the turn may
         end."""
         payload = {"stop_hook_active": self._objection_count > 0, "last_assistant_message": last_message}
@@ -173,25 +187,25 @@ class SessionHooks:
             return ""
         async with self._save_checkpoint(reads_only=False):
             answer = await self.run_hooks("Stop", (), payload)
-        reason = objection_text(answer)
+        reason = model_feedback(answer)
         if not reason or self._channel.interrupt.is_requested():
             return ""
         self._objection_count += 1
         if self._objection_count > MAX_STOP_OBJECTIONS_PER_TURN:
-            self._channel.notice(
+            self._channel.show_notice(
                 f"hooks made the model continue {MAX_STOP_OBJECTIONS_PER_TURN} times in this turn; the turn ends now: "
                 f"{reason.splitlines()[0]}"
             )
             return ""
         return reason
 
-    async def subagent_context(self, agent_id: str, agent_type: str) -> str:
+    async def run_subagent_start(self, agent_id: str, agent_type: str) -> str:
         """Run `SubagentStart` hooks, and return the context that they add."""
         return (
             await self.run_hooks("SubagentStart", (agent_type,), {"agent_id": agent_id, "agent_type": agent_type})
         ).context
 
-    async def objection_to_subagent_stop(
+    async def ask_before_subagent_stop(
         self, agent_id: str, agent_type: str, last_message: str, messages: Sequence[Message], *, was_continued: bool
     ) -> str:
         """Ask `SubagentStop` hooks after a sub-agent's answer. Return why it should continue; empty if it may stop.
@@ -199,15 +213,15 @@ class SessionHooks:
         `was_continued`: whether a hook already made it continue."""
         if not self.has_hooks("SubagentStop"):
             return ""
-        transcript = await self._transcript.write_agent_transcript(agent_id, messages)
+        transcript_path = await self._transcript.write_agent_transcript(agent_id, messages)
         payload = {
             "stop_hook_active": was_continued,
             "agent_id": agent_id,
             "agent_type": agent_type,
-            "agent_transcript_path": transcript,
+            "agent_transcript_path": transcript_path,
             "last_assistant_message": last_message,
         }
-        return objection_text(await self.run_hooks("SubagentStop", (agent_type,), payload))
+        return model_feedback(await self.run_hooks("SubagentStop", (agent_type,), payload))
 
     async def ask_before_compaction(self, trigger: CompactionTrigger, focus: str) -> HookAnswer:
         """Ask hooks about a planned compaction. An objection counts only if the user requested the compaction."""
@@ -227,8 +241,8 @@ class SessionHooks:
     async def close(self) -> None:
         """Report the end of the session to hooks, and cancel hooks that still run."""
         self._cancel_idle_notice()
-        if self.has_begun and self.end_reason is not None:
-            self.has_begun = False
+        if self.has_started and self.end_reason is not None:
+            self.has_started = False
             await self._run_and_report("SessionEnd", (self.end_reason,), {"reason": self.end_reason})
         await self._runner.close()
 
@@ -248,7 +262,7 @@ class SessionHooks:
         if answer is None:
             return HookAnswer()
         if answer.stop_reason is not None:
-            self._channel.notice(f"a hook ended the turn: {answer.stop_reason}")
+            self._channel.show_notice(f"a hook ended the turn: {answer.stop_reason}")
             self._channel.interrupt.request()
         return answer
 
@@ -263,12 +277,12 @@ class SessionHooks:
         for line in answer.problems:
             self._notice_once(line)
         for line in answer.notices:
-            self._channel.notice(line)
+            self._channel.show_notice(line)
 
-    def _queue_late_answer(self, hook: DeclaredHook, answer: HookAnswer) -> None:
+    def _queue_async_answer(self, hook: DeclaredHook, answer: HookAnswer) -> None:
         """Queue the text of an asynchronous hook's answer for the next message to the model."""
         self._show_notices(answer)
-        if reason := objection_text(answer):
+        if reason := model_feedback(answer):
             self._pending_context.append((hook.event, "\n".join(filter(None, (hook.entry.output_preface, reason)))))
 
     async def _hook_input(self, event: HookEvent, payload: Mapping[str, object]) -> bytes:
@@ -288,7 +302,7 @@ class SessionHooks:
     def _notice_once(self, line: str) -> None:
         if line not in self._reported_problems:
             self._reported_problems.add(line)
-            self._channel.notice(line)
+            self._channel.show_notice(line)
 
     # Notifications that the session is waiting for the user.
 
@@ -315,16 +329,16 @@ class SessionHooks:
             self._idle_timer.cancel()
             self._idle_timer = None
 
-    def _notify(self, kind: str, message: str) -> None:
+    def _notify(self, notification_type: str, message: str) -> None:
         if self.has_hooks("Notification"):
-            payload = {"message": message, "title": "ebb", "notification_type": kind}
-            self._runner.run_in_background(self._send_notification(kind, payload))
+            payload = {"message": message, "title": "ebb", "notification_type": notification_type}
+            self._runner.run_in_background(self._send_notification(notification_type, payload))
 
-    async def _send_notification(self, kind: str, payload: Mapping[str, object]) -> None:
-        await self._run_and_report("Notification", (kind,), payload)
+    async def _send_notification(self, notification_type: str, payload: Mapping[str, object]) -> None:
+        await self._run_and_report("Notification", (notification_type,), payload)
 
 
-def objection_text(answer: HookAnswer) -> str:
+def model_feedback(answer: HookAnswer) -> str:
     """Return the hooks' text that the model should act on; empty if they have no objection and add no context."""
     return "\n".join(filter(None, (answer.reason if answer.verdict == "deny" else "", answer.context)))
 
@@ -334,28 +348,30 @@ def create_session_hooks(
     session_id: str,
     workspace: Workspace,
     channel: Channel,
-    read_messages: ReadMessages,
-    get_mode: Callable[[], Mode],
+    read_messages: MessageReader,
+    get_mode: Callable[[], PermissionMode],
     start_source: StartSource | None,
     trust: SessionTrust,
-    save_checkpoint: SaveCheckpoint,
+    save_checkpoint: CheckpointSaver,
 ) -> SessionHooks | None:
     """Create the hooks of a session. Return None if there are no hooks, Claude Code rules or problems to report, and
     the client cannot add hooks."""
-    declared, rules = collect_hooks(config), load_claude_rules(config)
-    declared = replace(declared, problems=(*declared.problems, *rules.problems))
-    if not (declared.hooks or declared.problems or rules.rules or config.accepts_client_hooks):
+    declared_hooks, claude_rules = collect_hooks(config), load_claude_rules(config)
+    declared_hooks = replace(declared_hooks, problems=(*declared_hooks.problems, *claude_rules.problems))
+    if not (declared_hooks.hooks or declared_hooks.problems or claude_rules.rules or config.accepts_client_hooks):
         return None
     transcript = HookTranscript(
         workspace.outputs_folder / "transcript.jsonl", session_id, workspace.root, read_messages
     )
     approval = HookApproval(config, channel, trust)
     project_items = [
-        hook.file.trust_item for hook in declared.hooks if hook.owner == "project" and hook.file is not None
+        hook.hook_file.trust_item
+        for hook in declared_hooks.hooks
+        if hook.owner == "project" and hook.hook_file is not None
     ]
     trust.add(tuple(dict.fromkeys(project_items)))
     return SessionHooks(
-        declared,
+        declared_hooks,
         session_id,
         config.project_folder,
         workspace,
@@ -365,5 +381,5 @@ def create_session_hooks(
         approval=approval,
         start_source=start_source,
         save_checkpoint=save_checkpoint,
-        claude_rules=rules,
+        claude_rules=claude_rules,
     )

@@ -13,11 +13,11 @@ from ebbtide.agent.channel import Channel
 from ebbtide.agent.config.hook_tables import HookEvent
 from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.events.session import Noticed
-from ebbtide.agent.hooks.answers import HookAnswer, HookDecision, build_not_run_answer, stricter_decision
+from ebbtide.agent.hooks.answers import HookAnswer, HookDecision, build_failure_answer, stricter_decision
 from ebbtide.agent.hooks.declarations import DeclaredHook, after_tool_hooks
-from ebbtide.agent.hooks.output_file import output_file, write_output
+from ebbtide.agent.hooks.output_file import temporary_output_path, write_output
 from ebbtide.agent.hooks.runner import run_and_parse, run_program
-from ebbtide.agent.hooks.session_hooks import SaveCheckpoint, SessionHooks
+from ebbtide.agent.hooks.session_hooks import CheckpointSaver, SessionHooks
 from ebbtide.agent.hooks.tool_names import absolute_path
 from ebbtide.agent.messages import OutputStatus, ToolCall
 from ebbtide.agent.view.stubs import HOOK_NOTE_PREFIX
@@ -48,20 +48,20 @@ class ToolHooks:
         project: Path,
         workspace: Workspace,
         channel: Channel,
-        save_checkpoint: SaveCheckpoint,
+        save_checkpoint: CheckpointSaver,
         agent_fields: Mapping[str, object],
     ) -> None:
         """`after_tool`: the hooks of `hooks.after_tool`, which run even without other hooks. `save_checkpoint`
         saves checkpoints before hooks, such as formatters, change files after a call. `agent_fields`: fields for hooks
         about the sub-agent that makes the calls, if any."""
-        self._hooks, self._after_tool, self._agent_fields = hooks, after_tool_hooks(after_tool), agent_fields
+        self._hooks, self._after_tool_hooks, self._agent_fields = hooks, after_tool_hooks(after_tool), agent_fields
         self._session_id, self._project = session_id, project
         self._workspace, self._channel, self._save_checkpoint = workspace, channel, save_checkpoint
         self.root = str(workspace.root)
         self._contexts: dict[str, str] = {}
         """Context that hooks added before calls, by call id. It is appended to the calls' outputs."""
 
-    async def run_before(
+    async def run_before_call(
         self, call: ToolCall, find_tool: Callable[[ToolCall], Tool]
     ) -> tuple[ToolCall, HookDecision | None]:
         """Run hooks before a call. Return the call as changed by them, and their decision. Hooks are not run for
@@ -93,14 +93,14 @@ class ToolHooks:
             return call, HookDecision("deny", f"it changed the input into one that cannot be used: {error}")
         return changed_call, stricter_decision(decision, self._hooks.rule_decision(changed_call))
 
-    async def decide_for_user(self, call: ToolCall) -> HookDecision | None:
+    async def run_permission_hooks(self, call: ToolCall) -> HookDecision | None:
         """Run `PermissionRequest` hooks for a call that needs the user's approval, and return their decision; None if
         they do not decide."""
         if self._hooks is None or not self._hooks.has_hooks("PermissionRequest"):
             return None
         return (await self._hooks.ask_about_call("PermissionRequest", call, self._agent_fields)).decision
 
-    async def run_after(
+    async def run_after_call(
         self,
         call: ToolCall,
         status: OutputStatus,
@@ -113,31 +113,31 @@ class ToolHooks:
         replaced. `reads_only`: the call cannot have changed files. `rule_matches`: returns whether a permission rule
         is about the call."""
         context = self._contexts.pop(call.id, "")
-        after_tool = [hook for hook in self._after_tool if rule_matches(hook.entry.matcher)]
+        matching_hooks = [hook for hook in self._after_tool_hooks if rule_matches(hook.entry.matcher)]
         event: HookEvent = "PostToolUseFailure" if status == "failed" else "PostToolUse"
         hooks = self._hooks if self._hooks is not None and self._hooks.has_hooks(event) else None
-        if role_of(call.name) == "recall_output" or not (after_tool or hooks):
+        if role_of(call.name) == "recall_output" or not (matching_hooks or hooks):
             return context, result
         feedback: list[str] = []
         answer = HookAnswer()
         try:
-            with output_file(result, self._workspace.outputs_folder) as path:
+            with temporary_output_path(result, self._workspace.outputs_folder) as path:
                 size = await asyncio.to_thread(write_output, result, path)
                 payload = await self._output_fields(call, status, result, path) if hooks is not None else {}
                 file_fields = {"output_path": str(path), "bytes": size}
                 async with self._save_checkpoint(reads_only=reads_only):
-                    feedback = await self._run_after_tool(after_tool, call, status, file_fields)
+                    feedback = await self._run_after_tool(matching_hooks, call, status, file_fields)
                     if hooks is not None:
                         answer = await hooks.ask_about_call(
                             event, call, {**self._agent_fields, **file_fields, **payload}
                         )
         except OSError as error:
-            self._report_unwritten(after_tool, hooks, error)
+            self._report_write_failure(matching_hooks, hooks, error)
         change_note = describe_hook_changes(call, result.file_changes, self._workspace)
         feedback_texts = (context, change_note, *feedback, *feedback_lines(call.name, answer))
-        return "\n".join(filter(None, feedback_texts)), result if answer.output is None else _with_replaced_output(
-            result, answer.output
-        )
+        return "\n".join(
+            filter(None, feedback_texts)
+        ), result if answer.replacement_output is None else _replace_output(result, answer.replacement_output)
 
     async def _output_fields(
         self, call: ToolCall, status: OutputStatus, result: Result, path: Path
@@ -174,11 +174,13 @@ class ToolHooks:
             for line in feedback_lines(hook.entry.matcher, answer)
         ]
 
-    def _report_unwritten(self, after_tool: Sequence[DeclaredHook], hooks: SessionHooks | None, error: OSError) -> None:
+    def _report_write_failure(
+        self, after_tool: Sequence[DeclaredHook], hooks: SessionHooks | None, error: OSError
+    ) -> None:
         problem = f"could not be written to a file: {error}"
         for hook in after_tool[:1]:
             self._channel.emit(
-                Noticed(build_not_run_answer(hook.event, hook.phrase, f"the output {problem}").problems[0])
+                Noticed(build_failure_answer(hook.event, hook.display_name, f"the output {problem}").problems[0])
             )
         if hooks is not None:
             self._channel.emit(Noticed(f"hooks were not run for an output, since it {problem}"))
@@ -191,7 +193,7 @@ def feedback_lines(source: str, answer: HookAnswer) -> Iterator[str]:
         yield f"{HOOK_NOTE_PREFIX}`{source}` objects; take it into account:]\n{answer.reason}"
     if answer.context:
         yield _context_note(source, answer.context)
-    if answer.output is not None:
+    if answer.replacement_output is not None:
         yield f"{HOOK_NOTE_PREFIX}`{source}` replaced the output with this]"
 
 
@@ -199,7 +201,7 @@ def _context_note(name: str, context: str) -> str:
     return f"{HOOK_NOTE_PREFIX}`{name}` notes:]\n{context}"
 
 
-def _with_replaced_output(result: Result, output: str) -> Result:
+def _replace_output(result: Result, output: str) -> Result:
     """Replace the output of a result. Of the original, only a program's exit status is kept."""
     if result.log is not None and result.log.is_finished:
         result.log.path.unlink(missing_ok=True)
@@ -234,9 +236,9 @@ def _claude_response(call: ToolCall, text: str, result: Result, root: str) -> ob
     path = absolute_path(str(call.arguments.get("path", "")), root)
     match role_of(call.name):
         case "run_command" | "read_job":
-            printed = result.program.printed_text(text) if result.program is not None else text
+            stdout_text = result.program.printed_text(text) if result.program is not None else text
             code = result.program.code if result.program is not None else None
-            return {"stdout": printed, "stderr": "", "interrupted": False, "isImage": False, "exit_code": code}
+            return {"stdout": stdout_text, "stderr": "", "interrupted": False, "isImage": False, "exit_code": code}
         case "write_file" | "edit_file" | "edit_cells" | "patch_files":
             paths = [str(changed_file) for changed_file in result.changed_files] or [path]
             return {"filePath": paths[0], "filePaths": paths, "success": True, "content": text}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeAlias
 
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.messages import ToolCall
 from ebbtide.tools import edits as tools_edits
 from ebbtide.tools.apply_patch import ApplyPatch
@@ -37,7 +37,7 @@ class ClaudeToolCall:
 
 _FEATURE_NAMES: Mapping[str, tuple[str, ...]] = {"skill": ("Skill",)}
 """Claude Code's names for features that are not tools in this program."""
-CLAUDE_MODES: Mapping[Mode, str] = {
+CLAUDE_MODES: Mapping[PermissionMode, str] = {
     "ask": "default", "accept-edits": "acceptEdits", "plan": "plan", "auto": "bypassPermissions",
 }  # fmt: skip
 PATH_ARGUMENTS = ("file_path", "notebook_path", "path")
@@ -63,8 +63,8 @@ def to_claude_calls(call: ToolCall, root: str) -> tuple[ClaudeToolCall, ...]:
     folder."""
     traits = traits_of(call.name)
     if traits.role == "patch_files":
-        views = _views_of_patch(str(call.arguments.get("patch", "")), root)
-        return tuple(replace(view, our_name=call.name) for view in views)
+        claude_calls = _claude_patch_calls(str(call.arguments.get("patch", "")), root)
+        return tuple(replace(view, our_name=call.name) for view in claude_calls)
     names, argument_names = _claude_names().get(call.name, (call.name,)), traits.claude_arguments
     arguments: ClaudeInput = {argument_names.get(name, name): value for name, value in call.arguments.items()}
     for name in PATH_ARGUMENTS if call.name in _claude_names() else ():
@@ -80,14 +80,14 @@ def to_claude_calls(call: ToolCall, root: str) -> tuple[ClaudeToolCall, ...]:
 
 def claude_name_and_arguments(call: ToolCall, root: str) -> tuple[str, Mapping[str, object]]:
     """Translate the name and arguments of a call to Claude Code's terms. A patch keeps our name and arguments."""
-    view = to_claude_calls(call, root)[0]
-    return (view.name, view.input) if view.is_complete else (call.name, call.arguments)
+    claude_call = to_claude_calls(call, root)[0]
+    return (claude_call.name, claude_call.input) if claude_call.is_complete else (call.name, call.arguments)
 
 
-def to_our_names(theirs: Sequence[str]) -> tuple[str, ...]:
+def to_our_names(tool_names: Sequence[str]) -> tuple[str, ...]:
     """Translate tool names to ours. They may be ours or Claude Code's, such as `Read` and `Bash(git log:*)`. Case and
     the part in parentheses are ignored. Unknown names are returned unchanged."""
-    names = (name.partition("(")[0].strip() for name in theirs)
+    names = (name.partition("(")[0].strip() for name in tool_names)
     return tuple(dict.fromkeys(_tools_by_claude_name().get(name.replace("_", "").lower(), name) for name in names))
 
 
@@ -108,31 +108,31 @@ def _claude_edit(edit: object, argument_names: Mapping[str, str]) -> object:
     )
 
 
-def _views_of_patch(patch: str, root: str) -> tuple[ClaudeToolCall, ...]:
+def _claude_patch_calls(patch: str, root: str) -> tuple[ClaudeToolCall, ...]:
     """Split a patch into one edit per file, because hook scripts check `file_path`."""
-    patch_view = ClaudeToolCall(ApplyPatch.name, {"patch": patch}, ("Edit", "Write", "MultiEdit"))
+    patch_call = ClaudeToolCall(ApplyPatch.name, {"patch": patch}, ("Edit", "Write", "MultiEdit"))
     try:
         files = tools_edits.patch.parse_patch(patch)
     except tools_edits.patch.PatchError:
-        return (patch_view,)
-    views: list[ClaudeToolCall] = []
+        return (patch_call,)
+    claude_calls: list[ClaudeToolCall] = []
     for file in files:
         path = absolute_path(file.path, root)
         match file:
             case tools_edits.patch.AddFile(content=content):
-                views.append(ClaudeToolCall("Write", {"file_path": path, "content": content}, is_complete=False))
+                claude_calls.append(ClaudeToolCall("Write", {"file_path": path, "content": content}, is_complete=False))
             case tools_edits.patch.DeleteFile():
-                views.append(_edit_view(path, (), ()))
+                claude_calls.append(_claude_edit_call(path, (), ()))
             case tools_edits.patch.UpdateFile(hunks=hunks, move_to=new_path):
                 old = [line for hunk in hunks for line in hunk.old]
                 new = [line for hunk in hunks for line in hunk.new]
-                views.append(_edit_view(path, old, new))
+                claude_calls.append(_claude_edit_call(path, old, new))
                 if new_path:
                     arguments = {"file_path": absolute_path(new_path, root), "content": "\n".join(new)}
-                    views.append(ClaudeToolCall("Write", arguments, is_complete=False))
-    return tuple(views) or (patch_view,)
+                    claude_calls.append(ClaudeToolCall("Write", arguments, is_complete=False))
+    return tuple(claude_calls) or (patch_call,)
 
 
-def _edit_view(path: str, old: Sequence[str], new: Sequence[str]) -> ClaudeToolCall:
+def _claude_edit_call(path: str, old: Sequence[str], new: Sequence[str]) -> ClaudeToolCall:
     arguments = {"file_path": path, "old_string": "\n".join(old), "new_string": "\n".join(new)}
     return ClaudeToolCall("Edit", arguments, ("MultiEdit",), is_complete=False)

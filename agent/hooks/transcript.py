@@ -15,14 +15,14 @@ from ebbtide.tools.files.private_folder import create_private_folder
 
 UsageByMessage: TypeAlias = Mapping[int, Usage]
 """Token usage of replies, by message index."""
-ReadMessages: TypeAlias = Callable[[int], Awaitable[tuple[Sequence[Message], int, UsageByMessage]]]
+MessageReader: TypeAlias = Callable[[int], Awaitable[tuple[Sequence[Message], int, UsageByMessage]]]
 """Reads the messages from an index on. Returns them, the index after the last one, and the usage of replies."""
 
 
 class HookTranscript:
     """The transcript of one session. It is written on demand, and only new messages are appended."""
 
-    def __init__(self, path: Path, session_id: str, root: Path, read_messages: ReadMessages) -> None:
+    def __init__(self, path: Path, session_id: str, root: Path, read_messages: MessageReader) -> None:
         self.path = path
         self.problem = ""
         """Why the transcript cannot be written; empty if it can."""
@@ -46,14 +46,14 @@ class HookTranscript:
             self.problem = ""
             return str(self.path)
 
-    async def write_agent_transcript(self, agent: str, messages: Sequence[Message]) -> str:
+    async def write_agent_transcript(self, agent_id: str, messages: Sequence[Message]) -> str:
         """Write the conversation of a sub-agent to a file next to the session's transcript, and return its path."""
 
         async def read(_: int) -> tuple[Sequence[Message], int, UsageByMessage]:
             return messages, len(messages), {}
 
         return await HookTranscript(
-            self.path.with_name(f"agent-{agent}.jsonl"), agent, Path(self._root), read
+            self.path.with_name(f"agent-{agent_id}.jsonl"), agent_id, Path(self._root), read
         ).write_new_messages()
 
     def _append(self, messages: Sequence[Message], usage_by_message: UsageByMessage, *, is_new: bool) -> None:

@@ -22,7 +22,7 @@ from ebbtide.agent.prompt.attachments import (
     folder_note,
     image_note,
 )
-from ebbtide.agent.prompt.mentions import MAX_ATTACHMENTS, MentionReading, attachment_byte_limit, find_mentions
+from ebbtide.agent.prompt.mentions import MAX_ATTACHMENTS, MentionInterpretation, attachment_byte_limit, find_mentions
 from ebbtide.agent.window.measure import measure_budget
 from ebbtide.agent.window.session_context import ModelContext, WindowContext
 from ebbtide.tools.base import ReadLimits, ToolError, Workspace
@@ -39,39 +39,39 @@ async def attach_mentioned_files(
     user_message: User, runner: CallRunner, model: ModelContext, emit: Callable[[Event], None]
 ) -> User:
     """Attach the files and folders that the message mentions, as many as fit in addition to its other parts."""
-    remaining_bytes = attachment_byte_limit(model.provider.window.effective)
+    remaining_bytes = attachment_byte_limit(model.provider.window.available_tokens)
     remaining_bytes -= sum(
         _note_bytes(part) for part in user_message.parts if not (isinstance(part, Note) and part.kind == "piped")
     )
     parts: list[UserPart] = []
-    reading_by_path = dict[Path, MentionReading]()
-    for readings in find_mentions(user_message.text):
-        first_match = _first_existing(readings, runner.workspace)
+    interpretation_by_path = dict[Path, MentionInterpretation]()
+    for interpretations in find_mentions(user_message.text):
+        first_match = _first_existing(interpretations, runner.workspace)
         if first_match is None:
-            if readings[0].is_certain:
-                emit(Noticed(f"`{printable_name(readings[0].name)}` is not attached: there is no such file"))
+            if interpretations[0].is_certain:
+                emit(Noticed(f"`{printable_name(interpretations[0].name)}` is not attached: there is no such file"))
             continue
-        path, reading, note = first_match
+        path, interpretation, note = first_match
         if note:
-            emit(Noticed(f"{printable_name(reading.name)} {note}"))
-        if reading_by_path.get(path) == reading:
+            emit(Noticed(f"{printable_name(interpretation.name)} {note}"))
+        if interpretation_by_path.get(path) == interpretation:
             continue
-        reading_by_path[path] = reading
-        if len(reading_by_path) > MAX_ATTACHMENTS:
+        interpretation_by_path[path] = interpretation
+        if len(interpretation_by_path) > MAX_ATTACHMENTS:
             emit(Noticed(f"a message can have at most {MAX_ATTACHMENTS} attachments: the others were skipped"))
             break
         try:
-            attachment = await _attach_path(path, reading, remaining_bytes, runner)
+            attachment = await _attach_path(path, interpretation, remaining_bytes, runner)
         except ToolError as error:
-            emit(Noticed(f"`{printable_name(reading.name)}` is not attached: {error}"))
+            emit(Noticed(f"`{printable_name(interpretation.name)}` is not attached: {error}"))
             continue
         remaining_bytes -= sum(map(_note_bytes, attachment))
         parts += attachment
     message = User((*user_message.parts, *parts)) if parts else user_message
-    attached_ids = {
+    earlier_part_ids = {
         id(part) for part in user_message.parts if isinstance(part, Note) and part.kind in ("file", "folder")
     }
-    if labels := attachment_labels([part for part in message.parts if id(part) not in attached_ids]):
+    if labels := attachment_labels([part for part in message.parts if id(part) not in earlier_part_ids]):
         emit(Noticed(f"attached {', '.join(labels)}"))
     if not model.facts.images and any(isinstance(part, Image) for part in message.parts):
         emit(Noticed(f"`{model.facts.id}` does not support images: it only sees a note"))
@@ -81,7 +81,7 @@ async def attach_mentioned_files(
 def fit_user_message(message: User, window: WindowContext) -> User:
     """Prepare a message for sending. If it is too long, its text is shortened, and the full text is stored."""
     windows = (window.model.known_window, *(target.window for target in window.model.models.fallbacks))
-    largest_window = max(window.effective for window in windows)  # fallback models may have larger windows
+    largest_window = max(window.available_tokens for window in windows)  # fallback models may have larger windows
     return fit_message(message, largest_window, largest_window - measure_budget(Conversation(), window).used)
 
 
@@ -91,22 +91,22 @@ def _note_bytes(part: UserPart) -> int:
 
 
 def _first_existing(
-    readings: tuple[MentionReading, ...], workspace: Workspace
-) -> tuple[Path, MentionReading, str] | None:
+    interpretations: tuple[MentionInterpretation, ...], workspace: Workspace
+) -> tuple[Path, MentionInterpretation, str] | None:
     """Find the first reading of a mention whose path exists. Return the path, that reading, and a notice if the file's
     name is only similar. None if no path exists."""
-    for reading in readings:
+    for interpretation in interpretations:
         try:
-            path, note = locate_existing(reading.path, workspace)
+            path, note = locate_existing(interpretation.path, workspace)
         except ToolError:
             continue
         if os.path.exists(path):
-            return path, reading, note
+            return path, interpretation, note
     return None
 
 
 async def _attach_path(
-    path: Path, reading: MentionReading, remaining_bytes: int, runner: CallRunner
+    path: Path, interpretation: MentionInterpretation, remaining_bytes: int, runner: CallRunner
 ) -> tuple[UserPart, ...]:
     """Return the message parts for a file or folder. Raises `ToolError` with the reason if it cannot be attached."""
     ruling = decide(PermissionRequest(Read.name, "read", (str(path),)), runner.approver.policy)
@@ -115,26 +115,26 @@ async def _attach_path(
     if remaining_bytes < MIN_ATTACHMENT_BYTES:
         raise ToolError("earlier attachments leave no room for it")
     if path_kind(path) == "folder":
-        return await asyncio.to_thread(_attach_folder, path, reading, remaining_bytes)
-    return await _attach_file(path, reading, remaining_bytes, runner)
+        return await asyncio.to_thread(_attach_folder, path, interpretation, remaining_bytes)
+    return await _attach_file(path, interpretation, remaining_bytes, runner)
 
 
 async def _attach_file(
-    path: Path, reading: MentionReading, remaining_bytes: int, runner: CallRunner
+    path: Path, interpretation: MentionInterpretation, remaining_bytes: int, runner: CallRunner
 ) -> tuple[UserPart, ...]:
     workspace = runner.workspace
     limits = ReadLimits(min(remaining_bytes, workspace.read_limits.max_bytes), workspace.read_limits.max_line_chars)
-    arguments: dict[str, object] = {"path": str(path), "offset": reading.first_line}
-    if reading.last_line is not None:
-        arguments["limit"] = reading.last_line - reading.first_line + 1
+    arguments: dict[str, object] = {"path": str(path), "offset": interpretation.first_line}
+    if interpretation.last_line is not None:
+        arguments["limit"] = interpretation.last_line - interpretation.first_line + 1
     result = await Read().run(arguments, replace(workspace, read_limits=limits, granted_paths=frozenset([str(path)])))
     if result.images:
         encoded = base64.b64encode(result.images[0].data).decode("ascii")
-        return image_note(reading.name), Image(result.images[0].media_type, encoded)
-    return (file_note(reading.name, result.text, result.extent),)
+        return image_note(interpretation.name), Image(result.images[0].media_type, encoded)
+    return (file_note(interpretation.name, result.text, result.extent),)
 
 
-def _attach_folder(path: Path, reading: MentionReading, remaining_bytes: int) -> tuple[UserPart, ...]:
+def _attach_folder(path: Path, interpretation: MentionInterpretation, remaining_bytes: int) -> tuple[UserPart, ...]:
     entries, omitted_count, byte_count = list[str](), 0, 0
     for name in _entry_names(path):
         byte_count += len(name.encode("utf-8", "surrogatepass")) + 1
@@ -142,7 +142,7 @@ def _attach_folder(path: Path, reading: MentionReading, remaining_bytes: int) ->
             omitted_count += 1
         else:
             entries.append(name)
-    return (folder_note(reading.name, entries, omitted_count),)
+    return (folder_note(interpretation.name, entries, omitted_count),)
 
 
 def _entry_names(path: Path) -> Iterator[str]:

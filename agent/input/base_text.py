@@ -50,7 +50,7 @@ def family_of(model: str) -> ModelFamily:
     return "gpt" if _GPT_NAME.search(name) else "others"
 
 
-def base_text(model: str = "", missing_tools: Set[str] = frozenset(), *, is_short: bool = False) -> str:
+def build_base_text(model: str = "", missing_tools: Set[str] = frozenset(), *, is_short: bool = False) -> str:
     """Return the base text for a model. `missing_tools`: names of tools that are not offered; lines about them are
     omitted. `is_short`: whether the window is small."""
     if is_short:

@@ -22,7 +22,7 @@ EXTRA_FILE_NAMES = ("CLAUDE.local.md", ".github/copilot-instructions.md", ".curs
 """Names of files that are read in addition to the main instruction file."""
 RULE_FOLDERS = (".cursor/rules", ".github/instructions", ".claude/rules")
 """Folders with one file per rule, whose front matter says which files the rule applies to."""
-FOREIGN_USER_FILES = (".claude/CLAUDE.md", ".codex/AGENTS.md", ".gemini/GEMINI.md")
+OTHER_USER_FILES = (".claude/CLAUDE.md", ".codex/AGENTS.md", ".gemini/GEMINI.md")
 """The user's files for other programs, relative to the home folder. The first one that exists is used if the user's
 configuration folder contains none of `MAIN_FILE_NAMES`."""
 MAX_FILE_BYTES = 32_768
@@ -46,22 +46,24 @@ def find_instruction_files(
     """Return the user's file, then the project's files from its top folder down to the working folder. `home`: where to
     look for other programs' files; None skips them."""
     return (
-        *find_user_file(config_folder, home),
+        *find_user_files(config_folder, home),
         *(path for folder in folders_down_to(working_folder, project) for path in instruction_files_in(folder)),
     )
 
 
-def find_user_file(config_folder: Path, home: Path | None) -> tuple[Path, ...]:
+def find_user_files(config_folder: Path, home: Path | None) -> tuple[Path, ...]:
     """Return the path of the user's own instruction file in a tuple; empty if there is none."""
     own_files = [config_folder / name for name in MAIN_FILE_NAMES]
-    foreign_files = [home / name for name in FOREIGN_USER_FILES] if home is not None else []
-    return tuple(path for path in (*own_files, *foreign_files) if path.is_file())[:1]
+    other_files = [home / name for name in OTHER_USER_FILES] if home is not None else []
+    return tuple(path for path in (*own_files, *other_files) if path.is_file())[:1]
 
 
-def folders_down_to(root: Path, project: Path) -> tuple[Path, ...]:
+def folders_down_to(working_folder: Path, project: Path) -> tuple[Path, ...]:
     """Return the folders from the top of the project down to the working folder."""
-    folders = [folder for folder in (root, *root.parents) if folder == project or project in folder.parents]
-    return tuple(reversed(folders or [root]))
+    folders = [
+        folder for folder in (working_folder, *working_folder.parents) if folder == project or project in folder.parents
+    ]
+    return tuple(reversed(folders or [working_folder]))
 
 
 def instruction_files_in(folder: Path) -> Iterator[Path]:
@@ -81,7 +83,7 @@ def _extends(main_file: Path, path: Path) -> bool:
         text, _ = _decode_text(read_prefix(path, MAX_FILE_BYTES))
     except OSError:
         return False
-    imported = (os.path.normpath(_import_path(name, path.parent)) for name in _imported_names(text, path.parent))
+    imported = (os.path.normpath(_resolve_import(name, path.parent)) for name in _imported_names(text, path.parent))
     return str(main_file) in imported and any(
         line.strip() and not _IMPORT_LINE.match(line) for line in text.splitlines()
     )
@@ -100,22 +102,22 @@ class InstructionReader:
     def read(self, path: Path) -> str:
         """Return the text of a file, cut at the limit. Raises `UnreadableFile`."""
         if not os.path.isfile(path):
-            raise UnreadableFile("it is not a file" if os.path.exists(path) else "no such file")
+            raise UnreadableFileError("it is not a file" if os.path.exists(path) else "no such file")
         if self.remaining_bytes <= 0:
-            raise UnreadableFile(f"earlier files already take {MAX_TOTAL_BYTES} bytes")
+            raise UnreadableFileError(f"earlier files already take {MAX_TOTAL_BYTES} bytes")
         limit = min(MAX_FILE_BYTES, self.remaining_bytes)
         try:
             data = to_utf8(read_prefix(path, MAX_MARK_BYTES * (limit + 2)))
         except OSError as error:
-            raise UnreadableFile(f"it cannot be read: {error.strerror or error}") from error
+            raise UnreadableFileError(f"it cannot be read: {error.strerror or error}") from error
         if b"\0" in data:
-            raise UnreadableFile("it is not a text file")
+            raise UnreadableFileError("it is not a text file")
         self.remaining_bytes -= min(len(data), limit)
         if len(data) > limit:
             self.problems.append(f"only the first {limit:,} bytes of `{path}` are read")
             return f"{_decode_text(data[:limit])[0].strip()}\n\n[only the first {limit} bytes of this file are shown]"
-        text, is_clean = _decode_text(data)
-        if not is_clean:
+        text, is_valid_utf8 = _decode_text(data)
+        if not is_valid_utf8:
             self.problems.append(f"`{path}` contains invalid UTF-8, shown as `\ufffd`")
         return text.strip()
 
@@ -134,7 +136,7 @@ class InstructionReader:
         return True
 
 
-class UnreadableFile(Exception):
+class UnreadableFileError(Exception):
     """A file cannot be read as an instruction file. The message gives the reason."""
 
 
@@ -160,15 +162,15 @@ def read_with_imports(
     try:
         real_path = _resolve_path(path)
         if real_path in importers:
-            raise UnreadableFile("it imports itself")
+            raise UnreadableFileError("it imports itself")
         if len(importers) > MAX_IMPORT_DEPTH:
-            raise UnreadableFile(f"imports are nested more than {MAX_IMPORT_DEPTH} levels deep")
+            raise UnreadableFileError(f"imports are nested more than {MAX_IMPORT_DEPTH} levels deep")
         if not any(real_path.is_relative_to(folder.resolve()) for folder in allowed_folders):
-            raise UnreadableFile("it is outside the project")
+            raise UnreadableFileError("it is outside the project")
         if real_path in reader.seen_paths:
             return []
         text = reader.read(real_path)
-    except UnreadableFile as error:
+    except UnreadableFileError as error:
         reader.problems.append(f"`{path}` is skipped: {error}")
         return [InstructionFile(str(path), f"{title}\n\n[skipped: {error}]", "")]
     reader.seen_paths.add(real_path)
@@ -177,7 +179,7 @@ def read_with_imports(
     reader.seen_texts.add(text)
     files = [InstructionFile(str(path), f"{title}\n\n{text}", text)]
     for name in _imported_names(text, real_path.parent):
-        imported_path = _import_path(name, real_path.parent)
+        imported_path = _resolve_import(name, real_path.parent)
         files += read_with_imports(
             imported_path, f"# {imported_path}, imported by {path}", allowed_folders, reader, (*importers, real_path)
         )
@@ -192,21 +194,21 @@ def _imported_names(text: str, folder: Path) -> Iterator[str]:
     plain = _CODE_OR_COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     for line in plain.splitlines():
         for match in _IMPORT.finditer(line):
-            name = match["path"].replace("\\ ", " ")
-            name = name if _IMPORT_LINE.match(line) else name.rstrip(".,;:!?)\"'")
-            if name and (
+            import_path = match["path"].replace("\\ ", " ")
+            import_path = import_path if _IMPORT_LINE.match(line) else import_path.rstrip(".,;:!?)\"'")
+            if import_path and (
                 _IMPORT_LINE.match(line)
-                or Path(name).suffix in _TEXT_SUFFIXES
-                or os.path.isfile(_import_path(name, folder))
+                or Path(import_path).suffix in _TEXT_SUFFIXES
+                or os.path.isfile(_resolve_import(import_path, folder))
             ):
-                yield name
+                yield import_path
 
 
-def _import_path(name: str, folder: Path) -> Path:
+def _resolve_import(written_path: str, folder: Path) -> Path:
     try:
-        path = Path(name).expanduser()
+        path = Path(written_path).expanduser()
     except RuntimeError:  # `~NAME` of a user who does not exist
-        path = Path(name)
+        path = Path(written_path)
     return folder / path
 
 
@@ -214,4 +216,4 @@ def _resolve_path(path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, RuntimeError, ValueError) as error:  # a cycle of links, or a name that is too long or invalid
-        raise UnreadableFile("no such file") from error
+        raise UnreadableFileError("no such file") from error

@@ -15,7 +15,7 @@ from ebbtide.agent.calls.execute import CallRunner
 from ebbtide.agent.events.session import Event, Noticed
 from ebbtide.agent.input.instruction_files import (
     InstructionReader,
-    UnreadableFile,
+    UnreadableFileError,
     folders_down_to,
     has_rule_folder,
     instruction_files_in,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:  # imported only for its type, because few projects have such 
 _BYTES_PER_TOKEN = 3
 _ROOM_DIVISOR = 4
 """Notes may use at most the remaining room divided by this."""
-_FOREIGN_FOLDERS = frozenset(("node_modules", "site-packages", ".venv", "venv", ".git"))
+_EXTERNAL_FOLDERS = frozenset(("node_modules", "site-packages", ".venv", "venv", ".git"))
 """Folders whose files do not belong to the project. Folders that git ignores are treated in the same way."""
 
 FileSignature: TypeAlias = tuple[int, int, int] | None
@@ -56,11 +56,11 @@ class _KnownFile:
 
 
 @dataclass(frozen=True, slots=True)
-class _TouchedPaths:
+class _UsedPaths:
     """Paths used by calls and messages. `touched` includes those that were changed."""
 
-    touched: tuple[Path, ...]
-    written: tuple[Path, ...]
+    used_paths: tuple[Path, ...]
+    written_paths: tuple[Path, ...]
 
 
 class InstructionTracker:
@@ -99,8 +99,8 @@ class InstructionTracker:
         that apply to paths used for the first time. The user is notified about files for new paths."""
         if not message.parts:
             return message
-        used = _used_paths(message, conversation, runner)
-        for path in used.written:
+        touched_paths = _collect_used_paths(message, conversation, runner)
+        for path in touched_paths.written_paths:
             self.mark_known(str(path))
         if not message.outputs:
             self._searched_folders.clear()  # search again, because files may have been added between turns
@@ -109,13 +109,13 @@ class InstructionTracker:
         replacement_notes = self._replacement_notes(conversation, window.prefix_watch.rewrite_count)
         notes = [
             *replacement_notes,
-            *self._changed_notes(),
-            *self._discovered_notes(used, is_first_message=not message.outputs),
+            *self._change_notes(),
+            *self._discovery_notes(touched_paths, is_first_message=not message.outputs),
         ]
         if not notes:
             return message
         budget = measure_budget(conversation.plus(message), window)
-        remaining_bytes = max(budget.window.effective - budget.used, 0) * _BYTES_PER_TOKEN // _ROOM_DIVISOR
+        remaining_bytes = max(budget.window.available_tokens - budget.used, 0) * _BYTES_PER_TOKEN // _ROOM_DIVISOR
         return replace(message, parts=(*message.parts, *_fit_notes(notes, remaining_bytes)))
 
     def mark_known(self, path: str) -> None:
@@ -131,7 +131,7 @@ class InstructionTracker:
         signature = _signature(path)
         try:
             return _KnownFile(signature, InstructionReader().read(Path(path)))
-        except UnreadableFile:
+        except UnreadableFileError:
             return _KnownFile(signature, "")
 
     def _replacement_notes(self, conversation: Conversation, rewrite_count: int) -> list[Note]:
@@ -169,7 +169,7 @@ class InstructionTracker:
             self._reader.seen_paths.add(_real_path(note.name))
             self._reader.seen_texts.add(current.text)
 
-    def _changed_notes(self) -> Iterator[Note]:
+    def _change_notes(self) -> Iterator[Note]:
         for path, known_file in list(self._known_files.items()):
             if _signature(path) == known_file.signature:
                 continue
@@ -198,19 +198,19 @@ class InstructionTracker:
         self._announced_digests[path] = _digest(current.text)
         return _make_note(path, f"# Instructions from {printable_name(path)}\n\n{current.text}", current.text)
 
-    def _discovered_notes(self, used: _TouchedPaths, *, is_first_message: bool) -> Iterator[Note]:
+    def _discovery_notes(self, touched_paths: _UsedPaths, *, is_first_message: bool) -> Iterator[Note]:
         """Yield notes with the instruction files and rules for the used paths that the model has not seen yet."""
         project_folders = folders_down_to(self._root, self._project)
         for folder in project_folders if is_first_message else ():
-            yield from self._notes_of_folder(folder, self._project)
+            yield from self._read_folder_notes(folder, self._project)
         top_folders = [self._root, *map(Path, self._added_folders())]
-        for path in used.touched:
+        for path in touched_paths.used_paths:
             top = next((top_folder for top_folder in top_folders if path.is_relative_to(top_folder)), None)
             if top is None:
                 continue
             folders = self._folders_down_to(path, top)
             for folder in folders if top != self._root else folders[1:]:
-                yield from self._notes_of_folder(folder, top)
+                yield from self._read_folder_notes(folder, top)
             for folder in (*project_folders, *folders[1:]) if top == self._root else folders:
                 yield from self._notes_of_matching_rules(path, folder, top)
         for problem in self._reader.problems:
@@ -219,14 +219,14 @@ class InstructionTracker:
         self._reported_problems |= set(self._reader.problems)
         self._reader.problems.clear()
 
-    def _notes_of_folder(self, folder: Path, top: Path) -> Iterator[Note]:
+    def _read_folder_notes(self, folder: Path, top: Path) -> Iterator[Note]:
         if folder in self._searched_folders:
             return
         self._searched_folders.add(folder)
         for path in instruction_files_in(folder):
             if str(path) not in self._known_files:
                 for file in read_with_imports(path, f"# Instructions from {path}", (top, self._root), self._reader):
-                    yield from self._note_of_new_file(file)
+                    yield from self._announce_file(file)
 
     def _notes_of_matching_rules(self, path: Path, folder: Path, top: Path) -> Iterator[Note]:
         """Yield notes with the rules of a folder that apply to a file in it."""
@@ -239,7 +239,7 @@ class InstructionTracker:
                 and str(rule.path) not in self._known_files
                 and self._reader.accept_text(rule.path, rule.text)
             ):
-                yield from self._note_of_new_file(rule.section)
+                yield from self._announce_file(rule.section)
 
     def _read_rules(self, folder: Path, top: Path) -> "tuple[ScopedRule, ...]":
         if not has_rule_folder(folder):
@@ -247,11 +247,11 @@ class InstructionTracker:
         boundary = self._project if top == self._root else top
         return input.scoped_rules.read_rules(folder, boundary, self._reader)
 
-    def _note_of_new_file(self, file: InstructionFile) -> Iterator[Note]:
+    def _announce_file(self, file: InstructionFile) -> Iterator[Note]:
         self._known_files[file.path] = _KnownFile(_signature(file.path), file.text)
         if file.text:
             self._announced_digests[file.path] = _digest(file.text)
-            yield _make_note(file.path, file.section, file.text)
+            yield _make_note(file.path, file.section_text, file.text)
             self._emit(
                 Noticed(
                     f"`{printable_name(display_path(Path(file.path), self._root))}` loaded: its instructions "
@@ -270,20 +270,20 @@ class InstructionTracker:
 
 def _iter_project_folders(folder: Path, top: Path) -> Iterator[Path]:
     scope = search.walk.walk_scope(str(top))
-    rules = search.walk.rules_in_folder(str(top), scope.outer_rules, scope.is_tracked)
+    rules = search.walk.rules_in_folder(str(top), scope.outer_rules, scope.uses_repository_rules)
     yield top
     subfolder = top
     for name in folder.relative_to(top).parts:
         subfolder = subfolder / name
-        if name in _FOREIGN_FOLDERS or search.walk.is_ignored(str(subfolder), True, rules):
+        if name in _EXTERNAL_FOLDERS or search.walk.is_ignored(str(subfolder), True, rules):
             return
         yield subfolder
-        rules = search.walk.rules_in_folder(str(subfolder), rules, scope.is_tracked)
+        rules = search.walk.rules_in_folder(str(subfolder), rules, scope.uses_repository_rules)
 
 
-def _used_paths(message: User, conversation: Conversation, runner: CallRunner) -> _TouchedPaths:
+def _collect_used_paths(message: User, conversation: Conversation, runner: CallRunner) -> _UsedPaths:
     """Return the files and folders used by the calls whose outputs are in the message, and those attached to it."""
-    used, written = dict[Path, None](), dict[Path, None]()
+    used, written_paths = dict[Path, None](), dict[Path, None]()
     last_message = conversation.messages[-1] if conversation.messages else None
     calls = {call.id: call for call in last_message.calls} if isinstance(last_message, Assistant) else {}
     root = runner.workspace.root
@@ -299,17 +299,17 @@ def _used_paths(message: User, conversation: Conversation, runner: CallRunner) -
             subjects = tool.subjects(call.arguments, runner.workspace)
         if tool.effect in ("read", "write"):
             used |= dict.fromkeys(map(Path, subjects))
-            written |= dict.fromkeys(map(Path, subjects if tool.effect == "write" else ()))
+            written_paths |= dict.fromkeys(map(Path, subjects if tool.effect == "write" else ()))
         elif tool.effect == "run":
             for file in (file for line in subjects for file in find_named_files(line)):
                 path = Path(os.path.normpath(root / os.path.expanduser(file.path)))
-                (written if file.is_changed else used)[path] = None
+                (written_paths if file.is_changed else used)[path] = None
     attached = [part.name for part in message.parts if isinstance(part, Note) and part.kind in ("file", "folder")]
     for name in attached:
         with suppress(ToolError):
             used[locate_path(name, runner.workspace)] = None
-    candidates = (*used, *(path for path in written if path not in used))
-    return _TouchedPaths(tuple(path for path in candidates if os.path.lexists(path)), tuple(written))
+    candidates = (*used, *(path for path in written_paths if path not in used))
+    return _UsedPaths(tuple(path for path in candidates if os.path.lexists(path)), tuple(written_paths))
 
 
 def instruction_notes(conversation: Conversation) -> Iterator[Note]:

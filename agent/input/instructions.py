@@ -9,12 +9,12 @@ from datetime import date
 from pathlib import Path
 
 from ebbtide.agent import input
-from ebbtide.agent.input.base_text import base_text
+from ebbtide.agent.input.base_text import build_base_text
 from ebbtide.agent.input.instruction_files import (
     InstructionReader,
-    UnreadableFile,
+    UnreadableFileError,
     find_instruction_files,
-    find_user_file,
+    find_user_files,
     folders_down_to,
     has_rule_folder,
     read_with_imports,
@@ -47,9 +47,9 @@ def load_instructions(
     reader = InstructionReader()
     files = _read_files(working_folder, project, config_folder, home, reader)
     return Instructions(
-        base=base_text(model, missing_tools, is_short=is_short),
+        base_text=build_base_text(model, missing_tools, is_short=is_short),
         environment=_environment_text(working_folder, project, today, mode, is_interactive=is_interactive),
-        project="\n\n".join(file.section for file in files),
+        project="\n\n".join(file.section_text for file in files),
         memories=_memory_text(project, config_folder, data_folder),
         files=files,
         problems=tuple(reader.problems),
@@ -57,16 +57,18 @@ def load_instructions(
 
 
 def _read_files(
-    root: Path, project: Path, user_folder: Path, home: Path | None, reader: InstructionReader
+    working_folder: Path, project: Path, config_folder: Path, home: Path | None, reader: InstructionReader
 ) -> tuple[InstructionFile, ...]:
     """Return the instruction files, imports and rules that the system prompt of a new session contains."""
-    user_file_paths = find_user_file(user_folder, home)
+    user_file_paths = find_user_files(config_folder, home)
     files: list[InstructionFile] = []
-    for path in find_instruction_files(root, project, user_folder, home):
+    for path in find_instruction_files(working_folder, project, config_folder, home):
         # The user's own file may be a link into another folder, such as a dotfiles repository.
-        allowed_folders = (path.parent, path.resolve().parent, project) if path in user_file_paths else (project, root)
+        allowed_folders = (
+            (path.parent, path.resolve().parent, project) if path in user_file_paths else (project, working_folder)
+        )
         files += read_with_imports(path, f"# Instructions from {path}", allowed_folders, reader)
-    for folder in filter(has_rule_folder, folders_down_to(root, project)):
+    for folder in filter(has_rule_folder, folders_down_to(working_folder, project)):
         for rule in input.scoped_rules.read_rules(folder, project, reader):
             if rule.scope in ("always", "offered") and reader.accept_text(rule.path, rule.text):
                 files.append(rule.section)
@@ -79,10 +81,10 @@ def project_memory_folder(data_folder: Path, project: Path) -> Path:
     return data_folder / "memories" / f"{project.name or 'root'}-{project_key}"
 
 
-def _memory_text(project: Path, user_folder: Path, data_folder: Path | None) -> str:
+def _memory_text(project: Path, config_folder: Path, data_folder: Path | None) -> str:
     reader = InstructionReader()
     project_memory_files = sorted(project_memory_folder(data_folder, project).glob("*.md")) if data_folder else []
-    user_memory_file = user_folder / "memory.md"
+    user_memory_file = config_folder / "memory.md"
     titled_paths = [(user_memory_file, "# What the user wants remembered")] if user_memory_file.exists() else []
     titled_paths += [
         (memory_file, f"# Remembered about this project: {memory_file.stem}") for memory_file in project_memory_files
@@ -91,7 +93,7 @@ def _memory_text(project: Path, user_folder: Path, data_folder: Path | None) -> 
     for path, title in titled_paths:
         try:
             sections.append(f"{title}\n\n{reader.read(path)}")
-        except UnreadableFile as error:
+        except UnreadableFileError as error:
             sections.append(f"{title}\n\n[{path} is skipped: {error}]")
     return "\n\n".join(sections)
 
@@ -112,12 +114,12 @@ def branch_or_commit(folder: Path) -> str:
     return git_branch(work_tree) or (head[:8] if all(character in "0123456789abcdef" for character in head) else "")
 
 
-def read_git_head(project: Path) -> str:
+def read_git_head(folder: Path) -> str:
     """Return the content of git's HEAD file: `ref: refs/heads/…` or a commit; empty outside a git work tree."""
-    git_path = project / ".git"
+    git_path = folder / ".git"
     try:
         if git_path.is_file():  # in a linked work tree, `.git` is a file that names the folder
-            git_path = project / _read_one_line_file(git_path).removeprefix("gitdir:").strip()
+            git_path = folder / _read_one_line_file(git_path).removeprefix("gitdir:").strip()
         return _read_one_line_file(git_path / "HEAD")
     except (OSError, ValueError):
         return ""
@@ -138,11 +140,11 @@ def _mode_line(mode: str) -> str:
     return f"Permission mode: {mode} ({MODE_DESCRIPTIONS[mode]})" if mode in MODE_DESCRIPTIONS else ""
 
 
-def _environment_text(root: Path, project: Path, today: date, mode: str, *, is_interactive: bool) -> str:
+def _environment_text(working_folder: Path, project: Path, today: date, mode: str, *, is_interactive: bool) -> str:
     branch = git_branch(project)
     git_status = "in a git work tree" if (project / ".git").exists() else "not in a git work tree"
     lines = [
-        f"Working folder: {root} ({git_status}{f', branch {branch}' if branch else ''})",
+        f"Working folder: {working_folder} ({git_status}{f', branch {branch}' if branch else ''})",
         f"System: {os.uname().sysname} {os.uname().machine}",
         _mode_line(mode),
         f"{PRESENCE_DESCRIPTIONS[is_interactive]}.",

@@ -10,7 +10,7 @@ from ebbtide.agent.prompt.attachments import needs_fitting
 from ebbtide.agent.prompt.reminder_notes import job_change_notes, job_notes
 from ebbtide.agent.request.fit import begin_session
 from ebbtide.agent.request.reply_reader import small_model_support_for
-from ebbtide.agent.request.turn_model import with_requested_model
+from ebbtide.agent.request.turn_model import switch_to_requested_model
 from ebbtide.agent.view.message_text import steering_message
 from ebbtide.agent.view.stubs import HOOK_NOTE_PREFIX
 from ebbtide.agent.window.session_context import CallContext, ModelContext, SessionContext, TurnContext
@@ -21,7 +21,7 @@ async def take_pending_messages(conversation: Conversation, ctx: SessionContext)
     the model sees them. After an interrupt, pending messages stay queued."""
     if ctx.turn.interrupt.is_requested():
         return conversation
-    for pending in ctx.turn.pending_messages():
+    for pending in ctx.turn.get_pending_messages():
         try:
             message = steering_message(await add_hook_context(await _try_expand_mentions(pending, ctx), ctx.turn))
         except HookRefused as error:
@@ -31,7 +31,7 @@ async def take_pending_messages(conversation: Conversation, ctx: SessionContext)
         if ctx.calls.runner.loop_guard is not None:
             ctx.calls.runner.loop_guard.reset()
         ctx.turn.emit(Steered(pending.text))
-        conversation = await with_requested_model(conversation.plus(message), ctx.window, ctx.turn)
+        conversation = await switch_to_requested_model(conversation.plus(message), ctx.window, ctx.turn)
     return conversation
 
 
@@ -59,8 +59,8 @@ async def add_hook_context(message: User, turn: TurnContext) -> User:
 def take_pending_notes(calls: CallContext, turn: TurnContext) -> tuple[Note, ...]:
     """Take the pending notes: context added by hooks since the last message, and changes in background jobs. Each note
     is returned only once."""
-    hook_notes = turn.hooks.take_pending_context() if turn.hooks is not None else ()
-    hook_context_notes = tuple(Note(f"{HOOK_NOTE_PREFIX}`{event}` notes:]\n{text}") for event, text in hook_notes)
+    hook_contexts = turn.hooks.take_pending_context() if turn.hooks is not None else ()
+    hook_context_notes = tuple(Note(f"{HOOK_NOTE_PREFIX}`{event}` notes:]\n{text}") for event, text in hook_contexts)
     jobs = calls.runner.workspace.jobs
     return (
         *hook_context_notes,
@@ -69,22 +69,25 @@ def take_pending_notes(calls: CallContext, turn: TurnContext) -> tuple[Note, ...
     )
 
 
-async def continuation_after_answer(
+async def continue_after_answer(
     conversation: Conversation, answer: str, model: ModelContext, turn: TurnContext
 ) -> Conversation | None:
     """Add a message that makes the model continue after its answer. None if the model may stop."""
-    model_help = small_model_support_for(model.facts)
-    if model_help is not None and (reminder := model_help.unfinished_work_reminder(conversation)) is not None:
+    small_model_support = small_model_support_for(model.facts)
+    if (
+        small_model_support is not None
+        and (reminder := small_model_support.unfinished_work_reminder(conversation)) is not None
+    ):
         await turn.recorder.record_user_message(reminder)
         turn.emit(Noticed("the model has not changed anything yet, so it is asked to"))
         return conversation.plus(reminder)
-    objection = await turn.hooks.objection_to_stop(answer) if turn.hooks is not None else ""
+    objection = await turn.hooks.ask_before_stop(answer) if turn.hooks is not None else ""
     if not objection:
         return None
-    note = User((Note(f"{HOOK_NOTE_PREFIX}`Stop` says that you are not done:]\n{objection}"),))
-    await turn.recorder.record_user_message(note)
+    continue_message = User((Note(f"{HOOK_NOTE_PREFIX}`Stop` says that you are not done:]\n{objection}"),))
+    await turn.recorder.record_user_message(continue_message)
     turn.emit(Noticed(f"a hook makes the model continue: {objection.splitlines()[0]}"))
-    return conversation.plus(note)
+    return conversation.plus(continue_message)
 
 
 async def sync_server_tools(conversation: Conversation, ctx: SessionContext) -> Conversation:
@@ -97,15 +100,15 @@ async def sync_server_tools(conversation: Conversation, ctx: SessionContext) -> 
     """
     window, calls, race = ctx.window, ctx.calls, ctx.turn.interrupt.race
     if calls.trust is not None:
-        await race(calls.trust.ask_about_undecided())
+        await race(calls.trust.ask_about_items())
     if calls.servers is None:
         return conversation
     is_first_request = not window.prefix_watch.has_sent
     await race(calls.servers.prepare_turn(is_first=is_first_request))
     if not is_first_request or not window.tools.server_tools.has_changed:
         return conversation
-    is_warm = not window.prefix_watch.is_cache_cold(window.model.facts)
-    if is_warm and window.prefix_watch.has_same_prefix(window.instructions.text, window.tools.offered_specs):
+    is_cache_warm = not window.prefix_watch.is_cache_cold(window.model.facts)
+    if is_cache_warm and window.prefix_watch.has_same_prefix(window.instructions.text, window.tools.offered_specs):
         return conversation
     return begin_session(conversation, window, ctx.turn.emit)
 
@@ -120,10 +123,10 @@ async def expand_mentions(message: User, ctx: SessionContext) -> User:
     if "@" in message.text or needs_fitting(message):
         message = input.attach.fit_user_message(message, window)  # first, as attaching may be interrupted
         expanded = await race(input.attach.attach_mentioned_files(message, calls.runner, window.model, emit)) or message
-    model_help = small_model_support_for(window.model.facts)
-    if model_help is not None and message.text.strip():
-        expanded = await race(model_help.add_initial_files(expanded, calls.runner, window, emit)) or expanded
+    small_model_support = small_model_support_for(window.model.facts)
+    if small_model_support is not None and message.text.strip():
+        expanded = await race(small_model_support.add_initial_files(expanded, calls.runner, window, emit)) or expanded
     if calls.servers is None:
         return expanded
-    with_server_mentions = await race(calls.servers.expand_mentions(message)) or message
-    return replace(expanded, parts=(*expanded.parts, *with_server_mentions.parts[len(message.parts) :]))
+    server_message = await race(calls.servers.expand_mentions(message)) or message
+    return replace(expanded, parts=(*expanded.parts, *server_message.parts[len(message.parts) :]))

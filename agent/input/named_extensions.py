@@ -15,8 +15,8 @@ from ebbtide.agent.events.session import Event, ToolFinished, ToolStarted
 from ebbtide.agent.extensions import agent_files
 from ebbtide.agent.extensions.custom_commands import CustomCommand
 from ebbtide.agent.extensions.expansion import expand_arguments
-from ebbtide.agent.extensions.extension_files import UnusableFile
-from ebbtide.agent.extensions.front_matter import BrokenFrontMatter
+from ebbtide.agent.extensions.extension_files import UnusableFileError
+from ebbtide.agent.extensions.front_matter import FrontMatterError
 from ebbtide.agent.extensions.session_extensions import SessionExtensions, UserInvocable
 from ebbtide.agent.extensions.skills import format_skill_line, read_skill_body
 from ebbtide.agent.input.attach import attach_mentioned_files
@@ -28,7 +28,7 @@ from ebbtide.tools.bash import Bash
 from ebbtide.tools.command_runs.results import truncated_output
 from ebbtide.tools.outputs.extent import ellipsize
 
-MAX_COMMAND_CHARS = 200_000
+MAX_EXPANDED_CHARS = 200_000
 """Maximum length of an expanded command, in characters."""
 KEEP_ASKING_OPTION, ALLOW_OPTION = "ask as usual", "allow these"
 SUCCESS_ENDING = "\nexit code 0"
@@ -61,12 +61,12 @@ async def expand_invocation(message: User, extensions: SessionExtensions, ctx: S
     parts = (
         ()
         if extension is None or invocation is None
-        else await _expanded_notes(extension, (invocation[2] or "").strip(), extensions, ctx)
+        else await _expand_extension(extension, (invocation[2] or "").strip(), extensions, ctx)
     )
     return replace(message, parts=(*message.parts, *parts, *notes))
 
 
-async def _expanded_notes(
+async def _expand_extension(
     extension: UserInvocable, arguments: str, extensions: SessionExtensions, ctx: SessionContext
 ) -> tuple[Note, ...]:
     runner, recorder, emit = ctx.calls.runner, ctx.records.recorder, ctx.turn.emit
@@ -86,7 +86,7 @@ async def _expanded_notes(
             )
         try:
             text, syntax = read_skill_body(extension), "markdown"
-        except (UnusableFile, BrokenFrontMatter) as error:
+        except (UnusableFileError, FrontMatterError) as error:
             raise UsageError(f"the skill `/{extension.name}` cannot be read: {error}") from error
         tool_sentence = (
             f" It works with {', '.join(extension.requested_tools)}; other tools need approval."
@@ -104,20 +104,20 @@ async def _expanded_notes(
     expansion = expand_arguments(text, syntax, arguments, extension.argument_names, variables)
     pieces, expanded_chars = list[str](), 0
     for part in expansion.parts:
-        pieces.append(await _run_command(part.text, extension, runner, emit) if part.is_shell else part.text)
+        pieces.append(await _run_shell_command(part.text, extension, runner, emit) if part.is_shell else part.text)
         expanded_chars += len(pieces[-1])
-        if expanded_chars > MAX_COMMAND_CHARS:
+        if expanded_chars > MAX_EXPANDED_CHARS:
             raise UsageError(
-                f"the {kind} `/{extension.name}` expands to more than {MAX_COMMAND_CHARS:,} characters: not sent"
+                f"the {kind} `/{extension.name}` expands to more than {MAX_EXPANDED_CHARS:,} characters: not sent"
             )
     mentions_message = User((Text(expansion.text_outside_shell),) if "@" in expansion.text_outside_shell else ())
-    mentioned = (
+    mentioned_message = (
         await attach_mentioned_files(mentions_message, runner, ctx.model, emit)
         if mentions_message.parts
         else mentions_message
     )
-    files = tuple(part for part in mentioned.parts[1:] if isinstance(part, Note))
-    return (note_with_heading(heading, "".join(pieces)), *files)
+    file_notes = tuple(part for part in mentioned_message.parts[1:] if isinstance(part, Note))
+    return (note_with_heading(heading, "".join(pieces)), *file_notes)
 
 
 async def _offer_rules(extension: UserInvocable, extensions: SessionExtensions, runner: CallRunner) -> None:
@@ -126,7 +126,7 @@ async def _offer_rules(extension: UserInvocable, extensions: SessionExtensions, 
     approver = runner.approver
     if approver.ask_user is None or approver.policy.mode not in ("ask", "accept-edits"):
         return
-    allowed = {str(rule) for rule in approver.policy.allow}
+    allowed = {str(rule) for rule in approver.policy.allow_rules}
     rules = [rule for rule in extensions.take_rules_to_offer(extension) if str(parse_rule(rule)) not in allowed]
     if not rules:
         return
@@ -137,7 +137,7 @@ async def _offer_rules(extension: UserInvocable, extensions: SessionExtensions, 
             approver.add_rule(rule)
 
 
-async def _run_command(
+async def _run_shell_command(
     command: str, extension: UserInvocable, runner: CallRunner, emit: Callable[[Event], None]
 ) -> str:
     """Run a shell command and return its output. It is checked against the policy and sandboxed, like the model's

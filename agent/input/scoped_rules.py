@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ebbtide.agent.extensions.extension_files import UnusableFile, list_files_below
-from ebbtide.agent.extensions.front_matter import BrokenFrontMatter, one_line_value, split_front_matter
-from ebbtide.agent.input.instruction_files import RULE_FOLDERS, InstructionReader, UnreadableFile
+from ebbtide.agent.extensions.extension_files import UnusableFileError, list_files_below
+from ebbtide.agent.extensions.front_matter import FrontMatterError, one_line_value, split_front_matter
+from ebbtide.agent.input.instruction_files import RULE_FOLDERS, InstructionReader, UnreadableFileError
 from ebbtide.agent.prompt.build import InstructionFile
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import ellipsize
@@ -18,7 +18,7 @@ from ebbtide.tools.search.globs import GlobError, GlobPattern, parse_glob
 
 RuleScope: TypeAlias = Literal["always", "matching", "offered", "never"]
 
-_RULE_FILE_ENDINGS = {
+_RULE_FILE_SUFFIXES = {
     ".cursor/rules": (".mdc", "RULE.md"),
     ".github/instructions": (".instructions.md",),
     ".claude/rules": (".md",),
@@ -70,25 +70,25 @@ def read_rules(folder: Path, boundary: Path, reader: InstructionReader) -> tuple
 
 
 def _read_rule_folder(
-    folder: Path, rule_folder: str, boundary: Path, reader: InstructionReader
+    folder: Path, rule_folder_name: str, boundary: Path, reader: InstructionReader
 ) -> Iterator[ScopedRule]:
     try:
         paths = [
             path
-            for path in list_files_below(folder / rule_folder, boundary)
-            if path.name.endswith(_RULE_FILE_ENDINGS[rule_folder])
+            for path in list_files_below(folder / rule_folder_name, boundary)
+            if path.name.endswith(_RULE_FILE_SUFFIXES[rule_folder_name])
         ]
-    except UnusableFile as error:
+    except UnusableFileError as error:
         reader.problems.append(str(error))
         return
     if len(paths) > MAX_RULES_PER_FOLDER:
         reader.problems.append(
-            f"`{folder / rule_folder}` contains {len(paths)} files; only the first {MAX_RULES_PER_FOLDER} are used"
+            f"`{folder / rule_folder_name}` contains {len(paths)} files; only the first {MAX_RULES_PER_FOLDER} are used"
         )
     for path in paths[:MAX_RULES_PER_FOLDER]:
         try:
-            rule = _read_rule(path, folder, rule_folder, boundary, reader)
-        except (UnreadableFile, BrokenFrontMatter, GlobError) as error:
+            rule = _read_rule(path, folder, rule_folder_name, boundary, reader)
+        except (UnreadableFileError, FrontMatterError, GlobError) as error:
             reader.problems.append(f"`{path}` is skipped: {error}")
             continue
         if rule is not None:
@@ -96,19 +96,23 @@ def _read_rule_folder(
 
 
 def _read_rule(
-    path: Path, folder: Path, rule_folder: str, boundary: Path, reader: InstructionReader
+    path: Path, folder: Path, rule_folder_name: str, boundary: Path, reader: InstructionReader
 ) -> ScopedRule | None:
     real_path = Path(os.path.realpath(path))
     if not real_path.is_relative_to(os.path.realpath(boundary)):
-        raise UnreadableFile("it is outside the project")
+        raise UnreadableFileError("it is outside the project")
     remaining_before = reader.remaining_bytes
     text = reader.read(path)
     reader.remaining_bytes = remaining_before  # The size is counted only if the rule is used.
     front_matter, body = split_front_matter(text)
-    patterns = _split_patterns(front_matter.get(_PATTERN_KEYS[rule_folder]))
+    patterns = _split_patterns(front_matter.get(_PATTERN_KEYS[rule_folder_name]))
     description = ellipsize(one_line_value(front_matter, "description"), MAX_DESCRIPTION_CHARS)
-    is_always = str(front_matter.get("alwaysApply", "")).lower() == "true" or bool(_MATCH_ALL_PATTERNS & set(patterns))
-    scope: RuleScope = "always" if is_always or (rule_folder == ".claude/rules" and not patterns) else "matching"
+    always_applies = str(front_matter.get("alwaysApply", "")).lower() == "true" or bool(
+        _MATCH_ALL_PATTERNS & set(patterns)
+    )
+    scope: RuleScope = (
+        "always" if always_applies or (rule_folder_name == ".claude/rules" and not patterns) else "matching"
+    )
     if scope == "matching" and not patterns:
         scope = "offered" if description else "never"
     globs = tuple(parse_glob(pattern) for pattern in patterns) if scope == "matching" else ()

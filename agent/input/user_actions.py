@@ -9,8 +9,8 @@ from ebbtide.agent.calls.policy import Policy
 from ebbtide.agent.events.session import Event, TurnFinished, TurnStarted
 from ebbtide.agent.messages import USER_CALL_PREFIX, Assistant, Conversation, Note, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.request.output_room import run_calls_within_budget
-from ebbtide.agent.view.visible import outputs_so_far
-from ebbtide.agent.window.measure import request_mark
+from ebbtide.agent.view.visible import count_outputs
+from ebbtide.agent.window.measure import last_request_record
 from ebbtide.agent.window.session_context import CallContext, TurnContext, WindowContext
 from ebbtide.tools.bash import MAX_TIMEOUT_S, Bash
 from ebbtide.tools.outputs.extent import join_limited
@@ -37,7 +37,7 @@ async def run_user_command(
     the call. The permission rules and the sandbox for the model's calls do not apply. An interrupt stops the command.
     `emit` receives the events."""
     message = User((Text(f"!{command}"), Note(RUN_BY_USER_NOTE)))
-    output_number = outputs_so_far(conversation) + 1
+    output_number = count_outputs(conversation) + 1
     call = ToolCall(f"{USER_CALL_PREFIX}{output_number}", Bash.name, {"command": command, "timeout": MAX_TIMEOUT_S})
     reply = Assistant((call,))
     emit(TurnStarted(turn.recorder.session_id, window.model.facts.id, message.text))
@@ -52,7 +52,7 @@ async def run_user_command(
     outputs = await run_calls_within_budget((call,), conversation, unrestricted_runner, window)
     output_message = User(outputs)
     conversation = conversation.plus(output_message)
-    await turn.recorder.record_snapshot(conversation, output_message, request_mark(window))
+    await turn.recorder.record_snapshot(conversation, output_message, last_request_record(window))
     emit(TurnFinished("interrupted" if outputs[0].status == "interrupted" else "answered", ""))
     return ShellRun(conversation, outputs[0])
 

@@ -70,17 +70,17 @@ def _remove_oldest(folder: Path) -> None:
             path.unlink()
 
 
-def log_stray_errors(folder: Path) -> None:
+def install_crash_handlers(folder: Path) -> None:
     """From now on, write errors of threads, abandoned tasks and libraries to crash reports. If they were printed on
     standard error, they would corrupt the screen and might reveal secrets."""
     root = logging.getLogger()
     for old_handler in [handler for handler in root.handlers if isinstance(handler, _CrashReportHandler)]:
         root.removeHandler(old_handler)
     root.addHandler(_CrashReportHandler(folder))
-    threading.excepthook = lambda args: _report_thread(args, folder)
+    threading.excepthook = lambda args: _report_thread_error(args, folder)
 
 
-def _report_thread(args: threading.ExceptHookArgs, folder: Path) -> None:
+def _report_thread_error(args: threading.ExceptHookArgs, folder: Path) -> None:
     if args.exc_value is not None:
         write_report("".join(traceback.format_exception(args.exc_value)), folder)
 

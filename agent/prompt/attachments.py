@@ -114,9 +114,9 @@ def fit_message(message: User, window_tokens: int, free_tokens: int) -> User:
     text_sizes = [
         estimate_text(part.text) for part in parts if isinstance(part, Text | Note) and _is_user_content(part)
     ]
-    is_too_much = sum(text_sizes) > max(free_tokens // FULL_TEXT_DIVISOR, MIN_TEXT_TOKENS)
+    exceeds_room = sum(text_sizes) > max(free_tokens // FULL_TEXT_DIVISOR, MIN_TEXT_TOKENS)
     max_text_tokens = (
-        fair_limit(text_sizes, max(free_tokens // EXCERPT_DIVISOR, MIN_TEXT_TOKENS)) if is_too_much else sys.maxsize
+        fair_limit(text_sizes, max(free_tokens // EXCERPT_DIVISOR, MIN_TEXT_TOKENS)) if exceeds_room else sys.maxsize
     )
     note_sizes = [byte_size(part.text) for part in parts if isinstance(part, Note) and not _is_user_content(part)]
     attachment_bytes = attachment_byte_limit(window_tokens)

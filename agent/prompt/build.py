@@ -10,7 +10,7 @@ IMAGE_OMITTED_NOTE = "[an image ({}) is omitted: this model does not support ima
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class PromptSection:
     """A section of the system prompt."""
 
     name: str
@@ -23,13 +23,13 @@ class Section:
 class PromptBuilder:
     """Builds a system prompt from sections: first the cacheable ones, then the others, each in insertion order."""
 
-    sections: tuple[Section, ...] = ()
+    sections: tuple[PromptSection, ...] = ()
 
-    def plus(self, name: str, text: str, *, cacheable: bool = False) -> "PromptBuilder":
+    def add_section(self, name: str, text: str, *, is_cacheable: bool = False) -> "PromptBuilder":
         """Return a builder with one more section. Empty text adds no section."""
         if not text:
             return self
-        sections = (*self.sections, Section(name, text, cacheable))
+        sections = (*self.sections, PromptSection(name, text, is_cacheable))
         return PromptBuilder(tuple(sorted(sections, key=lambda section: not section.is_cacheable)))
 
     def build(self) -> tuple[str, tuple[int, ...]]:
@@ -47,7 +47,7 @@ class InstructionFile:
     """An instruction file as it was read."""
 
     path: str
-    section: str
+    section_text: str
     """Its section of the system prompt, including the title."""
     text: str
     """Its text; empty if the file was skipped."""
@@ -58,14 +58,14 @@ class Instructions:
     """Sections of the system prompt. They stay byte-identical until the session ends, so that the provider's cache of
     this text stays valid even after a compaction. Notes announce later changes."""
 
-    base: str
+    base_text: str
     environment: str = ""
     project: str = ""
     """Text of the project's and the user's instruction files."""
     memories: str = ""
     skills: str = ""
     """Names and one-line descriptions of the available skills."""
-    appended: str = ""
+    appended_text: str = ""
     """Text added by the caller that started the session."""
     files: tuple[InstructionFile, ...] = ()
     """The instruction files from which `project` was built."""
@@ -76,16 +76,16 @@ class Instructions:
     def builder(self) -> PromptBuilder:
         return (
             PromptBuilder()
-            .plus("base", self.base, cacheable=True)
-            .plus("project", self.project, cacheable=True)
-            .plus("memories", self.memories, cacheable=True)
-            .plus("skills", self.skills)
-            .plus("environment", self.environment)
-            .plus("appended", self.appended)
+            .add_section("base", self.base_text, is_cacheable=True)
+            .add_section("project", self.project, is_cacheable=True)
+            .add_section("memories", self.memories, is_cacheable=True)
+            .add_section("skills", self.skills)
+            .add_section("environment", self.environment)
+            .add_section("appended", self.appended_text)
         )
 
     @property
-    def sections(self) -> tuple[Section, ...]:
+    def sections(self) -> tuple[PromptSection, ...]:
         """The non-empty sections in order: `base`, `project`, `memories`, `skills`, `environment`, `appended`."""
         return self.builder.sections
 
@@ -98,7 +98,7 @@ class Instructions:
 class Prompt:
     system: str
     messages: tuple[Message, ...]
-    stable_chars: int = 0
+    shared_prefix_chars: int = 0
     """Length of the prefix of `system` that other sessions share, in characters."""
 
 
@@ -117,10 +117,10 @@ def assemble_prompt(messages: tuple[Message, ...], instructions: Instructions) -
 
 def with_supported_parts(messages: tuple[Message, ...], *, supports_images: bool) -> tuple[Message, ...]:
     """Replace images with notes if the model does not support images."""
-    return messages if supports_images else tuple(_without_images(message) for message in messages)
+    return messages if supports_images else tuple(_replace_images(message) for message in messages)
 
 
-def _without_images(message: Message) -> Message:
+def _replace_images(message: Message) -> Message:
     if not isinstance(message, User) or not any(_has_images(part) for part in message.parts):
         return message  # keep the same object, so that values cached for it stay valid
     return User(tuple(_describe_images(part) for part in message.parts))

@@ -16,7 +16,7 @@ _MAX_CALL_CHARS = 80
 """Maximum length of a call in the summary, in characters."""
 
 
-def is_after_success(messages: Sequence[Message]) -> bool:
+def ends_in_success(messages: Sequence[Message]) -> bool:
     """Whether the messages end in a successful output, ignoring notes from the program."""
     for message in reversed(messages):
         is_note = isinstance(message, User) and all(isinstance(part, Note) for part in message.parts)
@@ -25,37 +25,35 @@ def is_after_success(messages: Sequence[Message]) -> bool:
     return False
 
 
-def ask_for_answer(conversation: Conversation, *, is_small_model: bool = False) -> User | None:
+def build_answer_request(conversation: Conversation, *, is_small_model: bool = False) -> User | None:
     """Build a message that asks for an answer after an empty reply. None if the last call did not succeed, or if the
     model was already asked. `is_small_model`: small models are asked even after a failed call."""
     messages = conversation.messages
     if not messages or messages[-1].parts == (ANSWER_REQUEST,):
         return None
-    has_run = isinstance(messages[-1], User) and bool(messages[-1].outputs)
-    return User((ANSWER_REQUEST,)) if is_after_success(messages) or (is_small_model and has_run) else None
+    ends_in_outputs = isinstance(messages[-1], User) and bool(messages[-1].outputs)
+    return User((ANSWER_REQUEST,)) if ends_in_success(messages) or (is_small_model and ends_in_outputs) else None
 
 
 def work_summary(conversation: Conversation) -> str:
     """Summarise in a sentence what the turn's calls have done, marked as written by the program. Empty if the last call
     failed."""
-    if not is_after_success(conversation.messages):
+    if not ends_in_success(conversation.messages):
         return ""
-    finished_calls = list[str]()
+    call_labels = list[str]()
     calls = dict[str, ToolCall]()
     for message in conversation.messages:
         if isinstance(message, Assistant):
             calls |= {call.id: call for call in message.calls}
         elif message.text and not is_steering_message(message):
-            finished_calls.clear()
+            call_labels.clear()
         else:
             finished_outputs = [
                 output for output in message.outputs if output.status == "done" and output.call_id in calls
             ]
-            finished_calls += [_call_label(executed_call(calls[output.call_id], output)) for output in finished_outputs]
-    omitted_note = (
-        f"; and {len(finished_calls) - _MAX_NAMED_CALLS} earlier" if len(finished_calls) > _MAX_NAMED_CALLS else ""
-    )
-    listed_calls = f"{'; '.join(finished_calls[-_MAX_NAMED_CALLS:])}{omitted_note}"
+            call_labels += [_call_label(executed_call(calls[output.call_id], output)) for output in finished_outputs]
+    omitted_note = f"; and {len(call_labels) - _MAX_NAMED_CALLS} earlier" if len(call_labels) > _MAX_NAMED_CALLS else ""
+    listed_calls = f"{'; '.join(call_labels[-_MAX_NAMED_CALLS:])}{omitted_note}"
     return f"[The model ended without text, so the program added this line. Calls that succeeded: {listed_calls}.]"
 
 

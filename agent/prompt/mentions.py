@@ -26,7 +26,7 @@ _PATH_TRAILING_PUNCTUATION = ".,;:!?)]}>'`"
 
 
 @dataclass(frozen=True, slots=True)
-class MentionReading:
+class MentionInterpretation:
     """One possible meaning of a mention."""
 
     path: str
@@ -49,17 +49,17 @@ class MentionReading:
         return f"@{path}:{self.first_line}" + ("" if self.last_line == self.first_line else f"-{self.last_line}")
 
 
-def find_mentions(text: str) -> tuple[tuple[MentionReading, ...], ...]:
+def find_mentions(text: str) -> tuple[tuple[MentionInterpretation, ...], ...]:
     """Find the mentions in text. Each is a tuple of its possible meanings, the most likely first. An email address is
     not a mention."""
-    unique_readings = dict.fromkeys(_readings(match) for match in _MENTION.finditer(text))
-    return tuple(unique_readings)
+    unique_mentions = dict.fromkeys(_find_interpretations(match) for match in _MENTION.finditer(text))
+    return tuple(unique_mentions)
 
 
-def _readings(match: re.Match[str]) -> tuple[MentionReading, ...]:
+def _find_interpretations(match: re.Match[str]) -> tuple[MentionInterpretation, ...]:
     if match["quoted"]:
         return (_with_lines(match["quoted"], match["lines"], is_certain=True),)
-    readings: dict[MentionReading, None] = {}
+    interpretations: dict[MentionInterpretation, None] = {}
     unquoted = match["bare"]
     candidates = dict.fromkeys(
         (unquoted, _SHELL_ESCAPE.sub(r"\1", unquoted), re.split(r'["\s]', unquoted, maxsplit=1)[0])
@@ -68,24 +68,24 @@ def _readings(match: re.Match[str]) -> tuple[MentionReading, ...]:
         variant for candidate in candidates for variant in (candidate, candidate.rstrip(_PATH_TRAILING_PUNCTUATION))
     ):
         if word:
-            readings[MentionReading(word)] = None
+            interpretations[MentionInterpretation(word)] = None
             range_match = _PATH_WITH_LINES.fullmatch(word)
             if range_match is not None:
-                readings[_with_lines(range_match["path"], range_match["lines"], is_certain=False)] = None
-    return tuple(readings)
+                interpretations[_with_lines(range_match["path"], range_match["lines"], is_certain=False)] = None
+    return tuple(interpretations)
 
 
-def _with_lines(path: str, lines: str | None, *, is_certain: bool) -> MentionReading:
-    if not lines:
-        return MentionReading(path, is_certain=is_certain)
-    first, _, last = lines.partition("-")
+def _with_lines(path: str, line_range: str | None, *, is_certain: bool) -> MentionInterpretation:
+    if not line_range:
+        return MentionInterpretation(path, is_certain=is_certain)
+    first, _, last = line_range.partition("-")
     start = max(int(first[:9]), 1)
-    return MentionReading(path, start, max(int(last[:9]), start) if last else start, is_certain)
+    return MentionInterpretation(path, start, max(int(last[:9]), start) if last else start, is_certain)
 
 
 def path_mention(path: str) -> str:
     """Format a path as a mention."""
-    return MentionReading(path).name
+    return MentionInterpretation(path).name
 
 
 def pasted_note(name: str, text: str) -> Note:
@@ -116,10 +116,10 @@ _IDENTIFIER = regex(r"\b(?=\w*[a-z])(?:[A-Za-z]\w*_\w+|[a-z]+[A-Z]\w*|(?:[A-Z][a
 _QUOTED_NAME = regex(r"`([^`\n]{3,60})`|(?<!\w)'([^'\n]{3,60})'(?!\w)|\"([^\"\n]{3,60})\"")
 
 
-def files_mentioned(text: str, files: Collection[str]) -> tuple[str, ...]:
+def files_mentioned(text: str, file_paths: Collection[str]) -> tuple[str, ...]:
     """Find the files that a text names, in order of appearance. A file may be named by its path, or by the end of its
     path if that is unique among `files`. `files`: paths relative to one folder."""
-    return tuple(dict.fromkeys(_iter_named_files(text, files)))
+    return tuple(dict.fromkeys(_iter_named_files(text, file_paths)))
 
 
 def file_names_in(text: str) -> tuple[str, ...]:
@@ -134,14 +134,16 @@ def identifiers_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*_IDENTIFIER.findall(text), *quoted]))
 
 
-def _iter_named_files(text: str, files: Collection[str]) -> Iterator[str]:
+def _iter_named_files(text: str, file_paths: Collection[str]) -> Iterator[str]:
     for match in _WORD.finditer(text):
         for word in (match[0], match[0].rstrip(_WORD_TRAILING_PUNCTUATION)):
             path = word.removeprefix("./").removesuffix("/")
-            if path in files:
+            if path in file_paths:
                 yield path
                 break
-            matching_files = [file for file in files if file.endswith(f"/{path}")] if "." in path.strip(".") else []
+            matching_files = (
+                [file for file in file_paths if file.endswith(f"/{path}")] if "." in path.strip(".") else []
+            )
             if len(matching_files) == 1:
                 yield matching_files[0]
                 break

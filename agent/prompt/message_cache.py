@@ -18,13 +18,13 @@ class ViewCache:
     """Messages of the conversation for which the view was last computed."""
     _view_key: tuple[object, ...] = ()
     """Other inputs from which the view was computed. If they change, the view is rebuilt."""
-    _visible: tuple[Message, ...] = ()
-    _merged_visible: tuple[Message, ...] = ()
+    _visible_messages: tuple[Message, ...] = ()
+    _merged_source: tuple[Message, ...] = ()
     """Visible messages that `_merged` already contains."""
-    _opening_key: tuple[object, ...] = ()
+    _summary_key: tuple[object, ...] = ()
     """Inputs that determined the beginning of the last prompt."""
-    _merged: tuple[Message, ...] = ()
-    _call_ids: IncrementalFold[set[str], Message] = field(default_factory=lambda: IncrementalFold(set, _with_ids))
+    _merged_messages: tuple[Message, ...] = ()
+    _call_ids: IncrementalFold[set[str], Message] = field(default_factory=lambda: IncrementalFold(set, _add_call_ids))
     _output_count: IncrementalFold[int, Message] = field(default_factory=lambda: IncrementalFold(int, _with_outputs))
 
     _last_user_text: IncrementalFold[str, Message] = field(
@@ -35,16 +35,18 @@ class ViewCache:
         """Return the messages as the model sees them, like the function `visible_messages`."""
         if not conversation.masked and not conversation.retold:
             return conversation.messages
-        rewrites = (
+        view_key = (
             conversation.masked, conversation.retold, conversation.outputs_before, conversation.messages_before,
         )  # fmt: skip
         messages = conversation.messages
-        if self._view_key != rewrites or not is_prefix(self._messages, messages):
-            self._visible = visible_messages(conversation)
+        if self._view_key != view_key or not is_prefix(self._messages, messages):
+            self._visible_messages = visible_messages(conversation)
         elif len(messages) > len(self._messages):
-            self._visible = extend_tuple(self._visible, *self._new_messages(conversation, len(self._messages)))
-        self._messages, self._view_key = messages, rewrites
-        return self._visible
+            self._visible_messages = extend_tuple(
+                self._visible_messages, *self._new_messages(conversation, len(self._messages))
+            )
+        self._messages, self._view_key = messages, view_key
+        return self._visible_messages
 
     def _new_messages(self, conversation: Conversation, known_count: int) -> tuple[Message, ...]:
         """Return the visible form of the messages after the first `known_count`. A reply directly before them is also
@@ -67,22 +69,22 @@ class ViewCache:
         self, conversation: Conversation, instructions: Instructions, *, supports_images: bool = True
     ) -> Prompt:
         """Build the system prompt and messages of the next request, like the function `build_prompt`."""
-        visible, opening = self.visible_messages(conversation), (conversation.summary, supports_images)
-        if self._opening_key != opening or not is_prefix(self._merged_visible, visible):
-            self._merged = merge_user_messages(
+        visible, summary_key = self.visible_messages(conversation), (conversation.summary, supports_images)
+        if self._summary_key != summary_key or not is_prefix(self._merged_source, visible):
+            self._merged_messages = merge_user_messages(
                 with_supported_parts(summary_messages(conversation.summary), supports_images=supports_images)
             )
-            self._merged_visible, self._opening_key = (), opening
+            self._merged_source, self._summary_key = (), summary_key
         new_messages = merge_user_messages(
-            with_supported_parts(visible[len(self._merged_visible) :], supports_images=supports_images)
+            with_supported_parts(visible[len(self._merged_source) :], supports_images=supports_images)
         )
         # At most the last known message and the first new one need merging. All others stay the same objects.
-        merged_pair = merge_user_messages((*self._merged[-1:], *new_messages[:1]))
+        merged_pair = merge_user_messages((*self._merged_messages[-1:], *new_messages[:1]))
         if new_messages and len(merged_pair) == 1:
-            self._merged, new_messages = self._merged[:-1], (*merged_pair, *new_messages[1:])
-        self._merged = extend_tuple(self._merged, *new_messages)
-        self._merged_visible = visible
-        return assemble_prompt(self._merged, instructions)
+            self._merged_messages, new_messages = self._merged_messages[:-1], (*merged_pair, *new_messages[1:])
+        self._merged_messages = extend_tuple(self._merged_messages, *new_messages)
+        self._merged_source = visible
+        return assemble_prompt(self._merged_messages, instructions)
 
     def count_outputs(self, conversation: Conversation) -> int:
         """Return the number of outputs in the session."""
@@ -97,14 +99,14 @@ class ViewCache:
         return self._call_ids.value_for(conversation.messages)
 
 
-def _with_ids(ids: set[str], message: Message) -> set[str]:
+def _add_call_ids(ids: set[str], message: Message) -> set[str]:
     if isinstance(message, Assistant):
         ids.update(call.id for call in message.calls)
     return ids
 
 
-def _newest_user_text(newest: str, message: Message) -> str:
-    return (message.text or newest) if isinstance(message, User) else newest
+def _newest_user_text(previous_text: str, message: Message) -> str:
+    return (message.text or previous_text) if isinstance(message, User) else previous_text
 
 
 def _with_outputs(count: int, message: Message) -> int:

@@ -69,36 +69,51 @@ class ReminderFacts:
     """Whether the model has the tool that compacts the conversation."""
 
 
-def due_notes(now: ReminderFacts, announced: ReminderFacts, first_note_share: float = 0.80) -> tuple[Note, ...]:
+def due_notes(
+    current_facts: ReminderFacts, announced: ReminderFacts, first_note_share: float = 0.80
+) -> tuple[Note, ...]:
     """Build notes on what has changed since `announced`, which is what the model knows. A rewrite removes earlier
     notes: `announced` is then what the system prompt says, and the notes are repeated. `first_note_share`: fraction of
     the window at which the first note about context usage is due."""
-    is_after_rewrite = now.rewrite_count != announced.rewrite_count
+    is_after_rewrite = current_facts.rewrite_count != announced.rewrite_count
     notes = [
-        Note(_mode_text(now.mode) if now.mode != announced.mode else "", kind="mode", name=now.mode),
-        _presence_note(now.is_interactive) if now.is_interactive != announced.is_interactive else Note(""),
-        Note(f"[The date is now {now.date}.]" if now.date != announced.date else ""),
-        Note(f"[The git branch is now {now.branch}.]" if now.branch and now.branch != announced.branch else ""),
         Note(
-            _folders_text(now.added_folders) if now.added_folders != announced.added_folders else "",
-            kind="folders",
-            name=now.added_folders,
+            _mode_text(current_facts.mode) if current_facts.mode != announced.mode else "",
+            kind="mode",
+            name=current_facts.mode,
         ),
-        Note(f"[Open todos:\n{now.todos}]" if is_after_rewrite and now.todos else ""),
-        Note(f"[Your notes:\n{now.scratchpad}]" if is_after_rewrite and now.scratchpad else ""),
-        _deferred_note(now.deferred_count, now.has_hosted_search)
-        if _should_announce_deferred(now, announced)
+        _presence_note(current_facts.is_interactive)
+        if current_facts.is_interactive != announced.is_interactive
+        else Note(""),
+        Note(f"[The date is now {current_facts.date}.]" if current_facts.date != announced.date else ""),
+        Note(
+            f"[The git branch is now {current_facts.branch}.]"
+            if current_facts.branch and current_facts.branch != announced.branch
+            else ""
+        ),
+        Note(
+            _folders_text(current_facts.added_folders)
+            if current_facts.added_folders != announced.added_folders
+            else "",
+            kind="folders",
+            name=current_facts.added_folders,
+        ),
+        Note(f"[Open todos:\n{current_facts.todos}]" if is_after_rewrite and current_facts.todos else ""),
+        Note(f"[Your notes:\n{current_facts.scratchpad}]" if is_after_rewrite and current_facts.scratchpad else ""),
+        _deferred_note(current_facts.deferred_count, current_facts.has_hosted_search)
+        if _should_announce_deferred(current_facts, announced)
         else Note(""),
         Note(
-            _server_tools_text(now.server_tool_changes, is_after_rewrite)
-            if now.server_tool_changes != announced.server_tool_changes
+            _server_tools_text(current_facts.server_tool_changes, is_after_rewrite)
+            if current_facts.server_tool_changes != announced.server_tool_changes
             else "",
             kind="servers",
-            name=now.server_tool_changes,
+            name=current_facts.server_tool_changes,
         ),
-        _instructions_note(now.server_instructions, announced.sent_instruction_digests),
-        _context_note(now.used_percent, now.can_compact)
-        if _note_level(now, first_note_share) > (0 if is_after_rewrite else _note_level(announced, first_note_share))
+        _instructions_note(current_facts.server_instructions, announced.sent_instruction_digests),
+        _context_note(current_facts.used_percent, current_facts.can_compact)
+        if _note_level(current_facts, first_note_share)
+        > (0 if is_after_rewrite else _note_level(announced, first_note_share))
         else Note(""),
     ]
     return tuple(note for note in notes if note.text)
@@ -118,35 +133,37 @@ def context_correction_note(
     return Note(text, kind="context", name=f"{floor(used_percent)}")
 
 
-def facts_after_notes(now: ReminderFacts, announced: ReminderFacts, first_note_share: float = 0.80) -> ReminderFacts:
+def facts_after_notes(
+    current_facts: ReminderFacts, announced: ReminderFacts, first_note_share: float = 0.80
+) -> ReminderFacts:
     """Return what the model knows after it has received the notes. If the context has become smaller without a rewrite,
     the higher usage is kept."""
-    now = replace(
-        now,
+    current_facts = replace(
+        current_facts,
         sent_instruction_digests=announced.sent_instruction_digests.union(
-            _instruction_digest(*instruction) for instruction in now.server_instructions
+            _instruction_digest(*instruction) for instruction in current_facts.server_instructions
         ),
     )
-    if now.rewrite_count == announced.rewrite_count and _note_level(announced, first_note_share) > _note_level(
-        now, first_note_share
-    ):
-        return replace(now, used_percent=announced.used_percent)
-    return now
+    if current_facts.rewrite_count == announced.rewrite_count and _note_level(
+        announced, first_note_share
+    ) > _note_level(current_facts, first_note_share):
+        return replace(current_facts, used_percent=announced.used_percent)
+    return current_facts
 
 
 def announced_facts(conversation: Conversation, initial: ReminderFacts) -> ReminderFacts:
     """Return what the model of a resumed session knows: the content of the system prompt, updated by the newest notes
     in the conversation."""
     context_usage, server_changes = _newest_note(conversation, "context"), _newest_note(conversation, "servers")
-    deferred, mode = _newest_note(conversation, "deferred", "searched"), _newest_note(conversation, "mode")
+    deferred_note, mode = _newest_note(conversation, "deferred", "searched"), _newest_note(conversation, "mode")
     presence, folders = _newest_note(conversation, "presence"), _newest_note(conversation, "folders")
     return replace(
         initial,
         mode=mode.name if mode else initial.mode,
         is_interactive=presence.name == "attended" if presence else initial.is_interactive,
         used_percent=float(context_usage.name) if context_usage else initial.used_percent,
-        deferred_count=int(deferred.name) if deferred else initial.deferred_count,
-        has_hosted_search=deferred.kind == "searched" if deferred else initial.has_hosted_search,
+        deferred_count=int(deferred_note.name) if deferred_note else initial.deferred_count,
+        has_hosted_search=deferred_note.kind == "searched" if deferred_note else initial.has_hosted_search,
         server_tool_changes=server_changes.name if server_changes else initial.server_tool_changes,
         added_folders=folders.name if folders else initial.added_folders,
         sent_instruction_digests=initial.sent_instruction_digests.union(
@@ -200,14 +217,14 @@ def _presence_note(is_interactive: bool) -> Note:
     )
 
 
-def _should_announce_deferred(now: ReminderFacts, announced: ReminderFacts) -> bool:
+def _should_announce_deferred(current_facts: ReminderFacts, announced: ReminderFacts) -> bool:
     """Whether the number of deferred tools, or the way to find them, must be announced."""
-    if not now.deferred_count:
+    if not current_facts.deferred_count:
         return bool(announced.deferred_count)
-    return (now.deferred_count, now.has_hosted_search) != (
+    return (current_facts.deferred_count, current_facts.has_hosted_search) != (
         announced.deferred_count,
         announced.has_hosted_search,
-    ) or now.rewrite_count != announced.rewrite_count
+    ) or current_facts.rewrite_count != announced.rewrite_count
 
 
 def _deferred_note(deferred_count: int, has_hosted_search: bool) -> Note:

@@ -25,50 +25,53 @@ _MAX_CACHED_SYSTEM_TEXTS = 3
 PartT = TypeVar("PartT")
 
 
-class UnknownToken(Exception):
+class UnknownTokenError(Exception):
     """Raised for a token that belongs to no known secret. The message is the token."""
 
 
 class SecretTokens:
     """The secrets in one run of the program, and their tokens."""
 
-    def __init__(self, environment: Mapping[str, str] | None = None, key: Callable[[], bytes] = bytes) -> None:
+    def __init__(self, environment: Mapping[str, str] | None = None, get_key: Callable[[], bytes] = bytes) -> None:
         """`key`: returns the key from which token numbers are derived; called when the first secret is found."""
-        self._key = cache(key)
-        self._names_by_secret: dict[str, str] = {}
-        self._secrets_by_token: dict[str, str] = {}
+        self._get_key = cache(get_key)
+        self._name_by_secret: dict[str, str] = {}
+        self._secret_by_token: dict[str, str] = {}
         """Secrets that were replaced so far, by token."""
-        self._clean_cache: dict[int, tuple[object, object]] = {}
+        self._hidden_form_cache: dict[int, tuple[object, object]] = {}
         """Cached results by the `id()` of a message or part: the object itself, and its form without secrets."""
         self._clean_system_texts: dict[str, str] = {}
-        self.learn_all(environment or {})
+        self.learn_environment(environment or {})
 
-    def learn_all(self, environment: Mapping[str, str]) -> None:
+    def learn_environment(self, environment: Mapping[str, str]) -> None:
         """Treat the values of variables with secret-like names as secrets, in any encoding, from now on."""
         for value, name in known_secrets(environment).items():
             self.learn(name, value)
 
     def learn(self, name: str, value: str) -> None:
         """Treat the value as a secret, in any encoding, from now on."""
-        self._names_by_secret.update({form: name for form in encoded_forms(value)})
-        self._clean_cache.clear()
+        self._name_by_secret.update({form: name for form in encoded_forms(value)})
+        self._hidden_form_cache.clear()
         self._clean_system_texts.clear()
 
     def learn_new(self, values: Mapping[str, str]) -> None:
         """Learn the secrets that are not known yet. `values` maps each secret to its name."""
         for value, name in values.items():
-            if value not in self._names_by_secret:
+            if value not in self._name_by_secret:
                 self.learn(name, value)
 
     def hide(self, text: str) -> str:
         """Return the text with its secrets replaced by tokens."""
-        secrets = detect_secrets(text, self._names_by_secret)
+        secrets = detect_secrets(text, self._name_by_secret)
         if not secrets:
             return text
         clean_pieces: list[str] = []
         offset = 0
         for secret in secrets:
-            clean_pieces += [text[offset : secret.start], self._token_for(secret.name, text[secret.start : secret.end])]
+            clean_pieces += [
+                text[offset : secret.start],
+                self._create_token(secret.name, text[secret.start : secret.end]),
+            ]
             offset = secret.end
         return "".join([*clean_pieces, text[offset:]])
 
@@ -93,13 +96,13 @@ class SecretTokens:
         def hide_next(chunk: str) -> str:
             nonlocal pending
             text = pending + chunk
-            end = find_incomplete_secret(text, self._names_by_secret)
+            end = find_incomplete_secret(text, self._name_by_secret)
             end = min(
                 [
                     end,
                     *(
                         secret.start
-                        for secret in detect_secrets(text, self._names_by_secret)
+                        for secret in detect_secrets(text, self._name_by_secret)
                         if secret.start < end < secret.end
                     ),
                 ]
@@ -114,7 +117,7 @@ class SecretTokens:
         `UnknownToken`."""
         match value:
             case str():
-                return _TOKEN.sub(lambda match: self._secret_for(match[0]), value) if "⟦secret:" in value else value
+                return _TOKEN.sub(lambda match: self._find_secret(match[0]), value) if "⟦secret:" in value else value
             case Mapping():
                 return {key: self.reveal(item) for key, item in value.items()}
             case list() | tuple():
@@ -133,49 +136,49 @@ class SecretTokens:
 
     def hide_in_messages(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         """Return the messages without secrets; the same object if nothing is hidden."""
-        clean = [self._clean_message(message) for message in messages]
+        clean = [self._hide_in_message(message) for message in messages]
         return messages if all(map(_is_same, clean, messages)) else tuple(clean)
 
-    def _token_for(self, name: str, value: str) -> str:
+    def _create_token(self, name: str, value: str) -> str:
         name = _INVALID_NAME_CHARS.sub("_", name)
         value_bytes = value.encode("utf-8", "surrogatepass")
-        number = hashlib.blake2s(value_bytes, key=self._key(), person=b"ebbtoken").hexdigest()[:6]
+        number = hashlib.blake2s(value_bytes, key=self._get_key(), person=b"ebbtoken").hexdigest()[:6]
         token = f"⟦secret:{name}#{number}⟧"
-        while self._secrets_by_token.setdefault(token, value) != value:  # rare: two values with the same token number
+        while self._secret_by_token.setdefault(token, value) != value:  # rare: two values with the same token number
             number = f"{int(number, 16) + 1 & 0xFFFFFF:06x}"
             token = f"⟦secret:{name}#{number}⟧"
         return token
 
-    def _secret_for(self, token: str) -> str:
-        if token not in self._secrets_by_token:
-            raise UnknownToken(token)
-        return self._secrets_by_token[token]
+    def _find_secret(self, token: str) -> str:
+        if token not in self._secret_by_token:
+            raise UnknownTokenError(token)
+        return self._secret_by_token[token]
 
-    def _clean_message(self, message: Message) -> Message:
-        cached = self._clean_cache.get(id(message))
+    def _hide_in_message(self, message: Message) -> Message:
+        cached = self._hidden_form_cache.get(id(message))
         if cached is not None and cached[0] is message:
             return cast(Message, cached[1])
         clean: Message = message
         match message:
             case User(parts=user_parts):
-                clean_user_parts = tuple([self._clean_part(part) for part in user_parts])
+                clean_user_parts = tuple([self._hide_in_part(part) for part in user_parts])
                 clean = (
                     message
                     if all(map(_is_same, clean_user_parts, user_parts))
                     else replace(message, parts=clean_user_parts)
                 )
             case Assistant(parts=reply_parts):
-                clean_reply_parts = tuple([self._clean_part(part) for part in reply_parts])
+                clean_reply_parts = tuple([self._hide_in_part(part) for part in reply_parts])
                 clean = (
                     message
                     if all(map(_is_same, clean_reply_parts, reply_parts))
                     else replace(message, parts=clean_reply_parts)
                 )
-        self._cache_clean(message, clean)
+        self._cache_result(message, clean)
         return clean
 
-    def _clean_part(self, part: PartT) -> PartT:
-        cached = self._clean_cache.get(id(part))
+    def _hide_in_part(self, part: PartT) -> PartT:
+        cached = self._hidden_form_cache.get(id(part))
         if cached is not None and cached[0] is part:
             return cast(PartT, cached[1])
         clean: object = part
@@ -193,7 +196,7 @@ class SecretTokens:
                     clean = replace(part, source=clean_source, arguments=cast(Mapping[str, object], clean_arguments))
             case _:
                 pass
-        self._cache_clean(part, clean)
+        self._cache_result(part, clean)
         return cast(PartT, clean)
 
     def _hide_values(self, value: object) -> object:
@@ -207,10 +210,10 @@ class SecretTokens:
             case _:
                 return value
 
-    def _cache_clean(self, original: object, clean: object) -> None:
-        if len(self._clean_cache) >= _MAX_CACHED_PARTS:
-            self._clean_cache.clear()
-        self._clean_cache[id(original)] = (original, clean)
+    def _cache_result(self, original: object, clean: object) -> None:
+        if len(self._hidden_form_cache) >= _MAX_CACHED_PARTS:
+            self._hidden_form_cache.clear()
+        self._hidden_form_cache[id(original)] = (original, clean)
 
 
 def has_tokens(value: object) -> bool:

@@ -31,7 +31,7 @@ def tools_for_window(
 def is_omitted(name: str, window_tokens: int, *, is_small_model: bool = False) -> bool:
     """Whether a built-in tool is omitted in an effective window of this size."""
     traits = traits_of(name)
-    policy = traits.small_windows
+    policy = traits.small_window_policy
     if is_small_model and traits.small_model_form is None and policy != "always":
         return True
     match policy:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from ebbtide.agent.tool_specs import CALL_TOOL, SEARCH_TOOL, Group, HostedSearch, ToolKind, ToolSpec
+from ebbtide.agent.tool_specs import CALL_TOOL, SEARCH_TOOL, HostedSearch, ToolGroup, ToolKind, ToolSpec
 from ebbtide.tools.outputs.extent import ellipsize
 
 MAX_GROUP_TOOLS = 10
@@ -21,19 +21,19 @@ _DEFAULT_GROUP = "tools"
 """Name of the group for tools whose names contain no server."""
 
 
-def group_tools(names: Sequence[str]) -> Mapping[str, Group]:
+def group_tools(names: Sequence[str]) -> Mapping[str, ToolGroup]:
     """Assign each tool to a group: the tools of one server, in order, at most `MAX_GROUP_TOOLS` per group."""
-    servers: dict[str, list[str]] = {}
+    tools_by_server: dict[str, list[str]] = {}
     for name in names:
-        servers.setdefault(_server_prefix(name), []).append(name)
-    groups: dict[str, Group] = {}
+        tools_by_server.setdefault(_server_prefix(name), []).append(name)
+    groups: dict[str, ToolGroup] = {}
     used_names = set(names)
-    for server, tools in servers.items():
-        for start in range(0, len(tools), MAX_GROUP_TOOLS):
-            members = tools[start : start + MAX_GROUP_TOOLS]
-            group = Group(_unused_group_name(server, used_names), _group_description(server, members))
+    for server, tool_names in tools_by_server.items():
+        for start in range(0, len(tool_names), MAX_GROUP_TOOLS):
+            member_names = tool_names[start : start + MAX_GROUP_TOOLS]
+            group = ToolGroup(_unused_group_name(server, used_names), _group_description(server, member_names))
             used_names.add(group.name)
-            groups |= dict.fromkeys(members, group)
+            groups |= dict.fromkeys(member_names, group)
     return groups
 
 
@@ -44,8 +44,8 @@ def _server_prefix(name: str) -> str:
     return f"{kind}__{server}" if kind == "mcp" and separator else _DEFAULT_GROUP
 
 
-def _group_description(server: str, members: Sequence[str]) -> str:
-    names = ", ".join(member.removeprefix(f"{server}__") for member in members)
+def _group_description(server: str, member_names: Sequence[str]) -> str:
+    names = ", ".join(member.removeprefix(f"{server}__") for member in member_names)
     text = f"Tools of {server.removeprefix('mcp__')}: {names}" if server != _DEFAULT_GROUP else f"Tools: {names}"
     return ellipsize(text, _MAX_GROUP_DESCRIPTION_CHARS)
 
@@ -82,7 +82,7 @@ def select_tools(
         return tuple(_with_rare_tools(spec, rare_names) for spec in offered if spec.name not in deferred_names)
     groups = _deferrable_groups(unique_specs) if search == "grouped" else {}
     return tuple(
-        replace(spec, deferred=groups.get(spec.name, Group())) if spec.name in deferred_names else spec
+        replace(spec, deferred=groups.get(spec.name, ToolGroup())) if spec.name in deferred_names else spec
         for spec in offered
     )
 
@@ -130,7 +130,7 @@ def tools_to_defer(
     all_tokens = sum(sizes.values()) + (search_tool_tokens if offers_search else 0)
     positions = {spec.name: position for position, spec in enumerate(unique_specs)}
     groups = _deferrable_groups(unique_specs) if search == "grouped" else {}
-    counted_groups = set[Group]()
+    counted_groups = set[ToolGroup]()
     candidates = sorted(
         (spec for spec in unique_specs if spec.kind in _DEFERRAL_ORDER and spec.name in sizes),
         key=lambda spec: (
@@ -140,7 +140,7 @@ def tools_to_defer(
             -positions[spec.name],
         ),
     )
-    deferred = list[str]()
+    deferred_names = list[str]()
     remaining_tokens = all_tokens
     for spec in candidates:
         if (
@@ -151,9 +151,9 @@ def tools_to_defer(
         ):
             break
         # The first deferred tool adds the search tools to the request, and the first one of a group adds that group.
-        if not deferred and search != "none":
+        if not deferred_names and search != "none":
             definition_count += 1
-        elif not deferred and not offers_search:
+        elif not deferred_names and not offers_search:
             remaining_tokens, definition_count = (
                 remaining_tokens + search_tool_tokens,
                 definition_count + len(unique_specs) - len(sizes),
@@ -166,19 +166,19 @@ def tools_to_defer(
             )
             counted_groups.add(group)
         remaining_tokens, definition_count = remaining_tokens - sizes[spec.name], definition_count - 1
-        deferred.append(spec.name)
+        deferred_names.append(spec.name)
     return (
-        frozenset(deferred)
+        frozenset(deferred_names)
         if remaining_tokens < all_tokens or exceeds_max_tools
-        else frozenset(deferred) & user_deferred
+        else frozenset(deferred_names) & user_deferred
     )
 
 
-def definition_tokens(specs: Sequence[ToolSpec], count_tokens: Callable[[ToolSpec], int]) -> int:
+def count_definition_tokens(specs: Sequence[ToolSpec], count_tokens: Callable[[ToolSpec], int]) -> int:
     """Return the size of the definitions that the model sees. For deferred tools, it sees only their groups."""
     groups = dict.fromkeys(spec.deferred for spec in specs if spec.deferred is not None and spec.deferred.name)
-    visible = sum(count_tokens(spec) for spec in specs if spec.deferred is None)
-    return visible + sum(count_tokens(_group_spec(group)) for group in groups)
+    visible_tokens = sum(count_tokens(spec) for spec in specs if spec.deferred is None)
+    return visible_tokens + sum(count_tokens(_group_spec(group)) for group in groups)
 
 
 def _unique_specs(specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
@@ -188,11 +188,11 @@ def _unique_specs(specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
     return tuple(first_by_name.values())
 
 
-def _deferrable_groups(specs: Sequence[ToolSpec]) -> Mapping[str, Group]:
+def _deferrable_groups(specs: Sequence[ToolSpec]) -> Mapping[str, ToolGroup]:
     """Return the group of each tool that may be deferred, whether or not it is."""
     return group_tools([spec.name for spec in specs if spec.kind in _DEFERRAL_ORDER])
 
 
-def _group_spec(group: Group) -> ToolSpec:
+def _group_spec(group: ToolGroup) -> ToolSpec:
     """Return a group as a tool, so that the size of its description can be measured."""
-    return ToolSpec(group.name, group.about, {})
+    return ToolSpec(group.name, group.description, {})

@@ -98,10 +98,10 @@ def without_secrets(request: Request, secrets: SecretTokens) -> Request:
     system, messages = secrets.hide_in_system(request.system), secrets.hide_in_messages(request.messages)
     if system == request.system and messages is request.messages:
         return request
-    stable = (
+    shared_prefix_chars = (
         len(secrets.hide_in_system(request.system[: request.shared_prefix_chars])) if request.shared_prefix_chars else 0
     )
-    return replace(request, system=system, messages=messages, shared_prefix_chars=stable)
+    return replace(request, system=system, messages=messages, shared_prefix_chars=shared_prefix_chars)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +122,10 @@ class Endpoint:
 class KeySource(Protocol):
     """Supplies a provider's key, if the key may change while the program runs."""
 
-    async def key(self) -> str:
+    async def get_key(self) -> str:
         """Return the current key. Raises `AuthFailed` if there is none."""
 
-    async def renewed_key(self, rejected: str) -> str:
+    async def renew_key(self, rejected_key: str) -> str:
         """Return a new key after the server has rejected one, or the rejected key if there is no other. Raises
         `AuthFailed` if there is no key."""
 

@@ -94,7 +94,7 @@ def model_version(model: str) -> tuple[int, ...]:
 def describe_model(model: str, config: Config, environment: Mapping[str, str]) -> ModelChoice:
     """Return what is known about one model, even one that is not in the registry."""
     provider, _, name = model.partition("/")
-    settings = config.provider(provider)
+    provider_config = config.provider_config(provider)
     is_configured = model in configured_models(config)
     if provider == "scripted" or not name:
         return ModelChoice(model, is_configured=is_configured)
@@ -113,14 +113,14 @@ def describe_model(model: str, config: Config, environment: Mapping[str, str]) -
         facts.images if is_listed or is_known("images") else None,
         facts.thinking != "none" if is_listed or is_known("thinking") else None,
         _has_key(provider, config, environment),
-        "" if provider in LOCAL_PROVIDERS else key_variable(provider, settings) or "",
+        "" if provider in LOCAL_PROVIDERS else key_variable(provider, provider_config) or "",
         is_configured,
     )
 
 
 def _has_key(provider: str, config: Config, environment: Mapping[str, str]) -> bool:
     try:
-        find_endpoint(provider, config.provider(provider), environment)
+        find_endpoint(provider, config.provider_config(provider), environment)
     except (AgentError, KeyError):
         return False
     return True
@@ -140,7 +140,7 @@ def _registry_models(config: Config, environment: Mapping[str, str]) -> Iterator
 
 def provider_models(provider: str, config: Config) -> tuple[str, ...]:
     """Return the registry's models of a provider, as `provider/name`."""
-    return tuple(f"{provider}/{name}" for name in registry_models(provider, config.folders.model_tables))
+    return tuple(f"{provider}/{name}" for name in registry_models(provider, config.folders.model_table_folder))
 
 
 def switch_cost(choice: ModelChoice, token_count: int) -> float | None:

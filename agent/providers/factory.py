@@ -13,7 +13,7 @@ from ebbtide.agent.budget.preflight import ModelTarget
 from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.config.chat_hosts import CHAT_HOSTS
 from ebbtide.agent.config.clouds import CLOUDS
-from ebbtide.agent.config.options import PROVIDERS
+from ebbtide.agent.config.options import PROVIDER_NAMES
 from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AuthFailed, UsageError
@@ -21,8 +21,8 @@ from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.providers import wires
 from ebbtide.agent.providers.base import Endpoint, KeySource, ModelFacts, Provider
 from ebbtide.agent.providers.fallbacks import ConnectModel, SessionModels, later_fallbacks
-from ebbtide.agent.providers.meter import Meter
-from ebbtide.agent.providers.registry import for_third_party_server, registry_facts, with_cache_lifetime
+from ebbtide.agent.providers.meter import TokenMeter
+from ebbtide.agent.providers.registry import registry_facts, with_cache_lifetime, with_third_party_limits
 from ebbtide.agent.providers.setup import (
     DEFAULT_MODELS,
     build_window,
@@ -36,7 +36,7 @@ from ebbtide.agent.providers.setup import (
 )
 from ebbtide.agent.providers.summarisers import CheaperSummarisers, Summarisers
 from ebbtide.agent.providers.tokenizers import load_in_background, load_tokenizer, tokens_per_o200k_token
-from ebbtide.agent.tokens.estimate import Estimator, Ruler
+from ebbtide.agent.tokens.estimate import Estimator, TokenCounter
 from ebbtide.agent.tokens.images import ImageRule
 
 WireName = Literal["sdk", "http"]
@@ -73,18 +73,20 @@ def known_facts_and_window(config: Config, model: str) -> tuple[ModelFacts, Wind
     """Return the facts about a model that are known offline, and the window that follows from them."""
     provider, _, model_name = model.partition("/")
     overrides = (
-        registry_overrides(config, config.provider(provider), provider, model_name) if provider in PROVIDERS else {}
+        registry_overrides(config, config.provider_config(provider), provider, model_name)
+        if provider in PROVIDER_NAMES
+        else {}
     )
-    facts = registry_facts(provider, model_name, overrides, config.folders.model_tables)
+    facts = registry_facts(provider, model_name, overrides, config.folders.model_table_folder)
     return facts, build_window(facts, config)
 
 
 def split_model(model: str) -> tuple[str, str]:
     """Split a model into provider and name. Raises `UsageError` unless it has the form `PROVIDER/NAME`."""
     provider, slash, model_name = model.partition("/")
-    if not slash or not model_name or provider not in PROVIDERS or not model.isprintable():
+    if not slash or not model_name or provider not in PROVIDER_NAMES or not model.isprintable():
         raise UsageError(
-            f"`{model}` is not a model; write PROVIDER/NAME with one of these providers: {', '.join(PROVIDERS)}"
+            f"`{model}` is not a model; write PROVIDER/NAME with one of these providers: {', '.join(PROVIDER_NAMES)}"
         )
     return provider, model_name
 
@@ -106,7 +108,7 @@ async def build_provider(
     """
     secrets = secrets or SecretTokens(environment)
     provider = await _connect_model(
-        config, model, environment, secrets, cache_lifetime, is_precise=has_accurate_estimates
+        config, model, environment, secrets, cache_lifetime, has_accurate_estimates=has_accurate_estimates
     )
     if config.max_cost is not None and provider.facts.prices is None:
         await provider.close()
@@ -121,37 +123,39 @@ async def _connect_model(
     secrets: SecretTokens,
     cache_lifetime: CacheLifetime | None,
     *,
-    is_precise: bool,
+    has_accurate_estimates: bool,
 ) -> Provider:
     provider_name, model_name = split_model(model)
     if provider_name == "scripted":
-        scripted = wires.scripted.Scripted(wires.scripted.read_script(Path(model_name)), model_name, secrets=secrets)
-        scripted.window_override = build_window(scripted.facts, config, has_accurate_estimates=is_precise)
+        scripted = wires.scripted.ScriptedProvider(
+            wires.scripted.read_script(Path(model_name)), model_name, secrets=secrets
+        )
+        scripted.window_override = build_window(scripted.facts, config, has_accurate_estimates=has_accurate_estimates)
         return scripted
-    settings = config.provider(provider_name)
-    endpoint, keys = await _endpoint_with_key(provider_name, config, environment)
-    overrides = registry_overrides(config, settings, provider_name, model_name)
-    facts = registry_facts(provider_name, model_name, overrides, config.folders.model_tables)
+    provider_config = config.provider_config(provider_name)
+    endpoint, key_source = await _endpoint_with_key(provider_name, config, environment)
+    overrides = registry_overrides(config, provider_config, provider_name, model_name)
+    facts = registry_facts(provider_name, model_name, overrides, config.folders.model_table_folder)
     is_official = is_official_server(provider_name, endpoint)
-    facts = facts if is_official else for_third_party_server(facts)
+    facts = facts if is_official else with_third_party_limits(facts)
     if cache_lifetime is not None and is_official and offers_lifetimes(provider_name):
         facts = with_cache_lifetime(facts, cache_lifetime)
-    server = digest(endpoint.base_url.encode("utf-8", "surrogatepass"))
+    server_digest = digest(endpoint.base_url.encode("utf-8", "surrogatepass"))
     temperature_setting = find_setting(config, provider_name, model_name, "temperature")
     facts = replace(
         facts,
-        server_digest=server,
+        server_digest=server_digest,
         searches_web=searches_web(provider_name, config, environment),
         writes_calls_as_text=should_read_text_calls(config, provider_name, model_name),
         may_repeat=provider_name in OPEN_MODEL_PROVIDERS,
         temperature=None if temperature_setting is None else temperature_setting.value,
     )
-    wire: WireName = "http" if settings.wire == "auto" else settings.wire
+    wire: WireName = "http" if provider_config.wire == "auto" else provider_config.wire
 
-    def find_facts_window(facts: ModelFacts) -> Window:
-        return build_window(facts, config, has_accurate_estimates=is_precise)
+    def build_facts_window(facts: ModelFacts) -> Window:
+        return build_window(facts, config, has_accurate_estimates=has_accurate_estimates)
 
-    return await _create_wire_provider(provider_name, facts, endpoint, wire, find_facts_window, secrets, keys)
+    return await _create_wire_provider(provider_name, facts, endpoint, wire, build_facts_window, secrets, key_source)
 
 
 async def _endpoint_with_key(
@@ -159,15 +163,17 @@ async def _endpoint_with_key(
 ) -> tuple[Endpoint, KeySource | None]:
     """Return a provider's endpoint. If its key comes from a command or a sign-in, that is asked for it and also
     returned. Raises `AuthFailed` and `ConfigError`."""
-    settings = config.provider(name)
-    endpoint = find_endpoint(name, settings, environment)
-    if name in SUBSCRIPTIONS and endpoint.key is None and not uses_key_command(name, settings, environment):
+    provider_config = config.provider_config(name)
+    endpoint = find_endpoint(name, provider_config, environment)
+    if name in SUBSCRIPTIONS and endpoint.key is None and not uses_key_command(name, provider_config, environment):
         source = _signed_in_keys(name, config)
-        return replace(endpoint, key=await source.key()), source
-    if settings.key_command is None or not uses_key_command(name, settings, environment):
+        return replace(endpoint, key=await source.get_key()), source
+    if provider_config.key_command is None or not uses_key_command(name, provider_config, environment):
         return endpoint, None
-    keys = providers.key_command.shared_key_command(name, settings.key_command, environment, config.folders.home)
-    return replace(endpoint, key=await keys.key()), keys
+    key_source = providers.key_command.shared_key_command(
+        name, provider_config.key_command, environment, config.folders.home
+    )
+    return replace(endpoint, key=await key_source.get_key()), key_source
 
 
 def _signed_in_keys(name: str, config: Config) -> KeySource:
@@ -192,9 +198,9 @@ async def _create_wire_provider(
     facts: ModelFacts,
     endpoint: Endpoint,
     wire: WireName,
-    find_facts_window: Callable[[ModelFacts], Window],
+    build_facts_window: Callable[[ModelFacts], Window],
     secrets: SecretTokens,
-    keys: KeySource | None,
+    key_source: KeySource | None,
 ) -> Provider:
     match provider_name:
         case "anthropic":
@@ -203,7 +209,7 @@ async def _create_wire_provider(
             adapter = wires.openai_responses.ADAPTER
         case _ if provider_name == "openai-chat" or provider_name in CHAT_HOSTS:
             adapter = wires.openai_chat.ADAPTER
-            facts = await wires.served_facts.add_served_facts(endpoint, facts)
+            facts = await wires.served_facts.add_server_facts(endpoint, facts)
         case _ if provider_name in CLOUDS:
             adapter, endpoint, wire = wires.clouds.cloud_adapter(provider_name, facts.name, endpoint, wire)
         case "copilot":
@@ -217,7 +223,7 @@ async def _create_wire_provider(
             facts = await wires.ollama.fetch_live_facts(endpoint, facts)
         case _:
             raise AssertionError(f"{provider_name} has no adapter")
-    return wires.adapter.WireProvider(adapter, facts, find_facts_window(facts), endpoint, wire, secrets, keys)
+    return wires.adapter.WireProvider(adapter, facts, build_facts_window(facts), endpoint, wire, secrets, key_source)
 
 
 async def fetch_subscription_models(
@@ -243,7 +249,7 @@ async def check_provider(
     return reached.host, reached.status, reached.milliseconds
 
 
-def proxy_route(url: str) -> str | None:
+def describe_proxy(url: str) -> str | None:
     """Return a description of the proxy that the environment sets for a URL; None if there is none. Raises
     `RouteFailed` if the setting is invalid."""
     wires.proxies.check_proxy(url)
@@ -251,7 +257,7 @@ def proxy_route(url: str) -> str | None:
     return None if proxy is None else proxy.description
 
 
-def create_meter(config: Config, model: str, estimator: Estimator, *, is_interactive: bool) -> Meter:
+def create_token_meter(config: Config, model: str, estimator: Estimator, *, is_interactive: bool) -> TokenMeter:
     """Create the meter of a session. A configured tokenizer is loaded now, from a local vocabulary. An interactive
     session with few usage samples downloads and loads the default tokenizer in the background."""
     provider, _, name = model.partition("/")
@@ -259,19 +265,19 @@ def create_meter(config: Config, model: str, estimator: Estimator, *, is_interac
     folder = config.folders.data / "vocabularies"
     tokenizer_setting = find_setting(config, provider, name, "tokenizer")
     if tokenizer_setting is not None:
-        return Meter(estimator, Ruler(load_tokenizer(str(tokenizer_setting.value), folder, name), images))
+        return TokenMeter(estimator, TokenCounter(load_tokenizer(str(tokenizer_setting.value), folder, name), images))
     if not is_interactive or provider in LOCAL_PROVIDERS or estimator.sample_count >= ENOUGH_USAGE_SAMPLES:
-        return Meter(estimator, Ruler(images=images))
+        return TokenMeter(estimator, TokenCounter(images=images))
 
-    def load(meter: Meter) -> None:
+    def load(meter: TokenMeter) -> None:
         factor = tokens_per_o200k_token(provider, name)
         load_in_background(
             "o200k_base",
             folder,
-            lambda count_tokens: meter.schedule_ruler(Ruler(lambda text: factor * count_tokens(text), images)),
+            lambda count_tokens: meter.schedule_counter(TokenCounter(lambda text: factor * count_tokens(text), images)),
         )
 
-    return Meter(estimator, Ruler(images=images), load)
+    return TokenMeter(estimator, TokenCounter(images=images), load)
 
 
 def build_summarisers(
@@ -292,7 +298,7 @@ def build_summarisers(
         return CheaperSummarisers(get_own_facts, summariser_candidates(config), connect)
     if chosen != FASTEST_SUMMARISER:
         return Summarisers([chosen], connect)
-    return Summarisers(available_models(config, environment), connect, by_speed=True)
+    return Summarisers(available_models(config, environment), connect, orders_by_speed=True)
 
 
 def summariser_candidates(config: Config) -> tuple[ModelFacts, ...]:

@@ -3,12 +3,12 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
-from ebbtide.agent.budget.last_request import RequestMark
+from ebbtide.agent.budget.last_request import RequestRecord
 from ebbtide.agent.budget.preflight import ModelTarget
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.providers.base import Provider
 from ebbtide.agent.providers.learned_limits import has_answered
-from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.providers.meter import TokenMeter
 from ebbtide.tools.lazy import dataclass
 
 
@@ -17,11 +17,11 @@ class ConnectedModel:
     """A connected model and its token meter."""
 
     provider: Provider
-    meter: Meter
+    meter: TokenMeter
     answered_server_digest: str = ""
     """Digest of the address where the model last answered, in any session."""
 
-    def answered_models(self, mark: RequestMark | None) -> set[str]:
+    def answered_model_ids(self, mark: RequestRecord | None) -> set[str]:
         """Return a set with the model's id if it has answered before at its current address; otherwise an empty set.
         `mark`: the session's last request."""
         is_known = has_answered(mark, self.provider) or (
@@ -60,22 +60,22 @@ class SessionModels:
         """The fallbacks that can still be used, with the windows known for them."""
         self.turn_request: TurnModelRequest | None = None
         """The pending request to run this turn with another model; None if there is none."""
-        self.own_model: ConnectedModel | None = None
+        self.session_model: ConnectedModel | None = None
         """The session's own model while another one runs the turn; None at other times."""
-        self._own_fallbacks: tuple[ModelTarget, ...] = ()
+        self._session_fallbacks: tuple[ModelTarget, ...] = ()
         self._connect = connect
         self._opened_providers: list[Provider] = []
 
     @property
     def model(self) -> str:
         """The model that the session will use after this turn, as PROVIDER/NAME."""
-        return (self.own_model.provider if self.own_model is not None else self.provider).facts.id
+        return (self.session_model.provider if self.session_model is not None else self.provider).facts.id
 
     async def connect(self, model: str) -> ConnectedModel:
         """Connect to a fallback. Raises `UsageError` and `ProviderError`."""
-        connected = await self._connect(model)
-        self._opened_providers.append(connected.provider)
-        return connected
+        connected_model = await self._connect(model)
+        self._opened_providers.append(connected_model.provider)
+        return connected_model
 
     def drop_fallback(self, target: ModelTarget) -> None:
         """Remove a fallback, so that it is not tried again."""
@@ -85,19 +85,19 @@ class SessionModels:
         """Make a fallback the session's model."""
         self.provider = provider
         self.fallbacks = self.fallbacks[self.fallbacks.index(target) + 1 :]
-        self.own_model = None
+        self.session_model = None
 
-    def run_turn_with(self, provider: Provider, own_target: ModelTarget, meter: Meter) -> None:
+    def begin_turn_with(self, provider: Provider, session_target: ModelTarget, meter: TokenMeter) -> None:
         """Run this turn with another model. Its fallbacks are the session's own model and the fallbacks of that model.
         `meter`: the meter of the session's own model."""
-        self.own_model, self._own_fallbacks = ConnectedModel(self.provider, meter), self.fallbacks
-        self.provider, self.fallbacks = provider, (own_target, *self.fallbacks)
+        self.session_model, self._session_fallbacks = ConnectedModel(self.provider, meter), self.fallbacks
+        self.provider, self.fallbacks = provider, (session_target, *self.fallbacks)
 
     def end_turn(self) -> ConnectedModel | None:
         """Switch back to the session's own model, and return it; None if no other model ran the turn."""
-        own_model, self.own_model, self.turn_request = self.own_model, None, None
+        own_model, self.session_model, self.turn_request = self.session_model, None, None
         if own_model is not None:
-            self.provider, self.fallbacks = own_model.provider, self._own_fallbacks
+            self.provider, self.fallbacks = own_model.provider, self._session_fallbacks
         return own_model
 
     async def close(self) -> None:

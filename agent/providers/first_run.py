@@ -19,8 +19,8 @@ from ebbtide.agent.errors import ConfigError, TimedOut
 from ebbtide.agent.messages import Text, User
 from ebbtide.agent.providers.base import Reply, Request
 from ebbtide.agent.providers.setup import (
-    CHAT_SERVERS,
     DEFAULT_MODELS,
+    LOCAL_CHAT_SERVERS,
     find_endpoint,
     has_key,
     is_loopback,
@@ -64,12 +64,12 @@ def detect_keys(environment: Mapping[str, str]) -> tuple[DetectedKey, ...]:
     return tuple(
         DetectedKey(variable, provider)
         for variable in sorted(environment)
-        for provider, names in _KEY_NAME_PATTERNS
-        if environment[variable] and re.fullmatch(rf"\w*({names})\w*(KEY|TOKEN)\w*", variable)
+        for provider, name_pattern in _KEY_NAME_PATTERNS
+        if environment[variable] and re.fullmatch(rf"\w*({name_pattern})\w*(KEY|TOKEN)\w*", variable)
     )
 
 
-def ollama_address(environment: Mapping[str, str]) -> str:
+def find_ollama_url(environment: Mapping[str, str]) -> str:
     """Return the configured address of Ollama if it is on this machine, otherwise its default address."""
     try:
         url = find_endpoint("ollama", ProviderConfig(), environment).base_url
@@ -82,7 +82,7 @@ def detect_local_servers(url: str = OLLAMA_URL) -> tuple[LocalModelServer, ...]:
     """Find the model servers that respond on this machine, with their models. Ollama comes first. `url`: Ollama's
     address. Each probe times out after `PROBE_TIMEOUT_S`."""
     probes = [("Ollama", url, f"{url}/api/tags", "models", "name")]
-    probes += [(name, base_url, f"{base_url}/models", "data", "id") for name, base_url, _ in CHAT_SERVERS]
+    probes += [(name, base_url, f"{base_url}/models", "data", "id") for name, base_url, _ in LOCAL_CHAT_SERVERS]
     with ThreadPoolExecutor(len(probes)) as pool:
         model_lists = list(pool.map(lambda probe: _fetch_model_names(*probe[2:]), probes))
     return tuple(
@@ -109,9 +109,9 @@ def _fetch_model_names(url: str, list_key: str, name_key: str) -> tuple[str, ...
 async def check_key(config: Config, environment: Mapping[str, str], model: str, key: str) -> None:
     """Test a key with a short question to a model. Raises `AgentError` if there is no answer."""
     provider_name = model.partition("/")[0]
-    variable = key_variable(provider_name, config.provider(provider_name))
-    with_key = {**environment, variable: key} if variable else environment
-    provider = await providers.factory.build_provider(config, model, with_key)
+    variable = key_variable(provider_name, config.provider_config(provider_name))
+    key_environment = {**environment, variable: key} if variable else environment
+    provider = await providers.factory.build_provider(config, model, key_environment)
     request = Request("Answer with one word.", (User((Text("Say: ready"),)),), (), 64, "first-run")
     try:
         async with asyncio.timeout(KEY_TRIAL_TIMEOUT_S):

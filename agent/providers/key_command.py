@@ -11,7 +11,7 @@ from ebbtide.agent.errors import AuthFailed, UsageError
 from ebbtide.agent.providers.keys import MAX_KEY_CHARS, validate_key, without_stored_keys
 from ebbtide.tools import process
 from ebbtide.tools.outputs.plain_text import terminal_text
-from ebbtide.tools.secrets.redaction import learn_secret, redact_options, redact_text
+from ebbtide.tools.secrets.redaction import redact_options, redact_text, register_secret
 
 KEY_COMMAND_TIMEOUT_S = 30.0
 KEY_LIFETIME_S = 300.0
@@ -40,18 +40,18 @@ class KeyCommand:
         """The key that was printed last; empty before the first run."""
         self._printed_at = 0.0
 
-    async def key(self) -> str:
+    async def get_key(self) -> str:
         """Return the key. The command is run again after five minutes. Raises `AuthFailed` if it prints no key."""
         async with self._lock:
             if not self._key or self._now() - self._printed_at >= KEY_LIFETIME_S:
                 await self._run()
             return self._key
 
-    async def renewed_key(self, rejected: str) -> str:
+    async def renew_key(self, rejected_key: str) -> str:
         """Return a new key after the server has rejected one. The command is run again, unless it has printed another
         key in the meantime. Raises `AuthFailed` if it prints no key."""
         async with self._lock:
-            if self._key == rejected:
+            if self._key == rejected_key:
                 await self._run()
             return self._key
 
@@ -65,22 +65,22 @@ class KeyCommand:
                 2 * MAX_KEY_CHARS,
             )
         except (OSError, ValueError) as error:  # a command with a NUL byte raises ValueError
-            raise self._failure(f"cannot be started: {error}") from error
-        printed = result.output.decode("utf-8", "replace")
+            raise self._create_error(f"cannot be started: {error}") from error
+        printed_text = result.output.decode("utf-8", "replace")
         if result.code is None:
-            raise self._failure(f"did not finish within {KEY_COMMAND_TIMEOUT_S:.0f} s")
+            raise self._create_error(f"did not finish within {KEY_COMMAND_TIMEOUT_S:.0f} s")
         if result.code != 0:
             failed = "failed with exit code" if result.code > 0 else "was ended by signal"
-            errors = terminal_text(result.error_output.decode("utf-8", "replace")).strip()
-            reason = self._redacted(errors.partition("\n")[0], printed)
-            raise self._failure(f"{failed} {abs(result.code)}{': ' if reason else ''}{reason}")
-        if not printed.strip():
-            raise self._failure("printed nothing")
+            error_text = terminal_text(result.error_output.decode("utf-8", "replace")).strip()
+            reason = self._redact(error_text.partition("\n")[0], printed_text)
+            raise self._create_error(f"{failed} {abs(result.code)}{': ' if reason else ''}{reason}")
+        if not printed_text.strip():
+            raise self._create_error("printed nothing")
         try:
-            key = validate_key(printed)
+            key = validate_key(printed_text)
         except UsageError:  # its text does not say what printed the key
-            raise self._failure("did not print a valid key: expected one line without spaces") from None
-        learn_secret(key)
+            raise self._create_error("did not print a valid key: expected one line without spaces") from None
+        register_secret(key)
         self._key, self._printed_at = key, self._now()
 
     def _argv(self) -> tuple[str, ...]:
@@ -88,17 +88,17 @@ class KeyCommand:
             return process.shell.shell_argv(self._command)
         return (os.path.expanduser(self._command[0]), *self._command[1:])
 
-    def _failure(self, what: str) -> AuthFailed:
+    def _create_error(self, problem: str) -> AuthFailed:
         words = self._command.split() if isinstance(self._command, str) else self._command
-        command = self._redacted(" ".join(redact_options(words)))
+        command = self._redact(" ".join(redact_options(words)))
         return AuthFailed(
-            f"no key for {self._provider}: `{command}` {what.rstrip('.')}.",
+            f"no key for {self._provider}: `{command}` {problem.rstrip('.')}.",
             todo=f"Run this command in a shell to check it, or change `providers.{self._provider}.key_command`.",
         )
 
-    def _redacted(self, text: str, printed: str = "") -> str:
+    def _redact(self, text: str, printed_text: str = "") -> str:
         """Shorten text and remove its secrets. `printed`: what the command printed, which may be a key."""
-        clean = redact_text(text, {**self._environment, "PRINTED_KEY": printed.strip()})
+        clean = redact_text(text, {**self._environment, "PRINTED_KEY": printed_text.strip()})
         return clean if len(clean) <= _MAX_QUOTED_CHARS else f"{clean[:_MAX_QUOTED_CHARS]}…"
 
 
@@ -112,8 +112,8 @@ def shared_key_command(
     relative path cannot lead to one of the project's programs."""
     own_environment = without_stored_keys(environment)
     identity = (provider, command, home, frozenset(own_environment.items()))
-    known = _commands.setdefault(asyncio.get_running_loop(), {})
-    if identity not in known:
+    commands = _commands.setdefault(asyncio.get_running_loop(), {})
+    if identity not in commands:
         folder = home if home is not None and home.is_dir() else Path("/")
-        known[identity] = KeyCommand(provider, command, own_environment, folder)
-    return known[identity]
+        commands[identity] = KeyCommand(provider, command, own_environment, folder)
+    return commands[identity]

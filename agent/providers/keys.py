@@ -65,11 +65,11 @@ class KeyStore:
 
     def store_key(self, provider: str, origin: str, key: str, account: str = "") -> KeyStorage:
         """Store a key, replacing any earlier one, and return where it is stored. Raises `ConfigError` if that fails."""
-        place: KeyStorage = "keyring" if _store_in_keyring(self._service, provider, key) else "file"
-        entry = {"origin": origin, "place": place}
-        entry |= ({"account": account} if account else {}) | ({"key": key} if place == "file" else {})
+        storage: KeyStorage = "keyring" if _store_in_keyring(self._service, provider, key) else "file"
+        entry = {"origin": origin, "place": storage}
+        entry |= ({"account": account} if account else {}) | ({"key": key} if storage == "file" else {})
         self._write(lambda entries: {**entries, provider: entry})
-        return place
+        return storage
 
     def remove_key(self, provider: str) -> bool:
         """Remove a provider's key. Return whether there was one. Raises `ConfigError` if that fails."""
@@ -144,7 +144,7 @@ def is_signed_in(environment: Mapping[str, str], provider: str, url: str) -> boo
     return environment.get(f"{_SIGN_IN_PREFIX}{_variable_suffix(provider)}") == url_origin(url)
 
 
-def stored_key(environment: Mapping[str, str], provider: str, url: str | None = None) -> str | None:
+def read_stored_key(environment: Mapping[str, str], provider: str, url: str | None = None) -> str | None:
     """Return the key stored for a provider, if it was stored for the address `url`. If `url` is None, any address
     matches."""
     name = _variable_suffix(provider)

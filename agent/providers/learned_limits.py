@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
-from ebbtide.agent.budget.last_request import RequestMark
+from ebbtide.agent.budget.last_request import RequestRecord
 from ebbtide.agent.budget.request_budget import INFERRED_FROM_COUNTS, REPORTED_BY_SERVER, Window, window_after_overflow
 from ebbtide.agent.budget.summary_cost import SummaryJob
 from ebbtide.agent.events.session import Event
@@ -28,7 +28,7 @@ MIN_LEARNED_WINDOW_TOKENS = 4_000
 """Smallest learned window, in tokens, that later runs reuse. A session could not continue in a smaller one."""
 
 
-def learned_window(mark: RequestMark | None, provider: Provider) -> Window | None:
+def learned_window(mark: RequestRecord | None, provider: Provider) -> Window | None:
     """Return the window that the provider revealed in an earlier run, if it was smaller than assumed. None if none was
     revealed, or if the model, server or settings have changed since then."""
     if mark is None or mark.window is None or mark.believed != provider.window.size:
@@ -41,12 +41,12 @@ def learned_window(mark: RequestMark | None, provider: Provider) -> Window | Non
     return window_after_overflow(provider.window, mark.believed, mark.window.size, source)
 
 
-def has_answered(mark: RequestMark | None, provider: Provider) -> bool:
+def has_answered(mark: RequestRecord | None, provider: Provider) -> bool:
     """Whether the session's last request went to this model at this address."""
     return mark is not None and (mark.model, mark.server) == (provider.facts.id, provider.facts.server_digest)
 
 
-def next_request_window(mark: RequestMark, configured_window: Window) -> Window:
+def next_request_window(mark: RequestRecord, configured_window: Window) -> Window:
     """Return the window for the next request of a stored session: the window of its last request, unless the user has
     changed the setting since then. `configured_window`: the window according to the current settings."""
     last_window = mark.window
@@ -65,18 +65,18 @@ class LearnedLimits:
 
     window: Window | None = None
     """The actual window, if the provider has revealed that it is smaller than assumed."""
-    summary_failures: int = 0
+    summary_failure_count: int = 0
     """Number of failed summaries in a row."""
     requests_since_summary: int = LONG_COOLDOWN_REQUESTS
     """Number of requests answered since the last summary was requested."""
-    silent_summarisers: frozenset[str] = frozenset()
+    unresponsive_summarisers: frozenset[str] = frozenset()
     """Summary models that did not answer. They are skipped until the user requests a compaction."""
     is_insufficient_space_reported: bool = False
     """Whether the user has been notified that compaction alone cannot free enough space."""
 
     def reset_for_new_model(self) -> None:
         """Reset what does not apply to another model: the window and the failed summaries."""
-        self.window, self.summary_failures, self.is_insufficient_space_reported = None, 0, False
+        self.window, self.summary_failure_count, self.is_insufficient_space_reported = None, 0, False
 
     def is_refuted_by(self, counted_tokens: int) -> bool:
         """Whether the server has read clearly more tokens than the window inferred from its counts can hold."""
@@ -101,4 +101,4 @@ class LearnedLimits:
     @property
     def has_failed_repeatedly(self) -> bool:
         """Whether summaries have failed so often that no more are requested until something changes."""
-        return self.summary_failures >= MAX_SUMMARY_FAILURES
+        return self.summary_failure_count >= MAX_SUMMARY_FAILURES

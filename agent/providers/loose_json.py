@@ -94,7 +94,7 @@ def _parse_object(text: str, start: int, remaining_depth: int) -> tuple[dict[str
         if not text.startswith(":", offset):
             raise json.JSONDecodeError("Expecting ':' delimiter", text, offset)
         parsed[name], offset = _parse_value(text, _skip_whitespace(text, offset + 1), remaining_depth)
-        offset = _next_item_index(text, offset, "}")
+        offset = _skip_separator(text, offset, "}")
     return parsed, offset + 1
 
 
@@ -104,11 +104,11 @@ def _parse_list(text: str, start: int, remaining_depth: int) -> tuple[list[objec
     while not text.startswith("]", offset):
         item, offset = _parse_value(text, offset, remaining_depth)
         items.append(item)
-        offset = _next_item_index(text, offset, "]")
+        offset = _skip_separator(text, offset, "]")
     return items, offset + 1
 
 
-def _next_item_index(text: str, offset: int, closing_bracket: str) -> int:
+def _skip_separator(text: str, offset: int, closing_bracket: str) -> int:
     """Return the offset of the next item or of the closing bracket."""
     offset = _skip_whitespace(text, offset)
     if text.startswith(",", offset):

@@ -4,7 +4,7 @@ serialised as JSON."""
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ebbtide.agent.budget.preflight import Counters, settle_for_final_turn
+from ebbtide.agent.budget.preflight import ContextCounters, counters_for_final_turn
 from ebbtide.agent.budget.request_budget import BudgetSection, ContextBudget, Window, build_budget, count_summary
 from ebbtide.agent.budget.server_truncation import CountRecord
 from ebbtide.agent.events.session import Event
@@ -13,12 +13,12 @@ from ebbtide.agent.prompt.build import Prompt
 from ebbtide.agent.prompt.message_cache import ViewCache
 from ebbtide.agent.providers.base import Reply
 from ebbtide.agent.providers.content_counts import ContentCounts
-from ebbtide.agent.providers.usage import carried_usage, has_foreign_anchor, may_drop_reasoning
+from ebbtide.agent.providers.usage import carried_usage, is_anchored_by_other_model, may_drop_reasoning
 from ebbtide.agent.providers.usage_check import UsageCheck
 from ebbtide.agent.tokens.estimate import (
-    Counts,
     Estimator,
-    Ruler,
+    TextCounts,
+    TokenCounter,
     count_message,
     count_messages,
     count_text,
@@ -39,10 +39,10 @@ class _FullCount:
     definitions."""
 
     tools: tuple[ToolSpec, ...]
-    counts_without_tools: Counts
+    counts_without_tools: TextCounts
     prompt_tokens: int
 
-    def tool_tokens(self, estimator: Estimator, tool_counts: Counts) -> int:
+    def tool_tokens(self, estimator: Estimator, tool_counts: TextCounts) -> int:
         """Return the tokens of the tool definitions. `tool_counts`: their counts, whose estimate bounds the result."""
         estimate = estimator.estimate(tool_counts)
         rest = self.prompt_tokens - estimator.estimate(self.counts_without_tools)
@@ -63,65 +63,65 @@ class _FullCount:
         )
 
 
-class Meter:
+class TokenMeter:
     """The token meter of one session."""
 
     def __init__(
         self,
         estimator: Estimator | None = None,
-        ruler: Ruler | None = None,
-        load_tokenizer: Callable[["Meter"], None] | None = None,
+        token_counter: TokenCounter | None = None,
+        load_tokenizer: Callable[["TokenMeter"], None] | None = None,
     ) -> None:
         """`load_tokenizer`: starts loading a tokenizer in the background; `prepare` calls it."""
         self.estimator = estimator or Estimator()
-        self._content = ContentCounts(ruler or Ruler())
+        self._content = ContentCounts(token_counter or TokenCounter())
         self.usage_check = UsageCheck()
-        self.counters = Counters()
+        self.counters = ContextCounters()
         self.is_output_truncated = False
         """Whether an output of the last step was cut because space was short."""
         self._load_tokenizer = load_tokenizer
-        self._scheduled_ruler: Ruler | None = None
+        self._scheduled_counter: TokenCounter | None = None
         self._full_count: _FullCount | None = None
-        self._restored_tools: tuple[tuple[ToolSpec, ...], int] = (), 0
+        self._restored_tool_tokens: tuple[tuple[ToolSpec, ...], int] = (), 0
         self._view_cache = ViewCache()
-        self._previous_schema = 0
-        self._real_window: int | None = None
+        self._previous_schema_tokens = 0
+        self._actual_window: int | None = None
         self.scale = 1.0
         """Ratio of counted to estimated tokens of messages, as of the last rewrite. Estimates of messages are
         multiplied by it until the provider has counted them."""
 
     @property
-    def ruler(self) -> Ruler:
+    def token_counter(self) -> TokenCounter:
         """The ruler in use. It is replaced when a tokenizer has been loaded."""
         return self._content.ruler
 
-    def use_estimates_of(self, other: "Meter") -> None:
+    def use_estimates_of(self, other: "TokenMeter") -> None:
         """Use another meter's estimates and reset all counts. Used when switching to a model with a different
         tokenizer."""
         self.estimator, self._load_tokenizer = other.estimator, other._load_tokenizer
-        self._content, self.usage_check = ContentCounts(other.ruler), UsageCheck()
-        self._scheduled_ruler, self._full_count, self._restored_tools = None, None, ((), 0)
-        self._real_window, self.scale = None, 1.0
+        self._content, self.usage_check = ContentCounts(other.token_counter), UsageCheck()
+        self._scheduled_counter, self._full_count, self._restored_tool_tokens = None, None, ((), 0)
+        self._actual_window, self.scale = None, 1.0
         self.reset_counters()
-        self.prepare()
+        self.start_loading()
 
-    def prepare(self) -> None:
+    def start_loading(self) -> None:
         """Start loading a better tokenizer. Only the first call has an effect."""
         load, self._load_tokenizer = self._load_tokenizer, None
         if load is not None:
             load(self)
 
-    def schedule_ruler(self, ruler: Ruler) -> None:
+    def schedule_counter(self, token_counter: TokenCounter) -> None:
         """Use this ruler from the next measurement on. All known messages are counted with it first, so this must not
         be called on the event loop's thread."""
         for message in self._content.known_messages:
-            count_message(message, ruler)
-        self._scheduled_ruler = ruler
+            count_message(message, token_counter)
+        self._scheduled_counter = token_counter
 
     def _apply_scheduled_ruler(self) -> None:
-        ruler, self._scheduled_ruler = self._scheduled_ruler, None
-        if ruler is not None:
-            self._content, self._full_count = ContentCounts(ruler), None
+        token_counter, self._scheduled_counter = self._scheduled_counter, None
+        if token_counter is not None:
+            self._content, self._full_count = ContentCounts(token_counter), None
 
     def measure(
         self,
@@ -136,30 +136,37 @@ class Meter:
         messages."""
         self._apply_scheduled_ruler()
         counts = self._content.count_sections(prompt.system, conversation.summary, tools, sections or {})
-        seen, unseen = self._seen_and_unseen(conversation)
-        counted = conversation.anchor.total if conversation.anchor is not None else None
-        scale = self.scale if counted is None else 1.0
+        uncounted, added_counts = self._uncounted_message_counts(conversation)
+        counted_tokens = conversation.anchor.total if conversation.anchor is not None else None
+        scale = self.scale if counted_tokens is None else 1.0
         budget = build_budget(
-            counts, seen, unseen, counted, window, self.estimator, self._known_tool_tokens(tools), scale
+            counts,
+            uncounted,
+            added_counts,
+            counted_tokens,
+            window,
+            self.estimator,
+            self._known_tool_tokens(tools),
+            scale,
         )
-        budget = replace(budget, is_crowded=self.is_output_truncated)
-        self.counters = self.counters.with_measurement(budget, is_counted=counted is not None)
+        budget = replace(budget, has_output_overflow=self.is_output_truncated)
+        self.counters = self.counters.with_measurement(budget, is_counted=counted_tokens is not None)
         return budget
 
-    def message_tokens(self, message: Message) -> int:
+    def estimate_message(self, message: Message) -> int:
         """Return the estimated tokens of a message."""
-        return self.estimator.estimate(count_message(message, self.ruler))
+        return self.estimator.estimate(count_message(message, self.token_counter))
 
     def _messages_tokens(self, messages: Sequence[Message]) -> int:
-        return self.estimator.estimate(count_messages(messages, self.ruler))
+        return self.estimator.estimate(count_messages(messages, self.token_counter))
 
-    def text_tokens(self, text: str) -> int:
+    def estimate_text(self, text: str) -> int:
         """Return the estimated tokens of a text."""
-        return self.estimator.estimate(count_text(text, self.ruler))
+        return self.estimator.estimate(count_text(text, self.token_counter))
 
-    def definition_tokens(self, spec: ToolSpec) -> int:
+    def estimate_definition(self, spec: ToolSpec) -> int:
         """Return the estimated tokens of a tool definition."""
-        return self.estimator.estimate(count_tools((spec,), self.ruler))
+        return self.estimator.estimate(count_tools((spec,), self.token_counter))
 
     @property
     def tool_tokens(self) -> int:
@@ -169,20 +176,22 @@ class Meter:
 
     def restore_tool_tokens(self, tools: tuple[ToolSpec, ...], tokens: int) -> None:
         """Use the token count that an earlier request gave for these definitions, until they are counted again."""
-        self._restored_tools = tools, tokens
+        self._restored_tool_tokens = tools, tokens
 
-    def restore_counts(self, record: CountRecord | None, scale: float, *, is_prefix_unchanged: bool) -> None:
+    def restore_counts(self, count_record: CountRecord | None, scale: float, *, is_prefix_unchanged: bool) -> None:
         """Restore the server's counts from an earlier run, and the scale for estimates of newer content.
         `is_prefix_unchanged`: the system prompt and tools are unchanged."""
-        self.usage_check.count_record = record if record is None or is_prefix_unchanged else record.after_rewrite()
+        self.usage_check.count_record = (
+            count_record if count_record is None or is_prefix_unchanged else count_record.after_rewrite()
+        )
         self.scale = scale
 
-    def fresh_copy(self) -> "Meter":
+    def fresh_copy(self) -> "TokenMeter":
         """Return an independent meter with the same estimates."""
-        copy = Meter(self.estimator, self.ruler)
+        copy = TokenMeter(self.estimator, self.token_counter)
         known_tokens = self._known_tool_tokens(self._content.tools)
         copy.restore_tool_tokens(
-            *(self._restored_tools if known_tokens is None else (self._content.tools, known_tokens))
+            *(self._restored_tool_tokens if known_tokens is None else (self._content.tools, known_tokens))
         )
         copy.scale = self.scale
         return copy
@@ -191,32 +200,32 @@ class Meter:
         """Compute the scale of later estimates from the provider's count of this conversation."""
         if conversation.anchor is None:
             return
-        summary = count_summary(conversation.summary, self.ruler).values()
+        summary = count_summary(conversation.summary, self.token_counter).values()
         message_counts = self._content.count_messages(self._view_cache.visible_messages(conversation))
-        estimated = self.estimator.estimate(sum_counts(summary) + message_counts)
-        counted = budget.history + budget.pending + budget.retain + budget.summary
-        self.scale = min(max(counted / estimated, 0.25), 3.0) if estimated else 1.0
+        estimated_tokens = self.estimator.estimate(sum_counts(summary) + message_counts)
+        counted_tokens = budget.history + budget.pending + budget.retain + budget.summary
+        self.scale = min(max(counted_tokens / estimated_tokens, 0.25), 3.0) if estimated_tokens else 1.0
 
     def begin_turn(self, message: Message) -> int:
         """Start the counters of a turn with the user's message. Return its estimated tokens."""
         self.is_output_truncated = False
-        tokens = self.message_tokens(message)
+        tokens = self.estimate_message(message)
         self.counters = self.counters.at_turn_start(tokens)
         return tokens
 
     def enter_final_turn(self) -> None:
         """Switch the counters to the final turn, in which the model only writes a report."""
-        self.counters = settle_for_final_turn(self.counters)
+        self.counters = counters_for_final_turn(self.counters)
 
-    def schema_scale(self, tools: Sequence[ToolSpec]) -> float | None:
+    def take_schema_scale(self, tools: Sequence[ToolSpec]) -> float | None:
         """Return the tokens of the tool definitions per four characters. None if the size of the definitions has not
         changed since the last call."""
-        schema, previous_schema = self.counters.schema, self._previous_schema
-        self._previous_schema = schema
+        schema_tokens, previous_schema = self.counters.tool_tokens, self._previous_schema_tokens
+        self._previous_schema_tokens = schema_tokens
         return (
             None
-            if schema == previous_schema
-            else round(schema / max(estimate_by_chars(tool_definitions_text(tools)), 1), 3)
+            if schema_tokens == previous_schema
+            else round(schema_tokens / max(estimate_by_chars(tool_definitions_text(tools)), 1), 3)
         )
 
     def end_turn(self, conversation: Conversation) -> None:
@@ -225,20 +234,20 @@ class Meter:
         if conversation.anchor is None:
             self.counters = self.counters.at_turn_end()
             return
-        _, unseen = self._seen_and_unseen(conversation)
-        self.counters = self.counters.at_turn_end(conversation.anchor.total + self.estimator.estimate(unseen))
+        _, added_counts = self._uncounted_message_counts(conversation)
+        self.counters = self.counters.at_turn_end(conversation.anchor.total + self.estimator.estimate(added_counts))
 
     def reset_counters(self) -> None:
         """Reset the counters after a compaction, until the next measurement."""
-        self.counters, self.is_output_truncated = Counters(reasoning=self.counters.reasoning), False
+        self.counters, self.is_output_truncated = ContextCounters(reasoning=self.counters.reasoning), False
         self.usage_check.after_rewrite()
 
-    def take_real_window(self) -> int | None:
+    def take_actual_window(self) -> int | None:
         """Return and clear the server's actual window. None unless the server truncated the last counted request."""
-        window, self._real_window = self._real_window, None
+        window, self._actual_window = self._actual_window, None
         return window
 
-    def anchor_reply(
+    def add_reply(
         self,
         conversation: Conversation,
         reply: Reply,
@@ -247,54 +256,62 @@ class Meter:
     ) -> Conversation:
         """Add the reply to the conversation, with the provider's count of the last measured request as its anchor. If
         that count is implausible, no anchor is set and nothing is learned."""
-        answered = conversation.plus(reply.message)
+        answered_conversation = conversation.plus(reply.message)
         if reply.pass_count > 1:
-            return answered  # a count of several passes covers more than one request
+            return answered_conversation  # a count of several passes covers more than one request
         visible = self._view_cache.visible_messages(conversation)
-        reading = self.usage_check.assess(reply, conversation, visible, budget, self._messages_tokens)
-        if reading != "counted":
-            self.usage_check.report(reading, reply, budget, emit)
-            return self._without_server_counts(answered) if reading == "truncated" else answered
+        assessment = self.usage_check.assess(reply, conversation, visible, budget, self._messages_tokens)
+        if assessment != "counted":
+            self.usage_check.report(assessment, reply, budget, emit)
+            return (
+                self._discard_server_counts(answered_conversation)
+                if assessment == "truncated"
+                else answered_conversation
+            )
         self._learn_from_usage(conversation, reply.usage, reply.message.model)
-        return replace(answered, anchor=carried_usage(reply), anchored=len(answered.messages))
+        return replace(answered_conversation, anchor=carried_usage(reply), anchored=len(answered_conversation.messages))
 
     def serialise_estimates(self, server: str = "") -> str:
         return encode_estimator(self.estimator, server)
 
-    def _without_server_counts(self, conversation: Conversation) -> Conversation:
+    def _discard_server_counts(self, conversation: Conversation) -> Conversation:
         """Discard all counts and estimates of a server that truncates, because earlier counts may also be wrong. The
         server's largest count becomes the actual window."""
         record = self.usage_check.count_record
         assert record is not None, "a finding comes with a record"
-        self._real_window, self.usage_check.count_record = record.window, CountRecord()
-        self.estimator, self._full_count, self._restored_tools, self.scale = Estimator(), None, ((), 0), 1.0
-        self.counters = Counters(reasoning=self.counters.reasoning)
+        self._actual_window, self.usage_check.count_record = record.window, CountRecord()
+        self.estimator, self._full_count, self._restored_tool_tokens, self.scale = Estimator(), None, ((), 0), 1.0
+        self.counters = ContextCounters(reasoning=self.counters.reasoning)
         return replace(conversation, anchor=None, anchored=0)
 
     def _learn_from_usage(self, conversation: Conversation, usage: Usage, model: str) -> None:
-        seen, unseen = self._seen_and_unseen(conversation)
+        message_counts, added_counts = self._uncounted_message_counts(conversation)
         if conversation.anchor is None:
-            counts_without_tools = self._content.text_counts + seen + unseen
+            counts_without_tools = self._content.text_counts + message_counts + added_counts
             full_count = _FullCount(self._content.tools, counts_without_tools, usage.prompt)
             self._full_count = full_count.more_precise(self._full_count, self.estimator)
             counts = counts_without_tools + self._content.tool_counts
             self.estimator = update_estimator(self.estimator, counts, usage.prompt, usage.prompt, is_full_request=True)
         elif (
-            unseen != Counts() and not has_foreign_anchor(conversation, model) and not may_drop_reasoning(conversation)
+            added_counts != TextCounts()
+            and not is_anchored_by_other_model(conversation, model)
+            and not may_drop_reasoning(conversation)
         ):
-            reported = usage.prompt - conversation.anchor.total
-            self.estimator = update_estimator(self.estimator, unseen, reported, usage.prompt)
+            reported_tokens = usage.prompt - conversation.anchor.total
+            self.estimator = update_estimator(self.estimator, added_counts, reported_tokens, usage.prompt)
 
-    def _seen_and_unseen(self, conversation: Conversation) -> tuple[Counts, Counts]:
+    def _uncounted_message_counts(self, conversation: Conversation) -> tuple[TextCounts, TextCounts]:
         """Count the messages that the provider has not counted. The first result covers all messages if it has counted
         none; the second covers the messages since its last count. One of the two is always empty."""
         visible = self._view_cache.visible_messages(conversation)
         if conversation.anchor is None:
-            return self._content.count_all_messages(visible), Counts()
-        unseen = visible[conversation.anchored :]
-        return Counts(), self._content.count_messages(unseen) + Counts(replies=1) if unseen else Counts()
+            return self._content.count_all_messages(visible), TextCounts()
+        added_messages = visible[conversation.anchored :]
+        return TextCounts(), self._content.count_messages(added_messages) + TextCounts(
+            replies=1
+        ) if added_messages else TextCounts()
 
     def _known_tool_tokens(self, tools: tuple[ToolSpec, ...]) -> int | None:
         if self._full_count is None or self._full_count.tools != tools:
-            return self._restored_tools[1] if tools and self._restored_tools[0] == tools else None
+            return self._restored_tool_tokens[1] if tools and self._restored_tool_tokens[0] == tools else None
         return self._full_count.tool_tokens(self.estimator, self._content.tool_counts)

@@ -74,29 +74,32 @@ def registry_facts(
     """Return what is known about a model. `updates_folder`: the folder of updated tables. Raises `ConfigError` for an
     invalid override."""
     row = _registry_row(provider, name, updates_folder)
-    known: dict[str, Any] = dict(row or {})
-    if "prices" in known:
-        known["prices"] = Prices(**known["prices"])
+    registry_row: dict[str, Any] = dict(row or {})
+    if "prices" in registry_row:
+        registry_row["prices"] = Prices(**registry_row["prices"])
     if provider not in TOOL_SEARCH_KINDS:
-        known.pop("tool_search", None)  # only one of OpenAI's two APIs supports it
-    settings: dict[str, Any] = {
+        registry_row.pop("tool_search", None)  # only one of OpenAI's two APIs supports it
+    valid_overrides: dict[str, Any] = {
         key: _validate_override(provider, name, key, value) for key, value in overrides.items() if key in SETTABLE_FACTS
     }
-    if "prices" in settings:
-        settings["prices"] = _merged_prices(settings["prices"], known.get("prices"), f"{provider}/{name}")
+    if "prices" in valid_overrides:
+        valid_overrides["prices"] = _merged_prices(
+            valid_overrides["prices"], registry_row.get("prices"), f"{provider}/{name}"
+        )
     defaults = _default_facts(provider, name)
     sources = {
-        key: "config" if key in settings else "registry" if key in known else "default" for key in (*defaults, "prices")
+        key: "config" if key in valid_overrides else "registry" if key in registry_row else "default"
+        for key in (*defaults, "prices")
     }
     return ModelFacts(
         provider=provider,
         name=name,
-        is_known=row is not None or bool(settings),
+        is_known=row is not None or bool(valid_overrides),
         parameter_count=parameter_count(name) if row is None else None,
         sources=tuple(sources.items()),
         max_tools=MAX_TOOLS_PER_REQUEST.get(provider),
         renews_cache=provider == "anthropic" or (provider == "openai" and has_breakpoints(name)),
-        **{**defaults, **known, **settings},
+        **{**defaults, **registry_row, **valid_overrides},
     )
 
 
@@ -142,7 +145,7 @@ def with_parameter_count(facts: ModelFacts, parameters: object, *, has_default_t
     return facts
 
 
-def for_third_party_server(facts: ModelFacts) -> ModelFacts:
+def with_third_party_limits(facts: ModelFacts) -> ModelFacts:
     """Adapt the facts to a third-party server. Only features that all compatible servers support are assumed, unless
     the user's settings add others."""
     if dict(facts.sources).get("tool_search") == "config":
@@ -268,15 +271,15 @@ def _validate_override(provider: str, name: str, key: str, value: object) -> obj
 def _merged_prices(user_prices: Mapping[str, object], known_prices: Prices | None, model: str) -> Prices:
     """Merge the user's prices into the known ones. If the user sets both `input` and `output`, all known prices are
     dropped, even those for long requests."""
-    allowed = {field.name for field in fields(Prices)}
+    allowed_keys = {field.name for field in fields(Prices)}
     prices = {
         key: float(value)
         for key, value in user_prices.items()
-        if key in allowed and isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+        if key in allowed_keys and isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
     }
     if len(prices) != len(user_prices):
         raise ConfigError(
-            f"the prices of {model} must be numbers: US dollars per million tokens, by {sorted(allowed)}."
+            f"the prices of {model} must be numbers: US dollars per million tokens, by {sorted(allowed_keys)}."
         )
     if "long_above" in prices:
         prices["long_above"] = int(prices["long_above"])

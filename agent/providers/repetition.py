@@ -33,13 +33,13 @@ class Repetition:
     repeat_count: int
 
     @property
-    def end_of_first(self) -> int:
+    def first_piece_end(self) -> int:
         """Index at which the first repeated piece ends."""
         return self.start_offset + self.piece_chars
 
 
 @dataclass(slots=True)
-class RepetitionWatch:
+class RepetitionDetector:
     """Checks a text as it grows."""
 
     repetition: Repetition | None = None
@@ -70,8 +70,8 @@ def trailing_repetition(text: str) -> Repetition | None:
         return None
     piece_chars = tail_start - previous_offset
     piece = text[-piece_chars:]
-    is_wordy = not piece.strip() or len(set(_WORD.findall(piece))) > 1
-    min_chars = max(MIN_WORD_REPETITION_CHARS if is_wordy else MIN_SYMBOL_REPETITION_CHARS, MIN_REPEATS * piece_chars)
+    has_words = not piece.strip() or len(set(_WORD.findall(piece))) > 1
+    min_chars = max(MIN_WORD_REPETITION_CHARS if has_words else MIN_SYMBOL_REPETITION_CHARS, MIN_REPEATS * piece_chars)
     if len(text) < min_chars or text[-min_chars:-piece_chars] != text[piece_chars - min_chars :]:
         return None
     start = len(text) - min_chars

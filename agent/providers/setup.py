@@ -14,12 +14,12 @@ from ebbtide.agent.budget.request_budget import (
     fit_reserves,
 )
 from ebbtide.agent.config.chat_hosts import CHAT_HOSTS
-from ebbtide.agent.config.clouds import CLOUDS, GATEWAY_KEY_VARIABLE, cloud_address, uses_gateway
+from ebbtide.agent.config.clouds import CLOUDS, GATEWAY_KEY_VARIABLE, cloud_base_url, uses_gateway
 from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
 from ebbtide.agent.config.values import EDITOR_SOURCE, Config, ProviderConfig
 from ebbtide.agent.errors import AuthFailed, ConfigError, UsageError
 from ebbtide.agent.providers.base import Endpoint, ModelFacts
-from ebbtide.agent.providers.keys import is_signed_in, stored_key
+from ebbtide.agent.providers.keys import is_signed_in, read_stored_key
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.secrets.redaction import redact_url
 
@@ -41,7 +41,7 @@ _BASE_URLS = {
     "openai-chat": ("OPENAI_BASE_URL", "https://api.openai.com/v1"),
     "ollama": ("OLLAMA_HOST", "http://127.0.0.1:11434"),
     **{name: ("", host.base_url) for name, host in CHAT_HOSTS.items()},
-    **{name: (cloud.address_variable, "") for name, cloud in CLOUDS.items()},
+    **{name: (cloud.base_url_variable, "") for name, cloud in CLOUDS.items()},
     **{name: ("", subscription.base_url) for name, subscription in SUBSCRIPTIONS.items()},
 }
 _KEY_VARIABLES = {
@@ -54,7 +54,7 @@ _KEY_VARIABLES = {
 }
 WEB_SEARCH_PROVIDERS = ("anthropic", "openai")
 """Providers whose API has a search of the web that can be asked for. Compatible servers seldom have it."""
-CHAT_SERVERS = (
+LOCAL_CHAT_SERVERS = (
     ("LM Studio", "http://127.0.0.1:1234/v1", "lms server start"),
     ("llama.cpp", "http://127.0.0.1:8080/v1", "llama-server -m MODEL.gguf"),
     ("vLLM", "http://127.0.0.1:8000/v1", "vllm serve MODEL"),
@@ -81,7 +81,7 @@ def has_key(providers: Mapping[str, ProviderConfig], environment: Mapping[str, s
     store."""
     name = model.partition("/")[0]
     has_command = name in providers and providers[name].key_command is not None
-    return bool(_stripped_value(environment, variable) or has_command or stored_key(environment, name))
+    return bool(_stripped_value(environment, variable) or has_command or read_stored_key(environment, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +95,10 @@ class ModelSetting:
 def find_setting(config: Config, provider: str, model: str, key: str) -> ModelSetting | None:
     """Find the setting that applies to a model. It is looked up for the model, then for its provider, then in
     `[agent]`. None if it is not set. The command line and an editor's options take precedence over all files."""
-    settings, agent_key = config.provider(provider), f"agent.{key}"
+    provider_config, agent_key = config.provider_config(provider), f"agent.{key}"
     candidates = [
-        (settings.models.get(model, {}).get(key), f"providers.{provider}.models.{model}.{key}"),
-        (getattr(settings, key, None), f"providers.{provider}.{key}"),
+        (provider_config.models.get(model, {}).get(key), f"providers.{provider}.models.{model}.{key}"),
+        (getattr(provider_config, key, None), f"providers.{provider}.{key}"),
         (getattr(config, key, None), agent_key),
     ]
     if config.sources.get(agent_key) in ("command line", EDITOR_SOURCE):
@@ -116,9 +116,9 @@ def find_setting(config: Config, provider: str, model: str, key: str) -> ModelSe
     return next(iter([*overriding_settings, *model_settings]), None)
 
 
-def registry_overrides(config: Config, settings: ProviderConfig, provider: str, model: str) -> dict[str, object]:
+def registry_overrides(config: Config, provider_config: ProviderConfig, provider: str, model: str) -> dict[str, object]:
     """Return the settings that override the registry's facts."""
-    overrides = dict(settings.models.get(model, {}))
+    overrides = dict(provider_config.models.get(model, {}))
     window_setting = find_setting(config, provider, model, "context_window")
     if window_setting is not None:
         overrides["context_window"] = window_setting.value
@@ -185,12 +185,12 @@ def _trigger_shares(window: Window, config: Config) -> dict[str, Any]:
     because it refers to the whole window. It cannot exceed the blocking trigger."""
     if config.threshold_ratio is None:
         return {"compact_trigger": config.compact_trigger, "hard_block": config.hard_block}
-    share = config.threshold_ratio * window.size / max(window.effective, 1)
+    share = config.threshold_ratio * window.size / max(window.available_tokens, 1)
     return {"compact_trigger": min(share, config.hard_block), "hard_block": config.hard_block}
 
 
 def _notices(
-    facts: ModelFacts, size_setting: ModelSetting, outputs: tuple[ModelSetting | None, ...], is_shrunk: bool
+    facts: ModelFacts, size_setting: ModelSetting, output_settings: tuple[ModelSetting | None, ...], is_shrunk: bool
 ) -> Iterator[str]:
     if size_setting.source == "default" and facts.provider != "ollama":
         yield (
@@ -198,21 +198,21 @@ def _notices(
             f"replies to be at most {facts.max_output_tokens:,}, and its price is unknown; set `context_window`, "
             f'`max_output_tokens` and `prices` in `[providers.{facts.provider}.models."{facts.name}"]`'
         )
-    if is_shrunk and any(outputs):
+    if is_shrunk and any(output_settings):
         yield f"the window of `{facts.id}` is too small for the configured reserves: they were reduced to fit"
 
 
-def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> Endpoint:
+def find_endpoint(name: str, provider_config: ProviderConfig, environment: Mapping[str, str]) -> Endpoint:
     """Return a provider's address and key. The key is None if it comes from a command, see `uses_key_command`, or from
     a sign-in: nothing is run or requested here. Raises `ConfigError` for a malformed URL, and `AuthFailed` if a
     required key is missing. Ollama, clouds with their own sign-in and servers on this machine need none."""
-    url = find_address(name, settings, environment)
+    url = find_base_url(name, provider_config, environment)
     host = urlsplit(url).hostname or ""
-    key_name = key_variable(name, settings)
+    key_name = key_variable(name, provider_config)
     key = _stripped_value(environment, key_name or "")
-    has_command = uses_key_command(name, settings, environment)
+    has_command = uses_key_command(name, provider_config, environment)
     if not key and not has_command:
-        key = stored_key(environment, name, url) or ""
+        key = read_stored_key(environment, name, url) or ""
     if not key and not has_command and name in SUBSCRIPTIONS and not is_signed_in(environment, name, url):
         raise _not_signed_in(name, key_name)
     needs_key = name != "ollama" and name not in CLOUDS and name not in SUBSCRIPTIONS
@@ -222,10 +222,10 @@ def find_endpoint(name: str, settings: ProviderConfig, environment: Mapping[str,
         usable_defaults = [(key, model) for key, model in DEFAULT_MODELS if _stripped_value(environment, key)]
         raise AuthFailed(text + "".join(f"; {key} is set: `-m {model}` uses it" for key, model in usable_defaults[:1]))
     default_timeout = LOCAL_REQUEST_TIMEOUT_S if is_loopback(host) else REQUEST_TIMEOUT_S
-    is_gateway = name in CLOUDS and _uses_gateway(name, settings, environment)
+    is_gateway = name in CLOUDS and _uses_gateway(name, provider_config, environment)
     if is_gateway and not has_command:
         key = key or _stripped_value(environment, GATEWAY_KEY_VARIABLE)
-    return Endpoint(url.rstrip("/"), key or None, settings.timeout or default_timeout, is_gateway=is_gateway)
+    return Endpoint(url.rstrip("/"), key or None, provider_config.timeout or default_timeout, is_gateway=is_gateway)
 
 
 def _uses_gateway(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> bool:
@@ -241,10 +241,12 @@ def _not_signed_in(name: str, key_name: str | None) -> AuthFailed:
     )
 
 
-def uses_key_command(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> bool:
+def uses_key_command(name: str, provider_config: ProviderConfig, environment: Mapping[str, str]) -> bool:
     """Whether a provider's key comes from its `key_command`. True if that is set and the key's environment variable is
     not, even if a key is stored."""
-    return settings.key_command is not None and not _stripped_value(environment, key_variable(name, settings) or "")
+    return provider_config.key_command is not None and not _stripped_value(
+        environment, key_variable(name, provider_config) or ""
+    )
 
 
 def _stripped_value(environment: Mapping[str, str], variable: str) -> str:
@@ -253,17 +255,17 @@ def _stripped_value(environment: Mapping[str, str], variable: str) -> str:
     return environment.get(variable, "").strip()
 
 
-def find_address(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> str:
+def find_base_url(name: str, provider_config: ProviderConfig, environment: Mapping[str, str]) -> str:
     """Return a provider's address. Raises `ConfigError` for a malformed URL, and if a variable that a cloud needs is
     missing."""
     variable, default_url = _BASE_URLS[name]
     url, source = default_url, "the default"
-    if from_environment := _stripped_value(environment, variable):
-        url, source = from_environment, f"environment {variable}"
-    if settings.base_url:
-        url, source = settings.base_url, f"`providers.{name}.base_url`"
+    if environment_url := _stripped_value(environment, variable):
+        url, source = environment_url, f"environment {variable}"
+    if provider_config.base_url:
+        url, source = provider_config.base_url, f"`providers.{name}.base_url`"
     if name in CLOUDS:
-        url = cloud_address(name, url, environment)
+        url = cloud_base_url(name, url, environment)
     if name == "ollama" and "://" not in url:
         # As in Ollama's own programs, the default port is Ollama's instead of 80.
         url = f"http://{url}" if re.search(r":\d+$", url) else f"http://{url}:11434"
@@ -280,13 +282,13 @@ def searches_web(name: str, config: Config, environment: Mapping[str, str]) -> b
     """Whether the settings let a provider search the web itself. Raises `ConfigError` for a malformed URL."""
     if name not in WEB_SEARCH_PROVIDERS or config.web_search not in ("auto", "provider"):
         return False
-    address = find_address(name, config.provider(name), environment).rstrip("/")
+    address = find_base_url(name, config.provider_config(name), environment).rstrip("/")
     return config.web_search == "provider" or address == _BASE_URLS[name][1]
 
 
-def key_variable(name: str, settings: ProviderConfig) -> str | None:
+def key_variable(name: str, provider_config: ProviderConfig) -> str | None:
     """Return the environment variable for a provider's key; None if it needs none."""
-    return settings.api_key_env or _KEY_VARIABLES.get(name)
+    return provider_config.api_key_env or _KEY_VARIABLES.get(name)
 
 
 def _validate_url(url: str, source: str) -> None:

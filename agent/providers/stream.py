@@ -23,7 +23,7 @@ from ebbtide.agent.events.session import (
     ToolsFound,
 )
 from ebbtide.agent.messages import Assistant, ProviderItem, Text, Usage
-from ebbtide.agent.prompt.empty_reply import is_after_success
+from ebbtide.agent.prompt.empty_reply import ends_in_success
 from ebbtide.agent.providers.base import (
     CallChunk,
     Provider,
@@ -33,7 +33,7 @@ from ebbtide.agent.providers.base import (
     TextChunk,
     is_web_search_result,
 )
-from ebbtide.agent.providers.repetition import RepetitionWatch
+from ebbtide.agent.providers.repetition import RepetitionDetector
 from ebbtide.agent.view.sources import cited_sources, sources_text
 from ebbtide.tools.lazy import dataclass
 
@@ -42,7 +42,7 @@ MAX_STREAM_ATTEMPTS = 5
 """
 FIRST_RETRY_DELAY_S = 0.5
 MAX_RETRY_DELAY_S = 30.0
-MAX_TRUSTED_WAITS = 3
+MAX_TRUSTED_ATTEMPTS = 3
 """Up to this attempt, the delay that the server requests is used exactly. Later delays grow even if the server keeps
 requesting no delay."""
 MAX_DELAY_JITTER = 0.25
@@ -53,25 +53,25 @@ MAX_DELAY_JITTER = 0.25
 class RetryLimits:
     """Limits on how long a request is retried."""
 
-    patience: float | None = 600.0
+    max_seconds: float | None = 600.0
     """Seconds to keep retrying a request; None retries until the user interrupts."""
-    unreached_patience: float = 10.0
+    unreached_max_seconds: float = 10.0
     """Seconds to keep retrying a server that was never reached. Its address is probably wrong."""
     fallback_after: float | None = None
     """Seconds after which a fallback takes over, if there is one; None never uses a fallback."""
 
     def retry_seconds(self, error: ProviderError, *, is_reached: bool, has_fallback: bool) -> float | None:
         """Return how many seconds to retry after this error; None for no limit."""
-        limits = [self.patience]
+        limits = [self.max_seconds]
         if isinstance(error, Unreachable) and not is_reached:
-            limits.append(self.unreached_patience)
+            limits.append(self.unreached_max_seconds)
         if has_fallback:
             limits.append(self.fallback_after)
         return min((limit for limit in limits if limit is not None), default=None)
 
 
 def retry_delay(
-    attempt: int, error: ProviderError, jitter: float, waited_seconds: float = 0.0, limit: float | None = None
+    attempt: int, error: ProviderError, jitter: float, waited_seconds: float = 0.0, max_seconds: float | None = None
 ) -> float | None:
     """Return the seconds to wait before the next attempt, or None to give up.
 
@@ -80,13 +80,13 @@ def retry_delay(
     `waited_seconds`; None for no limit."""
     if not error.is_retryable or (isinstance(error, StreamCut) and attempt >= MAX_STREAM_ATTEMPTS):
         return None
-    remaining = limit - waited_seconds if limit is not None else None
+    remaining = max_seconds - waited_seconds if max_seconds is not None else None
     if remaining is not None and remaining <= 0:
         return None
     delay = min(FIRST_RETRY_DELAY_S * 2.0 ** min(attempt - 1, 16), MAX_RETRY_DELAY_S) * (1 - MAX_DELAY_JITTER * jitter)
     requested_delay = error.retry_after
     if requested_delay is not None and (remaining is None or requested_delay <= remaining):
-        if attempt <= MAX_TRUSTED_WAITS:
+        if attempt <= MAX_TRUSTED_ATTEMPTS:
             return requested_delay
         delay = max(delay, requested_delay)
     elif requested_delay is not None:
@@ -115,15 +115,15 @@ def _tool_names(tools: object) -> Iterator[str]:
             yield tool["name"]
 
 
-Emit = Callable[[Event], None]
+EventCallback = Callable[[Event], None]
 
 MAX_RETRY_OUTPUT_TOKENS = 65_536
 """Maximum output limit, in tokens, for repeating a request whose reply was cut off."""
 
-OPTIONAL_REQUEST_LIMITS = RetryLimits(patience=60.0)
+OPTIONAL_REQUEST_LIMITS = RetryLimits(max_seconds=60.0)
 """Limits for optional requests, such as those for summaries."""
 
-REPLACEABLE_MODEL_LIMITS = RetryLimits(patience=10.0)
+REPLACEABLE_MODEL_LIMITS = RetryLimits(max_seconds=10.0)
 """Limits for a model that can be replaced at once by another one."""
 
 
@@ -144,9 +144,9 @@ async def stream_reply(
     provider: Provider,
     request: Request,
     interrupt: Interrupt,
-    emit: Emit,
+    emit: EventCallback,
     budget: ContextBudget | None = None,
-    retries: RetryPolicy | None = None,
+    retry_policy: RetryPolicy | None = None,
     *,
     has_fallback: bool = False,
 ) -> Reply:
@@ -158,7 +158,7 @@ async def stream_reply(
     cut-off reply is returned. A reply that repeats itself is stopped, and only one copy of the repeated part is kept.
     `has_fallback`: a fallback can take over. Raises `EmptyAnswer`, and `ProviderError` after the last attempt.
     """
-    retry_loop = _RetryLoop(provider, interrupt, emit, retries or RetryPolicy(), has_fallback)
+    retry_loop = _RetryLoop(provider, interrupt, emit, retry_policy or RetryPolicy(), has_fallback)
     reply = await retry_loop.reply_with_retries(request)
     second_request = _second_request(request, reply, provider, budget)
     if second_request is not None:
@@ -186,12 +186,12 @@ def _second_request(
     """Return the request to send again, and the reason; None if the reply is accepted."""
     larger_request = with_more_output(request, reply, provider, budget)
     if _is_empty(reply, request):
-        is_done = budget is not None and reply.stop_reason == "end" and is_after_success(request.messages)
+        is_done = budget is not None and reply.stop_reason == "end" and ends_in_success(request.messages)
         return None if is_done or reply.stop_reason == "refusal" else (larger_request, "the model sent an empty answer")
     if budget is None or larger_request.max_output_tokens == request.max_output_tokens:
         return None
-    limits = f"{request.max_output_tokens:,} tokens; the new limit is {larger_request.max_output_tokens:,}"
-    return larger_request, f"the reply was cut at {limits}"
+    limits_text = f"{request.max_output_tokens:,} tokens; the new limit is {larger_request.max_output_tokens:,}"
+    return larger_request, f"the reply was cut at {limits_text}"
 
 
 def with_more_output(
@@ -236,31 +236,31 @@ class _RetryLoop:
 
     provider: Provider
     interrupt: Interrupt
-    emit: Emit
-    retries: RetryPolicy
+    emit: EventCallback
+    retry_policy: RetryPolicy
     has_fallback: bool
 
     async def reply_with_retries(self, request: Request) -> Reply:
-        attempt, broken_streams = 1, 0
-        start_time = self.retries.now()
+        attempt, broken_stream_count = 1, 0
+        start_time = self.retry_policy.now()
         model = self.provider.facts.id
         while True:
-            received: list[str] = []
+            received_texts: list[str] = []
             try:
-                reply = await self.interrupt.race(_read_reply(self.provider, request, self.emit, received))
+                reply = await self.interrupt.race(_read_reply(self.provider, request, self.emit, received_texts))
             except ProviderError as error:
-                broken_streams += isinstance(error, StreamCut)
-                delay = self._next_delay(attempt, broken_streams, start_time, error, bool(received))
+                broken_stream_count += isinstance(error, StreamCut)
+                delay = self._next_delay(attempt, broken_stream_count, start_time, error, bool(received_texts))
                 attempt += 1
-                await self.interrupt.race(self.retries.sleep(delay))
+                await self.interrupt.race(self.retry_policy.sleep(delay))
                 if not self.interrupt.is_requested():
                     continue
-                received, reply = [], None
+                received_texts, reply = [], None
             if reply is None:
-                parts = (Text("".join(received)),) if "".join(received).strip() else ()
+                parts = (Text("".join(received_texts)),) if "".join(received_texts).strip() else ()
                 return Reply(Assistant(parts, model), Usage(), "interrupted")
-            self.retries.reached_models.add(model)
-            self.retries.answered_models.add(model)
+            self.retry_policy.reached_models.add(model)
+            self.retry_policy.answered_models.add(model)
             prices = self.provider.facts.prices
             cost = prices.cost(reply.usage) + reply.web_search_count * DOLLARS_PER_SEARCH if prices else None
             for names in found_tool_names(reply.message):
@@ -284,36 +284,43 @@ class _RetryLoop:
             self.emit(Noticed(sources_text(sources)))
 
     def _next_delay(
-        self, attempt: int, broken_streams: int, start_time: float, error: ProviderError, has_text: bool
+        self, attempt: int, broken_stream_count: int, start_time: float, error: ProviderError, has_text: bool
     ) -> float:
         """Return the delay before the next attempt, in seconds, and report it. Raises the error if there is no next
         attempt. `broken_streams`: number of broken streams, which are counted separately."""
         if has_text or not isinstance(error, Unreachable):
-            self.retries.reached_models.add(self.provider.facts.id)
-        if error.cause == "not_running" and self.provider.facts.id not in self.retries.answered_models:
+            self.retry_policy.reached_models.add(self.provider.facts.id)
+        if error.cause == "not_running" and self.provider.facts.id not in self.retry_policy.answered_models:
             raise error
-        reached = self.provider.facts.id in self.retries.reached_models
-        limit = self.retries.limits.retry_seconds(error, is_reached=reached, has_fallback=self.has_fallback)
-        waited = self.retries.now() - start_time
-        attempt_number, max_attempts = (
-            (broken_streams, MAX_STREAM_ATTEMPTS) if isinstance(error, StreamCut) else (attempt, 0)
+        is_reached = self.provider.facts.id in self.retry_policy.reached_models
+        max_seconds = self.retry_policy.limits.retry_seconds(
+            error, is_reached=is_reached, has_fallback=self.has_fallback
         )
-        delay = retry_delay(attempt_number, error, random.random(), waited, limit)
+        waited_seconds = self.retry_policy.now() - start_time
+        attempt_number, max_attempts = (
+            (broken_stream_count, MAX_STREAM_ATTEMPTS) if isinstance(error, StreamCut) else (attempt, 0)
+        )
+        delay = retry_delay(attempt_number, error, random.random(), waited_seconds, max_seconds)
         if delay is None:
-            raise _final_error(error, attempt, waited, limit)
-        remaining = None if limit is None else max(limit - waited - delay, 0.0)
+            raise _final_error(error, attempt, waited_seconds, max_seconds)
+        remaining = None if max_seconds is None else max(max_seconds - waited_seconds - delay, 0.0)
         reason = str(error).removesuffix(error.todo).rstrip(" .")
         self.emit(RetryScheduled(attempt_number + 1, max_attempts, delay, reason, remaining))
         return delay
 
 
-def _final_error(error: ProviderError, attempt: int, waited: float, limit: float | None) -> ProviderError:
+def _final_error(error: ProviderError, attempt: int, waited_seconds: float, max_seconds: float | None) -> ProviderError:
     """Add a sentence to the error: how long the request was retried, or why it was not."""
     requested_delay = error.retry_after
-    if error.is_retryable and requested_delay is not None and limit is not None and requested_delay > limit - waited:
+    if (
+        error.is_retryable
+        and requested_delay is not None
+        and max_seconds is not None
+        and requested_delay > max_seconds - waited_seconds
+    ):
         explanation = f"It asks to wait {_duration_text(requested_delay)}, longer than `retry.patience` allows."
     elif attempt > 1:
-        explanation = f"Tried {attempt} times in {_duration_text(waited)}."
+        explanation = f"Tried {attempt} times in {_duration_text(waited_seconds)}."
     else:
         return error
     text = str(error).removesuffix(error.todo).rstrip()
@@ -331,19 +338,19 @@ def _duration_text(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-async def _read_reply(provider: Provider, request: Request, emit: Emit, received: list[str]) -> Reply:
+async def _read_reply(provider: Provider, request: Request, emit: EventCallback, received_texts: list[str]) -> Reply:
     may_repeat = provider.facts.may_repeat
-    text_watch, reasoning_watch = RepetitionWatch(), RepetitionWatch()
+    text_detector, reasoning_detector = RepetitionDetector(), RepetitionDetector()
     chunks = provider.stream(request)
     try:
         async for chunk in chunks:
             match chunk:
                 case TextChunk(text):
-                    received.append(text)
+                    received_texts.append(text)
                     emit(TextDelta(text))
-                    if may_repeat and (repetition := text_watch.add(text)) is not None:
+                    if may_repeat and (repetition := text_detector.add(text)) is not None:
                         return _repetition_reply(
-                            "".join(received)[: repetition.end_of_first],
+                            "".join(received_texts)[: repetition.first_piece_end],
                             "said",
                             repetition.repeat_count,
                             provider,
@@ -351,8 +358,10 @@ async def _read_reply(provider: Provider, request: Request, emit: Emit, received
                         )
                 case ReasoningChunk(text):
                     emit(ReasoningDelta(text))
-                    if may_repeat and (repetition := reasoning_watch.add(text)) is not None:
-                        return _repetition_reply("".join(received), "thought", repetition.repeat_count, provider, emit)
+                    if may_repeat and (repetition := reasoning_detector.add(text)) is not None:
+                        return _repetition_reply(
+                            "".join(received_texts), "thought", repetition.repeat_count, provider, emit
+                        )
                 case CallChunk(_, name, argument_chars, call_id):
                     emit(CallDelta(name, argument_chars, call_id))
                 case Reply():
@@ -363,7 +372,7 @@ async def _read_reply(provider: Provider, request: Request, emit: Emit, received
     raise AssertionError("a provider's stream ends in a reply or raises")
 
 
-def _repetition_reply(text: str, verb: str, times: int, provider: Provider, emit: Emit) -> Reply:
+def _repetition_reply(text: str, verb: str, times: int, provider: Provider, emit: EventCallback) -> Reply:
     """Build the reply of a model that was stopped because it repeated itself."""
     emit(
         Noticed(f"the reply was stopped: the model {verb} the same thing {times} times in a row; only one copy is kept")

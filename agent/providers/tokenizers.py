@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from ebbtide.agent.tokens.estimate import estimate_by_chars
 from ebbtide.tools.files.private_folder import create_private_folder
 
-TokenCounter: TypeAlias = Callable[[str], float]
+TextCounter: TypeAlias = Callable[[str], float]
 
 VOCABULARY_URL = "https://openaipublic.blob.core.windows.net/encodings/{}.tiktoken"
 VOCABULARY_DIGESTS = {
@@ -36,7 +36,7 @@ _PIECE_CHARS = 100_000
 _load_lock = threading.Lock()
 
 
-def load_tokenizer(name: str, folder: Path, model: str = "") -> TokenCounter | None:
+def load_tokenizer(name: str, folder: Path, model: str = "") -> TextCounter | None:
     """Load the token counter for a configured name. None for `bytes`, which means that tokens are estimated from the
     kinds of bytes. Without the vocabulary, tokens are estimated from the number of bytes. Never uses the network."""
     family, _, variant = name.partition(":")
@@ -68,7 +68,7 @@ def _family_factors(family: str, model: str) -> tuple[float, float]:
     return (1.27, 1 / 3) if is_old else (1.65, 1 / 2.2)
 
 
-def _at_least_chars(count_tokens: TokenCounter | None, factor: float, tokens_per_byte: float) -> TokenCounter:
+def _at_least_chars(count_tokens: TextCounter | None, factor: float, tokens_per_byte: float) -> TextCounter:
     """Build a counter that counts at least one token per four characters."""
 
     def count_bytes(text: str) -> float:
@@ -81,11 +81,11 @@ def _at_least_chars(count_tokens: TokenCounter | None, factor: float, tokens_per
     return count_bytes if count_tokens is None else count_scaled
 
 
-def load_encoding(name: str, folder: Path) -> TokenCounter | None:
+def load_encoding(name: str, folder: Path) -> TextCounter | None:
     """Return the counter for an encoding, or for the encoding of a model; None if its vocabulary is not on this
     machine."""
     vocabulary = _vocabulary_name(name)
-    if vocabulary is None or not has_vocabulary(vocabulary, folder):
+    if vocabulary is None or not ensure_vocabulary(vocabulary, folder):
         return None
     encoding = _load_with_tiktoken(name if name in (*VOCABULARY_DIGESTS, *SHARED_VOCABULARIES) else vocabulary, folder)
 
@@ -122,7 +122,7 @@ def vocabulary_file(name: str, folder: Path) -> Path:
     return folder / hashlib.sha1(VOCABULARY_URL.format(name).encode(), usedforsecurity=False).hexdigest()
 
 
-def has_vocabulary(name: str, folder: Path) -> bool:
+def ensure_vocabulary(name: str, folder: Path) -> bool:
     """Whether the folder contains a complete vocabulary. If `tiktoken` has cached it for another program, it is copied
     to the folder."""
     target = vocabulary_file(name, folder)
@@ -170,13 +170,13 @@ def _load_with_tiktoken(name: str, folder: Path) -> Any:  # noqa: ANN401  # `tik
 
 
 def load_in_background(
-    name: str, folder: Path, on_loaded: Callable[[TokenCounter], None], url: str = VOCABULARY_URL
+    name: str, folder: Path, on_loaded: Callable[[TextCounter], None], url: str = VOCABULARY_URL
 ) -> threading.Thread:
     """Load an encoding in a daemon thread, downloading its vocabulary if necessary, then call `on_loaded` with its
     counter. `on_loaded` is not called on failure. The thread does not keep the program from exiting."""
 
     def load() -> None:
-        if has_vocabulary(name, folder) or download_vocabulary(name, folder, url):
+        if ensure_vocabulary(name, folder) or download_vocabulary(name, folder, url):
             count_tokens = load_encoding(name, folder)
             if count_tokens is not None:
                 on_loaded(count_tokens)

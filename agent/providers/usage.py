@@ -7,7 +7,7 @@ from ebbtide.agent.budget.request_budget import ContextBudget
 from ebbtide.agent.budget.server_truncation import CountedRequest, messages_since_reply
 from ebbtide.agent.messages import Assistant, Conversation, Message, ProviderItem, Reasoning, Text, Usage, User
 from ebbtide.agent.providers.base import Reply
-from ebbtide.agent.tokens.estimate import Counts, sum_counts
+from ebbtide.agent.tokens.estimate import TextCounts, sum_counts
 
 
 def counted_request(
@@ -21,11 +21,11 @@ def counted_request(
 ) -> CountedRequest:
     """Return the last measured request with the server's token count. `min_tokens`: the minimum number of tokens that
     its messages take. `count_tokens`: estimates the tokens of messages."""
-    outputs = messages_since_reply(visible)
-    reply = visible[len(visible) - len(outputs) - 1 : len(visible) - len(outputs)]
+    messages_after_reply = messages_since_reply(visible)
+    reply = visible[len(visible) - len(messages_after_reply) - 1 : len(visible) - len(messages_after_reply)]
     return CountedRequest(
         min_tokens,
-        (count_tokens(outputs), count_tokens((*reply, *outputs))),
+        (count_tokens(messages_after_reply), count_tokens((*reply, *messages_after_reply))),
         counted_tokens,
         budget.used,
         budget.used - budget.history - budget.pending,
@@ -41,12 +41,16 @@ def carried_usage(reply: Reply) -> Usage:
     return replace(reply.usage, output=max(reply.usage.output - reply.usage.reasoning, 0), reasoning=0)
 
 
-def without_foreign_counts(conversation: Conversation, model: str) -> Conversation:
+def drop_other_model_anchor(conversation: Conversation, model: str) -> Conversation:
     """Remove the anchor if another model counted it, because tokens differ between models."""
-    return replace(conversation, anchor=None, anchored=0) if has_foreign_anchor(conversation, model) else conversation
+    return (
+        replace(conversation, anchor=None, anchored=0)
+        if is_anchored_by_other_model(conversation, model)
+        else conversation
+    )
 
 
-def has_foreign_anchor(conversation: Conversation, model: str) -> bool:
+def is_anchored_by_other_model(conversation: Conversation, model: str) -> bool:
     """Whether another model counted the conversation's anchor."""
     if not model or not 0 < conversation.anchored <= len(conversation.messages):
         return False
@@ -57,8 +61,10 @@ def has_foreign_anchor(conversation: Conversation, model: str) -> bool:
 def may_drop_reasoning(conversation: Conversation) -> bool:
     """Whether the next request may omit reasoning that was counted. It may if earlier replies contain reasoning and the
     user has written since then."""
-    unseen = conversation.messages[conversation.anchored :]
-    has_text = any(isinstance(part, Text) for message in unseen if isinstance(message, User) for part in message.parts)
+    added_messages = conversation.messages[conversation.anchored :]
+    has_text = any(
+        isinstance(part, Text) for message in added_messages if isinstance(message, User) for part in message.parts
+    )
     return has_text and any(
         isinstance(part, Reasoning)
         for message in conversation.messages[: conversation.anchored]
@@ -66,10 +72,10 @@ def may_drop_reasoning(conversation: Conversation) -> bool:
     )
 
 
-def subtract_counts(total: Counts, parts: Sequence[Counts]) -> Counts:
+def subtract_counts(total: TextCounts, part_counts: Sequence[TextCounts]) -> TextCounts:
     """Subtract the counts of the parts from the counts of the whole."""
-    subtracted = sum_counts(parts)
-    return Counts(
+    subtracted = sum_counts(part_counts)
+    return TextCounts(
         max(total.letters - subtracted.letters, 0),
         max(total.symbols - subtracted.symbols, 0),
         max(total.others - subtracted.others, 0),

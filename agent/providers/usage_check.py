@@ -17,7 +17,7 @@ from ebbtide.agent.budget.server_truncation import (
 from ebbtide.agent.events.session import Event, Noticed
 from ebbtide.agent.messages import Conversation, Message, Usage
 from ebbtide.agent.providers.base import Reply
-from ebbtide.agent.providers.usage import counted_request, has_foreign_anchor, may_drop_reasoning
+from ebbtide.agent.providers.usage import counted_request, is_anchored_by_other_model, may_drop_reasoning
 from ebbtide.agent.tokens.estimate import is_plausible_count
 from ebbtide.agent.tokens.incremental import is_prefix
 
@@ -41,7 +41,7 @@ class UsageCheck:
         self.count_record = self.count_record and self.count_record.after_rewrite()
         self._visible_minimum = (), 0
 
-    def forget_truncation(self) -> None:
+    def allow_truncation_report(self) -> None:
         """Report the next truncation again."""
         self._reported_readings.discard("truncated")
 
@@ -70,7 +70,7 @@ class UsageCheck:
     def _record_for(self, conversation: Conversation, visible: tuple[Message, ...], model: str) -> CountRecord:
         """Return the record to compare a count with. A resumed session starts with its last count, unless requests may
         have become shorter since then."""
-        is_incomparable = has_foreign_anchor(conversation, model) or may_drop_reasoning(conversation)
+        is_incomparable = is_anchored_by_other_model(conversation, model) or may_drop_reasoning(conversation)
         if self.count_record is not None:
             return self.count_record.after_rewrite() if is_incomparable else self.count_record
         if conversation.anchor is None or is_incomparable:

@@ -17,19 +17,19 @@ def from_json(dataclass_type: Callable[..., T], data: Mapping[str, Any] | list[A
     values for fields that the JSON does not contain. Integers must not be negative. Raises `ValueError`, `KeyError`,
     `TypeError` or `AttributeError` if the data does not fit."""
     readers = _readers_of(dataclass_type)
-    fields = dict(zip(readers, data, strict=False)) if isinstance(data, list) else dict(data)
-    for name, value in fields.items():  # this loop must be fast, because sessions contain many values
+    field_values = dict(zip(readers, data, strict=False)) if isinstance(data, list) else dict(data)
+    for name, value in field_values.items():  # this loop must be fast, because sessions contain many values
         read = readers[name]
         if not isinstance(read, type):
-            fields[name] = read(value)
+            field_values[name] = read(value)
         elif not isinstance(value, read):
             raise ValueError(f"`{name}` is not of type {read.__name__}")
-    return dataclass_type(**fields, **extra_fields)
+    return dataclass_type(**field_values, **extra_fields)
 
 
 @cache
-def _readers_of(kind: Callable[..., object]) -> Mapping[str, ValueReader]:
-    return {name: _reader_of(hint) for name, hint in get_type_hints(kind).items()}
+def _readers_of(dataclass_type: Callable[..., object]) -> Mapping[str, ValueReader]:
+    return {name: _reader_of(hint) for name, hint in get_type_hints(dataclass_type).items()}
 
 
 def _reader_of(hint: object) -> ValueReader:
@@ -52,7 +52,7 @@ def _reader_of(hint: object) -> ValueReader:
     if origin is Literal:
         return lambda data: type_arguments[type_arguments.index(data)]
     if hint is int:
-        return checked_count
+        return check_count
     if hint is float:
         return lambda data: data if isinstance(data, int) else _check_type(float, data)
     return dict if origin is Mapping else origin
@@ -67,13 +67,13 @@ def _raise_ambiguous_type(data: object) -> NoReturn:
     raise TypeError("the JSON does not say which of several types is meant")
 
 
-def _check_type(kind: type, data: Any) -> Any:  # noqa: ANN401 - the type depends on `kind`
-    if not isinstance(data, kind):
-        raise ValueError(f"{data!r} is not of type {kind.__name__}")
+def _check_type(expected_type: type, data: Any) -> Any:  # noqa: ANN401 - the type depends on `kind`
+    if not isinstance(data, expected_type):
+        raise ValueError(f"{data!r} is not of type {expected_type.__name__}")
     return data
 
 
-def checked_count(value: object) -> int:
+def check_count(value: object) -> int:
     if not isinstance(value, int) or value < 0:
         raise ValueError(f"{value!r} is not a count")
     return value
@@ -93,11 +93,11 @@ def to_json(value: object) -> str:
 def _fields_of(value: object) -> dict[str, object]:
     """Return the fields of a dataclass. `asdict` is too slow here: it copies deeply, and some values are written at
     every step."""
-    kind: Callable[..., object] = type(value)
-    return {name: getattr(value, name) for name in _field_names(kind)}
+    dataclass_type: Callable[..., object] = type(value)
+    return {name: getattr(value, name) for name in _field_names(dataclass_type)}
 
 
 @cache
-def _field_names(kind: Callable[..., object]) -> tuple[str, ...]:
+def _field_names(dataclass_type: Callable[..., object]) -> tuple[str, ...]:
     """Return the field names of a dataclass. Raises `TypeError` for any other type."""
-    return tuple(field.name for field in fields(cast(Any, kind)))
+    return tuple(field.name for field in fields(cast(Any, dataclass_type)))

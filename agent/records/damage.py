@@ -18,7 +18,7 @@ MAX_POSITION_GAP = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class ReadableMessages:
+class RestoredMessages:
     """Messages, one per position, and a description of any damage."""
 
     messages: tuple[Message, ...]
@@ -38,7 +38,7 @@ def unreadable_message_error(position: int) -> str:
     return f"message {position} of the session cannot be read"
 
 
-def rows_in_place(rows: Sequence[MessageRow], start: int) -> Sequence[MessageRow]:
+def rows_before_gap(rows: Sequence[MessageRow], start: int) -> Sequence[MessageRow]:
     """Return the rows before the first gap larger than `MAX_POSITION_GAP`. `start`: expected position of the first
     row."""
     if not rows or rows[-1].position - start < len(rows) + MAX_POSITION_GAP:
@@ -62,7 +62,7 @@ def restore_messages(
     start: int | None = None,
     answered_call_ids: Mapping[int, Sequence[str]] = MappingProxyType({}),
     decode: Callable[[MessageRow], Message] = decode_message,
-) -> ReadableMessages:
+) -> RestoredMessages:
     """Decode rows in order of position. A placeholder replaces each message that is unreadable, or missing between
     other messages. It contains the calls and outputs that the neighbouring messages require. A message that was changed
     on disk is returned as it is now.
@@ -73,7 +73,7 @@ def restore_messages(
     decoded: list[Message | None] = []
     roles, lost_positions, changed_positions = list[str](), list[int](), list[int]()
     expected_start = start if start is not None else rows[0].position if rows else 0
-    misplaced_positions = [row.position for row in rows[len(rows_in_place(rows, expected_start)) :]]
+    misplaced_positions = [row.position for row in rows[len(rows_before_gap(rows, expected_start)) :]]
     rows = rows[: len(rows) - len(misplaced_positions)]
     first_position = positions.start if positions is not None else rows[0].position if rows else expected_start
 
@@ -98,7 +98,7 @@ def restore_messages(
         add_missing_until(positions.stop)
     problem = _damage_text([*lost_positions, *misplaced_positions], changed_positions)
     if not lost_positions:
-        return ReadableMessages(tuple(message for message in decoded if message is not None), problem)
+        return RestoredMessages(tuple(message for message in decoded if message is not None), problem)
     messages: list[Message] = []
     for index, message in enumerate(decoded):
         next_message = decoded[index + 1] if index + 1 < len(decoded) else None
@@ -107,7 +107,7 @@ def restore_messages(
             answered_call_ids.get(first_position + index + 1, ()),
         )
         messages.append(message or _make_placeholder(previous_message, roles[index], next_message, answered_ids))
-    return ReadableMessages(tuple(messages), problem)
+    return RestoredMessages(tuple(messages), problem)
 
 
 def _make_placeholder(
@@ -126,14 +126,14 @@ def _make_placeholder(
 def _damage_text(lost_positions: Sequence[int], changed_positions: Sequence[int]) -> str:
     sentences = []
     if lost_positions:
-        sentences.append(f"{message_numbers(lost_positions)} of the session cannot be read; the others are shown")
+        sentences.append(f"{format_positions(lost_positions)} of the session cannot be read; the others are shown")
     if changed_positions:
         sentences.append(
-            f"{message_numbers(changed_positions)} of the session was changed on disk after it was written"
+            f"{format_positions(changed_positions)} of the session was changed on disk after it was written"
         )
     return "; ".join(sentences)
 
 
-def message_numbers(positions: Sequence[int]) -> str:
+def format_positions(positions: Sequence[int]) -> str:
     """Return positions as text, such as "messages 3, 4 and 2 more"."""
     return f"message{'s' if len(positions) > 1 else ''} {join_limited([*map(str, positions)], MAX_NAMED_POSITIONS)}"

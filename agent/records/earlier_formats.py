@@ -21,8 +21,8 @@ _CUT_MARK = regex(r"\[… [\d,]+ characters? left out: the context window is nea
 def with_parsed_ranges(output: ToolOutput) -> ToolOutput:
     """Parse `inserted` and `frame` from the output's text, because the first versions did not store these fields."""
     text = output.text
-    heading, note = _STORED_HEAD.match(text), _CUT_MARK.search(text)
-    inserted: Ranges = (note.span(),) if note else ()
+    heading, cut_match = _STORED_HEAD.match(text), _CUT_MARK.search(text)
+    inserted: Ranges = (cut_match.span(),) if cut_match else ()
     if heading is None:
         return replace(output, inserted=inserted)
     inserted = (heading.span(), *inserted)
@@ -46,7 +46,7 @@ def parse_elision(text: str) -> Elision | None:
     return Elision(*match.span(), int(match[1].replace(",", ""))) if match else None
 
 
-_PROGRAM = regex(
+_PROGRAM_STATE = regex(
     r"(?:(?P<job>job-\d+): )?(?:exit code (?P<code>\d+)|killed by (?:signal (?P<number>\d+)|(?P<name>SIG\w+)))"
     r"|ended: not finished after (?P<limit>\d+) s;.*|(?P<running>job-\d+)(?:: still running| is running;.*)"
 )
@@ -55,14 +55,14 @@ _MAX_TAIL_LINES = 40
 may have added lines after it."""
 
 
-def parse_program_state(ending: str, text: str) -> ProgramState | None:
+def parse_program_state(exit_text: str, text: str) -> ProgramState | None:
     """Parse the state of the program that a call ran. None if the text describes none. `ending`: the exit status if it
     was stored as a field, otherwise empty. `text`: the output."""
-    for line in reversed((ending or text).split("\n")[-_MAX_TAIL_LINES:]):
-        if match := _PROGRAM.fullmatch(line):
+    for line in reversed((exit_text or text).split("\n")[-_MAX_TAIL_LINES:]):
+        if match := _PROGRAM_STATE.fullmatch(line):
             code, limit = (int(match[name]) if match[name] else None for name in ("code", "limit"))
             signal, job = _signal_of(match["number"], match["name"]), match["job"] or match["running"] or ""
-            program = ProgramState(ending or line, code, signal, limit, job)
+            program = ProgramState(exit_text or line, code, signal, limit, job)
             return replace(program, is_silent=program.printed_text(text) in ("no output", "no new output"))
     return None
 
@@ -112,9 +112,9 @@ def with_parsed_kind(note: Note) -> Note:
     for kind, pattern in _NOTE_BEGINNINGS.items():
         if match := pattern.match(note.text):
             name = match.groupdict().get("name") or ("0" if kind == "deferred" else "")
-            heading = match.end() if kind in ("pasted", "piped", "folder", "file") else 0
-            description = _NOTE_READERS[kind](note.text[heading:]) if kind in _NOTE_READERS else ""
-            return replace(note, kind=kind, name=name, heading=heading, about=description)
+            heading_chars = match.end() if kind in ("pasted", "piped", "folder", "file") else 0
+            description = _NOTE_READERS[kind](note.text[heading_chars:]) if kind in _NOTE_READERS else ""
+            return replace(note, kind=kind, name=name, heading=heading_chars, about=description)
     return note
 
 

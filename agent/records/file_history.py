@@ -41,10 +41,12 @@ class FileHistory:
             new_digest = "" if change.new_content is None else hashlib.sha256(change.new_content).hexdigest()
             with suppress(StoreFailed, UnicodeEncodeError):
                 earlier_row = self._recorded_rows.get(key)
-                previous_digest = earlier_row.before if earlier_row else await self._store_content(change.old_content)
+                previous_digest = (
+                    earlier_row.old_digest if earlier_row else await self._store_content(change.old_content)
+                )
                 row = ChangeRow(turn, str(change.path), previous_digest, new_digest, time.time())
                 self._recorded_rows[key] = row
-                await self._recorder.writes.write(save_change, self._store, self._recorder.session_id, row)
+                await self._recorder.write_queue.write(save_change, self._store, self._recorder.session_id, row)
 
     async def _store_content(self, content: bytes | None) -> str | None:
         blobs = self._store.blobs
@@ -65,10 +67,12 @@ class FileHistory:
         turn = turn_start[0] if turn_start else max((row.turn for row in rows), default=0)
         if scope == "turn":
             rows = tuple(row for row in rows if row.turn == turn)
-        since = (
-            (turn_start[1] if turn_start else min((row.at for row in rows), default=0.0)) if scope == "turn" else 0.0
+        start_time = (
+            (turn_start[1] if turn_start else min((row.changed_at for row in rows), default=0.0))
+            if scope == "turn"
+            else 0.0
         )
-        return await asyncio.to_thread(self._compare_files, scope, rows, since)
+        return await asyncio.to_thread(self._compare_files, scope, rows, start_time)
 
     async def changes_by_tools(self) -> tuple[FileChange, ...]:
         """Return the changes made by the session's tools, without those that only git reports. Raises `StoreFailed`."""
@@ -78,11 +82,11 @@ class FileHistory:
     def _tool_changes(self, rows: Sequence[ChangeRow]) -> tuple[FileChange, ...]:
         first_rows: dict[str, ChangeRow] = {}
         for row in rows:
-            first_rows[row.path] = first_rows.get(row.path, row)._replace(after=row.after)
+            first_rows[row.path] = first_rows.get(row.path, row)._replace(new_digest=row.new_digest)
         return tuple(map(self._tool_change, first_rows.values()))
 
     def _compare_files(self, scope: ChangeScope, rows: Sequence[ChangeRow], since: float) -> FileChanges:
-        git_changes = records.git.git_changes(self._root, {Path(row.path) for row in rows}, since)
+        git_changes = records.git.find_git_changes(self._root, {Path(row.path) for row in rows}, since)
         return FileChanges(scope, (*self._tool_changes(rows), *git_changes.files), git_changes.notes)
 
     def _tool_change(self, row: ChangeRow) -> FileChange:
@@ -93,7 +97,7 @@ class FileHistory:
         except ToolError as error:
             return FileChange(name, unknown_reason=f"its current content cannot be read: {error}")
         digest = "" if current is None else hashlib.sha256(current).hexdigest()
-        note = "" if digest == row.after else "changed since, not by this session's tools"
+        note = "" if digest == row.new_digest else "changed since, not by this session's tools"
         previous, is_known = self._previous_content(row)
         if not is_known:
             return FileChange(
@@ -105,12 +109,12 @@ class FileHistory:
 
     def _previous_content(self, row: ChangeRow) -> tuple[bytes | None, bool]:
         """Return the previous content, and whether it is known."""
-        if row.before == "":
+        if row.old_digest == "":
             return None, True
-        if row.before is None or self._store.blobs is None:
+        if row.old_digest is None or self._store.blobs is None:
             return None, False
         try:
-            blob = self._store.blobs.open(row.before)
+            blob = self._store.blobs.open(row.old_digest)
         except StoreError:
             return None, False
         try:

@@ -22,12 +22,12 @@ _OUTPUT_URI = regex(
 
 
 @dataclass(frozen=True, slots=True)
-class _InUse:
+class _SessionReferences:
     """The outputs to which a session itself still refers."""
 
     start: int
     """Position of the first message that any of the session's views still shows."""
-    numbers: frozenset[int]
+    output_numbers: frozenset[int]
     """Numbers of the outputs named in the session's views, summaries and messages."""
 
 
@@ -38,37 +38,43 @@ class OutputReferences:
         """`is_running`: returns whether a session is running."""
         self._store = store
         self._is_running = is_running
-        self._in_use_by_session: dict[str, _InUse] = {}
-        self._named_in_uris: frozenset[tuple[str, int]] | None = None
+        self._references_by_session: dict[str, _SessionReferences] = {}
+        self._outputs_in_uris: frozenset[tuple[str, int]] | None = None
 
     def is_needed(self, outputs: Sequence[OutputPosition]) -> bool:
         """Whether any of these outputs is shown or named in a session, or belongs to a running one."""
         return any(map(self._is_output_needed, outputs))
 
     def _is_output_needed(self, output: OutputPosition) -> bool:
-        if output.session not in self._in_use_by_session:
-            self._in_use_by_session[output.session] = self._find_in_use(output.session)
-        in_use = self._in_use_by_session[output.session]
-        return output.position >= in_use.start or output.number in in_use.numbers or self._is_named_by_others(output)
+        if output.session not in self._references_by_session:
+            self._references_by_session[output.session] = self._find_references(output.session)
+        references = self._references_by_session[output.session]
+        return (
+            output.position >= references.start
+            or output.number in references.output_numbers
+            or self._is_named_by_others(output)
+        )
 
-    def _find_in_use(self, session: str) -> _InUse:
-        snapshot = self._store.snapshot(session)
-        if self._is_running(session) or snapshot is None:
-            return _InUse(0, frozenset())
-        bodies = [snapshot.body, *(row.body for row in self._store.views(session))]
+    def _find_references(self, session_id: str) -> _SessionReferences:
+        snapshot = self._store.snapshot(session_id)
+        if self._is_running(session_id) or snapshot is None:
+            return _SessionReferences(0, frozenset())
+        bodies = [snapshot.body, *(row.body for row in self._store.views(session_id))]
         views = [decode_snapshot(body) for body in bodies]
         start = min(view[0] if view is not None else 0 for view in views)
         if start == 0:
-            return _InUse(0, frozenset())
-        bodies += [row.body for row in ArchiveStore(self._store).summaries(session)]
-        bodies += [row.body for row in self._store.messages(session, start)]
-        return _InUse(start, frozenset(number for text in _strings_in(bodies) for number in _numbers_in(text)))
+            return _SessionReferences(0, frozenset())
+        bodies += [row.body for row in ArchiveStore(self._store).summaries(session_id)]
+        bodies += [row.body for row in self._store.messages(session_id, start)]
+        return _SessionReferences(
+            start, frozenset(number for text in _strings_in(bodies) for number in _numbers_in(text))
+        )
 
     def _is_named_by_others(self, output: OutputPosition) -> bool:
-        if self._named_in_uris is None:
-            self._named_in_uris = frozenset(self._outputs_named_in_uris())
+        if self._outputs_in_uris is None:
+            self._outputs_in_uris = frozenset(self._outputs_named_in_uris())
         return any(
-            number == output.number and output.session.startswith(session) for session, number in self._named_in_uris
+            number == output.number and output.session.startswith(session) for session, number in self._outputs_in_uris
         )
 
     def _outputs_named_in_uris(self) -> Iterator[tuple[str, int]]:
@@ -104,25 +110,25 @@ def _numbers_in(text: str) -> Iterator[int]:
 
 
 def remove_garbage(
-    store: SessionStore, locks: Path, *, older_than: float | None = None, max_bytes: int | None = None
+    store: SessionStore, lock_folder: Path, *, older_than: float | None = None, max_bytes: int | None = None
 ) -> ExpiryResult:
     """Remove garbage older than `older_than` (Unix seconds), then the oldest garbage until the total size is at most
     `max_bytes`. If the total is still larger, write a marker file with a note for the user next to the blobs. Raises
     `StoreError`."""
 
     def is_running(session: str) -> bool:
-        return is_open(locks, session)
+        return is_open(lock_folder, session)
 
     archive = ArchiveStore(store)
-    expired = archive.expire(
+    expiry_result = archive.expire(
         older_than=older_than,
         max_bytes=max_bytes,
         is_needed=OutputReferences(store, is_running).is_needed,
         is_open=is_running,
     )
     if max_bytes is not None and store.blobs is not None:
-        _update_excess_marker(store.blobs.folder, expired.stored_size, max_bytes)
-    return expired
+        _update_excess_marker(store.blobs.folder, expiry_result.stored_size, max_bytes)
+    return expiry_result
 
 
 def excess_note(used_bytes: int, max_bytes: int) -> str:
@@ -135,22 +141,22 @@ def excess_note(used_bytes: int, max_bytes: int) -> str:
 
 
 def _update_excess_marker(folder: Path, used_bytes: int, max_bytes: int) -> None:
-    note = folder / f"{EXCESS_MARKER_PREFIX}-{max_bytes}"
+    marker_path = folder / f"{EXCESS_MARKER_PREFIX}-{max_bytes}"
     for marker in folder.glob(f"{EXCESS_MARKER_PREFIX}-*"):
-        if marker != note or used_bytes <= max_bytes:
+        if marker != marker_path or used_bytes <= max_bytes:
             marker.unlink(missing_ok=True)
-    if used_bytes > max_bytes and not note.exists():
-        note.write_text(excess_note(used_bytes, max_bytes), "utf-8")
+    if used_bytes > max_bytes and not marker_path.exists():
+        marker_path.write_text(excess_note(used_bytes, max_bytes), "utf-8")
 
 
 def pop_excess_note(folder: Path, max_bytes: int) -> str:
     """Return the note in the marker file, but only once. It is returned again only after the limit has changed, or
     after the size has been below the limit."""
-    note = folder / f"{EXCESS_MARKER_PREFIX}-{max_bytes}"
+    marker_path = folder / f"{EXCESS_MARKER_PREFIX}-{max_bytes}"
     try:
-        text = note.read_text("utf-8")
+        text = marker_path.read_text("utf-8")
         if text:
-            note.write_text("", "utf-8")
+            marker_path.write_text("", "utf-8")
         return text
     except (OSError, ValueError):  # there is no note, or it cannot be read now; `ebb doctor` also reports it
         return ""

@@ -37,7 +37,7 @@ class _StatusEntry:
     """Mode of the file in the last commit, such as `100644`; empty if the commit does not contain the file."""
 
 
-def git_changes(root: Path, known_paths: Collection[Path], since: float) -> GitChanges:
+def find_git_changes(root: Path, known_paths: Collection[Path], since: float) -> GitChanges:
     """Return the files below a folder that differ from the last commit and were changed after `since` (Unix seconds).
     Files in `known_paths` are skipped."""
     git = find_program_outside("git", root)
@@ -45,15 +45,19 @@ def git_changes(root: Path, known_paths: Collection[Path], since: float) -> GitC
         return GitChanges(notes=("git not found: changes made by commands are unknown",))
     try:
         settings = {**SAFE_SETTINGS, **filter_disabling_settings(git, root)}
-        top = Path(os.fsdecode(run_git(git, root, settings, "rev-parse", "--show-toplevel").removesuffix(b"\n")))
+        work_tree_folder = Path(
+            os.fsdecode(run_git(git, root, settings, "rev-parse", "--show-toplevel").removesuffix(b"\n"))
+        )
         status = run_git(
             git, root, settings, "status", "--porcelain=v2", "-z", "--untracked-files=all",
             "--ignore-submodules=all", "--no-renames", "--", ".",
         )  # fmt: skip
         entries = [
-            entry for entry in _parse_status(status) if _should_report(entry, top / entry.path, root, known_paths)
+            entry
+            for entry in _parse_status(status)
+            if _should_report(entry, work_tree_folder / entry.path, root, known_paths)
         ]
-        recent_entries = [entry for entry in entries if _change_time(top / entry.path) >= since]
+        recent_entries = [entry for entry in entries if _change_time(work_tree_folder / entry.path) >= since]
         blobs = _read_blobs(
             git, root, settings, [entry.blob for entry in recent_entries[:MAX_EXAMINED_FILES] if entry.blob]
         )
@@ -66,7 +70,9 @@ def git_changes(root: Path, known_paths: Collection[Path], since: float) -> GitC
         notes.append(
             f"{len(recent_entries) - MAX_EXAMINED_FILES:,} more files differ from the last commit and are not listed"
         )
-    files = tuple(_file_change(entry, top / entry.path, root, blobs) for entry in recent_entries[:MAX_EXAMINED_FILES])
+    files = tuple(
+        _file_change(entry, work_tree_folder / entry.path, root, blobs) for entry in recent_entries[:MAX_EXAMINED_FILES]
+    )
     return GitChanges(files, tuple(notes) if files else ())
 
 
@@ -110,9 +116,9 @@ def _read_blobs(
     """Return the content of each blob; None for one that is too large."""
     if not blob_ids:
         return {}
-    request = "".join(f"{blob_id}\n" for blob_id in blob_ids).encode()
+    id_lines = "".join(f"{blob_id}\n" for blob_id in blob_ids).encode()
     sizes = (
-        run_git(git, root, settings, "cat-file", "--batch-check", input_bytes=request)
+        run_git(git, root, settings, "cat-file", "--batch-check", input_bytes=id_lines)
         .decode(errors="replace")
         .split("\n")
     )
@@ -121,13 +127,13 @@ def _read_blobs(
         name: int(size) for name, kind, size in size_lines if kind == "blob" and int(size) <= MAX_COMPARED_BYTES
     }
     contents_by_id: dict[str, bytes | None] = dict.fromkeys(blob_ids)
-    contents = run_git(
+    batch_output = run_git(
         git, root, settings, "cat-file", "--batch", input_bytes="".join(f"{name}\n" for name in sizes_by_id).encode()
     )
     offset = 0
     for name, size in sizes_by_id.items():  # a header line precedes each blob, and a newline follows it
-        start = contents.find(b"\n", offset) + 1
-        contents_by_id[name] = contents[start : start + size]
+        start = batch_output.find(b"\n", offset) + 1
+        contents_by_id[name] = batch_output[start : start + size]
         offset = start + size + 1
     return contents_by_id
 

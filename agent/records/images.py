@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from ebbtide.agent.messages import Image, Message, ToolOutput, User
-from ebbtide.store.blobs import Blobs
+from ebbtide.store.blobs import BlobStore
 from ebbtide.store.errors import StoreError
 
 MISSING_IMAGE_NOTE = "[an image ({}) is no longer available]"
@@ -18,14 +18,14 @@ def needs_image_bytes(messages: Sequence[Message]) -> bool:
     return any(_lacks_bytes(output) for message in messages if isinstance(message, User) for output in message.outputs)
 
 
-def with_image_bytes(messages: Sequence[Message], blobs: Blobs | None) -> tuple[Message, ...]:
+def load_image_bytes(messages: Sequence[Message], blobs: BlobStore | None) -> tuple[Message, ...]:
     """Load the bytes of all images in the messages. If bytes are missing, a line of text replaces the image."""
     return tuple(
-        _message_with_bytes(message, blobs) if needs_image_bytes([message]) else message for message in messages
+        _load_message_images(message, blobs) if needs_image_bytes([message]) else message for message in messages
     )
 
 
-def without_image_digests(message: User) -> User:
+def inline_images(message: User) -> User:
     """Return the message with its images stored inline, because their bytes could not be stored anywhere else."""
     return User(
         tuple(
@@ -41,14 +41,14 @@ def _lacks_bytes(output: ToolOutput) -> bool:
     return any(image.digest and not image.data for image in output.images)
 
 
-def _message_with_bytes(message: Message, blobs: Blobs | None) -> Message:
+def _load_message_images(message: Message, blobs: BlobStore | None) -> Message:
     assert isinstance(message, User)
     return User(
-        tuple(_output_with_bytes(part, blobs) if isinstance(part, ToolOutput) else part for part in message.parts)
+        tuple(_load_output_images(part, blobs) if isinstance(part, ToolOutput) else part for part in message.parts)
     )
 
 
-def _output_with_bytes(output: ToolOutput, blobs: Blobs | None) -> ToolOutput:
+def _load_output_images(output: ToolOutput, blobs: BlobStore | None) -> ToolOutput:
     loaded_images = [
         image if image.data else replace(image, data=_load_base64(image, blobs)) for image in output.images
     ]
@@ -57,7 +57,7 @@ def _output_with_bytes(output: ToolOutput, blobs: Blobs | None) -> ToolOutput:
     return replace(output, text=text, images=tuple(image for image in loaded_images if image.data))
 
 
-def _load_base64(image: Image, blobs: Blobs | None) -> str:
+def _load_base64(image: Image, blobs: BlobStore | None) -> str:
     """Return an image's bytes in base64; empty if they are missing or damaged."""
     if blobs is None:
         return ""

@@ -23,16 +23,16 @@ def create_job_listener(
 ) -> Callable[[EndedJob], Awaitable[None]]:
     """Create a listener for jobs that have ended without the model knowing."""
 
-    async def report(ended: EndedJob) -> None:
-        lines = tuple(map(secrets.hide, ended.last_lines))
-        channel.emit_now(JobEnded(ended.id, secrets.hide(ended.command), ended.outcome, lines))
+    async def report(ended_job: EndedJob) -> None:
+        lines = tuple(map(secrets.hide, ended_job.last_lines))
+        channel.emit_anytime(JobEnded(ended_job.id, secrets.hide(ended_job.command), ended_job.outcome, lines))
         with suppress(StoreFailed):  # the next message stores it
             await recorder.record_jobs()
 
     return report
 
 
-class JobPortsOnDemand:
+class JobPortForwarder:
     """Forwards the ports of a session's jobs. The forwarding is set up when the first job needs it."""
 
     def __init__(self, workspace: Workspace, rule: PortRule, notify: Callable[[str], None]) -> None:
@@ -42,7 +42,7 @@ class JobPortsOnDemand:
 
     def _watch(self, job: Job) -> None:
         sandbox = self._workspace.sandbox
-        if not job.has_own_network or sandbox is None or (network := sandbox.network) is None:
+        if not job.is_in_session_network or sandbox is None or (network := sandbox.network) is None:
             return
         if self._ports is None:
             self._ports = tools_sandbox.job_ports.JobPorts(

@@ -52,9 +52,9 @@ def decode_message(row: MessageRow) -> Message:
     try:
         body = json.loads(row.body)
         parts = tuple([decode_part(part) for part in body["parts"]])
-        kinds = _USER_PARTS if row.role == "user" else _ASSISTANT_PARTS
+        part_types = _USER_PARTS if row.role == "user" else _ASSISTANT_PARTS
         for part in parts:
-            if not isinstance(part, kinds):
+            if not isinstance(part, part_types):
                 raise ValueError(f"it contains parts that {row.role} messages cannot have")
         if row.role == "user":
             return User(cast(tuple[UserPart, ...], parts))
@@ -84,14 +84,14 @@ _ASSISTANT_PARTS: tuple[type, ...] = get_args(AssistantPart)
 
 
 @cache
-def _empty_text_fields(kind: type) -> Mapping[str, str]:
+def _empty_text_fields(part_type: type) -> Mapping[str, str]:
     """Return the mandatory text fields of a part type, each as an empty string. Stored parts lack empty fields."""
-    return {field.name: "" for field in fields(kind) if field.type is str and field.default is MISSING}
+    return {field.name: "" for field in fields(part_type) if field.type is str and field.default is MISSING}
 
 
 @cache
-def _field_names(kind: str) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(_PART_TYPES[kind]))
+def _field_names(part_name: str) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(_PART_TYPES[part_name]))
 
 
 def _plain_value(value: object) -> object:
@@ -109,7 +109,7 @@ def encode_part(part: UserPart | AssistantPart) -> dict[str, object]:
     if isinstance(part, Note | Text) and _ELISION_WORDS in part.text:
         encoded["gap"] = part.gap and asdict(part.gap)
     if isinstance(part, ToolOutput):
-        if part.program or _described_program(part):
+        if part.program or _parse_described_program(part):
             encoded["program"] = part.program and _encode_program(part.program)
         if part.is_part:
             encoded["inserted"] = part.inserted
@@ -120,9 +120,9 @@ def encode_part(part: UserPart | AssistantPart) -> dict[str, object]:
     return {"type": _PART_NAMES[type(part)], **encoded}
 
 
-def _described_program(output: ToolOutput, ending: str = "") -> ProgramState | None:
+def _parse_described_program(output: ToolOutput, exit_text: str = "") -> ProgramState | None:
     """Parse the program state that an output's text describes. None if it describes none."""
-    return parse_program_state(ending, text_without_insertions(output.text, output.inserted))
+    return parse_program_state(exit_text, text_without_insertions(output.text, output.inserted))
 
 
 def _encode_program(program: ProgramState) -> dict[str, object]:
@@ -136,17 +136,17 @@ def _encode_image(image: Image) -> dict[str, str]:
 
 
 def decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
-    kind = _PART_TYPES[part["type"]]
-    part_fields = {**_empty_text_fields(kind), **part}
+    part_type = _PART_TYPES[part["type"]]
+    part_fields = {**_empty_text_fields(part_type), **part}
     del part_fields["type"]
     if "images" in part_fields:
         part_fields["images"] = [{"data": "", **image} for image in part_fields["images"]]
-    ending = part_fields.pop("ending", "")
-    decoded = from_json(kind, part_fields)
+    exit_text = part_fields.pop("ending", "")
+    decoded = from_json(part_type, part_fields)
     if isinstance(decoded, ToolOutput) and decoded.is_part and "inserted" not in part_fields:
         decoded = with_parsed_ranges(decoded)
     if isinstance(decoded, ToolOutput) and "program" not in part_fields:
-        decoded = replace(decoded, program=_described_program(decoded, ending))
+        decoded = replace(decoded, program=_parse_described_program(decoded, exit_text))
     if isinstance(decoded, ToolOutput) and "problems" not in part_fields and NEW_PROBLEMS in decoded.text:
         decoded = replace(decoded, problems=parse_new_problems(decoded.text))
     if isinstance(decoded, Note) and "kind" not in part_fields:
@@ -158,7 +158,7 @@ def decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
 
 def describe_messages(rows: Sequence[MessageRow]) -> str:
     """Describe the contents of the messages, for the user."""
-    contents = [
+    descriptions = [
         "the model's last reply"
         if row.role == "assistant"
         else "the outputs of the last calls"
@@ -166,7 +166,7 @@ def describe_messages(rows: Sequence[MessageRow]) -> str:
         else "your last message"
         for row in rows
     ]
-    return " and ".join(dict.fromkeys(contents))
+    return " and ".join(dict.fromkeys(descriptions))
 
 
 def session_title(text: str) -> str:

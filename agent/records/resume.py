@@ -7,7 +7,7 @@ from ebbtide.agent.events.session import Resumed
 from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.messages import Conversation
 from ebbtide.agent.records.recorder import Recorder
-from ebbtide.agent.records.session_state import display_paths, jobs_ended_by_exit
+from ebbtide.agent.records.session_state import display_paths, restore_ended_jobs
 from ebbtide.agent.view.visible import visible_messages
 from ebbtide.tools.base import Workspace
 from ebbtide.tools.outputs.seen_files import find_changed_files
@@ -28,7 +28,7 @@ async def resume_session(
     await asyncio.to_thread(visible_messages, conversation)  # fills the cache, which is slow for long conversations
     state = recorder.session_state
     workspace.seen_files.digests.update(state.seen_digests)
-    jobs = jobs_ended_by_exit(state)
+    jobs = restore_ended_jobs(state)
     workspace.jobs.restore(jobs)
     changed_files = await asyncio.to_thread(find_changed_files, state.seen_digests)
     event = Resumed(

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
-from ebbtide.agent.budget.last_request import RequestMark
+from ebbtide.agent.budget.last_request import RequestRecord
 from ebbtide.agent.control_calls import TodoItem
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.messages import (
@@ -23,7 +23,7 @@ from ebbtide.agent.messages import (
     User,
     UserPart,
 )
-from ebbtide.agent.records.codec import checked_count, from_json, to_json
+from ebbtide.agent.records.codec import check_count, from_json, to_json
 from ebbtide.agent.records.earlier_formats import split_title
 from ebbtide.agent.records.message_rows import decode_message, decode_part, encode_part
 from ebbtide.agent.records.session_state import SessionState
@@ -75,7 +75,7 @@ def call_state_changes(
     return facts, tuple((CALL_FACT_KIND, call_id) for call_id in stored.keys() - current.keys())
 
 
-def encode_snapshot(conversation: Conversation, position: int, request_mark: RequestMark | None = None) -> str:
+def encode_snapshot(conversation: Conversation, position: int, request_mark: RequestRecord | None = None) -> str:
     """Serialise a view as JSON. The JSON contains the position of the first message in place of the messages.
     `request_mark`: the last request."""
     body = {
@@ -111,7 +111,7 @@ def decode_snapshot(text: str) -> tuple[int, Conversation] | None:
     read."""
     try:
         body = json.loads(text)
-        start, summary = checked_count(body["start"]), _decode_summary(body["summary"])
+        start, summary = check_count(body["start"]), _decode_summary(body["summary"])
         fields = {"anchor": body["anchor"] or None, "anchored": body["anchored"]}
         fields |= {field: body[key] for key, field in _OPTIONAL_KEYS.items() if key in body}
         return start, from_json(Conversation, fields, messages=(), summary=summary, messages_before=start)
@@ -119,11 +119,11 @@ def decode_snapshot(text: str) -> tuple[int, Conversation] | None:
         return None
 
 
-def decode_request_mark(text: str) -> RequestMark | None:
+def decode_request_mark(text: str) -> RequestRecord | None:
     """Return the last request recorded in a snapshot; None if there is none or it cannot be read."""
     try:
         request_mark = json.loads(text).get("sent")
-        return from_json(RequestMark, request_mark) if request_mark else None
+        return from_json(RequestRecord, request_mark) if request_mark else None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
@@ -288,14 +288,14 @@ def decode_session_state(rows: Iterable[FactRow]) -> SessionState:
     """Build the session state from its rows, skipping any that cannot be read."""
     todos: tuple[TodoItem, ...] = ()
     notes = ""
-    seen: dict[Path, str] = {}
+    seen_digests: dict[Path, str] = {}
     jobs: dict[str, str] = {}
     ended_jobs: dict[str, EndedJob] = {}
     for row in rows:
         with suppress(ValueError, TypeError):
             match row.kind:
                 case "seen":
-                    seen[_path_from_key(row.key)] = row.body
+                    seen_digests[_path_from_key(row.key)] = row.body
                 case "job":
                     jobs[row.key] = row.body
                 case "ended job":
@@ -307,4 +307,4 @@ def decode_session_state(rows: Iterable[FactRow]) -> SessionState:
                     notes = str(json.loads(row.body))
                 case _:
                     pass  # a later version wrote the row
-    return SessionState(todos, notes, seen, jobs, ended_jobs)
+    return SessionState(todos, notes, seen_digests, jobs, ended_jobs)

@@ -5,17 +5,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from ebbtide.agent.budget.last_request import RequestMark
+from ebbtide.agent.budget.last_request import RequestRecord
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.messages import USER_CALL_PREFIX, Assistant, Conversation, Message, ToolCall, Usage, User
 from ebbtide.agent.records.damage import (
     MAX_POSITION_GAP,
     decode_message_or_none,
     restore_messages,
-    rows_in_place,
+    rows_before_gap,
     unreadable_message_error,
 )
-from ebbtide.agent.records.images import needs_image_bytes, with_image_bytes
+from ebbtide.agent.records.images import load_image_bytes, needs_image_bytes
 from ebbtide.agent.records.message_rows import decode_message
 from ebbtide.agent.records.rows import decode_request_mark, decode_snapshot
 from ebbtide.agent.records.store_thread import StoreThread
@@ -41,7 +41,7 @@ class SessionLog:
     def __init__(self, thread: StoreThread, store: SessionStore, session_id: str) -> None:
         self._thread = thread
         self._store = store
-        self._session = session_id
+        self._session_id = session_id
         self.on_progress: Callable[[int, int], None] = no_progress
         """Called with the number of messages read so far and the total, for long sessions."""
         self.damage_text = ""
@@ -60,32 +60,32 @@ class SessionLog:
         # Decoding a long session takes a while. Here and below, it runs in another thread, so that it does not block
         # the store's thread.
         readable_messages = await asyncio.to_thread(restore_messages, rows, None, start, decode=decode)
-        valid_rows = rows_in_place(rows, start)
+        valid_rows = rows_before_gap(rows, start)
         first, end = (valid_rows[0].position, valid_rows[-1].position + 1) if valid_rows else (start, start)
         is_cut = bool(readable_messages.problem) or first > start
-        calls = await self._lost_call_ids(range(start, end), is_cut=is_cut)
-        if readable_messages.messages and first > start and _is_cut_inside_a_step(readable_messages.messages):
+        lost_call_ids = await self._lost_call_ids(range(start, end), has_lost_messages=is_cut)
+        if readable_messages.messages and first > start and _starts_inside_step(readable_messages.messages):
             first = start
         first, end = (
-            min([first, *(position - 1 for position in calls)]),
-            max([end, *(position + 1 for position in calls)]),
+            min([first, *(position - 1 for position in lost_call_ids)]),
+            max([end, *(position + 1 for position in lost_call_ids)]),
         )
-        if calls or (valid_rows and first < valid_rows[0].position):
+        if lost_call_ids or (valid_rows and first < valid_rows[0].position):
             readable_messages = await asyncio.to_thread(
-                restore_messages, rows, range(max(first, start), end), start, calls, decode
+                restore_messages, rows, range(max(first, start), end), start, lost_call_ids, decode
             )
         messages, self.damage_text = readable_messages.messages, readable_messages.problem
         if needs_image_bytes(messages):
-            messages = await self._thread.run(with_image_bytes, messages, self._store.blobs)
+            messages = await self._thread.run(load_image_bytes, messages, self._store.blobs)
         return messages, end
 
     async def _load_rows(self, start: int) -> tuple[Sequence[MessageRow], Mapping[int, Message | None]]:
         """Return the rows from a position on, and the decoded messages by position. Unreadable messages are None."""
         rows, decoded = list[MessageRow](), dict[int, Message | None]()
-        total_count = await self._thread.run(self._store.message_count, self._session, start)
+        total_count = await self._thread.run(self._store.message_count, self._session_id, start)
         while len(rows) < total_count:
             next_position = rows[-1].position + 1 if rows else start
-            next_rows = await self._thread.run(self._store.messages, self._session, next_position, MESSAGES_PER_READ)
+            next_rows = await self._thread.run(self._store.messages, self._session_id, next_position, MESSAGES_PER_READ)
             if not next_rows:
                 break
             decoded |= await asyncio.to_thread(_decode_rows, next_rows)
@@ -99,9 +99,9 @@ class SessionLog:
         return await self._thread.run(self._usage_by_reply, start, end)
 
     def _usage_by_reply(self, start: int, end: int) -> Mapping[int, Usage]:
-        rows = iter([row for row in self._store.usage(self._session) if row.purpose == "step"])
+        rows = iter([row for row in self._store.usage(self._session_id) if row.purpose == "step"])
         row, usage_by_offset = next(rows, None), dict[int, Usage]()
-        for position, created in self._store.reply_times(self._session):
+        for position, created in self._store.reply_times(self._session_id):
             usage = Usage()
             while row is not None and row.created <= created:
                 usage += Usage(row.input, row.cache_read, row.cache_write, row.output)
@@ -110,51 +110,51 @@ class SessionLog:
                 usage_by_offset[position - start] = usage
         return usage_by_offset
 
-    async def _lost_call_ids(self, positions: range, *, is_cut: bool) -> Mapping[int, Sequence[str]]:
+    async def _lost_call_ids(self, positions: range, *, has_lost_messages: bool) -> Mapping[int, Sequence[str]]:
         """Return the ids of the calls answered at each position. Empty unless messages are lost (`is_cut`) or outputs
         are stored after the last remaining message. Placeholders for these calls keep new outputs from reusing the
         numbers of stored ones."""
         archive = ArchiveStore(self._store)
         with suppress(StoreFailed):  # on failure, only outputs in the remaining messages are known
-            last_position = await self._thread.run(archive.last_position, self._session)
-            if is_cut or last_position >= positions.stop:
+            last_position = await self._thread.run(archive.last_position, self._session_id)
+            if has_lost_messages or last_position >= positions.stop:
                 searched_positions = range(positions.start, positions.stop + MAX_POSITION_GAP)
-                return await self._thread.run(archive.answered_calls, self._session, searched_positions)
+                return await self._thread.run(archive.answered_calls, self._session_id, searched_positions)
         return {}
 
     async def newest_messages(self, count: int) -> tuple[Message, ...]:
         """Return the newest `count` messages if the view has more messages than that; otherwise an empty tuple."""
         try:
-            snapshot = await self._thread.run(self._store.snapshot, self._session)
+            snapshot = await self._thread.run(self._store.snapshot, self._session_id)
             view = decode_snapshot(snapshot.body) if snapshot else (0, Conversation())
             if view is None:
                 return ()
-            rows = await self._thread.run(self._store.messages_before, self._session, _AFTER_ALL_MESSAGES, count + 1)
+            rows = await self._thread.run(self._store.messages_before, self._session_id, _AFTER_ALL_MESSAGES, count + 1)
             if len(rows) <= count or rows[0].position < view[0]:
                 return ()
             return restore_messages(rows[1:]).messages
         except StoreFailed:  # reading everything will report the error
             return ()
 
-    async def can_view_begin(self, start: int, messages: Sequence[Message]) -> bool:
+    async def can_view_start(self, start: int, messages: Sequence[Message]) -> bool:
         """Whether a view can begin at a position: the previous message exists, and no call is separated from its
         output."""
-        previous_rows = await self._thread.run(self._store.messages_before, self._session, start, 1)
+        previous_rows = await self._thread.run(self._store.messages_before, self._session_id, start, 1)
         has_previous = bool(previous_rows) and previous_rows[0].position == start - 1
-        return has_previous and not (messages and _is_cut_inside_a_step(messages))
+        return has_previous and not (messages and _starts_inside_step(messages))
 
     async def view_before_rewrite(
         self, current_view: Conversation
-    ) -> tuple[int, Conversation, RequestMark | None] | None:
+    ) -> tuple[int, Conversation, RequestRecord | None] | None:
         """Return the view that the last rewrite replaced: its number, the view with all messages since then, and the
         last request before the rewrite. None if there is no such view, or if it cannot be restored."""
-        for row in await self._thread.run(self._store.views, self._session):
+        for row in await self._thread.run(self._store.views, self._session_id):
             decoded = decode_snapshot(row.body)
             if decoded is None:
                 return None
             start, view = decoded
             messages, _ = await self.load_messages(start)
-            if start and not await self.can_view_begin(start, messages):
+            if start and not await self.can_view_start(start, messages):
                 return None
             view = replace(view, messages=await self._thread.run(_with_known_messages, messages, start, current_view))
             if _view_state(view) != _view_state(current_view):
@@ -162,16 +162,16 @@ class SessionLog:
         return None
 
     async def total_usage(self) -> SessionUsage:
-        total = await self._thread.run(self._store.usage_total, self._session)
+        total = await self._thread.run(self._store.usage_total, self._session_id)
         return SessionUsage(Usage(total.input, total.cache_read, total.cache_write, total.output), total.cost)
 
     async def request_usages(self) -> tuple[RequestUsage, ...]:
         """Return the usage of each request of the session, oldest first."""
-        return tuple(map(request_usage_from_row, await self._thread.run(self._store.usage, self._session)))
+        return tuple(map(request_usage_from_row, await self._thread.run(self._store.usage, self._session_id)))
 
     async def rewrites(self) -> tuple[Rewrite, ...]:
         """Return the rewrites of the session, oldest first."""
-        return tuple(map(rewrite_from_row, await self._thread.run(self._store.rewrites, self._session)))
+        return tuple(map(rewrite_from_row, await self._thread.run(self._store.rewrites, self._session_id)))
 
 
 def _decode_rows(rows: Sequence[MessageRow]) -> Mapping[int, Message | None]:
@@ -195,17 +195,19 @@ def _with_known_messages(messages: Sequence[Message], start: int, current_view: 
     )
 
 
-def _is_cut_inside_a_step(messages: Sequence[Message]) -> bool:
+def _starts_inside_step(messages: Sequence[Message]) -> bool:
     """Whether the first message answers calls that are not among the messages."""
     first = messages[0]
     return isinstance(first, User) and bool(first.outputs)
 
 
-async def past_tool_calls(thread: StoreThread, store: SessionStore, project: str, session: str) -> Sequence[ToolCall]:
+async def past_tool_calls(
+    thread: StoreThread, store: SessionStore, project: str, session_id: str
+) -> Sequence[ToolCall]:
     """Return the past tool calls in a project's sessions, newest first. The calls of this session's last reply are
     skipped, because they are still awaiting permission. Return an empty sequence if the calls cannot be read."""
     try:
-        rows = await thread.run(replies_with_calls, store, project, session, MAX_EXAMINED_REPLIES)
+        rows = await thread.run(replies_with_calls, store, project, session_id, MAX_EXAMINED_REPLIES)
     except StoreFailed:  # the calls are needed only for suggestions
         return ()
     calls: list[ToolCall] = []

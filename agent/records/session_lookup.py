@@ -24,7 +24,7 @@ class SessionInfo:
     """US dollars; None if a price is unknown."""
     parent: str = ""
     """The id of the session from which it was forked; empty if it is not a fork."""
-    place: int = 0
+    tie_breaker: int = 0
     """Sort key for sessions that were changed at the same moment."""
     origin: str = ""
     """For an imported session, the other program and the session's id in it, as `claude:ID`; otherwise empty."""

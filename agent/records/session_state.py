@@ -33,7 +33,7 @@ class SessionState:
 
 def workspace_state(workspace: Workspace) -> SessionState:
     """Return the workspace's part of the session state. The todos and notes come from the conversation instead."""
-    jobs = {job.id: job.command for job in workspace.jobs.unfinished}
+    jobs = {job.id: job.command for job in workspace.jobs.unfinished_jobs}
     return SessionState(
         seen_digests=dict(workspace.seen_files.digests), running_jobs=jobs, ended_jobs=workspace.jobs.unreported_ends
     )
@@ -48,7 +48,7 @@ def with_current_jobs(state: SessionState, current: SessionState, reported_ids: 
     )
 
 
-def jobs_ended_by_exit(state: SessionState) -> dict[str, EndedJob]:
+def restore_ended_jobs(state: SessionState) -> dict[str, EndedJob]:
     """Return the jobs of a resumed session, by id. All of them have ended."""
     ended_jobs = {
         job_id: EndedJob(job_id, command, "ended with the program") for job_id, command in state.running_jobs.items()
@@ -88,8 +88,8 @@ def resume_notices(event: Resumed) -> tuple[str, ...]:
         if count
     ]
     previous_mode = event.mode_before
-    change = f"this session was in `{previous_mode}` mode; your settings use `{event.mode}`"
-    mode_notices = (f"{change}: `/mode {previous_mode}` switches back",) if previous_mode else ()
+    mode_text = f"this session was in `{previous_mode}` mode; your settings use `{event.mode}`"
+    mode_notices = (f"{mode_text}: `/mode {previous_mode}` switches back",) if previous_mode else ()
     return (*event.problems, *mode_notices, *([f"{', '.join(parts)} since you left"] if parts else []))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ebbtide.agent import records
 from ebbtide.agent.config.values import Config, Folders
 from ebbtide.agent.errors import StoreFailed
-from ebbtide.store.blobs import Blobs
+from ebbtide.store.blobs import BlobStore
 from ebbtide.store.errors import StoreError
 from ebbtide.store.locks import SessionLock
 from ebbtide.store.sessions import SessionStore
@@ -25,12 +25,12 @@ DAY_SECONDS = 86_400.0
 def open_store(config: Config, *, is_ephemeral: bool) -> SessionStore:
     """Open the session database and its blobs. If the store is ephemeral, call `clean_up` to remove its blobs."""
     if is_ephemeral:
-        return SessionStore(":memory:", blobs=Blobs(Path(tempfile.mkdtemp(prefix="ebb-blobs-"))))
+        return SessionStore(":memory:", blobs=BlobStore(Path(tempfile.mkdtemp(prefix="ebb-blobs-"))))
     return _store_in(config.folders)
 
 
 def _store_in(folders: Folders) -> SessionStore:
-    return SessionStore(folders.data / "sessions.db", blobs=Blobs(folders.data / "blobs"))
+    return SessionStore(folders.data / "sessions.db", blobs=BlobStore(folders.data / "blobs"))
 
 
 @contextmanager
@@ -52,17 +52,17 @@ async def delete_session(thread: "StoreThread", store: SessionStore, session_id:
         await thread.run(reset_word_index, store)
 
 
-def delete_session_rows(store: SessionStore, session: str) -> None:
+def delete_session_rows(store: SessionStore, session_id: str) -> None:
     """Delete a session and its entries in the search index, except for the word index. Raises `StoreError`."""
     from ebbtide.store.search import SearchIndex  # noqa: PLC0415  # deferred: most runs search nothing
 
     try:
-        store.delete(session)
+        store.delete(session_id)
     except StoreError as error:
         if error.reason not in ("corrupt", "unreadable"):
             raise
         SearchIndex(store).clear()  # a damaged index must not prevent deletion
-        store.delete(session)
+        store.delete(session_id)
 
 
 def reset_word_index(store: SessionStore) -> None:
@@ -72,9 +72,9 @@ def reset_word_index(store: SessionStore) -> None:
     SearchIndex(store).reset_word_parts()
 
 
-async def clean_up(thread: "StoreThread", store: SessionStore, config: Config, *, ephemeral: bool) -> None:
+async def clean_up(thread: "StoreThread", store: SessionStore, config: Config, *, is_ephemeral: bool) -> None:
     """Run `remove_store_garbage`, or delete the blobs of an ephemeral store."""
-    if not ephemeral:
+    if not is_ephemeral:
         await thread.run(remove_store_garbage, store, config)
     elif store.blobs is not None:
         shutil.rmtree(store.blobs.folder, ignore_errors=True)
@@ -88,35 +88,35 @@ def remove_store_garbage(store: SessionStore, config: Config) -> None:
         return
     with suppress(StoreError, OSError):  # the next day's run tries again
         has_limits = max_age_days is not None or max_bytes is not None
-        if has_limits or _is_daily_cleanup_due(blobs.folder):
+        if has_limits or _claim_daily_cleanup(blobs.folder):
             oldest_time = None if max_age_days is None else time.time() - max_age_days * DAY_SECONDS
             records.garbage.remove_garbage(
                 store, config.folders.data / "locks", older_than=oldest_time, max_bytes=max_bytes
             )
 
 
-def _is_daily_cleanup_due(folder: Path) -> bool:
+def _claim_daily_cleanup(folder: Path) -> bool:
     """Whether the daily clean-up is due. If so, the time is recorded, so that calls in the next 24 hours return
     false."""
-    marker = folder / "tidied"
+    marker_path = folder / "tidied"
     try:
-        if folder.is_dir() and (not marker.exists() or time.time() - marker.stat().st_mtime > DAY_SECONDS):
-            marker.touch(mode=0o600)
+        if folder.is_dir() and (not marker_path.exists() or time.time() - marker_path.stat().st_mtime > DAY_SECONDS):
+            marker_path.touch(mode=0o600)
             return True
     except OSError:
         pass  # tried again another day
     return False
 
 
-def outputs_folder(config: Config, session: str) -> Path:
+def outputs_folder(config: Config, session_id: str) -> Path:
     """Return the folder to which a session's commands write their output until it is stored."""
-    return config.folders.data / "outputs" / session
+    return config.folders.data / "outputs" / session_id
 
 
-def lock_session(config: Config, session: str) -> SessionLock:
+def lock_session(config: Config, session_id: str) -> SessionLock:
     """Lock a session. Raises `StoreFailed` if another program holds the lock."""
     folder = config.folders.data / "locks"
-    lock = SessionLock(folder, session)
+    lock = SessionLock(folder, session_id)
     try:
         lock.acquire()
     except StoreError as error:

@@ -4,7 +4,7 @@ calls."""
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ebbtide.agent.budget.last_request import RequestMark
+from ebbtide.agent.budget.last_request import RequestRecord
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.messages import Conversation
 from ebbtide.agent.records.rows import CALL_FACT_KIND, decode_request_mark, decode_session_state, decode_snapshot
@@ -25,7 +25,7 @@ class StoredView:
     conversation: Conversation
     message_count: int
     """How many messages the session has, including those that are not in the view."""
-    last_request: RequestMark | None
+    last_request: RequestRecord | None
     """The last request recorded in the snapshot; None if there is none."""
     problems: tuple[str, ...]
     """A sentence for the user about each piece of data that could not be read."""
@@ -37,7 +37,7 @@ async def load_view(thread: StoreThread, store: SessionStore, session_id: str, l
     problems = list[str]()
     start, conversation, last_request = await _load_snapshot(thread, store, session_id, problems)
     messages, message_count = await log.load_messages(start)
-    if start and not await log.can_view_begin(start, messages):
+    if start and not await log.can_view_start(start, messages):
         problems.append(UNREADABLE_SNAPSHOT)
         start, conversation = 0, Conversation()
         messages, message_count = await log.load_messages(start)
@@ -47,14 +47,14 @@ async def load_view(thread: StoreThread, store: SessionStore, session_id: str, l
         conversation = replace(conversation, anchor=None, anchored=0)  # the anchor includes messages that are lost
     outputs_before = conversation.outputs_before
     if start and not outputs_before:  # earlier versions did not store this count
-        outputs_before = await thread.run(ArchiveStore(store).count_before, session_id, start)
+        outputs_before = await thread.run(ArchiveStore(store).count_outputs_before, session_id, start)
     conversation = replace(conversation, messages=messages, outputs_before=outputs_before, messages_before=start)
     return StoredView(conversation, message_count, last_request, tuple(problems))
 
 
 async def _load_snapshot(
     thread: StoreThread, store: SessionStore, session_id: str, problems: list[str]
-) -> tuple[int, Conversation, RequestMark | None]:
+) -> tuple[int, Conversation, RequestRecord | None]:
     """Return the position of the first message in the view, the view without its messages, and the last request."""
     try:
         snapshot = await thread.run(store.snapshot, session_id)

@@ -37,9 +37,9 @@ def ending_row(position: int, outcome: TurnFinished | TurnFailed, changed: Files
     return FactRow(TURN_END, f"{position:09}", json.dumps(body))
 
 
-def turn_endings(store: SessionStore, session: str) -> tuple[TurnEnding, ...]:
+def turn_endings(store: SessionStore, session_id: str) -> tuple[TurnEnding, ...]:
     """Return the endings of a session's turns, in order. Unreadable ones are skipped."""
-    return tuple(_decode_endings(store.facts(session, TURN_END)))
+    return tuple(_decode_endings(store.facts(session_id, TURN_END)))
 
 
 def endings_before(facts: Iterable[FactRow], position: int) -> tuple[FactRow, ...]:

@@ -40,14 +40,14 @@ class Rewrite:
 
     reason: str
     strategies: tuple[str, ...]
-    before: int
+    tokens_before: int
     """Tokens before the rewrite."""
     after: int
     cost: float | None
     """US dollars: the cost of the summary or, without one, of writing the remaining context to the cache again; None if
     unknown."""
     at: float
-    requests: int
+    request_count: int
     """Number of requests that the session had made, including those for the summary."""
 
 
@@ -67,19 +67,21 @@ def rewrite_row(event: RewriteEvent, position: int, now: float) -> RewriteRow | 
     """Return the row of a rewrite; None if nothing was rewritten. `position`: position of the next message. `now`: Unix
     seconds."""
     match event:
-        case ContextCompacted(before_tokens=before, after_tokens=after, strategies=strategies, cost=cost, price=price):
+        case ContextCompacted(
+            before_tokens=before, after_tokens=tokens_after, strategies=strategies, cost=cost, price=price
+        ):
             if cost is not None and not event.model and price is not None and price.dollar is not None:
                 cost += price.cost * price.dollar
             return (
-                RewriteRow(position, event.cause, " ".join(strategies), before, after, cost, now)
+                RewriteRow(position, event.cause, " ".join(strategies), before, tokens_after, cost, now)
                 if strategies
                 else None
             )
-        case RewriteUndone(before_tokens=before, after_tokens=after):
-            return RewriteRow(position, "undone", "undo", before, after, 0.0, now)
-        case ViewChanged(before_tokens=before, after_tokens=after):
+        case RewriteUndone(before_tokens=before, after_tokens=tokens_after):
+            return RewriteRow(position, "undone", "undo", before, tokens_after, 0.0, now)
+        case ViewChanged(before_tokens=before, after_tokens=tokens_after):
             description = f"{event.act}({'_'.join(event.name.split())})"
-            row = RewriteRow(position, "by hand", description, before, after, event.cost, now)
+            row = RewriteRow(position, "by hand", description, before, tokens_after, event.cost, now)
             return row if event.price is not None else None
         case ModelSwitched(tokens=tokens):
             return RewriteRow(position, "model", "", tokens, tokens, 0.0, now)

@@ -28,9 +28,9 @@ P = ParamSpec("P")
 
 
 @dataclass(slots=True)
-class _Write:
+class _QueuedWrite:
     operation: Callable[[], None]
-    done: asyncio.Future[None]
+    completion: asyncio.Future[None]
     is_abandoned: bool = False
     """Whether the caller has stopped waiting for the write."""
 
@@ -46,7 +46,7 @@ class WriteQueue:
         self._store = store
         self.notify = notify
         self.interrupt = interrupt
-        self._writes: deque[_Write] = deque()
+        self._writes: deque[_QueuedWrite] = deque()
         self._worker: asyncio.Task[None] | None = None
         self._blocked_since: float | None = None
         self._has_notified = False
@@ -67,18 +67,20 @@ class WriteQueue:
             raise unreported_error
         is_interrupted = self.interrupt.is_requested()
         self._has_notified = self._has_notified and is_interrupted
-        write = _Write(partial(operation, *args, **kwargs), asyncio.get_running_loop().create_future())
+        write = _QueuedWrite(partial(operation, *args, **kwargs), asyncio.get_running_loop().create_future())
         self._writes.append(write)
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._run_writes())
         try:
-            await asyncio.wait((write.done,), timeout=0 if is_interrupted and self.is_blocked else INTERRUPT_GRACE_S)
-            if not write.done.done():
-                await self.interrupt.race(_wait_for(write.done))
+            await asyncio.wait(
+                (write.completion,), timeout=0 if is_interrupted and self.is_blocked else INTERRUPT_GRACE_S
+            )
+            if not write.completion.done():
+                await self.interrupt.race(_wait_until_done(write.completion))
         finally:
-            write.is_abandoned = not write.done.done()
+            write.is_abandoned = not write.completion.done()
         if not write.is_abandoned:
-            write.done.result()
+            write.completion.result()
 
     async def wait_until_written(self) -> None:
         """Wait until every queued write is done or has failed."""
@@ -104,9 +106,9 @@ class WriteQueue:
             if error is not None and write.is_abandoned:
                 self._discard_later_writes(error)
             elif error is not None:
-                write.done.set_exception(error)
+                write.completion.set_exception(error)
             elif not write.is_abandoned:
-                write.done.set_result(None)
+                write.completion.set_result(None)
         if self._has_notified:
             self._has_notified = False
             self.notify(UNLOCKED_NOTICE)
@@ -137,13 +139,13 @@ class WriteQueue:
         """Discard the writes queued after a failed one, because a message must not be stored without its
         predecessor."""
         later_writes, self._writes = self._writes, deque()
-        awaited = [write for write in later_writes if not write.is_abandoned]
-        for write in awaited:
-            write.done.set_exception(error)
-        self._unreported_error = None if awaited else error
+        awaited_writes = [write for write in later_writes if not write.is_abandoned]
+        for write in awaited_writes:
+            write.completion.set_exception(error)
+        self._unreported_error = None if awaited_writes else error
         self._has_notified = False
         self.notify(f"{error}; waiting changes were lost")
 
 
-async def _wait_for(done: asyncio.Future[None]) -> None:
-    await asyncio.wait((done,))
+async def _wait_until_done(completion: asyncio.Future[None]) -> None:
+    await asyncio.wait((completion,))

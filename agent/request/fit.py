@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Literal, TypeAlias
 
-from ebbtide.agent.budget.preflight import ModelTarget, Preflight, choose_target
+from ebbtide.agent.budget.preflight import ModelTarget, PreflightResult, choose_target
 from ebbtide.agent.budget.request_budget import ContextBudget
 from ebbtide.agent.compaction.rewrite import (
     add_budget_correction,
@@ -19,13 +19,13 @@ from ebbtide.agent.errors import ContextExhausted, ProviderError, UsageError
 from ebbtide.agent.events.session import ContextMeasured, Event, FinalTurn, ModelSwitched, Noticed
 from ebbtide.agent.messages import Conversation, Note, User
 from ebbtide.agent.providers.fallbacks import ConnectedModel
-from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.providers.meter import TokenMeter
 from ebbtide.agent.view.message_text import is_steering_message
 from ebbtide.agent.window.measure import (
     MeasuredConversation,
     choose_tools,
+    last_request_record,
     measure_budget,
-    request_mark,
 )
 from ebbtide.agent.window.session_context import CallContext, ModelContext, SessionContext, TurnContext, WindowContext
 
@@ -35,7 +35,7 @@ FINAL_TURN_NOTE = Note(
     kind="final",
 )
 
-TurnEnding: TypeAlias = Literal["none", "announced", "overdue"]
+FinalTurnState: TypeAlias = Literal["none", "announced", "overdue"]
 """Whether the window is so full that the turn must end in a report: `none` if not, `announced` if this step ends it,
 `overdue` if an earlier step should have ended it."""
 
@@ -56,7 +56,7 @@ async def make_room(conversation: Conversation, ctx: SessionContext) -> Measured
         conversation, budget, problem = await compact_to_fit(conversation, budget, window, turn)
     previous_provider = model.provider
     conversation, budget = await choose_model(conversation, budget, window, turn)
-    if is_automatic and is_stuck(budget, window):
+    if is_automatic and is_out_of_room(budget, window):
         # As a last resort, shorten long user text of the open request, because the session would be stuck without that.
         compacted, budget = await compact_and_measure(
             conversation, budget, window, turn, "full", force_strategy("words")
@@ -67,23 +67,23 @@ async def make_room(conversation: Conversation, ctx: SessionContext) -> Measured
         conversation, budget = await rewrite_if_due(conversation, budget, window, turn)
     conversation, budget = await add_budget_correction(conversation, budget, window, turn)
     components = tuple((name, size) for name, size in budget.components.items() if size)
-    turn.emit(ContextMeasured(budget.used, budget.window.size, budget.window.effective, components))
-    if is_stuck(budget, window) and not turn.interrupt.is_requested():
+    turn.emit(ContextMeasured(budget.used, budget.window.size, budget.window.available_tokens, components))
+    if is_out_of_room(budget, window) and not turn.interrupt.is_requested():
         policy_problem = "" if is_automatic else "`rewrite.policy` is `off`; `/compact` makes room"
         raise ContextExhausted(window_full_message(budget, problem or policy_problem, model))
     return conversation, budget
 
 
-def is_stuck(budget: ContextBudget, window: WindowContext) -> bool:
+def is_out_of_room(budget: ContextBudget, window: WindowContext) -> bool:
     """Whether no model has room for the request and no report will be requested."""
-    return preflight(budget, window).verdict == "final" and not ends_in_report(budget, window)
+    return run_preflight(budget, window).verdict == "final" and not ends_in_report(budget, window)
 
 
 def window_full_message(budget: ContextBudget, problem: str, model: ModelContext) -> str:
     reason = f" ({problem})" if problem else " even after compaction"
     return (
         f"the conversation takes about {budget.used:,} tokens, and `{model.facts.id}` has room for "
-        f"{budget.window.effective:,}{reason}; {NEW_SESSION_HINT}"
+        f"{budget.window.available_tokens:,}{reason}; {NEW_SESSION_HINT}"
     )
 
 
@@ -93,7 +93,7 @@ async def choose_model(
     """Switch to the first model that has room: the session's own or a fallback. If none has room, the conversation and
     the budget stay unchanged."""
     while True:
-        decision = preflight(budget, window)
+        decision = run_preflight(budget, window)
         log_preflight(decision, budget, window)
         if decision.verdict != "skip" or decision.target is None or turn.interrupt.is_requested():
             return conversation, budget
@@ -116,7 +116,7 @@ async def switch_to_fallback(
     return None
 
 
-def preflight(budget: ContextBudget, window: WindowContext) -> Preflight:
+def run_preflight(budget: ContextBudget, window: WindowContext) -> PreflightResult:
     """Choose a model for the request that was just measured. If the turn ends in a report because the window is full,
     the current model only gets the request for the report, and limits apply even if only tool definitions exceed
     them."""
@@ -165,13 +165,13 @@ async def _switch_model(
     conversation = reset_measurements(conversation, connected.meter, window, turn.emit)
     turn.emit(ModelSwitched(previous_id, new_id, reason, budget.used))
     await turn.recorder.switch_model(new_id)
-    await turn.recorder.record_snapshot(conversation, User(()), request_mark(window))
+    await turn.recorder.record_snapshot(conversation, User(()), last_request_record(window))
     return conversation, measure_budget(conversation, window)
 
 
 def _full_reason(budget: ContextBudget, window: WindowContext) -> str:
     """Return why the current model does not get the next request, with the numbers behind the decision."""
-    facts, meter, window_tokens = window.model.facts, window.model.meter, budget.window.effective
+    facts, meter, window_tokens = window.model.facts, window.model.meter, budget.window.available_tokens
     if budget.used > window_tokens:
         return f"the conversation takes about {budget.used:,} tokens, and `{facts.id}` has room for {window_tokens:,}"
     if meter.is_output_truncated:
@@ -195,13 +195,13 @@ async def _connect_target(
     actual_window = connected.provider.window
     (target,) = with_shares((replace(target, window=actual_window),), window)
     if choose_target(window.model.meter.counters, (target,)).target is None:
-        emit(Noticed(f"`{target.id}` cannot take over: it has room for only {actual_window.effective:,} tokens"))
+        emit(Noticed(f"`{target.id}` cannot take over: it has room for only {actual_window.available_tokens:,} tokens"))
         return None
     return connected
 
 
 def reset_measurements(
-    conversation: Conversation, meter: Meter, window: WindowContext, emit: Callable[[Event], None]
+    conversation: Conversation, meter: TokenMeter, window: WindowContext, emit: Callable[[Event], None]
 ) -> Conversation:
     """Reset all measurements after a switch to another model. That model counts tokens differently and has an empty
     cache."""
@@ -215,7 +215,7 @@ def reset_measurements(
 
 async def announce_final_turn(
     conversation: Conversation, budget: ContextBudget, window: WindowContext, turn: TurnContext
-) -> tuple[Conversation, TurnEnding]:
+) -> tuple[Conversation, FinalTurnState]:
     """If the window is full and the turn should end for that reason, add a note that this is the final step. The tools
     stay the same, so that the provider's cache stays valid. Calls that the final step does not allow are rejected with
     a message."""
@@ -223,14 +223,16 @@ async def announce_final_turn(
         return conversation, "none"
     if is_final_turn_announced(conversation):
         return conversation, "overdue"
-    blocked = [asdict(target) for target in preflight(budget, window).blocked]
+    blocked = [asdict(target) for target in run_preflight(budget, window).blocked]
     window.model.meter.enter_final_turn()
-    note = User((FINAL_TURN_NOTE,))
-    await turn.recorder.record_user_message(note)
-    turn.emit(FinalTurn(budget.used, budget.window.effective))
+    note_message = User((FINAL_TURN_NOTE,))
+    await turn.recorder.record_user_message(note_message)
+    turn.emit(FinalTurn(budget.used, budget.window.available_tokens))
     window.debug.log("context-guard/enforce", reason="context", blocked=blocked)
-    window.debug.log("context/final-turn", reason="context", projectedTokens=budget.used, limit=budget.window.effective)
-    return conversation.plus(note), "announced"
+    window.debug.log(
+        "context/final-turn", reason="context", projectedTokens=budget.used, limit=budget.window.available_tokens
+    )
+    return conversation.plus(note_message), "announced"
 
 
 def is_final_turn_announced(conversation: Conversation) -> bool:
@@ -270,13 +272,13 @@ def begin_turn(message: User, calls: CallContext, window: WindowContext) -> None
     window.debug.log("context-guard/loop-init", seedTokens=seed, **window.model.meter.counters.debug_fields())
 
 
-def log_preflight(decision: Preflight, budget: ContextBudget, window: WindowContext) -> None:
+def log_preflight(decision: PreflightResult, budget: ContextBudget, window: WindowContext) -> None:
     """Log the projection of the next request and the decision."""
     model = window.model
     if not window.debug.is_enabled:
         return
     facts = model.facts
-    scale = model.meter.schema_scale(window.tools.offered_specs)
+    scale = model.meter.take_schema_scale(window.tools.offered_specs)
     if scale is not None:
         window.debug.log("context-guard/schema-estimate", scale=scale, **model.meter.counters.debug_fields())
     window.debug.log("context-guard/evaluate", **model.meter.counters.debug_projection())

@@ -70,7 +70,7 @@ RENEWAL_OUTPUT_TOKENS = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Renewal:
+class RenewalPlan:
     """When the cache should be renewed, if at all."""
 
     conversation: Conversation
@@ -81,7 +81,7 @@ class Renewal:
     """Seconds after the planned renewal until it is too late."""
 
 
-async def next_renewal(conversation: Conversation, window: WindowContext, turn: TurnContext) -> Renewal:
+async def plan_renewal(conversation: Conversation, window: WindowContext, turn: TurnContext) -> RenewalPlan:
     """Return when to renew the cache. Sends nothing."""
     facts = window.model.facts
     last_request = window.prefix_watch.renewable_request(facts)
@@ -90,20 +90,20 @@ async def next_renewal(conversation: Conversation, window: WindowContext, turn: 
         or last_request.renewal_count >= turn.limits.max_keep_alive_requests
         or not can_renew(last_request.request, facts)
     ):
-        return Renewal(conversation)
+        return RenewalPlan(conversation)
     wait_seconds = max((1 - RENEWAL_LEAD_SHARE) * facts.cache_ttl - last_request.cache_age_seconds, 0.0)
     if not is_affordable(last_request, wait_seconds, window, turn):
-        return Renewal(conversation)
-    return Renewal(conversation, wait_seconds, facts.cache_ttl - last_request.cache_age_seconds - wait_seconds)
+        return RenewalPlan(conversation)
+    return RenewalPlan(conversation, wait_seconds, facts.cache_ttl - last_request.cache_age_seconds - wait_seconds)
 
 
 async def renew_cache(
     conversation: Conversation, window: WindowContext, turn: TurnContext, on_event: Callable[[Event], None]
-) -> Renewal:
+) -> RenewalPlan:
     """Renew the cache if that is due, and return when to renew it next. The usage is recorded, and `on_event` receives
     the events. After a failure, the user gets a notice, and the session does not try again."""
     model = window.model
-    current = await next_renewal(conversation, window, turn)
+    current = await plan_renewal(conversation, window, turn)
     last_request = window.prefix_watch.renewable_request(model.facts)
     if last_request is None or current.wait_seconds is None:
         return current
@@ -127,7 +127,7 @@ async def renew_cache(
     if usage.cache_read < last_request.cached_tokens // 2:
         return _give_up(conversation, "it was empty", window, on_event)
     window.prefix_watch.record_renewal()
-    return await next_renewal(conversation, window, turn)
+    return await plan_renewal(conversation, window, turn)
 
 
 def can_renew(request: Request, facts: ModelFacts) -> bool:
@@ -166,7 +166,7 @@ async def _send_once(provider: Provider, request: Request) -> Reply:
 
 def _give_up(
     conversation: Conversation, reason: str, window: WindowContext, on_event: Callable[[Event], None]
-) -> Renewal:
+) -> RenewalPlan:
     window.prefix_watch.has_given_up_renewal = True
     on_event(Noticed(f"keeping the provider's cache alive failed and is off for this session: {reason}"))
-    return Renewal(conversation)
+    return RenewalPlan(conversation)

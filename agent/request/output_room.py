@@ -21,11 +21,11 @@ async def run_calls_within_budget(
 ) -> tuple[ToolOutput, ...]:
     """Run the calls and return one output per call. If the next step can free space, all calls are run, and their
     outputs share that space. Otherwise, no more calls are run after an output that does not fit."""
-    position = call_position(conversation, window)
+    position = first_call_position(conversation, window)
     output_budget = create_output_budget(conversation, window)
-    runner.progress.begin(calls)
+    runner.progress.begin_step(calls)
     outputs = await run_calls(calls, runner, output_budget, position)
-    window.model.meter.is_output_truncated = not output_budget.is_open
+    window.model.meter.is_output_truncated = not output_budget.allows_calls
     return outputs
 
 
@@ -37,11 +37,11 @@ def create_output_budget(conversation: Conversation, window: WindowContext) -> O
     reserved_tokens = min(note_tokens, max(budget.remaining, 0) // 2)
     tool_budget = create_tool_budget(model.meter.counters, budget.window, reserved_tokens)
 
-    def get_shared_tokens() -> int:
+    def count_freeable_tokens() -> int:
         return compaction.room.output_share_tokens(conversation, budget)
 
     def count_tokens(output: ToolOutput) -> int:
-        return model.meter.message_tokens(User((output,)))
+        return model.meter.estimate_message(User((output,)))
 
     if window.compaction_settings.on_full == "final":
         return OutputBudget(tool_budget, count_tokens, NOT_RUN_WINDOW_FULL)
@@ -49,11 +49,11 @@ def create_output_budget(conversation: Conversation, window: WindowContext) -> O
         tool_budget,
         count_tokens,
         WINDOW_FULL_NOTE,
-        get_shared_tokens if window.compaction_settings.is_automatic else None,
+        count_freeable_tokens if window.compaction_settings.is_automatic else None,
     )
 
 
-def call_position(conversation: Conversation, window: WindowContext) -> CallPosition:
+def first_call_position(conversation: Conversation, window: WindowContext) -> CallPosition:
     """Return the position of the first of the conversation's last calls."""
     prompt = window.view_cache.last_user_text(conversation)
     reply = conversation.messages[-1].text if conversation.messages else ""

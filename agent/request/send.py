@@ -20,7 +20,7 @@ from ebbtide.agent.errors import ContextExhausted, ContextOverflow, EmptyAnswer,
 from ebbtide.agent.events.session import CallsRead, Noticed, TextDelta, WindowLearned
 from ebbtide.agent.messages import Assistant, Conversation, Image, Text, ToolOutput, Usage, User
 from ebbtide.agent.prompt.build import Prompt
-from ebbtide.agent.prompt.empty_reply import ask_for_answer, work_summary
+from ebbtide.agent.prompt.empty_reply import build_answer_request, work_summary
 from ebbtide.agent.providers.base import Reply
 from ebbtide.agent.providers.stream import stream_reply
 from ebbtide.agent.request.fit import NEW_SESSION_HINT, switch_to_fallback
@@ -28,7 +28,7 @@ from ebbtide.agent.request.reply_reader import reply_reader_for
 from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.agent.view.message_text import with_unique_ids
 from ebbtide.agent.view.visible import messages_in_view
-from ebbtide.agent.window.measure import MeasuredConversation, measure_budget, to_request
+from ebbtide.agent.window.measure import MeasuredConversation, create_request, measure_budget
 from ebbtide.agent.window.session_context import ModelContext, SessionContext, TurnContext, WindowContext
 
 MAX_RECOVERIES = 3
@@ -42,23 +42,23 @@ async def send_request(
     shrink and resend it up to `MAX_RECOVERIES` times; if that fails, send it to the next model. The tools may change
     each time. A request that the server has silently truncated is also shrunk and resent. Raises `ContextExhausted`."""
     window, model, turn = ctx.window, ctx.model, ctx.turn
-    known_window, first_reply = model.learned_limits.window, None
+    previous_learned_window, first_reply = model.learned_limits.window, None
     retry: MeasuredConversation | None
     for attempt in itertools.count(1):
         tools = window.tools.offered_specs
         prompt = window.view_cache.build_prompt(conversation, window.instructions, supports_images=model.facts.images)
         window.debug.log("context-guard/build-metrics", **model.meter.counters.debug_fields())
-        request = window.prefix_watch.record_request(to_request(prompt, tools, window), model.facts)
+        request = window.prefix_watch.record_request(create_request(prompt, tools, window), model.facts)
         try:
-            may_leave = model.retries.limits.fallback_after is not None and bool(model.models.fallbacks)
+            has_fallback = model.retries.limits.fallback_after is not None and bool(model.models.fallbacks)
             reply = await stream_reply(
-                model.provider, request, turn.interrupt, turn.emit, budget, model.retries, has_fallback=may_leave
+                model.provider, request, turn.interrupt, turn.emit, budget, model.retries, has_fallback=has_fallback
             )
         except EmptyAnswer as error:
             answer_request, summary_line = None, ""
             if error.is_silence:
                 answer_request, summary_line = (
-                    ask_for_answer(conversation, is_small_model=model.facts.is_small),
+                    build_answer_request(conversation, is_small_model=model.facts.is_small),
                     work_summary(conversation),
                 )
             if answer_request is None and not summary_line:
@@ -79,9 +79,9 @@ async def send_request(
         except ContextOverflow as error:
             retry = await recover_overflow(conversation, budget, window, turn, attempt, error.size, error.limit)
             if retry is None:
-                raise exhausted_error(str(error).rstrip("."), known_window, model) from error
+                raise exhausted_error(str(error).rstrip("."), previous_learned_window, model) from error
         except ProviderError as error:
-            can_switch = may_leave and error.is_retryable
+            can_switch = has_fallback and error.is_retryable
             retry = await switch_to_fallback(conversation, budget, window, turn, str(error)) if can_switch else None
             if retry is None and first_reply is None:
                 raise
@@ -101,10 +101,12 @@ async def send_request(
                     conversation, budget, window, turn, attempt, size, None, may_switch_model=is_empty
                 )
                 if retry is None and is_empty:
-                    raise exhausted_error(f"`{model.facts.id}` rejects the request as too large", known_window, model)
-                answered = conversation if retry else model.meter.anchor_reply(conversation, reply, budget, turn.emit)
+                    raise exhausted_error(
+                        f"`{model.facts.id}` rejects the request as too large", previous_learned_window, model
+                    )
+                answered = conversation if retry else model.meter.add_reply(conversation, reply, budget, turn.emit)
             else:
-                answered = model.meter.anchor_reply(conversation, reply, budget, turn.emit)
+                answered = model.meter.add_reply(conversation, reply, budget, turn.emit)
                 retry, first_reply = await recover_truncated(conversation, reply, budget, window, turn, attempt), reply
             if retry is None:
                 return answered, reply
@@ -112,10 +114,10 @@ async def send_request(
     raise AssertionError("the count never ends")
 
 
-def exhausted_error(problem: str, known_window: Window | None, model: ModelContext) -> ContextExhausted:
+def exhausted_error(problem: str, previous_learned_window: Window | None, model: ModelContext) -> ContextExhausted:
     """Build the error for a request that is too large for every model. The learned window is reset to `known_window`,
     so that the next turn asks the provider again."""
-    model.learned_limits.window = known_window
+    model.learned_limits.window = previous_learned_window
     return ContextExhausted(f"{problem}, even after compaction; {NEW_SESSION_HINT}")
 
 
@@ -157,7 +159,7 @@ async def shrink_request(
     learned_window = window_after_overflow(budget.window, request_tokens or budget.used, limit, source)
     window.model.learned_limits.window = learned_window
     budget = replace(budget, window=learned_window)
-    turn.emit(WindowLearned(learned_window.size, learned_window.effective, attempt, MAX_RECOVERIES))
+    turn.emit(WindowLearned(learned_window.size, learned_window.available_tokens, attempt, MAX_RECOVERIES))
     if attempt > 1:
         # The request should have fitted. The most uncertain part of the estimate is how a provider counts images, so
         # they are removed first.
@@ -213,7 +215,7 @@ async def recover_truncated(
     the request was read completely, if the reply has calls, or if nothing can be shrunk. The real window is recorded in
     any case, because the next request must fit it."""
     model = window.model
-    size = model.meter.take_real_window()
+    size = model.meter.take_actual_window()
     if size is None:
         forget_refuted_window(reply.single_pass_usage.prompt, model, turn)
         return None
@@ -229,7 +231,7 @@ def forget_refuted_window(counted_tokens: int, model: ModelContext, turn: TurnCo
     """Forget the window that was inferred from the server's counts, if the server has now read more than that."""
     if model.learned_limits.is_refuted_by(counted_tokens):
         model.learned_limits.window = None
-        model.meter.usage_check.forget_truncation()
+        model.meter.usage_check.allow_truncation_report()
         turn.emit(Noticed(window_restored_notice(counted_tokens, model.provider.window.size)))
 
 
@@ -238,16 +240,16 @@ def with_resolved_calls(
 ) -> Reply:
     """Convert the reply's calls to the form in which they will be run, including calls written as text. Each call gets
     a unique id."""
-    runner, offered = ctx.calls.runner, [spec.name for spec in tools]
+    runner, offered_names = ctx.calls.runner, [spec.name for spec in tools]
     if runner.approver.policy.mode == "plan":
-        offered.append(PLAN_TOOL)  # the model knows this tool from the list or a note
+        offered_names.append(PLAN_TOOL)  # the model knows this tool from the list or a note
     reader, message = reply_reader_for(ctx.model.facts), reply.message
     if reader is not None and reply.stop_reason in ("end", "repetition") and not message.calls:
-        message = reader.parse_calls_in_text(message, conversation, prompt, offered, runner)
+        message = reader.parse_calls_in_text(message, conversation, prompt, offered_names, runner)
     if message is not reply.message:
         ctx.turn.emit(CallsRead(message.text))
         reply = replace(reply, stop_reason="calls" if message.calls else reply.stop_reason)
-    message = resolve_calls(message, runner.tools, offered, str(runner.workspace.root))
+    message = resolve_calls(message, runner.tools, offered_names, str(runner.workspace.root))
     if reader is not None:
         message = reader.refuse_mistaken_calls(message, conversation, runner)
     return replace(reply, message=with_unique_ids(message, ctx.window.view_cache.call_ids(conversation)))

@@ -9,32 +9,34 @@ from ebbtide.agent.errors import ProviderError, UsageError
 from ebbtide.agent.events.session import Event, ModelSwitched, Noticed
 from ebbtide.agent.messages import Conversation
 from ebbtide.agent.providers.fallbacks import TurnModelRequest
-from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.providers.meter import TokenMeter
 from ebbtide.agent.request.fit import reset_measurements, with_shares
 from ebbtide.agent.window.measure import measure_budget
 from ebbtide.agent.window.session_context import TurnContext, WindowContext
 
 
-async def with_requested_model(conversation: Conversation, window: WindowContext, turn: TurnContext) -> Conversation:
+async def switch_to_requested_model(
+    conversation: Conversation, window: WindowContext, turn: TurnContext
+) -> Conversation:
     """Switch to the model that a command asked for, and return the conversation for it. If that model is not available
     or has no room, notify the user and keep the session's own model."""
-    model, targets = window.model, window.model.models
-    requested, targets.turn_request = targets.turn_request, None
-    if requested is None:
+    model, models = window.model, window.model.models
+    model_request, models.turn_request = models.turn_request, None
+    if model_request is None:
         return conversation
     own_facts = model.facts
-    model_id = providers.choices.resolve_model_name(requested.model, own_facts.id)
+    model_id = providers.choices.resolve_model_name(model_request.model, own_facts.id)
     if model_id == own_facts.id:
         return conversation
     if model_id is None:
         problem = f"`{own_facts.provider}` has no known model by that name"
-        return _keep_model(conversation, requested, problem, turn.emit)
-    if targets.own_model is not None:
-        return _keep_model(conversation, requested, "this turn already uses another model", turn.emit)
+        return _keep_model(conversation, model_request, problem, turn.emit)
+    if models.session_model is not None:
+        return _keep_model(conversation, model_request, "this turn already uses another model", turn.emit)
     try:
-        connected = await targets.connect(model_id)
+        connected = await models.connect(model_id)
     except (UsageError, ProviderError) as error:
-        return _keep_model(conversation, requested, str(error), turn.emit)
+        return _keep_model(conversation, model_request, str(error), turn.emit)
     budget, requested_provider = measure_budget(conversation, window), connected.provider
     (target,) = with_shares(
         (ModelTarget(own_facts.provider, requested_provider.facts.name, requested_provider.window),), window
@@ -42,23 +44,31 @@ async def with_requested_model(conversation: Conversation, window: WindowContext
     if choose_target(model.meter.counters, (target,)).target is None:
         problem_text = (
             f"the conversation takes about {budget.used:,} tokens, and it has room for "
-            f"{requested_provider.window.effective:,}"
+            f"{requested_provider.window.available_tokens:,}"
         )
-        return _keep_model(conversation, requested, problem_text, turn.emit)
+        return _keep_model(conversation, model_request, problem_text, turn.emit)
     calibration = model.encoded_calibration
-    own_meter = Meter(model.meter.estimator, model.meter.ruler)
-    targets.run_turn_with(requested_provider, ModelTarget(own_facts.provider, own_facts.name, budget.window), own_meter)
+    own_meter = TokenMeter(model.meter.estimator, model.meter.token_counter)
+    models.begin_turn_with(
+        requested_provider, ModelTarget(own_facts.provider, own_facts.name, budget.window), own_meter
+    )
     await turn.recorder.record_calibration(own_facts.id, calibration)
     turn.emit(
-        ModelSwitched(own_facts.id, model_id, f"{requested.requested_by} asks for it until this turn ends", budget.used)
+        ModelSwitched(
+            own_facts.id, model_id, f"{model_request.requested_by} asks for it until this turn ends", budget.used
+        )
     )
     return reset_measurements(conversation, connected.meter, window, turn.emit)
 
 
 def _keep_model(
-    conversation: Conversation, requested: TurnModelRequest, reason: str, emit: Callable[[Event], None]
+    conversation: Conversation, model_request: TurnModelRequest, reason: str, emit: Callable[[Event], None]
 ) -> Conversation:
-    emit(Noticed(f"{requested.requested_by} asks for the model `{requested.model}` but runs with yours: {reason}"))
+    emit(
+        Noticed(
+            f"{model_request.requested_by} asks for the model `{model_request.model}` but runs with yours: {reason}"
+        )
+    )
     return conversation
 
 

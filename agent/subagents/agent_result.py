@@ -131,16 +131,16 @@ def findings_in(answer: str) -> tuple[str, ...]:
     return tuple(findings[:MAX_FINDINGS])
 
 
-def result_texts(finished: AgentFinished) -> tuple[str, str]:
+def result_texts(finished_event: AgentFinished) -> tuple[str, str]:
     """Format the result for the parent's model. Also return the full text if the result was shortened, otherwise an
     empty string."""
-    price = "" if finished.cost is None else f", ${finished.cost:.4f}"
+    cost_text = "" if finished_event.cost is None else f", ${finished_event.cost:.4f}"
     heading = (
-        f"[Agent {finished.name} {_END_TEXTS[finished.end]}: {finished.steps} requests, "
-        f"{finished.usage.total:,} tokens{price}]"
+        f"[Agent {finished_event.name} {_END_TEXTS[finished_event.end]}: {finished_event.steps} requests, "
+        f"{finished_event.usage.total:,} tokens{cost_text}]"
     )
-    answer = finished.answer or "(no answer)"
-    details = _details_text(finished)
+    answer = finished_event.answer or "(no answer)"
+    details = _details_text(finished_event)
     full_text = "\n".join(filter(None, (heading, answer, details)))
     if len(answer) <= MAX_ANSWER_CHARS:
         return full_text, ""
@@ -148,13 +148,15 @@ def result_texts(finished: AgentFinished) -> tuple[str, str]:
     return "\n".join(filter(None, (heading, cut_answer, details))), full_text
 
 
-def _details_text(finished: AgentFinished) -> str:
+def _details_text(finished_event: AgentFinished) -> str:
     lines = []
-    if finished.changed:
-        lines.append(f"Files changed: {join_limited(list(finished.changed), MAX_LISTED_FILES)}")
-    if finished.read:
-        lines.append(f"Files read: {join_limited(list(finished.read), MAX_LISTED_FILES)}")
-    if finished.references:
+    if finished_event.changed:
+        lines.append(f"Files changed: {join_limited(list(finished_event.changed), MAX_LISTED_FILES)}")
+    if finished_event.read:
+        lines.append(f"Files read: {join_limited(list(finished_event.read), MAX_LISTED_FILES)}")
+    if finished_event.references:
         lines.append("What it saw, as references for `recall`:")
-        lines += [f"{reference.reference} {reference.call}" for reference in finished.references[-MAX_REFERENCES:]]
+        lines += [
+            f"{reference.reference} {reference.call}" for reference in finished_event.references[-MAX_REFERENCES:]
+        ]
     return "\n".join(lines)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from ebbtide.agent.calls.approval import Approver
 from ebbtide.agent.calls.permission_request import PermissionRequest
 from ebbtide.agent.calls.policy import Policy
-from ebbtide.agent.config.options import Mode, stricter_mode
+from ebbtide.agent.config.options import PermissionMode, stricter_mode
 from ebbtide.agent.events.permissions import Decision, PermissionAsked
 from ebbtide.agent.events.session import Event
 
@@ -20,7 +20,7 @@ class AgentApprover(Approver):
     def __init__(
         self,
         parent: Approver,
-        max_mode: Mode,
+        max_mode: PermissionMode,
         readable_folders: tuple[str, ...],
         label: str,
         id_suffix: str,

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 from ebbtide.agent.calls.policy import server_prefix
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.task import BUILT_IN_AGENTS
 from ebbtide.tools.tool_traits import builtin_traits
@@ -30,7 +30,7 @@ class AgentDefinition:
     denied_tools: tuple[str, ...] = ()
     """Names of tools that the agent must not have, in the form of `tools`."""
     model: str | None = None
-    max_mode: Mode = "auto"
+    max_mode: PermissionMode = "auto"
     """The most permissive mode that the sub-agent may have. A stricter mode of the parent session takes precedence."""
     runs_hooks: bool = True
     """Whether hooks run for the agent's calls."""

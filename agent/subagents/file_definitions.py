@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ebbtide.agent.calls.tool_aliases import resolve_alias, tool_for_alias
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.extensions.agent_files import MAX_DESCRIPTION_CHARS, AgentFile
 from ebbtide.agent.extensions.skills import Skill, format_skill_list
 from ebbtide.agent.hooks.tool_names import has_claude_name, to_our_names
@@ -18,7 +18,7 @@ from ebbtide.tools.read_result import ReadResult
 from ebbtide.tools.write import Write
 
 _MAX_LISTED_NAMES = 5
-_IGNORED_FOREIGN_TOOLS = frozenset(
+_IGNORED_TOOL_NAMES = frozenset(
     """
     agent askuserquestion enterplanmode exitplanmode killshell listmcpresourcestool lsp mcpsearch notebookread
     readmcpresourcetool skill slashcommand task taskcreate taskget tasklist taskoutput taskstop taskupdate todoread
@@ -57,7 +57,7 @@ def _is_unknown_tool(name: str, known_tools: Collection[str]) -> bool:
         or has_claude_name(our_name)
         or our_name.startswith("mcp__")
         or "*" in our_name
-        or normalise_name(our_name) in _IGNORED_FOREIGN_TOOLS
+        or normalise_name(our_name) in _IGNORED_TOOL_NAMES
     ):
         return False
     try:
@@ -84,7 +84,7 @@ def _definition_from_file(file: AgentFile, skills: Sequence[Skill]) -> AgentDefi
         denied_tools = (*denied_tools, ApplyPatch.name)
     model = None if file.model in ("", "inherit") else file.model
     description = ellipsize(file.description, MAX_DESCRIPTION_CHARS)
-    mode: Mode = "plan" if file.is_plan_only else "auto"
+    mode: PermissionMode = "plan" if file.is_plan_only else "auto"
     skill_names = {name.replace(" ", "-").rpartition(":")[2] for name in file.skills}
     skills_section = format_skill_list(
         [replace(skill, is_listed_for_model=True) for skill in skills if skill.name in skill_names]

@@ -20,14 +20,14 @@ from ebbtide.tools.base import ToolError
 
 ComposeAgentSession: TypeAlias = Callable[[AgentDefinition, SessionContext, AsyncExitStack], Awaitable[Session]]
 
-JUDGE_PROMPT = (
+HOOK_PROMPT = (
     f"You answer questions for a hook of a coding agent: judge whether all is as it should be. {ANSWER_FORMAT}"
 )
 MAX_ANSWER_TOKENS = 1024
 """Maximum length of an answer, in tokens."""
 
 
-class HookJudges:
+class SessionHookBackends:
     """The judges of one session. Their cost is part of the session's cost."""
 
     def __init__(
@@ -38,16 +38,24 @@ class HookJudges:
     async def ask_model(self, question: str, model: str) -> str:
         """Ask the given model, or the session's own model if `model` is empty, and return the answer. Raises
         `ValueError`."""
-        own_provider, own_model, turn = self._context.model.provider, self._context.model.facts.id, self._context.turn
-        chosen_model = resolve_model(model or None, own_model)
+        session_provider, session_model, turn = (
+            self._context.model.provider,
+            self._context.model.facts.id,
+            self._context.turn,
+        )
+        chosen_model = resolve_model(model or None, session_model)
         try:
-            provider = own_provider if chosen_model == own_model else (await self._connect(chosen_model)).provider
+            provider = (
+                session_provider if chosen_model == session_model else (await self._connect(chosen_model)).provider
+            )
             try:
-                max_tokens = min(provider.window.output, MAX_ANSWER_TOKENS)
-                request = Request(JUDGE_PROMPT, (User((Text(question),)),), (), max_tokens, turn.recorder.session_id)
-                reply = await stream_reply(provider, request, turn.interrupt, self._emit_cost_only)
+                max_output_tokens = min(provider.window.output, MAX_ANSWER_TOKENS)
+                request = Request(
+                    HOOK_PROMPT, (User((Text(question),)),), (), max_output_tokens, turn.recorder.session_id
+                )
+                reply = await stream_reply(provider, request, turn.interrupt, self._emit_cost)
             finally:
-                if provider is not own_provider:
+                if provider is not session_provider:
                     await provider.close()
         except AgentError as error:
             raise ValueError(str(error)) from error
@@ -56,7 +64,7 @@ class HookJudges:
     async def ask_agent(self, question: str, model: str) -> str:
         """Ask a read-only agent, whose own calls run no hooks, and return its answer. Raises `ValueError`."""
         definition = AgentDefinition(
-            "hook", "", JUDGE_PROMPT, read_only_tool_names(), model=model or None, max_mode="plan", runs_hooks=False
+            "hook", "", HOOK_PROMPT, read_only_tool_names(), model=model or None, max_mode="plan", runs_hooks=False
         )
         answer = ""
         try:
@@ -80,16 +88,16 @@ class HookJudges:
 
     async def call_server_tool(self, server: str, tool: str, arguments: Mapping[str, object]) -> tuple[str, bool]:
         name = f"mcp__{server}__{tool}"
-        tool_instance = self._context.window.tools.server_tools.callable_tools.get(name)
-        if tool_instance is None:
+        server_tool = self._context.window.tools.server_tools.callable_tools.get(name)
+        if server_tool is None:
             raise ValueError(f"no server offers `{name}`")
         try:
-            result = await tool_instance.run(arguments, replace(self._context.calls.runner.workspace, call_id="hook"))
+            result = await server_tool.run(arguments, replace(self._context.calls.runner.workspace, call_id="hook"))
         except ToolError as error:
             return str(error), True
         return result.text, result.has_failed
 
-    def _emit_cost_only(self, event: Event) -> None:
+    def _emit_cost(self, event: Event) -> None:
         """Emit only the cost of a question."""
         if isinstance(event, ReplyFinished):
             self._context.turn.emit(replace(event, purpose="hook"))

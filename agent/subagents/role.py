@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ebbtide.agent import providers, subagents
 from ebbtide.agent.calls.execute import CheckpointGuard, no_checkpoint
-from ebbtide.agent.config.options import Mode, stricter_mode
+from ebbtide.agent.config.options import PermissionMode, stricter_mode
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.input.instructions import replace_mode
 from ebbtide.agent.prompt.build import Instructions
@@ -65,29 +65,34 @@ class SubagentContext:
         """Return the server tools that the sub-agent gets."""
         return self.parent.window.tools.server_tools.create_subset(self.definition.allows_tool)
 
-    def create_approver(self, outputs: Path) -> AgentApprover:
+    def create_approver(self, outputs_folder: Path) -> AgentApprover:
         """Return the sub-agent's approver, which also permits reading `outputs`."""
         parent_approver, definition = self.parent.calls.runner.approver, self.definition
         return AgentApprover(
-            parent_approver, definition.max_mode, (str(outputs),), definition.name, self.id, self.parent.turn.emit
+            parent_approver,
+            definition.max_mode,
+            (str(outputs_folder),),
+            definition.name,
+            self.id,
+            self.parent.turn.emit,
         )
 
-    def with_parent_variables(self, own: Workspace) -> Workspace:
+    def with_parent_variables(self, workspace: Workspace) -> Workspace:
         """Return the workspace `own` with the environment variables of the parent session's commands."""
-        parent_workspace, sandbox = self.parent.calls.runner.workspace, own.sandbox
+        parent_workspace, sandbox = self.parent.calls.runner.workspace, workspace.sandbox
         if sandbox is not None and parent_workspace.sandbox is not None:
             sandbox = replace(
                 sandbox,
                 variables=parent_workspace.sandbox.variables,
                 repositories_by_folder=parent_workspace.sandbox.repositories_by_folder,
             )
-        return replace(own, sandbox=sandbox, environment_variables=parent_workspace.environment_variables)
+        return replace(workspace, sandbox=sandbox, environment_variables=parent_workspace.environment_variables)
 
     @property
     def checkpoint_guard(self) -> CheckpointGuard:
         """Saves checkpoints before the sub-agent changes files, as part of the parent session's current turn."""
         checkpoints = self.parent.records.checkpoints
-        return checkpoints.around_call if checkpoints is not None else no_checkpoint
+        return checkpoints.guard_call if checkpoints is not None else no_checkpoint
 
     @property
     def hooks(self) -> "SessionHooks | None":
@@ -95,16 +100,16 @@ class SubagentContext:
         return self.parent.turn.hooks if self.definition.runs_hooks else None
 
     @property
-    def hook_input(self) -> Mapping[str, object]:
+    def hook_fields(self) -> Mapping[str, object]:
         """Fields that describe the sub-agent to hooks."""
         return {"agent_id": self.id, "agent_type": self.definition.name}
 
-    def add_agent_prompt(self, instructions: Instructions, mode: Mode) -> Instructions:
+    def add_agent_prompt(self, instructions: Instructions, mode: PermissionMode) -> Instructions:
         """Return the system prompt with the agent's own prompt added. Plan mode is not mentioned, because an agent
         cannot submit a plan."""
-        base = f"{instructions.base}\n\n{self.definition.prompt}\n\n{FINAL_MESSAGE_INSTRUCTIONS}"
-        without_plan_mode = replace_mode(instructions, mode, "") if mode == "plan" else instructions
-        return replace(without_plan_mode, base=base, skills="")
+        base = f"{instructions.base_text}\n\n{self.definition.prompt}\n\n{FINAL_MESSAGE_INSTRUCTIONS}"
+        adapted_instructions = replace_mode(instructions, mode, "") if mode == "plan" else instructions
+        return replace(adapted_instructions, base_text=base, skills="")
 
     def turn_limits(self, config: Config) -> TurnLimits:
         limits = (limit for limit in (config.agents_max_turns, self.definition.max_requests) if limit is not None)

@@ -66,9 +66,9 @@ class SessionAgents:
         """`get_definitions` returns the agents that may be started now."""
         self._get_definitions = get_definitions
         self._compose_session = compose_session
-        self._slots = asyncio.Semaphore(max(1, min(max_concurrent, MAX_CONCURRENT_AGENTS)))
-        self._delegations: dict[str, _Delegation] = {}
-        self._watcher: Callable[[], None] | None = None
+        self._semaphore = asyncio.Semaphore(max(1, min(max_concurrent, MAX_CONCURRENT_AGENTS)))
+        self._delegation_by_call: dict[str, _Delegation] = {}
+        self._on_change: Callable[[], None] | None = None
         self._parent = parent
 
     @property
@@ -77,23 +77,23 @@ class SessionAgents:
         now = time.monotonic()
         return tuple(
             replace(delegation.status, seconds=now - delegation.started_at, tokens=delegation.progress.usage.total)
-            for delegation in self._delegations.values()
+            for delegation in self._delegation_by_call.values()
         )
 
     def stop(self, call_id: str) -> None:
         """Ask the agent of a call to stop. A running agent returns its results so far; a queued one does not start."""
-        if (delegation := self._delegations.get(call_id)) is not None:
+        if (delegation := self._delegation_by_call.get(call_id)) is not None:
             delegation.stop_request.request()
             if delegation.session is not None:
                 delegation.session.interrupt()
-            self._notify_watcher()
+            self._notify_change()
 
     def set_watcher(self, on_change: Callable[[], None] | None) -> None:
-        self._watcher = on_change
+        self._on_change = on_change
 
-    def _notify_watcher(self) -> None:
-        if self._watcher is not None:
-            self._watcher()
+    def _notify_change(self) -> None:
+        if self._on_change is not None:
+            self._on_change()
 
     async def delegate(self, name: str, prompt: str, workspace: Workspace) -> Result:
         """Run an agent and return its result. Raises `ToolError` if it cannot be started."""
@@ -103,10 +103,12 @@ class SessionAgents:
             names = [agent.name for agent in definitions]
             raise ToolError(f"there is no agent `{name[:80]}`; available: {join_limited(names, MAX_LISTED_AGENTS)}")
         name = definition.name
-        if self._slots.locked():
+        if self._semaphore.locked():
             workspace.on_progress("waiting for another agent to finish\n")
         call_id = workspace.call_id
-        delegation = self._delegations[call_id] = _Delegation(RunningAgent(call_id, name, prompt), time.monotonic())
+        delegation = self._delegation_by_call[call_id] = _Delegation(
+            RunningAgent(call_id, name, prompt), time.monotonic()
+        )
         try:
             async with AsyncExitStack() as exit_stack:
                 if await delegation.stop_request.race(self._take_slot(exit_stack)) is None:
@@ -116,18 +118,20 @@ class SessionAgents:
                 except AgentError as error:
                     raise ToolError(f"the agent could not be started: {error}") from error
                 exit_stack.push_async_callback(session.close)
-                finished = await self._run_agent(session, delegation)
+                finished_event = await self._run_agent(session, delegation)
         finally:
-            self._delegations.pop(call_id, None)
-            self._notify_watcher()
-        text, full_text = result_texts(finished)
-        changed = tuple(workspace.root / path for path in finished.changed)
-        return Result(text, full_text=full_text or None, changed_files=changed, has_failed=finished.end == "failed")
+            self._delegation_by_call.pop(call_id, None)
+            self._notify_change()
+        text, full_text = result_texts(finished_event)
+        changed = tuple(workspace.root / path for path in finished_event.changed)
+        return Result(
+            text, full_text=full_text or None, changed_files=changed, has_failed=finished_event.end == "failed"
+        )
 
     async def _take_slot(self, exit_stack: AsyncExitStack) -> bool:
         """Wait until another agent may run. The slot is released when `exit_stack` closes."""
-        await self._slots.acquire()
-        exit_stack.callback(self._slots.release)
+        await self._semaphore.acquire()
+        exit_stack.callback(self._semaphore.release)
         return True
 
     async def _run_agent(self, session: Session, delegation: _Delegation) -> AgentFinished:
@@ -140,7 +144,7 @@ class SessionAgents:
             session,
             started_at,
         )
-        self._notify_watcher()
+        self._notify_change()
         project = Path(turn.recorder.project).name or "_"
 
         def report(event: Event) -> None:
@@ -149,7 +153,7 @@ class SessionAgents:
                 turn.emit(replace(event, id=f"{event.id}-{agent_id}"))
             elif not isinstance(event, UNFORWARDED_EVENTS):
                 turn.emit(AgentActivity(agent_id, call_id, name, round(time.monotonic() - started_at, 1), event))
-                self._notify_watcher()
+                self._notify_change()
 
         session.set_listener(report)
         try:
@@ -165,14 +169,16 @@ class SessionAgents:
                 )
                 was_continued, attachments = True, ()
         finally:
-            finished = create_finished_event(progress, agent_id, call_id, name, project, time.monotonic() - started_at)
-            turn.emit(finished)
-        return finished
+            finished_event = create_finished_event(
+                progress, agent_id, call_id, name, project, time.monotonic() - started_at
+            )
+            turn.emit(finished_event)
+        return finished_event
 
 
 async def _run_start_hooks(session: Session, name: str, turn: TurnContext) -> tuple[Note, ...]:
     """Run `SubagentStart` hooks, and return their context as notes."""
-    context = await turn.hooks.subagent_context(session.id, name) if turn.hooks is not None else ""
+    context = await turn.hooks.run_subagent_start(session.id, name) if turn.hooks is not None else ""
     return (Note(f"{HOOK_NOTE_PREFIX}`SubagentStart` notes:]\n{context}"),) if context else ()
 
 
@@ -185,7 +191,7 @@ async def _run_stop_hooks(
     if hooks is None or progress.end != "answered":
         return ""
     messages = calls.runner.secrets.hide_in_messages(session.history.messages)
-    reason = await hooks.objection_to_subagent_stop(
+    reason = await hooks.ask_before_subagent_stop(
         session.id, name, progress.answer, messages, was_continued=was_continued
     )
     return "" if was_continued else reason

@@ -47,7 +47,7 @@ window, so errors in small requests count as small."""
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class TextCounts:
     """Counts of text or messages by kind, from which an `Estimator` computes tokens."""
 
     letters: int = 0
@@ -63,8 +63,8 @@ class Counts:
     exact_tokens: int = 0
     """Tokens of images, which a rule determines exactly."""
 
-    def __add__(self, other: "Counts") -> "Counts":
-        return Counts(
+    def __add__(self, other: "TextCounts") -> "TextCounts":
+        return TextCounts(
             self.letters + other.letters,
             self.symbols + other.symbols,
             self.others + other.others,
@@ -80,7 +80,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Ruler:
+class TokenCounter:
     """How text and images are counted for one model."""
 
     tokenize: Callable[[str], float] | None = None
@@ -88,61 +88,65 @@ class Ruler:
     images: ImageRule = "area"
 
 
-BYTE_RULER = Ruler()
+BYTE_COUNTER = TokenCounter()
 
 
-def count_text(text: str, ruler: Ruler = BYTE_RULER) -> Counts:
-    if ruler.tokenize is not None:
-        return Counts(tokens=ruler.tokenize(text))
+def count_text(text: str, token_counter: TokenCounter = BYTE_COUNTER) -> TextCounts:
+    if token_counter.tokenize is not None:
+        return TextCounts(tokens=token_counter.tokenize(text))
     if text.isascii():
         ascii_bytes, other_count = text.encode("ascii"), 0
     else:
         ascii_bytes = text.encode("utf-8", "surrogatepass").translate(None, _NOT_ASCII)
         other_count = len(text) - len(ascii_bytes)
     symbol_count = len(ascii_bytes.translate(None, _LETTERS))
-    return Counts(len(ascii_bytes) - symbol_count, symbol_count, other_count)
+    return TextCounts(len(ascii_bytes) - symbol_count, symbol_count, other_count)
 
 
 @memoized
-def count_message(message: Message, ruler: Ruler) -> Counts:
+def count_message(message: Message, token_counter: TokenCounter) -> TextCounts:
     """Count a message. The result is cached for the lifetime of the message."""
     extra_outputs = max(len(message.outputs) - 1, 0) if isinstance(message, User) else 0
-    return _count_parts(message.parts, 1 + extra_outputs, ruler)
+    return _count_parts(message.parts, 1 + extra_outputs, token_counter)
 
 
 @memoized
-def count_output(output: ToolOutput, ruler: Ruler) -> Counts:
+def count_output(output: ToolOutput, token_counter: TokenCounter) -> TextCounts:
     """Count an output as if it were a separate message."""
-    return _count_parts((output,), 1, ruler)
+    return _count_parts((output,), 1, token_counter)
 
 
-def _count_parts(parts: Iterable[EstimatedPart], item_count: int, ruler: Ruler) -> Counts:
+def _count_parts(parts: Iterable[EstimatedPart], item_count: int, token_counter: TokenCounter) -> TextCounts:
     texts, exact_tokens = list[str](), 0
     for part in parts:
         match part:
             case Text(text=text) | Note(text=text):
                 texts.append(text)
             case Image():
-                exact_tokens += image_tokens(part, ruler.images)
+                exact_tokens += image_tokens(part, token_counter.images)
             case ToolOutput(text=text, images=images):
                 texts.append(text)
-                exact_tokens += sum(image_tokens(image, ruler.images) for image in images)
+                exact_tokens += sum(image_tokens(image, token_counter.images) for image in images)
             case Reasoning(native=native) | ProviderItem(native=native):
                 texts.append(_json_text(native))
             case ToolCall(name=name, arguments=arguments, source=source):
                 texts += name, source or _json_text(arguments)
     # Counting the bytes of the joined texts is faster and gives the same result.
-    counts = sum_counts(count_text(text, ruler) for text in (texts if ruler.tokenize is not None else ["".join(texts)]))
-    return Counts(counts.letters, counts.symbols, counts.others, counts.tokens, item_count, exact_tokens=exact_tokens)
+    counts = sum_counts(
+        count_text(text, token_counter) for text in (texts if token_counter.tokenize is not None else ["".join(texts)])
+    )
+    return TextCounts(
+        counts.letters, counts.symbols, counts.others, counts.tokens, item_count, exact_tokens=exact_tokens
+    )
 
 
-def count_messages(messages: Iterable[Message], ruler: Ruler = BYTE_RULER) -> Counts:
-    return sum_counts(count_message(message, ruler) for message in messages)
+def count_messages(messages: Iterable[Message], token_counter: TokenCounter = BYTE_COUNTER) -> TextCounts:
+    return sum_counts(count_message(message, token_counter) for message in messages)
 
 
-def count_tools(specs: Iterable[ToolSpec], ruler: Ruler = BYTE_RULER) -> Counts:
+def count_tools(specs: Iterable[ToolSpec], token_counter: TokenCounter = BYTE_COUNTER) -> TextCounts:
     """Count the tool definitions of a request as the model sees them. Of deferred tools, it sees only the groups."""
-    return sum_counts(count_text(text, ruler) for text in _tool_texts(specs))
+    return sum_counts(count_text(text, token_counter) for text in _tool_texts(specs))
 
 
 def tool_definitions_text(specs: Iterable[ToolSpec]) -> str:
@@ -158,11 +162,11 @@ def _tool_texts(specs: Iterable[ToolSpec]) -> Iterator[str]:
             yield _json_text([spec.name, spec.description, spec.schema])
         elif group.name and group.name not in seen:
             seen.add(group.name)
-            yield _json_text([group.name, group.about, {}])
+            yield _json_text([group.name, group.description, {}])
 
 
-def sum_counts(counts: Iterable[Counts]) -> Counts:
-    total = Counts()
+def sum_counts(counts: Iterable[TextCounts]) -> TextCounts:
+    total = TextCounts()
     for count in counts:
         total += count
     return total
@@ -196,7 +200,7 @@ class Estimator:
     errors: Vector = ()
     """The most recent errors, as shares of the request."""
 
-    def estimate(self, counts: Counts) -> int:
+    def estimate(self, counts: TextCounts) -> int:
         """Return the estimated tokens, rounded up."""
         letter_weight, symbol_weight, other_weight, token_weight, item_weight, reply_weight = self.weights
         estimate = (
@@ -220,7 +224,12 @@ class Estimator:
 
 
 def update_estimator(
-    estimator: Estimator, counts: Counts, reported_tokens: int, request_tokens: int, *, is_full_request: bool = False
+    estimator: Estimator,
+    counts: TextCounts,
+    reported_tokens: int,
+    request_tokens: int,
+    *,
+    is_full_request: bool = False,
 ) -> Estimator:
     """Update the weights with a provider's report: `reported_tokens` tokens for the text in `counts`, in a request of
     `request_tokens` tokens.
@@ -287,12 +296,12 @@ def estimate_text(text: str) -> int:
 
 def estimate_message(message: Message) -> int:
     """Estimate the tokens of a message with all its parts."""
-    return UNTRAINED_ESTIMATOR.estimate(count_message(message, BYTE_RULER))
+    return UNTRAINED_ESTIMATOR.estimate(count_message(message, BYTE_COUNTER))
 
 
 def estimate_output(output: ToolOutput) -> int:
     """Estimate the tokens of an output as a separate message."""
-    return UNTRAINED_ESTIMATOR.estimate(count_output(output, BYTE_RULER))
+    return UNTRAINED_ESTIMATOR.estimate(count_output(output, BYTE_COUNTER))
 
 
 def estimate_messages(messages: Sequence[Message]) -> int:

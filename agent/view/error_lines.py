@@ -15,7 +15,7 @@ failure (`WORDS_WEIGHT`), or only mentions such words (`MENTION_WEIGHT`)."""
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorShape:
+class ErrorPattern:
     """A format that tools use for errors."""
 
     keywords: tuple[str, ...]
@@ -25,16 +25,16 @@ class ErrorShape:
     weight: int
 
 
-def _error_shapes(weight: int, *rows: tuple[str, str]) -> Iterator[ErrorShape]:
+def _create_error_patterns(weight: int, *rows: tuple[str, str]) -> Iterator[ErrorPattern]:
     for keywords, pattern in rows:
-        yield ErrorShape(tuple(keywords.split("|")), regex(pattern), weight)
+        yield ErrorPattern(tuple(keywords.split("|")), regex(pattern), weight)
 
 
 _POSITION = r"[:(]\d{1,7}(?:[:,.]\d{1,7}){0,3}\)?"
 """The position that follows a file name, such as `:12:5`."""
 
-ERROR_SHAPES: tuple[ErrorShape, ...] = (
-    *_error_shapes(
+ERROR_PATTERNS: tuple[ErrorPattern, ...] = (
+    *_create_error_patterns(
         CAUSE_WEIGHT,
         ("error", rf"{_POSITION}\s?:\s(?:\w+\s)?[Ee]rror\b"),  # compilers, type checkers
         ("error", r"^(?:\w+: )?(?:fatal |internal |syntax |parse )?[Ee]rror(?:\[\w+\]|\s[A-Z]{1,4}\d+)?: \S"),
@@ -83,7 +83,7 @@ ERROR_SHAPES: tuple[ErrorShape, ...] = (
         ("expected", r"\b[Ee]xpected\b.{1,120}\b(?:got|but|was|found|received|actual)\b"),
         ("want", r"\bgot\b.{1,120}\bwant\b|\bwant\b.{1,120}\bgot\b"),
     ),
-    *_error_shapes(
+    *_create_error_patterns(
         VERDICT_WEIGHT,
         ("fail", r"^-{3} FAIL:|^FAIL\b|\bFAILED\b|\*\*\*Failed|\(Failed\)|^Failed \S|^FAILURE\b|\bFAILURE:"),
         ("not ok", r"^not ok\b"),
@@ -114,7 +114,7 @@ _WORD_KEYWORDS = (
     "undeclared", "missing", "unreachable", "exceeded", "too many", "not exist", "panic",
 )  # fmt: skip
 
-_ALL_KEYWORDS = (*(keyword for shape in ERROR_SHAPES for keyword in shape.keywords), *_WORD_KEYWORDS)
+_ALL_KEYWORDS = (*(keyword for shape in ERROR_PATTERNS for keyword in shape.keywords), *_WORD_KEYWORDS)
 ERROR_KEYWORDS: tuple[str, ...] = tuple(
     dict.fromkeys(
         keyword
@@ -185,7 +185,9 @@ def error_weight(line: str) -> int:
     lowered = bare.lower()
     keywords = {keyword for keyword in _ALL_KEYWORDS if keyword in lowered}
     matching_weights = (
-        shape.weight for shape in ERROR_SHAPES if not keywords.isdisjoint(shape.keywords) and shape.pattern.search(bare)
+        shape.weight
+        for shape in ERROR_PATTERNS
+        if not keywords.isdisjoint(shape.keywords) and shape.pattern.search(bare)
     )
     weight = next(matching_weights, 0) or (WORDS_WEIGHT if _FAILURE_WORDS.search(lowered) else 0)
     if weight and _ERROR_FOOTER.match(bare):

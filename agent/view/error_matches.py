@@ -48,12 +48,12 @@ class _ShapeGroup:
     line: bytes
     first_line_number: int
     count: int = 1
-    before: Sequence[bytes] = ()
-    after: Sequence[bytes] = ()
+    context_before: Sequence[bytes] = ()
+    context_after: Sequence[bytes] = ()
 
 
 @dataclass(slots=True)
-class ErrorMatches:
+class ErrorLineCollector:
     """Collects error lines by shape from an output, which must be passed in whole lines and in order."""
 
     _by_shape: dict[str, _ShapeGroup] = field(default_factory=dict)
@@ -87,21 +87,21 @@ class ErrorMatches:
         """Return the active keywords that the text contains."""
         return [keyword for keyword in self._active_keywords if keyword in lowered]
 
-    def _skip_block(self, block: bytes, first: int) -> None:
+    def _skip_block(self, block: bytes, first_number: int) -> None:
         """Skip a block that contains no error line, without splitting all of it. The block must have more than
         `2 * _MAX_CONTEXT_DISTANCE` lines."""
         nearby_lines = self._recent_lines + [
             line[:MAX_LINE_CHARS] for line in block.split(b"\n", _MAX_CONTEXT_DISTANCE)[:_MAX_CONTEXT_DISTANCE]
         ]
-        _set_context(self._open_groups, nearby_lines, first - len(self._recent_lines))
+        _set_context(self._open_groups, nearby_lines, first_number - len(self._recent_lines))
         self._open_groups = []
         self._recent_lines = [line[:MAX_LINE_CHARS] for line in block.rsplit(b"\n", 2 * _MAX_CONTEXT_DISTANCE)[1:]]
 
-    def _scan_lines(self, lines: list[bytes], first: int) -> None:
-        nearby_lines, start = self._recent_lines + lines, first - len(self._recent_lines)
+    def _scan_lines(self, lines: list[bytes], first_number: int) -> None:
+        nearby_lines, start = self._recent_lines + lines, first_number - len(self._recent_lines)
         recent = {id(group): group for group in self._open_groups}
         for index, weight, shape in self._error_lines(lines):
-            number, group = first + index, self._by_shape.get(shape)
+            number, group = first_number + index, self._by_shape.get(shape)
             if group is None:
                 self._prune_shapes()
                 group = self._by_shape[shape] = _ShapeGroup(weight, number, lines[index], number)
@@ -185,8 +185,8 @@ class ErrorMatches:
                     break
         return "\n".join(blocks)
 
-    def _selected_groups(self, head: int, tail: int) -> list[_ShapeGroup]:
-        groups = [group for group in self._by_shape.values() if head < group.line_number < tail]
+    def _selected_groups(self, head_end: int, tail_start: int) -> list[_ShapeGroup]:
+        groups = [group for group in self._by_shape.values() if head_end < group.line_number < tail_start]
         groups.sort(key=lambda group: (-group.weight, -group.line_number))
         if groups and groups[0].weight >= VERDICT_WEIGHT:
             min_weight = (
@@ -205,7 +205,7 @@ def _set_context(groups: Iterable[_ShapeGroup], nearby_lines: Sequence[bytes], s
     """Set the context lines of each group. `nearby_lines`: the lines from number `start` on."""
     for group in groups:
         index = group.line_number - start
-        group.before, group.after = (
+        group.context_before, group.context_after = (
             nearby_lines[max(index - _MAX_CONTEXT_DISTANCE, 0) : index],
             nearby_lines[index + 1 : index + 1 + _MAX_CONTEXT_DISTANCE],
         )
@@ -217,8 +217,10 @@ def group_lines(group: _ShapeGroup, with_context: bool) -> list[tuple[int, str, 
     line = (group.line_number, ":", _truncate_line(terminal_line(group.line)) + repeat_note)
     if not with_context:
         return [line]
-    lines_before = _context_lines(list(enumerate(group.before, group.line_number - len(group.before)))[::-1])
-    return [*lines_before[::-1], line, *_context_lines(list(enumerate(group.after, group.line_number + 1)))]
+    lines_before = _context_lines(
+        list(enumerate(group.context_before, group.line_number - len(group.context_before)))[::-1]
+    )
+    return [*lines_before[::-1], line, *_context_lines(list(enumerate(group.context_after, group.line_number + 1)))]
 
 
 def terminal_line(line: bytes) -> str:

@@ -50,17 +50,17 @@ MAX_QUOTE_CHARS = 60
 class OutputPart:
     """An output, as the model sees it."""
 
-    index: int
+    message_index: int
     """Index of its message in the view."""
     key: str
     ref: str
     numbered_output: NumberedOutput
-    visible: ToolOutput
+    visible_form: ToolOutput
     state: ViewState
     is_pinned: bool
 
     @property
-    def what(self) -> str:
+    def description(self) -> str:
         return outcome_line(self.numbered_output.call, self.numbered_output.output)
 
 
@@ -68,10 +68,10 @@ class OutputPart:
 class MessagePart:
     """A message without its outputs, as the model sees it."""
 
-    index: int
+    message_index: int
     key: str
     original: Message
-    visible: Message
+    visible_form: Message
     state: ViewState
     is_pinned: bool
 
@@ -91,7 +91,7 @@ class MessagePart:
         return self.recalled_ref or self.message_ref
 
     @property
-    def what(self) -> str:
+    def description(self) -> str:
         return one_line(self.original.text, MAX_QUOTE_CHARS) or "a message"
 
 
@@ -101,14 +101,14 @@ class PinnedPart:
 
     key: str
     ref: str
-    what: str
+    description: str
     content: CarriedPart
     is_pinned: bool
-    index: int = -1
+    message_index: int = -1
     state: ViewState = "visible"
 
     @property
-    def visible(self) -> User:
+    def visible_form(self) -> User:
         return User((Text(self.content.title), *self.content.parts))
 
 
@@ -174,11 +174,11 @@ def view_items(
     return tuple(replace(item, tokens=share) for item, share in zip(items, shares, strict=True))
 
 
-def pin_items(conversation: Conversation, size: Callable[[Message], int]) -> tuple[ViewItem, ...]:
+def pin_items(conversation: Conversation, form: Callable[[Message], int]) -> tuple[ViewItem, ...]:
     """Return an item for each piece of pinned, formerly pinned or carried content in the message that opens the
     view."""
     return tuple(
-        ViewItem(part.key, part.ref, "pin", part.what, size(part.visible), 0, "visible", part.is_pinned)
+        ViewItem(part.key, part.ref, "pin", part.description, form(part.visible_form), 0, "visible", part.is_pinned)
         for part in view_parts(conversation)
         if isinstance(part, PinnedPart)
     )
@@ -210,19 +210,19 @@ def _iter_items(conversation: Conversation, count_tokens: Callable[[Message], in
 
 
 def _output_items(part: OutputPart, age: int, count_tokens: Callable[[Message], int]) -> Iterator[ViewItem]:
-    description, output = one_line(part.what, MAX_DESCRIPTION_CHARS), replace(part.visible, images=())
+    description, output = one_line(part.description, MAX_DESCRIPTION_CHARS), replace(part.visible_form, images=())
     item = ViewItem(
         part.key, part.ref, "output", description, count_tokens(User((output,))), age, part.state, part.is_pinned
     )
     yield item
-    for image in part.visible.images:
+    for image in part.visible_form.images:
         yield replace(
             item, kind="picture", what=f"{image.media_type} of {description}", tokens=count_tokens(User((image,)))
         )
 
 
 def _message_items(part: MessagePart, age: int, count_tokens: Callable[[Message], int]) -> Iterator[ViewItem]:
-    original, visible = part.original, part.visible
+    original, visible = part.original, part.visible_form
     item = ViewItem(part.key, part.message_ref, "reply", "", 0, age, part.state, part.is_pinned)
     if isinstance(visible, Assistant):
         yield replace(item, what=_reply_description(visible), tokens=count_tokens(visible))
@@ -274,25 +274,28 @@ MAX_PIN_LINE_CHARS = 160
 """Maximum length of pinned content in its one-line form, in characters."""
 
 
-def pins_after_cut(conversation: Conversation, cut: int) -> tuple[CarriedPart, ...]:
+def displaced_pins(conversation: Conversation, cut: int) -> tuple[CarriedPart, ...]:
     """Return the pinned content that removing the first `cut` messages would displace, as it is shown now."""
     return tuple(_iter_pins_after_cut(conversation, cut))
 
 
 def _iter_pins_after_cut(conversation: Conversation, cut: int) -> Iterator[CarriedPart]:
     for part in view_parts(conversation) if conversation.pinned else ():
-        if not part.is_pinned or part.index >= cut:
+        if not part.is_pinned or part.message_index >= cut:
             continue
         match part:
-            case MessagePart(original=original, visible=visible):
+            case MessagePart(original=original, visible_form=visible):
                 title = "What the user said" if isinstance(original, User) else "What you said"
                 parts = (Text(item.text) if isinstance(item, Text) else item for item in visible.parts)
                 yield CarriedPart(
                     part.key, title, part.message_ref, tuple(item for item in parts if isinstance(item, Text | Image))
                 )
-            case OutputPart(visible=output):
+            case OutputPart(visible_form=output):
                 yield CarriedPart(
-                    part.key, one_line(part.what, MAX_PIN_LINE_CHARS), part.ref, (Text(output.text), *output.images)
+                    part.key,
+                    one_line(part.description, MAX_PIN_LINE_CHARS),
+                    part.ref,
+                    (Text(output.text), *output.images),
                 )
             case PinnedPart(content=content):
                 yield content
@@ -306,7 +309,7 @@ def view_after_cut(conversation: Conversation, cut: int) -> Conversation:
     removed_output_count = sum(
         len(message.outputs) for message in conversation.messages[:cut] if isinstance(message, User)
     )
-    pinned = pins_after_cut(conversation, cut)
+    pinned = displaced_pins(conversation, cut)
     outputs_before, messages_before = (
         conversation.outputs_before + removed_output_count,
         conversation.messages_before + cut,
@@ -331,14 +334,14 @@ def view_after_cut(conversation: Conversation, cut: int) -> Conversation:
 
 def pin_tokens(conversation: Conversation, cut: int | None = None) -> int:
     """Estimate the tokens of all pinned content, or only of content pinned in or before the first `cut` messages."""
-    pinned = pins_after_cut(conversation, len(conversation.messages) if cut is None else cut)
+    pinned = displaced_pins(conversation, len(conversation.messages) if cut is None else cut)
     return sum(_tokens((Text(pin.title), *pin.parts)) for pin in pinned)
 
 
-def shrink_pins(conversation: Conversation, size: PinForm) -> Conversation:
+def shrink_pins(conversation: Conversation, form: PinForm) -> Conversation:
     """Reduce all pinned content to previews or lines, where that is shorter. Return the conversation unchanged if
     nothing gets shorter."""
-    if size == "whole" or not conversation.pinned:
+    if form == "whole" or not conversation.pinned:
         return conversation
     shortened = {form.key: form for form in conversation.retold}
     unanswered = unanswered_indices(conversation)
@@ -346,18 +349,18 @@ def shrink_pins(conversation: Conversation, size: PinForm) -> Conversation:
         if not part.is_pinned or part.state == "masked":
             continue
         match part:
-            case OutputPart(numbered_output=numbered_output, visible=output):
-                short_text = shortened_text(output.text, part.ref, numbered_output.call.name, size)
+            case OutputPart(numbered_output=numbered_output, visible_form=output):
+                short_text = shortened_text(output.text, part.ref, numbered_output.call.name, form)
                 if estimate_output(replace(output, text=short_text, images=())) < estimate_output(output):
-                    shortened[part.key] = ShortenedPart(part.key, size, short_text)
-            case MessagePart(original=User(text=user_text)) if user_text and part.index not in unanswered:
+                    shortened[part.key] = ShortenedPart(part.key, form, short_text)
+            case MessagePart(original=User(text=user_text)) if user_text and part.message_index not in unanswered:
                 text = shortened[part.key].text if part.key in shortened else user_text
-                short_text = shortened_text(text, part.message_ref, "the user", size)
+                short_text = shortened_text(text, part.message_ref, "the user", form)
                 if len(short_text) < len(text):
-                    shortened[part.key] = ShortenedPart(part.key, size, short_text)
+                    shortened[part.key] = ShortenedPart(part.key, form, short_text)
             case MessagePart() | PinnedPart():
                 pass
-    shrunk_pins = tuple(_shrink_pin(pin, size) for pin in conversation.summary.pinned)
+    shrunk_pins = tuple(_shrink_pin(pin, form) for pin in conversation.summary.pinned)
     if tuple(shortened.values()) == conversation.retold and shrunk_pins == conversation.summary.pinned:
         return conversation
     summary = replace(conversation.summary, pinned=shrunk_pins)
@@ -376,9 +379,9 @@ def _tokens(parts: tuple[Text | Image, ...]) -> int:
     return estimate_message(User(parts))
 
 
-def shortened_text(text: str, ref: str, source: str, size: PinForm) -> str:
+def shortened_text(text: str, ref: str, source: str, form: PinForm) -> str:
     """Return the text unchanged, as a preview, or as one line with its reference, depending on the form."""
-    match size:
+    match form:
         case "whole":
             return text
         case "preview":
@@ -389,8 +392,8 @@ def shortened_text(text: str, ref: str, source: str, size: PinForm) -> str:
 
 def preview_text(text: str, ref: str, source: str) -> str:
     """Build a preview of text that is stored elsewhere."""
-    preview, size, lines = build_preview(text)
-    return stored_excerpt(source, ref, size, lines, preview).text
+    preview, form, lines = build_preview(text)
+    return stored_excerpt(source, ref, form, lines, preview).text
 
 
 def unanswered_indices(conversation: Conversation) -> frozenset[int]:

@@ -283,7 +283,7 @@ _DEMAND_PATTERN = (
     r"exactly|strictly|(?<!\w )use|insist|important|remember|prefer\w*|limit(?:ed)? to|(?:under|below|up to) \d|"
     r"backwards? compat\w*)\b"
 )
-_FOREIGN_DEMAND_PATTERN = (
+_NON_ENGLISH_DEMAND_PATTERN = (
     r"(?i)\b(?:niemals|nie|immer|nur|muss|müssen|darf|dürfen|nicht|keine[nmrs]?|ohne|sollst|jamais|toujours|uniquement|"
     r"seulement|ne \w+ pas|n['’]\w+ pas|doit|doivent|sans|nunca|siempre|solo|sólo|solamente|debes?|deben|sin|jamás|"
     r"sempre|deve|devono|никогда|всегда|только|нельзя|должн\w+|без|не)\b"
@@ -306,7 +306,7 @@ def demands_in(text: str) -> tuple[str, ...]:
     return tuple(
         sentence
         for sentence in _sentences(_without_fenced_code(examined))
-        if re.search(_DEMAND_PATTERN, sentence) or re.search(_FOREIGN_DEMAND_PATTERN, sentence)
+        if re.search(_DEMAND_PATTERN, sentence) or re.search(_NON_ENGLISH_DEMAND_PATTERN, sentence)
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ebbtide.agent.messages import Elision, Note, Text
-from ebbtide.tools.outputs.plain_text import is_mostly_noise
+from ebbtide.tools.outputs.plain_text import is_mostly_binary
 
 Part = TypeVar("Part", bound=Text | Note)
 
@@ -75,7 +75,7 @@ def is_binary_text(text: str) -> bool:
     if len(text) < _MIN_NOISE_CHARS:
         return False
     ends = text if len(text) <= 2 * _SAMPLE_CHARS else text[:_SAMPLE_CHARS] + text[-_SAMPLE_CHARS:]
-    return is_mostly_noise(sendable_text(ends))
+    return is_mostly_binary(sendable_text(ends))
 
 
 def sendable_text(text: str) -> str:

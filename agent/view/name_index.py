@@ -78,7 +78,7 @@ def _has_omitted_names(similar_counts: Counter[str]) -> bool:
     return any(count > _MAX_SIMILAR_NAMES for count in similar_counts.values())
 
 
-def names_of(text: str) -> frozenset[str]:
+def find_names(text: str) -> frozenset[str]:
     """Return all names in the first `MAX_INDEXED_BYTES` characters of `text`."""
     words = {match[0] for match in _WORD.finditer(text, 0, MAX_INDEXED_BYTES)}
     return frozenset(word for word in words if _MIN_NAME_CHARS <= len(word) <= _MAX_NAME_CHARS and _is_name(word))

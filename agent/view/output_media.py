@@ -9,7 +9,7 @@ from ebbtide.tools.base import Attachment, ImageData, Result
 from ebbtide.tools.files.image_types import MAX_IMAGE_BYTES, image_type
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.outputs.extent import ellipsize, pluralize
-from ebbtide.tools.outputs.plain_text import is_mostly_noise, terminal_text
+from ebbtide.tools.outputs.plain_text import is_mostly_binary, terminal_text
 
 _MAX_NAME_CHARS = 120
 """Maximum length of a name, in characters."""
@@ -20,18 +20,18 @@ _TEXT_MEDIA_TYPE = regex(
 """Media types that may be read as text, including the empty one."""
 
 
-def sort_attachments(result: Result) -> Result:
+def classify_attachments(result: Result) -> Result:
     """Decide how each attachment of a result is shown. Readable documents are appended to its text, images that a model
     accepts stay images, and all others become files.
 
     If the result has a log or a full text, documents become files too, because its text is then only part of the
     output.
     """
-    pictures, files = list[ImageData](), list[Attachment]()
+    images, files = list[ImageData](), list[Attachment]()
     for picture in result.images:
         detected_type = image_type(picture.data)
         if detected_type and len(picture.data) <= MAX_IMAGE_BYTES:
-            pictures.append(ImageData(detected_type, picture.data))
+            images.append(ImageData(detected_type, picture.data))
         else:
             files.append(Attachment("picture", detected_type or picture.media_type, picture.data))
     files += result.files
@@ -41,7 +41,7 @@ def sort_attachments(result: Result) -> Result:
         documents = [text for _, text in texts if text is not None]
         files = [file for file, text in texts if text is None]
     text = "\n".join(section for section in (result.text, *documents) if section)
-    return replace(result, text=text, images=tuple(pictures), files=tuple(files))
+    return replace(result, text=text, images=tuple(images), files=tuple(files))
 
 
 def document_text(file: Attachment) -> str | None:
@@ -52,7 +52,7 @@ def document_text(file: Attachment) -> str | None:
         text = file.data.decode("utf-8")
     except UnicodeDecodeError:
         return None
-    return None if "\0" in text or is_mostly_noise(text) else f"[{_file_label(file)}:]\n{text}"
+    return None if "\0" in text or is_mostly_binary(text) else f"[{_file_label(file)}:]\n{text}"
 
 
 def attachment_line(file: Attachment, ref: str | None) -> str:

@@ -7,11 +7,11 @@ from typing import Literal, TypeAlias
 
 from ebbtide.agent.messages import Ranges, ToolCall, ToolOutput
 from ebbtide.agent.view.error_lines import is_routine_line, normalise_name_numbers
-from ebbtide.agent.view.error_matches import MAX_MATCH_BYTES, MIN_MATCH_BYTES, ErrorMatches
+from ebbtide.agent.view.error_matches import MAX_MATCH_BYTES, MIN_MATCH_BYTES, ErrorLineCollector
 from ebbtide.agent.view.name_index import MAX_INDEX_SHARE, MAX_INDEXED_BYTES, build_name_index, max_index_bytes
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import pluralize, truncate
-from ebbtide.tools.outputs.plain_text import is_mostly_noise, terminal_text
+from ebbtide.tools.outputs.plain_text import is_mostly_binary, terminal_text
 from ebbtide.tools.tool_traits import OutputLimit, traits_of
 
 OffloadMode: TypeAlias = Literal["auto", "full-chunked", "read-grep", "truncate"]
@@ -59,7 +59,7 @@ def _limit_of(call: ToolCall) -> OutputLimit:
     return "file" if traits.shows_files(call.arguments) else traits.output_limit
 
 
-def is_recall_tool(tool: str) -> bool:
+def reads_archive(tool: str) -> bool:
     """Whether the tool's outputs come from the archive. Such outputs are not stored again."""
     return traits_of(tool).output_limit == "whole"
 
@@ -142,7 +142,7 @@ def text_without_insertions(text: str, inserted: Ranges) -> str:
     return "".join((*pieces, text[offset:]))
 
 
-def decoded_text(data: bytes) -> str:
+def decode_output(data: bytes) -> str:
     """Decode a program's output as a terminal would show it."""
     return terminal_text(data.decode("utf-8", "replace"))
 
@@ -157,17 +157,17 @@ class StreamedPreview:
     _tail: bytes = b""
     _partial_line: bytes = b""
     """The beginning of a line that is not yet complete."""
-    _matches: ErrorMatches = field(default_factory=ErrorMatches)
-    _full_output: bytearray = field(default_factory=bytearray)
+    _error_lines: ErrorLineCollector = field(default_factory=ErrorLineCollector)
+    _indexed_bytes: bytearray = field(default_factory=bytearray)
     """The start of the output. If it grows longer than `MAX_INDEXED_BYTES`, the preview gets no index of names."""
 
     def add_chunk(self, chunk: bytes) -> None:
         if self.size <= MAX_INDEXED_BYTES:
-            self._full_output += chunk[: MAX_INDEXED_BYTES + 1 - len(self._full_output)]
+            self._indexed_bytes += chunk[: MAX_INDEXED_BYTES + 1 - len(self._indexed_bytes)]
         if len(self._head) < _MAX_END_BYTES:
             self._head += chunk[: _MAX_END_BYTES - len(self._head)]
         self._tail = chunk[-_MAX_END_BYTES:] if len(chunk) >= _MAX_END_BYTES else (self._tail + chunk)[-_MAX_END_BYTES:]
-        self._collect_matches(chunk)
+        self._collect_error_lines(chunk)
         self.size += len(chunk)
         self.newline_count += chunk.count(b"\n")
 
@@ -183,44 +183,44 @@ class StreamedPreview:
     @property
     def is_binary(self) -> bool:
         ends = bytes(self._head) if self.size <= _MAX_END_BYTES else bytes(self._head) + self._tail
-        return is_mostly_noise(ends.decode("utf-8", "replace"))
+        return is_mostly_binary(ends.decode("utf-8", "replace"))
 
-    def _collect_matches(self, chunk: bytes) -> None:
+    def _collect_error_lines(self, chunk: bytes) -> None:
         """Collect lines that report errors."""
         end = chunk.rfind(b"\n") + 1
         if not end:
             self._partial_line = (self._partial_line + chunk)[:_MAX_END_BYTES]
             return
-        self._matches.add_lines(self._partial_line + chunk[:end], self.newline_count + 1)
+        self._error_lines.add_lines(self._partial_line + chunk[:end], self.newline_count + 1)
         self._partial_line = chunk[end:][:_MAX_END_BYTES]
 
-    def preview(self, settings: OffloadLimits) -> str:
+    def preview(self, limits: OffloadLimits) -> str:
         """Build the preview: start, end, the error lines between them, and an index of the names left out."""
-        return "".join(self.head_tail_and_matches(settings))
+        return "".join(self.excerpt_and_error_lines(limits))
 
-    def head_tail_and_matches(self, settings: OffloadLimits) -> tuple[str, str]:
+    def excerpt_and_error_lines(self, limits: OffloadLimits) -> tuple[str, str]:
         """Build the preview as two texts: start and end, then error lines and the index of names."""
-        ends, matches = self._head_tail_and_matches(settings)
+        ends, matches = self._head_tail_and_matches(limits)
         if self.is_binary or self.size > MAX_INDEXED_BYTES:
             return ends, matches
         return ends, matches + build_name_index(
-            _plain_text(self._full_output), ends + matches, max_index_bytes(self.size)
+            _plain_text(self._indexed_bytes), ends + matches, max_index_bytes(self.size)
         )
 
-    def _head_tail_and_matches(self, settings: OffloadLimits) -> tuple[str, str]:
+    def _head_tail_and_matches(self, limits: OffloadLimits) -> tuple[str, str]:
         """Build start and end as one text and the error lines as another. The error lines take at most half of the
         room."""
         if self.is_binary:
             return f"not text; it begins with {bytes(self._head[:32]).hex(' ')}", ""
         if self.line_count <= 3:
-            return self._ends_by_bytes(settings.preview_bytes), ""
-        max_match_bytes = max(min(MAX_MATCH_BYTES, settings.preview_bytes // 2), MIN_MATCH_BYTES)
-        ends, matches = self._head_and_tail(settings.preview_bytes), ""
+            return self._ends_by_bytes(limits.preview_bytes), ""
+        max_match_bytes = max(min(MAX_MATCH_BYTES, limits.preview_bytes // 2), MIN_MATCH_BYTES)
+        ends, matches = self._head_and_tail(limits.preview_bytes), ""
         for _ in range(2):  # head and tail get shorter, so more error lines may fall between them
-            matches = self._matches.excerpt_between(ends.head_end, ends.tail_start, max_match_bytes)
+            matches = self._error_lines.excerpt_between(ends.head_end, ends.tail_start, max_match_bytes)
             if not matches:
                 break
-            ends = self._head_and_tail(max(settings.preview_bytes - len(matches.encode()), settings.preview_bytes // 2))
+            ends = self._head_and_tail(max(limits.preview_bytes - len(matches.encode()), limits.preview_bytes // 2))
         return ends.text, f"\nmatches: {matches}" if matches else ""
 
     def _head_and_tail(self, max_bytes: int) -> "_HeadAndTail":
@@ -315,22 +315,22 @@ def stored_excerpt(tool: str, ref: str, size: int, lines: int, excerpt: str, mat
     return Excerpt(text, tuple((start, end) for start, end in ranges if start < end))
 
 
-def build_preview(text: str, settings: OffloadLimits = OffloadLimits()) -> tuple[str, int, int]:  # noqa: B008  # a frozen value
+def build_preview(text: str, limits: OffloadLimits = OffloadLimits()) -> tuple[str, int, int]:  # noqa: B008  # a frozen value
     """Build a preview of `text`. Also return the text's size in bytes and its number of lines."""
     collected = StreamedPreview()
     collected.add_chunk(text.encode("utf-8", "surrogatepass"))
-    return collected.preview(settings), collected.size, collected.line_count
+    return collected.preview(limits), collected.size, collected.line_count
 
 
 def read_hint(ref: str) -> str:
     return f'Use the "read_result" tool with ref_id="{ref}" to read specific portions.'
 
 
-def truncated_excerpt(preview: StreamedPreview, ref: str | None, settings: OffloadLimits) -> Excerpt:
+def truncated_excerpt(preview: StreamedPreview, ref: str | None, limits: OffloadLimits) -> Excerpt:
     """Return the start and end of an output, as large as the limit for a full output allows, with a note that says
     where the rest is stored."""
-    larger_limits = OffloadLimits(preview_bytes=settings.max_output_bytes)
+    larger_limits = OffloadLimits(preview_bytes=limits.max_output_bytes)
     note = f'cut; `read_result` with ref_id="{ref}" shows all of it' if ref else "cut; the rest could not be kept"
-    ends, matches = preview.head_tail_and_matches(larger_limits)
+    ends, matches = preview.excerpt_and_error_lines(larger_limits)
     text = f"{ends}{matches}\n[{pluralize(preview.size, 'byte')}, {pluralize(preview.line_count, 'line')}, {note}]"
     return Excerpt(text, ((len(ends), len(text)),))

@@ -11,7 +11,7 @@ from ebbtide.agent.view.references import OutputRef, SummaryRef, message_ref
 from ebbtide.agent.view.stubs import outcome_line
 from ebbtide.agent.view.visible import message_key
 
-Fate: TypeAlias = Literal["visible", "masked", "stored", "summarised", "dropped"]
+OccurrenceStatus: TypeAlias = Literal["visible", "masked", "stored", "summarised", "dropped"]
 """What became of an occurrence. `visible`: the model sees it. `masked`: its output is masked. `stored`: the text around
 it is stored, but not shown. `summarised`: a summary replaces it. `dropped`: nothing replaces it."""
 
@@ -21,25 +21,25 @@ class Occurrence:
     """One occurrence of a text."""
 
     ref: str
-    fate: Fate
-    what: str
+    fate: OccurrenceStatus
+    source: str
     """Who said it, or the call that printed it."""
     summary_ref: str = ""
     """The reference of the summary that replaces it; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class Occurrences:
     """All occurrences of some text."""
 
     occurrences: tuple[Occurrence, ...] = ()
     """The occurrences, oldest first; empty if the text was never seen."""
-    unsearched: tuple[str, ...] = ()
+    unsearched_notes: tuple[str, ...] = ()
     """Sentences that name the parts of the session that could not be searched."""
 
 
 @dataclass(frozen=True, slots=True)
-class DepartedMessage:
+class RemovedMessage:
     """A message that has left the view."""
 
     position: int
@@ -61,7 +61,7 @@ class CoveringSummary:
 def find_occurrences(
     text: str,
     view: Conversation,
-    departed: Sequence[DepartedMessage],
+    removed_messages: Sequence[RemovedMessage],
     summaries: Sequence[CoveringSummary],
     matching_outputs: Collection[int] = (),
 ) -> tuple[Occurrence, ...]:
@@ -72,8 +72,8 @@ def find_occurrences(
         return ()
     occurrences = [
         occurrence
-        for message in departed
-        for occurrence in _departed_occurrences(needle, message, view.summary, summaries, matching_outputs)
+        for message in removed_messages
+        for occurrence in _removed_occurrences(needle, message, view.summary, summaries, matching_outputs)
     ]
     if summaries and needle in view.summary.text.lower():
         occurrences.append(Occurrence(str(SummaryRef(summaries[-1].number)), "visible", "the summary in view"))
@@ -81,26 +81,30 @@ def find_occurrences(
 
 
 def find_occurrence_of_ref(
-    ref: str, position: int, view: Conversation, departed: DepartedMessage | None, summaries: Sequence[CoveringSummary]
+    ref: str,
+    position: int,
+    view: Conversation,
+    removed_message: RemovedMessage | None,
+    summaries: Sequence[CoveringSummary],
 ) -> Occurrence | None:
     """Find out what became of the output or message with this reference. None if it is not found. `position`: its
     position in the session's log. `departed`: the message, if it has left the view."""
-    if departed is not None:
+    if removed_message is not None:
         return next(
             (
                 occurrence
-                for occurrence in _departed_occurrences("", departed, view.summary, summaries, ())
+                for occurrence in _removed_occurrences("", removed_message, view.summary, summaries, ())
                 if occurrence.ref == ref
             ),
             None,
         )
     index = position - view.messages_before
-    parts = (part for part in view_parts(view) if part.index == index and not isinstance(part, PinnedPart))
+    parts = (part for part in view_parts(view) if part.message_index == index and not isinstance(part, PinnedPart))
     part = next((part for part in parts if _part_ref(part) == ref), None)
     return (
         None
         if part is None
-        else Occurrence(ref, "visible" if part.state == "visible" else _hidden_fate(part), _part_description(part))
+        else Occurrence(ref, "visible" if part.state == "visible" else _hidden_status(part), _part_description(part))
     )
 
 
@@ -108,36 +112,36 @@ def _part_ref(part: MessagePart | OutputPart) -> str:
     return part.ref if isinstance(part, OutputPart) else part.message_ref
 
 
-def _hidden_fate(part: MessagePart | OutputPart) -> Fate:
+def _hidden_status(part: MessagePart | OutputPart) -> OccurrenceStatus:
     """Say what became of text that is in a part but not in its visible form."""
     return "masked" if part.state == "masked" and isinstance(part, OutputPart) else "stored"
 
 
 def _part_description(part: MessagePart | OutputPart) -> str:
-    return part.what if isinstance(part, OutputPart) else _speaker(part.original)
+    return part.description if isinstance(part, OutputPart) else _speaker(part.original)
 
 
-def _departed_occurrences(
+def _removed_occurrences(
     needle: str,
-    departed: DepartedMessage,
+    removed_message: RemovedMessage,
     summary: Summary,
     summaries: Sequence[CoveringSummary],
     matching_outputs: Collection[int],
 ) -> Iterator[Occurrence]:
-    covering = next((candidate for candidate in summaries if departed.position < candidate.start), None)
+    covering = next((candidate for candidate in summaries if removed_message.position < candidate.start), None)
     summary_ref = "" if covering is None else str(SummaryRef(covering.number))
-    fate: Fate = "summarised" if covering is not None and covering.summary.summary else "dropped"
-    message = departed.message
+    fate: OccurrenceStatus = "summarised" if covering is not None and covering.summary.summary else "dropped"
+    message = removed_message.message
     pinned_keys, carried_keys = ({part.key for part in parts} for parts in (summary.pinned, summary.carried))
     is_pinned = isinstance(message, User) and _is_part_of_request(message, summary.request)
-    is_pinned = is_pinned or message_key(departed.position) in pinned_keys
+    is_pinned = is_pinned or message_key(removed_message.position) in pinned_keys
     if _contains(needle, message):
         description = f"{_speaker(message)}, kept word for word" if is_pinned else _speaker(message)
         ref = message_ref(message)
         yield Occurrence(ref, "visible", description) if is_pinned else Occurrence(ref, fate, description, summary_ref)
     if isinstance(message, User):
-        calls = {call.id: call for call in departed.calls}
-        for number, output in enumerate(message.outputs, departed.outputs_before + 1):
+        calls = {call.id: call for call in removed_message.calls}
+        for number, output in enumerate(message.outputs, removed_message.outputs_before + 1):
             if needle in output.text.lower() or number in matching_outputs:
                 call = calls.get(output.call_id, ToolCall(output.call_id, "tool", {}))
                 ref, description = str(OutputRef(number)), outcome_line(call, output)
@@ -152,9 +156,9 @@ def _departed_occurrences(
 def _visible_occurrences(needle: str, view: Conversation, matching_outputs: Collection[int]) -> Iterator[Occurrence]:
     for part in view_parts(view):
         match part:
-            case MessagePart(original=original, visible=visible):
+            case MessagePart(original=original, visible_form=visible):
                 is_contained, is_visible = _contains(needle, original), _contains(needle, visible)
-            case OutputPart(numbered_output=numbered, visible=visible):
+            case OutputPart(numbered_output=numbered, visible_form=visible):
                 is_visible = needle in visible.text.lower()
                 is_contained = (
                     is_visible or numbered.number in matching_outputs or needle in numbered.output.text.lower()
@@ -162,7 +166,7 @@ def _visible_occurrences(needle: str, view: Conversation, matching_outputs: Coll
             case PinnedPart():
                 continue
         if is_contained:
-            fate = "visible" if is_visible else _hidden_fate(part)
+            fate = "visible" if is_visible else _hidden_status(part)
             yield Occurrence(_part_ref(part), fate, _part_description(part))
 
 

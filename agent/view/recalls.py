@@ -70,14 +70,14 @@ def content_kind(call: ToolCall) -> OutputContent:
     return "view" if traits.shows_files(call.arguments) else traits.output_content
 
 
-def reread_probability(content: OutputContent, tokens: int, idle: int, *, is_stale: bool) -> float:
+def reuse_probability(content: OutputContent, tokens: int, idle_requests: int, *, is_stale: bool) -> float:
     """Return the probability that an output of `tokens` tokens is needed again after `idle` requests. `is_stale`: its
     file was changed or read again later."""
     if content != "file":
-        return CONTENT_CURVES[content].probability_after(idle)
+        return CONTENT_CURVES[content].probability_after(idle_requests)
     if is_stale:
-        return STALE_FILE_CURVE.probability_after(idle)
-    return next(curve for max_tokens, curve in FILE_CURVES if tokens <= max_tokens).probability_after(idle)
+        return STALE_FILE_CURVE.probability_after(idle_requests)
+    return next(curve for max_tokens, curve in FILE_CURVES if tokens <= max_tokens).probability_after(idle_requests)
 
 
 def reuse_factors(recalls: Recalls) -> Mapping[str, float]:

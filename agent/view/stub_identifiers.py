@@ -22,10 +22,10 @@ NAMES_HEADING = "names in it"
 
 
 @dataclass(slots=True)
-class StubIdentifiers:
+class StubNameLists:
     """Builds the name lists for the stubs in a view. Outputs must be passed in order."""
 
-    _seen: set[str] = field(default_factory=set)
+    _listed_names: set[str] = field(default_factory=set)
 
     def suffix_for(self, output: ToolOutput) -> str:
         """Return the name list to append to the next output's stub. Empty if the output has no new names."""
@@ -35,13 +35,13 @@ class StubIdentifiers:
         names, has_more = list[str](), False
         ordered_names, has_similar = _cached_names(output)
         for name in ordered_names:
-            if name in self._seen:
+            if name in self._listed_names:
                 continue
             remaining_bytes -= len(name) + 1
             if has_more := remaining_bytes < 0:
                 break
             names.append(name)
-        self._seen.update(names)
+        self._listed_names.update(names)
         return f"\n{NAMES_HEADING}: {' '.join(names)}{' …' if has_more or has_similar else ''}" if names else ""
 
 
@@ -54,7 +54,7 @@ class LazyNameLists:
 
     def suffix_at(self, index: int) -> str:
         if self._suffixes is None:  # if two threads get here, both compute the same result
-            identifiers = StubIdentifiers()
+            identifiers = StubNameLists()
             self._suffixes = tuple(map(identifiers.suffix_for, self.outputs))
         return self._suffixes[index]
 

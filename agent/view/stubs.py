@@ -188,10 +188,10 @@ def one_line(text: str, max_chars: int) -> str:
     return ellipsize(flat, max_chars)
 
 
-def safe_line(text: str, limit: int) -> str:
+def safe_line(text: str, max_chars: int) -> str:
     """Like `one_line`, for text that does not come from Ebbtide. Square brackets around anything that looks like a
     reference become parentheses, so that only genuine references stand in square brackets."""
-    return _REFERENCE_LIKE.sub(lambda match: f"({match[1]}{')' if match[2] else ''}", one_line(text, limit))
+    return _REFERENCE_LIKE.sub(lambda match: f"({match[1]}{')' if match[2] else ''}", one_line(text, max_chars))
 
 
 def safe_path(path: str) -> str:

@@ -25,7 +25,7 @@ from ebbtide.agent.tokens.incremental import memoized
 from ebbtide.agent.tool_specs import executed_call
 from ebbtide.agent.view.long_replies import with_shortened_text
 from ebbtide.agent.view.message_text import is_steering_message
-from ebbtide.agent.view.stub_identifiers import LazyNameLists, StubIdentifiers
+from ebbtide.agent.view.stub_identifiers import LazyNameLists, StubNameLists
 from ebbtide.agent.view.stubs import outcome_line
 from ebbtide.tools.lazy import dataclass
 
@@ -113,7 +113,7 @@ class NumberedOutput:
     def stub_names(self) -> str:
         """The names that its stub lists."""
         return (
-            StubIdentifiers().suffix_for(self.output)
+            StubNameLists().suffix_for(self.output)
             if self.name_lists is None
             else self.name_lists.suffix_at(self.index_in_view)
         )
@@ -125,7 +125,7 @@ def numbered_outputs(conversation: Conversation) -> tuple[NumberedOutput, ...]:
     return tuple(_iter_numbered(conversation.messages, conversation.outputs_before))
 
 
-def outputs_so_far(conversation: Conversation) -> int:
+def count_outputs(conversation: Conversation) -> int:
     """Return the number of outputs in the session."""
     return conversation.outputs_before + sum(
         len(message.outputs) for message in conversation.messages if isinstance(message, User)

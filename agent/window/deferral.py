@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from ebbtide.agent.calls.policy import server_prefix
 from ebbtide.agent.events.session import Event, Noticed, ToolFinished
 from ebbtide.agent.prompt.small_window import SMALL_LIMIT_TOKENS, is_omitted, tools_for_window
-from ebbtide.agent.prompt.tool_selection import definition_tokens, select_tools, tools_to_defer
+from ebbtide.agent.prompt.tool_selection import count_definition_tokens, select_tools, tools_to_defer
 from ebbtide.agent.tool_specs import CALL_TOOL, SEARCH_TOOL, HostedSearch, ToolSpec
 from ebbtide.tools.base import Deferrable, Tool
 
 
-class Deferral:
+class ToolDeferral:
     """Tracks the deferred tools. They change only when `choose` is called: at the start of a session and at a
     rewrite."""
 
@@ -28,13 +28,13 @@ class Deferral:
         """`share`: maximum share of the effective window for tool definitions. `last_uses`: when each tool was last
         used, in Unix seconds. `offers_search`: offer the search tools from the start, because more tools may be added
         later. `reduces_tools`: in a small window, offer fewer built-in tools, with shorter descriptions."""
-        self.deferred: frozenset[str] = frozenset()
+        self.deferred_names: frozenset[str] = frozenset()
         """Names of the tools whose definitions the model does not see."""
         self.deferred_tokens = 0
         """Tokens that these definitions would take."""
         self.user_deferred: frozenset[str] = frozenset()
         """Names of the tools that the user wants deferred."""
-        self.search: HostedSearch = "none"
+        self.hosted_search: HostedSearch = "none"
         """How the provider searches for deferred tools. `none` if Ebbtide's own search tools are used."""
         self._share = self._configured_share = share
         self._offers_search = offers_search
@@ -43,26 +43,26 @@ class Deferral:
         self._is_small_model = False
         self._max_tools: int | None = None
         self._has_warned = False
-        self._is_findable = True
+        self._are_deferred_findable = True
         self._last_uses = dict(last_uses or {})
         self._now = now
         self._unsaved_uses: dict[str, float] = {}
         self._deferrable: frozenset[str] = frozenset()
-        self._offered: tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]] | None = None
+        self._offered_cache: tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]] | None = None
 
     @property
     def deferred_state(self) -> tuple[int, bool]:
         """The number of deferred tools that can be found, and whether the provider's search is used."""
-        return len(self.deferred) if self._is_findable else 0, self.search != "none"
+        return len(self.deferred_names) if self._are_deferred_findable else 0, self.hosted_search != "none"
 
     def offered_tools(self, specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
         """Return the tools to offer. Returns the same object until the next choice, so that values cached for it stay
         valid."""
-        if self._offered is None or self._offered[0] != tuple(specs):
-            self._offered = tuple(specs), self._select(specs, self.deferred, self.search)
-        return self._offered[1]
+        if self._offered_cache is None or self._offered_cache[0] != tuple(specs):
+            self._offered_cache = tuple(specs), self._select(specs, self.deferred_names, self.hosted_search)
+        return self._offered_cache[1]
 
-    def choose(
+    def choose_tools(
         self,
         specs: Sequence[ToolSpec],
         window_tokens: int,
@@ -78,32 +78,38 @@ class Deferral:
         notice. `window_tokens`: room in the window. `max_tools`: maximum number of definitions that the provider
         accepts."""
         self._deferrable = frozenset(spec.name for spec in specs if spec.kind != "builtin")
-        self._offered, self._effective_window, self._max_tools, self._is_small_model = (
+        self._offered_cache, self._effective_window, self._max_tools, self._is_small_model = (
             None,
             window_tokens,
             max_tools,
             is_small_model,
         )
         try:
-            self.deferred, self.search = self._choose_deferred(
+            self.deferred_names, self.hosted_search = self._choose_deferred(
                 specs, int(self._share * window_tokens), count_tokens, search
             )
-            self._is_findable = self.search != "none" or {SEARCH_TOOL, CALL_TOOL} <= {spec.name for spec in specs}
+            self._are_deferred_findable = self.hosted_search != "none" or {SEARCH_TOOL, CALL_TOOL} <= {
+                spec.name for spec in specs
+            }
             self._warn_of_limit(specs, emit)
-            self.deferred_tokens = sum(count_tokens(spec) for spec in specs if spec.name in self.deferred)
+            self.deferred_tokens = sum(count_tokens(spec) for spec in specs if spec.name in self.deferred_names)
         except (TypeError, ValueError, RecursionError) as error:
-            self.deferred, self.deferred_tokens, self.search = frozenset(), 0, "none"
+            self.deferred_names, self.deferred_tokens, self.hosted_search = frozenset(), 0, "none"
             emit(Noticed(f"choosing the tools to defer failed, so all of them are offered: {error}"))
 
     def _warn_of_limit(self, specs: Sequence[ToolSpec], emit: Callable[[Event], None]) -> None:
         """If there are more tools than the provider accepts, tell the user once, and say how to use the others."""
         names = {spec.name for spec in specs}
-        if self._max_tools is None or len(names) <= self._max_tools or not self.deferred or self._has_warned:
+        if self._max_tools is None or len(names) <= self._max_tools or not self.deferred_names or self._has_warned:
             return
         self._has_warned = True
-        advice = "a search finds them" if self._is_findable else "add `tool_search` and `call_tool` to `tools.allowed`"
+        advice = (
+            "a search finds them"
+            if self._are_deferred_findable
+            else "add `tool_search` and `call_tool` to `tools.allowed`"
+        )
         problem = f"{len(names)} tools exceed the {self._max_tools} that the provider accepts in a request"
-        emit(Noticed(f"{problem}: {len(self.deferred)} are deferred; {advice}"))
+        emit(Noticed(f"{problem}: {len(self.deferred_names)} are deferred; {advice}"))
 
     def deferrable_share(
         self, specs: Sequence[ToolSpec], window_tokens: int, count_tokens: Callable[[ToolSpec], int]
@@ -111,9 +117,9 @@ class Deferral:
         """Return what share of the current definitions could still be deferred, in a window with room for
         `window_tokens` tokens."""
         try:
-            max_deferred = self._choose_deferred(specs, 0, count_tokens, self.search)
-            current_tokens = definition_tokens(self.offered_tools(specs), count_tokens)
-            min_tokens = definition_tokens(self._select(specs, *max_deferred, window_tokens), count_tokens)
+            max_deferred = self._choose_deferred(specs, 0, count_tokens, self.hosted_search)
+            current_tokens = count_definition_tokens(self.offered_tools(specs), count_tokens)
+            min_tokens = count_definition_tokens(self._select(specs, *max_deferred, window_tokens), count_tokens)
         except (TypeError, ValueError, RecursionError):
             return 0.0  # `choose` has already reported the error
         return max(current_tokens - min_tokens, 0) / max(current_tokens, 1)
@@ -122,19 +128,19 @@ class Deferral:
         self,
         specs: Sequence[ToolSpec],
         max_definition_tokens: int,
-        size: Callable[[ToolSpec], int],
+        count_tokens: Callable[[ToolSpec], int],
         search: HostedSearch,
     ) -> tuple[frozenset[str], HostedSearch]:
         """Choose the tools to defer, and the search that finds them. The provider's search is used if its definitions
         fit, or if Ebbtide's own search would not take fewer tokens."""
-        deferred = self._tools_to_defer(self.user_deferred, specs, max_definition_tokens, size, search)
-        total_tokens = definition_tokens(self._select(specs, deferred, search), size)
+        deferred = self._tools_to_defer(self.user_deferred, specs, max_definition_tokens, count_tokens, search)
+        total_tokens = count_definition_tokens(self._select(specs, deferred, search), count_tokens)
         if not deferred or search == "none" or total_tokens <= max_definition_tokens:
             return deferred, search if deferred else "none"
-        own_deferred = self._tools_to_defer(self.user_deferred, specs, max_definition_tokens, size, "none")
+        own_deferred = self._tools_to_defer(self.user_deferred, specs, max_definition_tokens, count_tokens, "none")
         return (
             (own_deferred, "none")
-            if definition_tokens(self._select(specs, own_deferred, "none"), size) < total_tokens
+            if count_definition_tokens(self._select(specs, own_deferred, "none"), count_tokens) < total_tokens
             else (deferred, search)
         )
 
@@ -143,7 +149,7 @@ class Deferral:
         user_deferred: frozenset[str],
         specs: Sequence[ToolSpec],
         max_definition_tokens: int,
-        size: Callable[[ToolSpec], int],
+        count_tokens: Callable[[ToolSpec], int],
         search: HostedSearch,
     ) -> frozenset[str]:
         offers_search, max_tools = self._offers_search, self._max_tools
@@ -152,7 +158,7 @@ class Deferral:
         return tools_to_defer(
             specs,
             max_definition_tokens,
-            size,
+            count_tokens,
             self._last_uses,
             search,
             offers_search=offers_search,
@@ -169,20 +175,30 @@ class Deferral:
     ) -> int:
         """Return the size of the offered definitions if the user deferred the tools `user_deferred`."""
         deferred = self._tools_to_defer(
-            user_deferred, specs, int(self._share * window_tokens), count_tokens, self.search
+            user_deferred, specs, int(self._share * window_tokens), count_tokens, self.hosted_search
         )
-        return definition_tokens(self._select(specs, deferred, self.search if deferred else "none"), count_tokens)
+        return count_definition_tokens(
+            self._select(specs, deferred, self.hosted_search if deferred else "none"), count_tokens
+        )
 
     def _select(
-        self, specs: Sequence[ToolSpec], deferred: frozenset[str], search: HostedSearch, effective: int | None = None
+        self,
+        specs: Sequence[ToolSpec],
+        deferred: frozenset[str],
+        search: HostedSearch,
+        window_tokens: int | None = None,
     ) -> tuple[ToolSpec, ...]:
-        effective = self._effective_window if effective is None else effective
+        window_tokens = self._effective_window if window_tokens is None else window_tokens
         return select_tools(
-            self._tools_for_window(specs, effective), deferred, search, offers_search=self._offers_search
+            self._tools_for_window(specs, window_tokens), deferred, search, offers_search=self._offers_search
         )
 
-    def _tools_for_window(self, specs: Sequence[ToolSpec], effective: int) -> Sequence[ToolSpec]:
-        return tools_for_window(specs, effective, is_small_model=self._is_small_model) if self._reduces_tools else specs
+    def _tools_for_window(self, specs: Sequence[ToolSpec], window_tokens: int) -> Sequence[ToolSpec]:
+        return (
+            tools_for_window(specs, window_tokens, is_small_model=self._is_small_model)
+            if self._reduces_tools
+            else specs
+        )
 
     def is_offered(self, name: str) -> bool:
         """Whether a built-in tool was offered at the last choice."""
@@ -194,7 +210,7 @@ class Deferral:
         """From the next choice on, defer every tool that may be deferred, if that saves tokens."""
         self._share = 0.0
 
-    def defer_as_usual(self) -> None:
+    def reset_share(self) -> None:
         """From the next choice on, use the usual share again."""
         self._share = self._configured_share
 

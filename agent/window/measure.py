@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from ebbtide.agent.budget.last_request import RequestMark
+from ebbtide.agent.budget.last_request import RequestRecord
 from ebbtide.agent.budget.prefix import part_digests
 from ebbtide.agent.budget.request_budget import BudgetSection, ContextBudget
 from ebbtide.agent.budget.server_truncation import min_tokens
@@ -13,7 +13,7 @@ from ebbtide.agent.messages import Conversation, User
 from ebbtide.agent.prompt.build import Instructions, Prompt
 from ebbtide.agent.prompt.message_cache import ViewCache
 from ebbtide.agent.providers.base import Request
-from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.providers.meter import TokenMeter
 from ebbtide.agent.tokens.estimate import estimate_message, estimate_output
 from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.agent.view.visible import visible_messages
@@ -32,10 +32,10 @@ def measure_budget(conversation: Conversation, window: WindowContext) -> Context
     )
 
 
-def premeasure_messages(conversation: Conversation, meter: Meter) -> None:
+def warm_measurement_cache(conversation: Conversation, meter: TokenMeter) -> None:
     """Measure all messages in advance, so that the next request need not wait. Thread-safe."""
     for message in visible_messages(conversation):
-        meter.message_tokens(message)
+        meter.estimate_message(message)
         estimate_message(message)
         min_tokens((message,))
         part_digests(message)
@@ -52,7 +52,7 @@ def budget_sections(instructions: Instructions) -> dict[BudgetSection, str]:
     }
 
 
-def request_mark(window: WindowContext) -> RequestMark | None:
+def last_request_record(window: WindowContext) -> RequestRecord | None:
     """Return the mark of the last request: its prefix, its window, and the size of its tools."""
     mark = window.prefix_watch.mark
     if mark is None:
@@ -70,13 +70,13 @@ def request_mark(window: WindowContext) -> RequestMark | None:
         mark,
         window=replace(model.known_window, notices=()),
         tool_tokens=model.meter.tool_tokens,
-        held_back=(len(deferral.deferred), deferral.deferred_tokens),
+        held_back=(len(deferral.deferred_names), deferral.deferred_tokens),
         server=model.facts.server_digest,
         believed=model.provider.window.size if model.learned_limits.window is not None else None,
     )
 
 
-def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], window: WindowContext) -> Request:
+def create_request(prompt: Prompt, tools: tuple[ToolSpec, ...], window: WindowContext) -> Request:
     model = window.model
     return Request(
         prompt.system,
@@ -85,8 +85,8 @@ def to_request(prompt: Prompt, tools: tuple[ToolSpec, ...], window: WindowContex
         model.known_window.output,
         model.cache_key,
         model.effort,
-        prompt.stable_chars,
-        window.prefix_watch.cache_breakpoints(prompt, tools, model.facts),
+        prompt.shared_prefix_chars,
+        window.prefix_watch.plan_cache_breakpoints(prompt, tools, model.facts),
     )
 
 
@@ -102,10 +102,10 @@ def choose_tools(window: WindowContext, emit: Callable[[Event], None]) -> None:
     model, tools, facts = window.model, window.tools, window.model.facts
     previous_tools = tools.offered_specs
     tools.server_tools.update_listed()
-    tools.deferral.choose(
+    tools.deferral.choose_tools(
         tools.all_specs,
-        model.known_window.effective,
-        model.meter.definition_tokens,
+        model.known_window.available_tokens,
+        model.meter.estimate_definition,
         emit,
         facts.tool_search,
         facts.max_tools,

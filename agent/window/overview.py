@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ebbtide.agent.budget.cache_lifetime import PastRequest, lifetime_of, lifetime_saving
-from ebbtide.agent.budget.last_request import RequestMark
+from ebbtide.agent.budget.last_request import RequestRecord
 from ebbtide.agent.budget.prices import Prices
 from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.budget.summary_cost import DollarsPerToken
@@ -13,12 +13,12 @@ from ebbtide.agent.calls.policy import server_prefix
 from ebbtide.agent.messages import Conversation, Recalls, Usage
 from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.providers.base import ModelFacts
-from ebbtide.agent.providers.meter import Meter
-from ebbtide.agent.providers.usage import without_foreign_counts
+from ebbtide.agent.providers.meter import TokenMeter
+from ebbtide.agent.providers.usage import drop_other_model_anchor
 from ebbtide.agent.records.usage import RequestUsage, Rewrite
 from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.agent.view.items import ViewItem, pin_items, proportional_shares, view_items
-from ebbtide.agent.window.deferral import Deferral
+from ebbtide.agent.window.deferral import ToolDeferral
 from ebbtide.agent.window.measure import budget_sections
 from ebbtide.agent.window.session_context import WindowContext
 
@@ -46,7 +46,7 @@ class ServerShare:
 
     name: str
     """`mcp__SERVER`."""
-    offered: int
+    offered_count: int
     """Number of tools whose definitions the model sees."""
     tools: int
     """Number of all its tools."""
@@ -94,7 +94,7 @@ class Overview:
     window: TokenCount
     reserves: tuple[TokenCount, ...]
     """Reserves within the window."""
-    effective: int
+    effective_tokens: int
     """Tokens available to a request."""
     epochs: tuple[Epoch, ...]
     deferred: DeferredTools = DeferredTools()  # a frozen value
@@ -112,7 +112,7 @@ class Overview:
     """Which outputs were cut or masked, and which of them the model has recalled."""
     cache_lifetime: str = ""
     """The name of the cache lifetime that requests ask for; empty for the API's default."""
-    prices_again: tuple[float, ...] | None = ()
+    resend_prices: tuple[float, ...] | None = ()
     """Price of sending a token again, in US dollars, for each request except the first. None if the price is unknown or
     zero."""
 
@@ -137,17 +137,17 @@ class RequestSetup:
 
     facts: ModelFacts
     window: Window
-    meter: Meter
+    meter: TokenMeter
     """A copy of the meter: measuring changes a meter, and an open session's meter must not change."""
     instructions: Instructions
     tools: Sequence[ToolSpec]
     """All tools except those of MCP servers."""
-    served: Sequence[ToolSpec] = ()
+    mcp_tools: Sequence[ToolSpec] = ()
     """Tools of MCP servers."""
-    deferral: Deferral = field(default_factory=Deferral)
-    sent: RequestMark | None = None
+    deferral: ToolDeferral = field(default_factory=ToolDeferral)
+    last_request: RequestRecord | None = None
     """The last request of a session that is not open. The exact setup of such a session is unknown."""
-    begins_as_before: bool = True
+    has_same_prefix: bool = True
     """Whether the next request begins like the last one. If not, the provider's counts of the last one do not apply."""
 
 
@@ -168,7 +168,7 @@ def create_request_setup(window: WindowContext) -> RequestSetup:
         window.tools.own_specs,
         window.tools.server_tools.listed_specs,
         window.tools.deferral,
-        begins_as_before=window.prefix_watch.has_sent
+        has_same_prefix=window.prefix_watch.has_sent
         or window.prefix_watch.has_same_prefix(window.instructions.text, window.tools.offered_specs),
     )
 
@@ -183,24 +183,24 @@ def build_overview(
 ) -> Overview:
     """Build the overview of a session: the size of its conversation, and the cost of its requests and rewrites so
     far."""
-    facts, meter, deferral, sent = setup.facts, setup.meter, setup.deferral, setup.sent
-    conversation = without_foreign_counts(conversation, facts.id)
-    if not setup.begins_as_before:
+    facts, meter, deferral, last_request = setup.facts, setup.meter, setup.deferral, setup.last_request
+    conversation = drop_other_model_anchor(conversation, facts.id)
+    if not setup.has_same_prefix:
         conversation = replace(conversation, anchor=None, anchored=0)
-    window_number, reserves = window_numbers(setup.window)
-    if sent is not None and sent.model == facts.id:
-        meter.scale = sent.scale
-    offered = deferral.offered_tools((*setup.tools, *setup.served))
+    window_number, reserves = window_and_reserves(setup.window)
+    if last_request is not None and last_request.model == facts.id:
+        meter.scale = last_request.scale
+    offered_specs = deferral.offered_tools((*setup.tools, *setup.mcp_tools))
     components = budget_by_component(
         conversation,
         setup.instructions,
-        offered,
+        offered_specs,
         setup.window,
         facts.images,
         meter,
-        sent.tool_tokens if sent else None,
+        last_request.tool_tokens if last_request else None,
     )
-    count_tool_tokens = create_tool_token_counter(components, offered, meter)
+    count_tool_tokens = create_tool_token_counter(components, offered_specs, meter)
     return Overview(
         session,
         title,
@@ -208,13 +208,15 @@ def build_overview(
         components,
         window_number,
         reserves,
-        setup.window.effective,
+        setup.window.available_tokens,
         split_into_epochs(requests, rewrites),
-        DeferredTools(*(sent.held_back if sent else (len(deferral.deferred), deferral.deferred_tokens))),
-        server_shares(setup.served, offered, count_tool_tokens),
+        DeferredTools(
+            *(last_request.held_back if last_request else (len(deferral.deferred_names), deferral.deferred_tokens))
+        ),
+        server_shares(setup.mcp_tools, offered_specs, count_tool_tokens),
         message_items(conversation, components, meter),
-        pin_items(conversation, meter.message_tokens),
-        tool_shares(conversation, setup.served, offered, count_tool_tokens),
+        pin_items(conversation, meter.estimate_message),
+        tool_shares(conversation, setup.mcp_tools, offered_specs, count_tool_tokens),
         instruction_shares(setup.instructions, components, meter),
         conversation.recalls,
         facts.cache_lifetime,
@@ -246,7 +248,7 @@ def budget_by_component(
     tools: Sequence[ToolSpec],
     window: Window,
     supports_images: bool,
-    meter: Meter,
+    meter: TokenMeter,
     tool_tokens: int | None = None,
 ) -> tuple[TokenCount, ...]:
     """Estimate the components of the next request with these tools, each with its source. `tool_tokens`: tokens of all
@@ -266,14 +268,14 @@ def budget_by_component(
 
 
 def create_tool_token_counter(
-    components: Sequence[TokenCount], offered: Sequence[ToolSpec], meter: Meter
+    components: Sequence[TokenCount], offered_specs: Sequence[ToolSpec], meter: TokenMeter
 ) -> Callable[[ToolSpec], int]:
     """Return a function that estimates the tokens of a definition. Its results are scaled so that all definitions add
     up to their known total."""
     total_tokens = next((component.tokens for component in components if component.name == "tools"), 0)
-    estimated_tokens = sum(meter.definition_tokens(spec) for spec in offered if spec.deferred is None)
+    estimated_tokens = sum(meter.estimate_definition(spec) for spec in offered_specs if spec.deferred is None)
     scale = total_tokens / estimated_tokens if total_tokens and estimated_tokens else 1.0
-    return lambda spec: round(meter.definition_tokens(spec) * scale)
+    return lambda spec: round(meter.estimate_definition(spec) * scale)
 
 
 def server_shares(
@@ -292,20 +294,24 @@ def server_shares(
     )
 
 
-def message_items(conversation: Conversation, components: Sequence[TokenCount], meter: Meter) -> tuple[ViewItem, ...]:
+def message_items(
+    conversation: Conversation, components: Sequence[TokenCount], meter: TokenMeter
+) -> tuple[ViewItem, ...]:
     """Return each part of the messages, with its share of their known total size."""
     total_tokens = sum(component.tokens for component in components if component.name in MESSAGE_COMPONENTS)
-    return view_items(conversation, meter.message_tokens, total_tokens)
+    return view_items(conversation, meter.estimate_message, total_tokens)
 
 
 def instruction_shares(
-    instructions: Instructions, components: Sequence[TokenCount], meter: Meter
+    instructions: Instructions, components: Sequence[TokenCount], meter: TokenMeter
 ) -> tuple[TokenCount, ...]:
     """Return each instruction file, with its share of their known total size."""
     component = next((number for number in components if number.name == "instructions"), None)
     if component is None or not instructions.files:
         return ()
-    shares = proportional_shares([meter.text_tokens(file.section) for file in instructions.files], component.tokens)
+    shares = proportional_shares(
+        [meter.estimate_text(file.section_text) for file in instructions.files], component.tokens
+    )
     return tuple(
         TokenCount(file.path, share, component.source) for file, share in zip(instructions.files, shares, strict=True)
     )
@@ -314,11 +320,11 @@ def instruction_shares(
 def tool_shares(
     conversation: Conversation,
     server_specs: Sequence[ToolSpec],
-    offered: Sequence[ToolSpec],
+    offered_specs: Sequence[ToolSpec],
     count_tokens: Callable[[ToolSpec], int],
 ) -> tuple[ToolShare, ...]:
     """Return each tool that the user may exclude from requests, with its size."""
-    offered_names = {spec.name for spec in offered if spec.deferred is None}
+    offered_names = {spec.name for spec in offered_specs if spec.deferred is None}
     return tuple(
         ToolShare(spec.name, count_tokens(spec), spec.name in offered_names, spec.name in conversation.excluded_tools)
         for spec in server_specs
@@ -326,10 +332,10 @@ def tool_shares(
     )
 
 
-def window_numbers(window: Window) -> tuple[TokenCount, tuple[TokenCount, ...]]:
+def window_and_reserves(window: Window) -> tuple[TokenCount, tuple[TokenCount, ...]]:
     """Return the window and its reserves, each with its source. If requests are limited to less than the window, the
     difference counts as a reserve."""
-    window_number = TokenCount("window", window.size, window.source_of("context_window"))
+    window_count = TokenCount("window", window.size, window.source_of("context_window"))
     output_number = TokenCount("output", window.output, window.source_of("max_output_tokens"))
     buffer_number = TokenCount("buffer", window.buffer, window.source_of("context_window_buffer_tokens"))
     limits = [
@@ -341,7 +347,7 @@ def window_numbers(window: Window) -> tuple[TokenCount, tuple[TokenCount, ...]]:
         if limit is not None and limit < window.size
     ]
     limit_reserve = tuple(TokenCount(name, window.size - limit, source) for limit, name, source in sorted(limits)[:1])
-    return window_number, (*limit_reserve, output_number, buffer_number)
+    return window_count, (*limit_reserve, output_number, buffer_number)
 
 
 def split_into_epochs(requests: Sequence[RequestUsage], rewrites: Sequence[Rewrite]) -> tuple[Epoch, ...]:
@@ -349,8 +355,8 @@ def split_into_epochs(requests: Sequence[RequestUsage], rewrites: Sequence[Rewri
     epochs: list[Epoch] = []
     start = 0
     for rewrite in rewrites:
-        epochs.append(Epoch(tuple(requests[start : rewrite.requests]), rewrite))
-        start = max(start, rewrite.requests)
+        epochs.append(Epoch(tuple(requests[start : rewrite.request_count]), rewrite))
+        start = max(start, rewrite.request_count)
     return (*epochs, Epoch(tuple(requests[start:])))
 
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ebbtide.agent.budget.last_request import RequestChain, RequestMark, changes_since, request_mark
+from ebbtide.agent.budget.last_request import MessagesDigester, RequestRecord, changes_since, create_request_record
 from ebbtide.agent.budget.prefix import (
     Breakpoints,
     PartCounter,
@@ -23,7 +23,7 @@ from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.view import CacheBroken, PrefixDrifted, PrefixRenewed
 from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.messages import Usage
-from ebbtide.agent.prompt.build import Prompt, Section
+from ebbtide.agent.prompt.build import Prompt, PromptSection
 from ebbtide.agent.providers.base import ModelFacts, Request
 from ebbtide.agent.tokens.estimate import estimate_text, estimate_tools
 from ebbtide.agent.tool_specs import ToolSpec
@@ -76,8 +76,8 @@ class PrefixWatch:
         emit: Callable[[Event], None] = lambda _: None,
         debug: DebugLog | None = None,
         now: Callable[[], float] = time.monotonic,
-        sections: Sequence[Section] = (),
-        resumed_mark: RequestMark | None = None,
+        sections: Sequence[PromptSection] = (),
+        resumed_mark: RequestRecord | None = None,
         last_use: tuple[str, float] | None = None,
     ) -> None:
         """`sections`: the sections of the system prompt; `resumed_mark`: the last request of a resumed session;
@@ -87,24 +87,24 @@ class PrefixWatch:
         self._emit = emit
         self._debug = debug or DebugLog()
         self._now = now
-        self._digests = RequestDigester()
-        self._part_counter, self._chain, self._min_message_tokens = PartCounter(), RequestChain(), 0
+        self._digester = RequestDigester()
+        self._part_counter, self._chain, self._min_message_tokens = PartCounter(), MessagesDigester(), 0
         self._static_part: tuple[str, tuple[ToolSpec, ...], int] = ("", (), 0)
         """The last system prompt and tools, and their size in tokens."""
         self._sent_part_count = self._settled_part_count = 0
         """Number of parts of the last request, and how many of them the next masking will probably leave unchanged."""
-        self._sent: RequestFingerprint | None = None
+        self._last_fingerprint: RequestFingerprint | None = None
         self._is_rewritten = self._has_other_tools = False
         self._is_reloaded = False
         self._unchanged_count = 0
         """Number of messages that all rewrites since the last request have left unchanged."""
         self._sections = tuple(sections)
         self._resumed_mark = resumed_mark
-        self._cached: CachedRequest | None = None
-        self._request: Request | None = None
+        self._cached_request: CachedRequest | None = None
+        self._last_request: Request | None = None
         self._cache_used_at = 0.0
         """When a request last used the cache. Its lifetime may count from then."""
-        self._renewals = 0
+        self._renewal_count = 0
         self.has_given_up_renewal = False
         """Whether keeping the cache alive has failed, so that it is not tried again."""
         self._is_first_of_turn = False
@@ -120,16 +120,18 @@ class PrefixWatch:
         return self.miss_count is not None and self.miss_count >= MAX_CACHE_MISSES
 
     @property
-    def mark(self) -> RequestMark | None:
+    def mark(self) -> RequestRecord | None:
         """The mark of the last request; before the first request, the mark of the resumed session."""
-        if self._sent is None:
+        if self._last_fingerprint is None:
             return self._mark_before_restart()
-        return request_mark(self._sent, self._sections, is_rewritten=self._is_rewritten, chain=self._chain)
+        return create_request_record(
+            self._last_fingerprint, self._sections, is_rewritten=self._is_rewritten, digester=self._chain
+        )
 
     @property
     def has_sent(self) -> bool:
         """Whether a request has been sent since the program was started."""
-        return self._sent is not None
+        return self._last_fingerprint is not None
 
     @property
     def unchanged_message_count(self) -> int | None:
@@ -161,7 +163,7 @@ class PrefixWatch:
         resumed_mark = self._mark_before_restart()
         if resumed_mark is None:
             return True
-        return resumed_mark.has_system_prompt(system) and resumed_mark.tools == self._digests.tools_digest(tools)
+        return resumed_mark.has_system_prompt(system) and resumed_mark.tools == self._digester.tools_digest(tools)
 
     def is_cache_cold(self, facts: ModelFacts) -> bool:
         """Whether the provider's cache for this model probably holds nothing of this session."""
@@ -172,24 +174,27 @@ class PrefixWatch:
 
     def renewable_request(self, facts: ModelFacts) -> RenewableRequest | None:
         """Return the last request if its cache probably still exists and the next request can use it."""
-        cached, request, now = self._cached, self._request, self._now()
+        cached, request, now = self._cached_request, self._last_request, self._now()
         is_last = (
-            cached is not None and cached.fingerprint is self._sent and not self._is_rewritten and not self._is_reloaded
+            cached is not None
+            and cached.fingerprint is self._last_fingerprint
+            and not self._is_rewritten
+            and not self._is_reloaded
         )
         if cached is None or request is None or not is_last or now - self._cache_used_at > facts.cache_ttl:
             return None
         if cached.fingerprint.model != facts.id or self.has_given_up_renewal:
             return None
         return RenewableRequest(
-            request, cached.usage, now - cached.answered_at, now - self._cache_used_at, self._renewals
+            request, cached.usage, now - cached.answered_at, now - self._cache_used_at, self._renewal_count
         )
 
     def record_renewal(self) -> None:
         """Record that the cache of the last request was renewed."""
-        self._cache_used_at, self._renewals = self._now(), self._renewals + 1
+        self._cache_used_at, self._renewal_count = self._now(), self._renewal_count + 1
         self._last_cache_use = (self._last_cache_use[0], self._cache_used_at) if self._last_cache_use else None
 
-    def cache_breakpoints(self, prompt: Prompt, tools: tuple[ToolSpec, ...], facts: ModelFacts) -> Breakpoints:
+    def plan_cache_breakpoints(self, prompt: Prompt, tools: tuple[ToolSpec, ...], facts: ModelFacts) -> Breakpoints:
         """Plan the cache breakpoints of the next request."""
         if self._static_part[:2] != (prompt.system, tools):
             self._static_part = prompt.system, tools, estimate_text(prompt.system) + estimate_tools(tools)
@@ -203,7 +208,7 @@ class PrefixWatch:
             self._sent_part_count,
             facts.cache_min_tokens,
             system=prompt.system,
-            shared_system_chars=prompt.stable_chars,
+            shared_system_chars=prompt.shared_prefix_chars,
             static_tokens=self._static_part[2],
             settled_part_count=self._settled_part_count,
             part_counts=part_counts,
@@ -213,15 +218,18 @@ class PrefixWatch:
         """Record a request that is about to be sent, and return it. Reports any change of the prefix that was not
         allowed."""
         settings = request.effort or ""
-        sent = create_fingerprint(
-            request.system, request.tools, request.messages, model=facts.id, settings=settings, digester=self._digests
+        fingerprint = create_fingerprint(
+            request.system, request.tools, request.messages, model=facts.id, settings=settings, digester=self._digester
         )
-        difference = self._difference(sent)
+        difference = self._check_prefix(fingerprint)
         if difference:
             self._emit(PrefixDrifted(difference))
             self._debug.log("context/prefix-drift", where=difference, model=facts.id)
-        self._sent, self._sent_part_count = sent, self._part_counter.counts_for(request.messages).part_count
-        self._request, self._cache_used_at, self._renewals = request, self._now(), 0
+        self._last_fingerprint, self._sent_part_count = (
+            fingerprint,
+            self._part_counter.counts_for(request.messages).part_count,
+        )
+        self._last_request, self._cache_used_at, self._renewal_count = request, self._now(), 0
         self._is_rewritten = self._has_other_tools = self._is_reloaded = False
         self._is_first_of_turn, self._cache_ttl = (
             bool(request.messages) and bool(getattr(request.messages[-1], "text", "")),
@@ -229,26 +237,30 @@ class PrefixWatch:
         )
         return request
 
-    def _difference(self, sent: RequestFingerprint) -> str | None:
+    def _check_prefix(self, fingerprint: RequestFingerprint) -> str | None:
         """Return where a request differs from the last one without permission; None if it does not. Differences after a
         restart are only emitted as events."""
-        if self._sent is not None and self._is_rewritten:
-            previous = replace(self._sent, tools=sent.tools) if self._has_other_tools else self._sent
-            return difference_after_rewrite(previous, sent, self._unchanged_count)
-        if self._sent is not None:
-            difference = first_difference(self._sent, sent)
+        if self._last_fingerprint is not None and self._is_rewritten:
+            previous = (
+                replace(self._last_fingerprint, tools=fingerprint.tools)
+                if self._has_other_tools
+                else self._last_fingerprint
+            )
+            return difference_after_rewrite(previous, fingerprint, self._unchanged_count)
+        if self._last_fingerprint is not None:
+            difference = first_difference(self._last_fingerprint, fingerprint)
             if difference is None or not self._is_reloaded or not difference.startswith("message"):
                 return difference
             self.rewrite_count += 1
             self._emit(PrefixRenewed(("messages",)))
             return None
         resumed_mark = self._mark_before_restart()
-        changed = changes_since(resumed_mark, sent, self._sections) if resumed_mark else ()
+        changed = changes_since(resumed_mark, fingerprint, self._sections) if resumed_mark else ()
         if changed:
             self._emit(PrefixRenewed(changed))
         return None
 
-    def _mark_before_restart(self) -> RequestMark | None:
+    def _mark_before_restart(self) -> RequestRecord | None:
         """Return the mark of the last request before the program was started. Parts that a rewrite has invalidated are
         left out."""
         if self._resumed_mark is None or not self._is_rewritten:
@@ -259,13 +271,13 @@ class PrefixWatch:
         """Compare the reported cache read with the tokens that should have been cached, and report a cache break. At
         the first reply of a turn, an unexplained break is ignored, because providers drop the thinking of the previous
         turn."""
-        previously_cached, now = self._cached, self._now()
+        previously_cached, now = self._cached_request, self._now()
         idle_seconds = now - self._last_cache_use[1] if self._last_cache_use else 0.0
-        if self._sent is not None:
-            self._last_cache_use = self._sent.model, now
-        if self._sent is None or usage.prompt == 0:
+        if self._last_fingerprint is not None:
+            self._last_cache_use = self._last_fingerprint.model, now
+        if self._last_fingerprint is None or usage.prompt == 0:
             return
-        if self._sent.model != (
+        if self._last_fingerprint.model != (
             previously_cached.fingerprint.model
             if previously_cached
             else self._resumed_mark.model
@@ -286,7 +298,9 @@ class PrefixWatch:
             and previously_cached.rewrite_count == self.rewrite_count
             and is_cache_miss(previously_cached.cached_tokens, usage)
         ):
-            cause = cache_break_cause(previously_cached.fingerprint, self._sent, idle_seconds, self._cache_ttl)
+            cause = cache_break_cause(
+                previously_cached.fingerprint, self._last_fingerprint, idle_seconds, self._cache_ttl
+            )
             if cause != "unknown" or not self._is_first_of_turn:
                 self._emit(CacheBroken(cause, previously_cached.cached_tokens, usage.cache_read))
                 self._debug.log(
@@ -294,6 +308,6 @@ class PrefixWatch:
                     cause=cause,
                     expectedTokens=previously_cached.cached_tokens,
                     readTokens=usage.cache_read,
-                    model=self._sent.model,
+                    model=self._last_fingerprint.model,
                 )
-        self._cached = CachedRequest(self._sent, usage, now, self.rewrite_count)
+        self._cached_request = CachedRequest(self._last_fingerprint, usage, now, self.rewrite_count)

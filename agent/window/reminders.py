@@ -15,7 +15,7 @@ from ebbtide.agent.prompt.reminder_notes import (
     facts_after_notes,
 )
 from ebbtide.agent.records.session_state import SessionState
-from ebbtide.agent.window.deferral import Deferral
+from ebbtide.agent.window.deferral import ToolDeferral
 from ebbtide.agent.window.server_tools import ServerTools
 from ebbtide.tools.base import Tool
 from ebbtide.tools.compact_context import CompactContext
@@ -36,25 +36,25 @@ class Reminders:
         conversation. `mode`, `is_interactive`: the values in the system prompt, if they differ from the current
         ones."""
         self._read_facts = read_facts
-        self._note_at = first_note_share
-        now = read_facts()
-        attended_at_start = now.is_interactive if is_interactive is None else is_interactive
+        self._note_share = first_note_share
+        facts = read_facts()
+        was_interactive = facts.is_interactive if is_interactive is None else is_interactive
         self._initial_facts = replace(
-            now,
+            facts,
             deferred_count=0,
             server_tool_changes="",
             server_instructions=(),
             added_folders="",
-            mode=mode or now.mode,
-            is_interactive=attended_at_start,
+            mode=mode or facts.mode,
+            is_interactive=was_interactive,
         )
-        self._announced = announced_facts(conversation or Conversation(), self._initial_facts)
+        self._known_facts = announced_facts(conversation or Conversation(), self._initial_facts)
 
     def correction_note(self, conversation: Conversation, used_percent: float, rewrite_count: int) -> Note | None:
         """Build a note that corrects an earlier one after a rewrite. None if none is needed."""
         return (
-            context_correction_note(conversation, used_percent, self._note_at)
-            if rewrite_count != self._announced.rewrite_count
+            context_correction_note(conversation, used_percent, self._note_share)
+            if rewrite_count != self._known_facts.rewrite_count
             else None
         )
 
@@ -65,20 +65,20 @@ class Reminders:
         if not message.parts:
             return message
         todos = format_open_items(state.todos)
-        now = replace(
+        facts = replace(
             self._read_facts(),
             todos=todos,
             scratchpad=state.notes,
             used_percent=used_percent,
             rewrite_count=rewrite_count,
         )
-        announced = self._announced
+        announced = self._known_facts
         if rewrite_count != announced.rewrite_count:
             announced = replace(
                 self._initial_facts, rewrite_count=announced.rewrite_count, deferred_count=announced.deferred_count
             )
-        self._announced = facts_after_notes(now, announced, self._note_at)
-        notes = due_notes(now, announced, self._note_at)
+        self._known_facts = facts_after_notes(facts, announced, self._note_share)
+        notes = due_notes(facts, announced, self._note_share)
         return replace(message, parts=(*message.parts, *notes)) if notes else message
 
 
@@ -86,7 +86,7 @@ def current_facts(
     read_environment: Callable[[], ReminderFacts],
     approver: Approver,
     tools: Sequence[Tool],
-    deferral: Deferral,
+    deferral: ToolDeferral,
     server_tools: ServerTools,
 ) -> ReminderFacts:
     """Return the facts from `read_environment` plus the current permissions and tools."""

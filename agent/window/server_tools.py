@@ -27,8 +27,8 @@ class ServerTools:
         """Tools by name: those that servers offer now, and listed ones that are no longer offered."""
         self.instructions: tuple[tuple[str, str], ...] = ()
         """The servers' instructions, as pairs of server name and text."""
-        self._offered: tuple[Tool, ...] = ()
-        self._withheld: dict[str, str] = {}
+        self._offered_tools: tuple[Tool, ...] = ()
+        self._withheld_reasons: dict[str, str] = {}
         self._subsets: WeakKeyDictionary[ServerTools, Callable[[str], bool]] = WeakKeyDictionary()
         """Subsets for sub-agents, each with its filter."""
 
@@ -41,20 +41,20 @@ class ServerTools:
         return subset
 
     def _update_subset(self, subset: "ServerTools", includes: Callable[[str], bool]) -> None:
-        tools = [tool for tool in self._offered if includes(tool.name)]
+        tools = [tool for tool in self._offered_tools if includes(tool.name)]
         servers = {server_prefix(tool.name) for tool in tools}
         subset.instructions = tuple(
             instruction for instruction in self.instructions if f"mcp__{instruction[0]}" in servers
         )
-        subset.offer(tools, self._withheld)
+        subset.offer(tools, self._withheld_reasons)
 
-    def offer(self, tools: Sequence[Tool], withheld: Mapping[str, str] | None = None) -> None:
+    def offer(self, tools: Sequence[Tool], withheld_reasons: Mapping[str, str] | None = None) -> None:
         """Set the tools that servers offer now. `withheld`: reasons why other tools are not offered, by tool name."""
-        self._withheld = dict(withheld or {})
-        self._offered = tuple({tool.name: tool for tool in reversed(tools)}.values())[::-1]
-        offered = {tool.name: tool for tool in self._offered}
+        self._withheld_reasons = dict(withheld_reasons or {})
+        self._offered_tools = tuple({tool.name: tool for tool in reversed(tools)}.values())[::-1]
+        offered = {tool.name: tool for tool in self._offered_tools}
         unavailable = {
-            tool.name: UnavailableTool(tool, self._withheld.get(tool.name, TOOL_GONE_REASON))
+            tool.name: UnavailableTool(tool, self._withheld_reasons.get(tool.name, TOOL_GONE_REASON))
             for tool in self.listed_tools
             if tool.name not in offered
         }
@@ -66,7 +66,7 @@ class ServerTools:
     @property
     def available_specs(self) -> tuple[ToolSpec, ...]:
         """The tools that servers offer now, as the model would see them."""
-        return create_specs(self._offered)
+        return create_specs(self._offered_tools)
 
     @property
     def has_changed(self) -> bool:
@@ -76,8 +76,8 @@ class ServerTools:
     def update_listed(self) -> None:
         """Update the model's list to what servers offer now."""
         if self.has_changed:
-            self.listed_tools, self.listed_specs = self._offered, self.available_specs
-        self.offer(self._offered, self._withheld)
+            self.listed_tools, self.listed_specs = self._offered_tools, self.available_specs
+        self.offer(self._offered_tools, self._withheld_reasons)
 
     @property
     def added_tools(self) -> tuple[Tool, ...]:
@@ -85,14 +85,14 @@ class ServerTools:
         listed_specs = {spec.name: spec for spec in self.listed_specs}
         return tuple(
             tool
-            for tool, spec in zip(self._offered, self.available_specs, strict=True)
+            for tool, spec in zip(self._offered_tools, self.available_specs, strict=True)
             if listed_specs.get(spec.name) != spec
         )
 
     @property
     def removed_tools(self) -> tuple[Tool, ...]:
         """Tools in the model's list that no server offers now."""
-        offered_names = {tool.name for tool in self._offered}
+        offered_names = {tool.name for tool in self._offered_tools}
         return tuple(tool for tool in self.listed_tools if tool.name not in offered_names)
 
     def findable_tools(self, deferred: AbstractSet[str]) -> tuple[Tool, ...]:

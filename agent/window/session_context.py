@@ -24,15 +24,15 @@ from ebbtide.agent.prompt.message_cache import ViewCache
 from ebbtide.agent.providers.base import ModelFacts, Provider
 from ebbtide.agent.providers.fallbacks import SessionModels
 from ebbtide.agent.providers.learned_limits import LearnedLimits, SummariserSource
-from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.providers.meter import TokenMeter
 from ebbtide.agent.providers.stream import RetryPolicy
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.tool_specs import ToolSpec
-from ebbtide.agent.window.deferral import Deferral
+from ebbtide.agent.window.deferral import ToolDeferral
 from ebbtide.agent.window.prefix_watch import PrefixWatch
 from ebbtide.agent.window.reminders import Reminders
 from ebbtide.agent.window.server_tools import ServerTools
-from ebbtide.agent.window.turn_limits import Allowance, TurnLimits
+from ebbtide.agent.window.turn_limits import TurnLimits, TurnUsage
 from ebbtide.tools.base import AppliedChange
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.new_problems import NewProblems
@@ -79,7 +79,7 @@ class ServerSummary(Protocol):
         """The URIs of its resources."""
 
 
-class Servers(Protocol):
+class McpServers(Protocol):
     """The MCP servers of a session."""
 
     @property
@@ -111,7 +111,7 @@ class LanguageService(Protocol):
     def servers(self) -> object:
         """Return an object through which tools use the language servers. Starts no server."""
 
-    def is_available_for(self, endings: Container[str], /) -> bool:
+    def is_available_for(self, extensions: Container[str], /) -> bool:
         """Whether a server is probably available for files with one of these extensions."""
 
     @property
@@ -131,7 +131,7 @@ class LanguageService(Protocol):
     async def close(self) -> None: ...
 
 
-class Agents(Protocol):
+class SubAgents(Protocol):
     """The sub-agents of a session."""
 
     @property
@@ -145,7 +145,7 @@ class Agents(Protocol):
     def stop(self, call: str, /) -> None:
         """Stop the agent that a call started. A running agent returns what it has so far; a queued one never starts."""
 
-    def watch(self, on_change: Callable[[], None] | None, /) -> None:
+    def set_watcher(self, on_change: Callable[[], None] | None, /) -> None:
         """Call `on_change` on every update. Replaces any earlier callback."""
 
 
@@ -169,7 +169,7 @@ class ModelContext:
     """The current model and its fallbacks."""
     cache_key: str = ""
     """Key for the provider's cache. All forks of a session share it, because their requests have a common beginning."""
-    meter: Meter = field(default_factory=Meter)
+    meter: TokenMeter = field(default_factory=TokenMeter)
     """Measures requests."""
     retries: RetryPolicy = field(default_factory=RetryPolicy)
     """How failed requests are retried."""
@@ -205,7 +205,7 @@ class SessionTools:
     """All tools except those of MCP servers."""
     server_tools: ServerTools = field(default_factory=ServerTools)
     """The tools of servers."""
-    deferral: Deferral = field(default_factory=Deferral)
+    deferral: ToolDeferral = field(default_factory=ToolDeferral)
     """Which tools are deferred."""
 
     @property
@@ -250,8 +250,8 @@ class CallContext:
     """What is needed to run the model's calls and expand the user's mentions."""
 
     runner: CallRunner
-    servers: Servers | None = None
-    agents: Agents | None = None
+    servers: McpServers | None = None
+    agents: SubAgents | None = None
     """The sub-agents; None if they are not available."""
     extensions: "SessionExtensions | None" = None
     """The user's and the project's commands and skills; None if there are none."""
@@ -260,7 +260,7 @@ class CallContext:
     language_service: LanguageService | None = None
 
     @property
-    def takes_plans(self) -> bool:
+    def plan_ends_turn(self) -> bool:
         return self.runner.approver.plan_ends_turn
 
 
@@ -283,11 +283,11 @@ class TurnContext:
     interrupt: Interrupt
     emit: Callable[[Event], None]
     limits: TurnLimits = TurnLimits()
-    allowance: Allowance = field(default_factory=Allowance)
+    allowance: TurnUsage = field(default_factory=TurnUsage)
     """Counts what the turn has used of its limits."""
     hooks: "SessionHooks | None" = None
     """The configured hooks; None if there are none."""
-    pending_messages: Callable[[], Sequence[User]] = tuple
+    get_pending_messages: Callable[[], Sequence[User]] = tuple
     """Returns messages that the user has sent while the turn is running."""
 
     @property

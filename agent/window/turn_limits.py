@@ -18,38 +18,38 @@ class TurnLimits:
     """Whether the end of a background job starts a turn if none is running."""
 
 
-class Allowance:
+class TurnUsage:
     """Counts what a session's turn has used of its limits."""
 
-    def __init__(self, parent: "Allowance | None" = None) -> None:
+    def __init__(self, parent: "TurnUsage | None" = None) -> None:
         """`parent`: the parent's allowance, for a sub-agent."""
         self._parent = parent
         self._cost_so_far: Callable[[], float] = float
         self._limits = TurnLimits()
-        self._steps = 0
+        self._step_count = 0
 
-    def begin(self, limits: TurnLimits, cost_so_far: Callable[[], float]) -> None:
+    def begin_turn(self, limits: TurnLimits, cost_so_far: Callable[[], float]) -> None:
         """Begin a turn. `cost_so_far` returns the cost in US dollars since the program was started, including
         sub-agents."""
-        self._limits, self._cost_so_far, self._steps = limits, cost_so_far, 0
+        self._limits, self._cost_so_far, self._step_count = limits, cost_so_far, 0
 
     def count_step(self) -> None:
         """Count a request that is about to be sent."""
-        self._steps += 1
+        self._step_count += 1
         if self._parent is not None:
             self._parent.count_step()
 
     @property
-    def is_spent(self) -> bool:
+    def is_cost_limit_reached(self) -> bool:
         """Whether the cost limit has been reached. No further requests may be sent then."""
-        cost = self._limits.max_cost
-        return (cost is not None and self._cost_so_far() >= cost) or (
-            self._parent is not None and self._parent.is_spent
+        max_cost = self._limits.max_cost
+        return (max_cost is not None and self._cost_so_far() >= max_cost) or (
+            self._parent is not None and self._parent.is_cost_limit_reached
         )
 
     @property
     def is_at_last_step(self) -> bool:
         """Whether the last request was the last one allowed."""
-        steps = self._limits.max_steps
-        has_reached_limit = steps is not None and self._steps >= steps
+        max_steps = self._limits.max_steps
+        has_reached_limit = max_steps is not None and self._step_count >= max_steps
         return has_reached_limit or (self._parent is not None and self._parent.is_at_last_step)

@@ -11,9 +11,9 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from bench.attacks.rows import AttackFolders, AttackRow, create_files, load_policies, read_rows
-from ebbtide.agent.calls.permission_request import build_request
+from ebbtide.agent.calls.permission_request import build_permission_request
 from ebbtide.agent.calls.policy import Policy, decide, parse_rule
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.tools.base import Tool, ToolError, Workspace
 from ebbtide.tools.catalog import create_builtin_tools
 from ebbtide.tools.lazy import dataclass
@@ -62,7 +62,7 @@ def _judge_row(row: AttackRow, tool: Tool, policies: Mapping[str, Any], dirs: At
     rules = {**named, **(setup.get("rules") or {})}
     policy = Policy(
         str(root),
-        cast("Mode", setup.get("mode") or "ask"),
+        cast(PermissionMode, setup.get("mode") or "ask"),
         (
             *(parse_rule("bash" if rule == "*" else f"bash({rule})") for rule in named.get("allow", ())),
             *(parse_rule(f"web_fetch({host})") for host in _allowed_hosts(row)),
@@ -71,7 +71,7 @@ def _judge_row(row: AttackRow, tool: Tool, policies: Mapping[str, Any], dirs: At
     )
     command = str(arguments.get("command", arguments))
     try:
-        request = build_request(tool, arguments, Workspace(root, dirs.folder / "outputs"), policy.mode)
+        request = build_permission_request(tool, arguments, Workspace(root, dirs.folder / "outputs"), policy.mode)
         ruling = decide(request, policy)
     except ToolError as error:
         return JudgedRow(row["id"], row["expected"]["decision"], "deny", f"refused: {error}", command)

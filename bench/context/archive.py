@@ -18,15 +18,15 @@ from pathlib import Path
 
 from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.calls.execute import CallPosition
-from ebbtide.agent.calls.output_intake import OutputIntake
+from ebbtide.agent.calls.output_intake import OutputArchiver
 from ebbtide.agent.messages import Assistant, ToolCall, User
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.agent.view.previews import StreamedPreview
-from ebbtide.store.blobs import Blobs
+from ebbtide.store.blobs import BlobStore
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
-from ebbtide.tools.base import PrintedLog, Result, Workspace
+from ebbtide.tools.base import LoggedOutput, Result, Workspace
 from ebbtide.tools.outputs.stored_content import StoredContent
 from ebbtide.tools.read_result import ReadResult
 
@@ -65,12 +65,12 @@ def measure_storing(folder: Path, size: int) -> dict[str, float]:
 
 async def _store_log(folder: Path, log: Path, size: int) -> float:
     thread, recorder, archive = await open_archive(folder)
-    ingest = OutputIntake(archive)
+    ingest = OutputArchiver(archive)
     call = ToolCall("c1", "bash", {"command": "make"})
     await recorder.record_user_message(User(()))
     start = time.perf_counter()
     output = await ingest.store_and_show(
-        call, CallPosition(), "done", Result("exit code 0", PrintedLog(log, 0, size, is_finished=True))
+        call, CallPosition(), "done", Result("exit code 0", LoggedOutput(log, 0, size, is_finished=True))
     )
     seconds = time.perf_counter() - start
     await recorder.record_reply(Assistant((call,)))
@@ -80,7 +80,7 @@ async def _store_log(folder: Path, log: Path, size: int) -> float:
 
 
 async def open_archive(folder: Path) -> tuple[StoreThread, Recorder, Archive]:
-    thread = StoreThread(lambda: SessionStore(folder / "s.db", blobs=Blobs(folder / "blobs")))
+    thread = StoreThread(lambda: SessionStore(folder / "s.db", blobs=BlobStore(folder / "blobs")))
     store = await thread.open()
     is_new = await thread.run(store.session, ROW.id) is None
     if is_new:
@@ -128,12 +128,12 @@ async def count_exact_reads(folder: Path) -> tuple[int, int, int]:
     """Return three counts: all sample outputs; those that left the context completely or partly; and those retrieved
     exactly with one call to locate them and one for their bytes."""
     thread, recorder, archive = await open_archive(folder)
-    ingest, stored, left_context = OutputIntake(archive), dict[int, bytes](), 0
+    ingest, stored, left_context = OutputArchiver(archive), dict[int, bytes](), 0
     for number, data in enumerate(_sample_outputs(), 1):
         log = folder / f"log-{number}"
         await asyncio.to_thread(log.write_bytes, data)
         call = ToolCall(f"c{number}", "bash", {})
-        raw = Result("exit code 0", PrintedLog(log, 0, len(data), is_finished=True))
+        raw = Result("exit code 0", LoggedOutput(log, 0, len(data), is_finished=True))
         output = await ingest.store_and_show(call, CallPosition(number), "done", raw)
         await recorder.record_reply(Assistant((call,)))
         await recorder.record_user_message(User((output,)))

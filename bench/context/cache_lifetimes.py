@@ -46,12 +46,12 @@ def bill(session: Sequence[PastRequest], lifetime: CacheLifetime) -> float:
     cached and until when."""
     cached, expires, total = 0, 0.0, 0.0
     for request in session:
-        if request.at > expires:
+        if request.sent_at > expires:
             cached = 0
         elif request.tokens < cached:
             cached = min(STATIC_TOKENS, request.tokens)
         total += 0.1 * cached + lifetime.write_price * (request.tokens - cached)
-        cached, expires = request.tokens, request.at + lifetime.seconds
+        cached, expires = request.tokens, request.sent_at + lifetime.seconds
     return total
 
 

@@ -15,8 +15,8 @@ from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, Usage, User
 from ebbtide.agent.prompt.build import Prompt
 from ebbtide.agent.providers.base import Reply
-from ebbtide.agent.providers.meter import Meter
-from ebbtide.agent.tokens.estimate import BYTE_RULER, Counts, count_message, count_text, count_tools
+from ebbtide.agent.providers.meter import TokenMeter
+from ebbtide.agent.tokens.estimate import BYTE_COUNTER, TextCounts, count_message, count_text, count_tools
 from ebbtide.agent.tool_specs import ToolSpec
 
 WINDOW = Window(1_000_000, 16_384)
@@ -54,7 +54,7 @@ def random_text(size: int, dice: random.Random) -> str:
     return "".join(words)[:size]
 
 
-def true_tokens(counts: Counts, model: tuple[float, ...], dice: random.Random) -> float:
+def true_tokens(counts: TextCounts, model: tuple[float, ...], dice: random.Random) -> float:
     letter, sign, other, message, _ = model
     text = counts.letters * letter + counts.symbols * sign + counts.others * other
     return text * max(dice.gauss(1, COUNT_NOISE), 0.5) + counts.items * message
@@ -63,14 +63,14 @@ def true_tokens(counts: Counts, model: tuple[float, ...], dice: random.Random) -
 def simulate_session(model: tuple[float, ...], dice: random.Random, requests: int = 200) -> list[tuple[int, int, int]]:
     """Simulate a session. For each request, return its size, the estimation error, and how many usage reports were
     known before it."""
-    meter, conversation = Meter(), Conversation()
+    meter, conversation = TokenMeter(), Conversation()
     size = true_tokens(count_text(SYSTEM_TEXT) + count_tools(TOOL_SPECS), model, dice) * 1.1 + 340
     found: list[tuple[int, int, int]] = []
     waiting: tuple[ToolOutput, ...] = ()
     for number in range(requests):
         user_message: Message = User((Text(random_text(200, dice)),)) if not waiting else User(waiting)
         conversation = conversation.plus(user_message)
-        size += true_tokens(count_message(user_message, BYTE_RULER), model, dice)
+        size += true_tokens(count_message(user_message, BYTE_COUNTER), model, dice)
         budget = meter.measure(Prompt(SYSTEM_TEXT, conversation.messages), conversation, TOOL_SPECS, WINDOW)
         found.append((round(size), budget.used - round(size), number))
         calls = tuple(
@@ -78,9 +78,9 @@ def simulate_session(model: tuple[float, ...], dice: random.Random, requests: in
             for n in range(1 + (dice.random() < 0.14))
         )
         message = Assistant((Text(random_text(int(min(dice.lognormvariate(5.0, 1.0), 8000)), dice)), *calls), "p/m")
-        output = round(true_tokens(count_message(message, BYTE_RULER), model, dice))
+        output = round(true_tokens(count_message(message, BYTE_COUNTER), model, dice))
         usage = Usage(input=round(size), output=output)
-        conversation = meter.anchor_reply(conversation, Reply(message, usage, "calls"), budget, print)
+        conversation = meter.add_reply(conversation, Reply(message, usage, "calls"), budget, print)
         size += output + model[4]
         waiting = tuple(
             ToolOutput(call.id, random_text(int(min(dice.lognormvariate(5.0, 1.9), 51_200)), dice)) for call in calls
@@ -115,7 +115,7 @@ def measure_step_cost(messages: int = 2000, steps: int = 200) -> str:
         conversation = Conversation(history)
         if anchored:
             conversation = replace(conversation, anchor=Usage(500_000), anchored=len(history))
-        meter = Meter()
+        meter = TokenMeter()
         meter.measure(Prompt(SYSTEM_TEXT, ()), conversation, TOOL_SPECS, WINDOW)
         began = time.perf_counter()
         for n in range(steps):

@@ -23,7 +23,7 @@ from ebbtide.agent.eviction.settings import SummaryPreferences
 from ebbtide.agent.messages import Assistant, Text, ToolCall, Usage, User
 from ebbtide.agent.providers.base import Chunk, ModelFacts, Reply, Request, TextChunk
 from ebbtide.agent.providers.learned_limits import SummariserSource
-from ebbtide.agent.providers.wires.anthropic import AnthropicWriter, build_body
+from ebbtide.agent.providers.wires.anthropic import AnthropicEncoder, build_body
 from ebbtide.agent.providers.wires.encoding import RequestEncodingCache
 from ebbtide.agent.request.keep_alive import RENEWAL_OUTPUT_TOKENS
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace
@@ -111,8 +111,8 @@ class BilledModel:
     """Seconds of the session's clock."""
     billed_requests: list[BilledRequest] = field(default_factory=list)
     _cache: Cache = field(init=False)
-    _written: RequestEncodingCache[AnthropicWriter] = field(
-        default_factory=lambda: RequestEncodingCache(AnthropicWriter)
+    _written: RequestEncodingCache[AnthropicEncoder] = field(
+        default_factory=lambda: RequestEncodingCache(AnthropicEncoder)
     )
     _blocks: BlockReader = field(default_factory=BlockReader)
 

@@ -22,11 +22,11 @@ from ebbtide.agent.eviction.settings import CompactionSettings
 from ebbtide.agent.messages import Usage
 from ebbtide.agent.prompt.build import Instructions
 from ebbtide.agent.records.store_thread import StoreThread
-from ebbtide.agent.request.keep_alive import next_renewal, renew_cache
+from ebbtide.agent.request.keep_alive import plan_renewal, renew_cache
 from ebbtide.agent.session import Session
 from ebbtide.agent.view.previews import OffloadLimits
 from ebbtide.agent.window.turn_limits import TurnLimits
-from ebbtide.store.blobs import Blobs
+from ebbtide.store.blobs import BlobStore
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import Tool, Workspace
@@ -105,7 +105,7 @@ async def play(
     rewritten_before: set[int] = set()
     cold = 0
     with tempfile.TemporaryDirectory() as name:
-        blobs = Blobs(Path(name) / "blobs")
+        blobs = BlobStore(Path(name) / "blobs")
         thread = StoreThread(lambda: SessionStore(":memory:", blobs=blobs))
         try:
             session = await open_planned(model, Path(name), thread, habits)
@@ -133,7 +133,7 @@ async def simulate_user_pause(session: Session, model: BilledModel, until: float
     """Advance the clock to `until`, keeping the cache alive as the interface does."""
     if not session.limits.max_keep_alive_requests:
         return
-    renewal = await session.change_conversation(next_renewal)
+    renewal = await session.change_conversation(plan_renewal)
     while renewal.wait_seconds is not None and model.now + renewal.wait_seconds < until:
         model.now += renewal.wait_seconds
         renewal = await session.change_conversation(renew_cache, ignore_event)

@@ -68,7 +68,7 @@ class PolicyCarryingCost(CarryingCostTracker):
         is_cold: bool,
         masks_only: bool = False,
     ) -> RewriteDecision:
-        items = old_maskable_items(conversation, how.caps.protect)
+        items = old_maskable_items(conversation, how.caps.protected_output_tokens)
         maskable = sum(item.tokens for item in items if not item.is_reply)
         last = conversation.messages[-1]
         moment = PolicyInput(budget.used, budget, maskable, isinstance(last, User) and bool(last.text))
@@ -114,7 +114,7 @@ FULL_OUTPUTS = OffloadLimits(max_output_bytes=10**9, max_file_bytes=10**9)
 """Outputs are shown completely unless the policy truncates them."""
 
 
-_OTHER_CAPS = CompactionCaps(tail=8_000, carried=0, names=0)
+_OTHER_CAPS = CompactionCaps(tail=8_000, carried_file_tokens=0, output_name_tokens=0)
 """What remains in addition to the summary under other policies: the newest 8,000 tokens of steps, and no files that
 were read."""
 
@@ -135,13 +135,15 @@ POLICIES: dict[str, PolicySettings] = {
     "summary at 80 %": policy_settings(compact_at_share(0.8)),
     "summary at 95 %": policy_settings(compact_at_share(0.95), trigger=0.98),
     "sliding budget": policy_settings(
-        mask_beyond_budget, compacting=CompactionSettings(replace(_OTHER_CAPS, protect=43_000))
+        mask_beyond_budget, compacting=CompactionSettings(replace(_OTHER_CAPS, protected_output_tokens=43_000))
     ),
     "like opencode": policy_settings(
-        mask_at_turn_start, compacting=CompactionSettings(replace(_OTHER_CAPS, protect=40_000)), reader=1.0
+        mask_at_turn_start,
+        compacting=CompactionSettings(replace(_OTHER_CAPS, protected_output_tokens=40_000)),
+        reader=1.0,
     ),
     "Anthropic's context editing": policy_settings(  # its defaults: above 100,000 tokens, all but three tool uses
-        mask_above(100_000), compacting=CompactionSettings(replace(_OTHER_CAPS, protect=5_000))
+        mask_above(100_000), compacting=CompactionSettings(replace(_OTHER_CAPS, protected_output_tokens=5_000))
     ),
     "like Claude Code": policy_settings(
         compact_when_free(33_000),

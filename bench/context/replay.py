@@ -38,7 +38,7 @@ from ebbtide.agent.providers.base import Reply
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.agent.view.recalls import content_kind
 from ebbtide.agent.view.visible import numbered_outputs
-from ebbtide.store.blobs import Blobs
+from ebbtide.store.blobs import BlobStore
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace
 
@@ -272,7 +272,7 @@ async def replay(
     names = sorted({call.tool for step in recording.steps for call in step.calls})
     tools = [ReplayTool(name, TOOL_TOKENS // len(names), model, habits.most) for name in names]
     with tempfile.TemporaryDirectory() as name:
-        blobs = Blobs(Path(name) / "blobs")
+        blobs = BlobStore(Path(name) / "blobs")
         thread = StoreThread(lambda: SessionStore(":memory:", blobs=blobs))
         try:
             if habits.learns:

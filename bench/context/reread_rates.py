@@ -25,7 +25,7 @@ from bench.context.regrets import distinctive_names, distinctive_parts, reply_pa
 from ebbtide.agent.eviction.inventory import NamedOutputs
 from ebbtide.agent.messages import Assistant, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.view.recalls import content_kind
-from ebbtide.agent.view.stub_identifiers import StubIdentifiers
+from ebbtide.agent.view.stub_identifiers import StubNameLists
 from ebbtide.agent.view.stubs import call_paths
 from ebbtide.tools.tool_traits import OutputContent
 
@@ -86,7 +86,7 @@ def output_histories(recording: Recording) -> list[OutputHistory]:
     outputs_by_subject: dict[str, list[tuple[int, int]]] = {}
     mentioned: set[str] = set()
     in_stubs: set[str] = set()
-    named, lines = NamedOutputs(), StubIdentifiers()
+    named, lines = NamedOutputs(), StubNameLists()
     for at, step in enumerate(recording.steps):
         for text in step.user_texts:
             mentioned |= distinctive_names(text)

@@ -73,7 +73,7 @@ async def measure_search(path: Path, count: int, model: str | None) -> None:
         await recall.search(one)
         print(format_row(name, [await elapsed_ms(partial(recall.search, one)) for _ in range(ROUNDS)], "ms", 50))
     text = " ".join(words[10:12])
-    rounds = [await elapsed_ms(lambda: recall.trace(text, Conversation())) for _ in range(ROUNDS)]
+    rounds = [await elapsed_ms(lambda: recall.locate_text(text, Conversation())) for _ in range(ROUNDS)]
     print(format_row("where a text went (`/why`)", rounds, "ms", 50))
     await thread.run(add_step, store, 10_000, words)
     print(

@@ -13,23 +13,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.tui.sessions import MODEL, endless_history
-from ebbtide.agent.compaction.apply_edits import EditQuote, apply_edit, quote_edit
+from ebbtide.agent.compaction.apply_edits import EditPreview, apply_edit, preview_edit
 from ebbtide.agent.compaction.compact import CompactedConversation, ForcedStrategy
 from ebbtide.agent.compaction.manual import apply_summary, draft_summary, preview_compaction
 from ebbtide.agent.compaction.rewrite import compact_now, ignore_event
-from ebbtide.agent.compaction.undo import undo
+from ebbtide.agent.compaction.undo import undo_rewrite
 from ebbtide.agent.compaction.view_edits import EditRequest
 from ebbtide.agent.eviction.carrying_costs import old_maskable_items
 from ebbtide.agent.eviction.settings import CompactionSettings
 from ebbtide.agent.messages import Conversation
-from ebbtide.agent.providers.wires.scripted import Scripted, parse_script
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider, parse_script
 from ebbtide.agent.records.message_rows import encode_message
 from ebbtide.agent.records.rows import encode_snapshot
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.agent.session import Session
 from ebbtide.agent.view.visible import numbered_outputs
 from ebbtide.agent.window.session_context import TurnContext, WindowContext
-from ebbtide.store.blobs import Blobs
+from ebbtide.store.blobs import BlobStore
 from ebbtide.store.session_rows import SessionRow, SnapshotRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import Workspace
@@ -78,7 +78,7 @@ async def measure_loop(work: Callable[[], Awaitable[object]]) -> LoopTime:
 @asynccontextmanager
 async def open_long_session(folder: Path, count: int) -> AsyncIterator[Session]:
     """Open a session with `count` earlier messages, all in context, and a model that writes summaries and answers."""
-    thread = StoreThread(lambda: SessionStore(folder / "sessions.db", blobs=Blobs(folder / "blobs")))
+    thread = StoreThread(lambda: SessionStore(folder / "sessions.db", blobs=BlobStore(folder / "blobs")))
     store = await thread.open()
     row = SessionRow("aa11bb22cc33", str(folder), "a long session", MODEL, "auto", 0.0, 0.0)
     messages = tuple(message for _, message in zip(range(count), endless_history(), strict=False))
@@ -89,7 +89,9 @@ async def open_long_session(folder: Path, count: int) -> AsyncIterator[Session]:
     replies = [{"text": SUMMARY, "when": "<retain>"}] * 9 + [{"text": "Done."}] * 9
     script = parse_script(json.dumps({"reply": replies, "context_window": WINDOW_TOKENS}).encode(), is_json=True)
     workspace, how = Workspace(folder, folder / "outputs"), CompactionSettings(policy="fixed")
-    session = await assembled(Scripted(script), workspace, thread, store, row, is_new=False, compaction_settings=how)
+    session = await assembled(
+        ScriptedProvider(script), workspace, thread, store, row, is_new=False, compaction_settings=how
+    )
     try:
         yield session
     finally:
@@ -104,13 +106,13 @@ async def measure_rewrites(count: int) -> Mapping[str, LoopTime]:
             found = {"first request": await measure_loop(lambda: send_message(session))}
             keys = frozenset(item.key for item in old_maskable_items(session.history, 8_000))
             found["mask"] = await measure_loop(lambda: session.change_conversation(mask_outputs, keys))
-            found["undone"] = await measure_loop(lambda: session.change_conversation(undo))
+            found["undone"] = await measure_loop(lambda: session.change_conversation(undo_rewrite))
             found["price of an act"] = await measure_loop(lambda: session.change_conversation(price_eviction))
             found["act"] = await measure_loop(
                 lambda: session.change_conversation(apply_edit, eviction_request(session.history))
             )
             found["summary by hand"] = await measure_loop(lambda: summarise_manually(session))
-            await session.change_conversation(undo)
+            await session.change_conversation(undo_rewrite)
             found["summary"] = await measure_loop(session.compact)
     return found
 
@@ -123,11 +125,11 @@ async def send_message(session: Session) -> None:
 def mask_outputs(
     conversation: Conversation, window: WindowContext, turn: TurnContext, keys: frozenset[str]
 ) -> Awaitable[CompactedConversation]:
-    return compact_now(conversation, window, turn, "rent", chosen=ForcedStrategy("mask", item_keys=keys))
+    return compact_now(conversation, window, turn, "rent", forced=ForcedStrategy("mask", item_keys=keys))
 
 
-def price_eviction(conversation: Conversation, window: WindowContext, turn: TurnContext) -> Awaitable[EditQuote]:
-    return quote_edit(conversation, window, turn, eviction_request(conversation))
+def price_eviction(conversation: Conversation, window: WindowContext, turn: TurnContext) -> Awaitable[EditPreview]:
+    return preview_edit(conversation, window, turn, eviction_request(conversation))
 
 
 def eviction_request(conversation: Conversation) -> EditRequest:

@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.everyday.corpus import describe_path
 from ebbtide.agent.calls.approval import ApprovalContext, ApprovalResult, Approver
 from ebbtide.agent.calls.network_access import CallNetworkAccess
-from ebbtide.agent.calls.permission_request import build_request
+from ebbtide.agent.calls.permission_request import build_permission_request
 from ebbtide.agent.calls.policy import Policy
 from ebbtide.agent.calls.unsandboxed import retry_unsandboxed
 from ebbtide.agent.channel import Interrupt
@@ -138,7 +138,7 @@ async def _run_by_tool(
     workspace = Workspace(root, outputs, sandbox=sandbox, network_policy=reach)
     try:
         result = await Bash().run(call.arguments, workspace)
-        asked = build_request(Bash(), call.arguments, workspace, "auto")
+        asked = build_permission_request(Bash(), call.arguments, workspace, "auto")
         context = ApprovalContext({}, workspace, approval, Interrupt(), events.append)
         return _command_run(
             await retry_unsandboxed(ApprovalResult(call, Bash(), asked), result, context, _refuse_unsandboxed) or result

@@ -11,11 +11,11 @@ from statistics import median
 
 from bench.tools.catalog import offered_tools
 from ebbtide.agent.budget.request_budget import DEFAULT_BUFFER_TOKENS, Window
-from ebbtide.agent.prompt.tool_selection import definition_tokens, select_tools
-from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.prompt.tool_selection import count_definition_tokens, select_tools
+from ebbtide.agent.providers.meter import TokenMeter
 from ebbtide.agent.providers.setup import DEFAULT_OUTPUT_RESERVE_TOKENS
 from ebbtide.agent.tool_specs import HostedSearch, ToolSpec
-from ebbtide.agent.window.deferral import Deferral, create_specs
+from ebbtide.agent.window.deferral import ToolDeferral, create_specs
 from ebbtide.tools.base import Tool
 from ebbtide.tools.catalog import create_builtin_tools
 from ebbtide.tools.tool_search import search_tools
@@ -88,13 +88,13 @@ def default_window(size: int) -> Window:
 
 
 def measure_share(size: int, provider: HostedSearch, tools: Sequence[Tool]) -> WindowShare:
-    effective, meter, deferral = default_window(size).effective, Meter(), Deferral()
+    effective, meter, deferral = default_window(size).available_tokens, TokenMeter(), ToolDeferral()
     own = create_specs(create_builtin_tools())
     specs: tuple[ToolSpec, ...] = (*own, *create_specs(tools))
-    deferral.choose(specs, effective, meter.definition_tokens, lambda _: None, provider)
-    built_in = definition_tokens(select_tools(own), meter.definition_tokens)
-    whole = definition_tokens(deferral.offered_tools(specs), meter.definition_tokens)
-    return WindowShare(100 * built_in / effective, 100 * (whole - built_in) / effective, len(deferral.deferred))
+    deferral.choose_tools(specs, effective, meter.estimate_definition, lambda _: None, provider)
+    built_in = count_definition_tokens(select_tools(own), meter.estimate_definition)
+    whole = count_definition_tokens(deferral.offered_tools(specs), meter.estimate_definition)
+    return WindowShare(100 * built_in / effective, 100 * (whole - built_in) / effective, len(deferral.deferred_names))
 
 
 def main() -> None:
@@ -116,7 +116,7 @@ def main() -> None:
         search_tools(query.text, tools, MAX_RESULTS)
         times.append(1000 * (time.perf_counter() - begin))
     print(f"a search takes {median(times):.1f} ms (median)")
-    whole = definition_tokens(create_specs(tools), Meter().definition_tokens)
+    whole = count_definition_tokens(create_specs(tools), TokenMeter().estimate_definition)
     print(f"{len(tools)} definitions take {whole:,} tokens")
     for size in WINDOW_SIZES:
         for provider, finder in SEARCH_PROVIDERS:

@@ -19,7 +19,7 @@ from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.budget.preflight import ModelTarget
 from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.channel import Interrupt
-from ebbtide.agent.compaction.undo import UndoneRewrite, undo
+from ebbtide.agent.compaction.undo import UndoneRewrite, undo_rewrite
 from ebbtide.agent.errors import AgentError, ReferenceFailed
 from ebbtide.agent.events.session import Event, Steered, TurnFailed, TurnFinished
 from ebbtide.agent.events.view import PrefixDrifted, RewriteUndone
@@ -28,16 +28,16 @@ from ebbtide.agent.messages import Assistant, Conversation, Message, Reasoning, 
 from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.providers.base import ModelFacts, Request
 from ebbtide.agent.providers.fallbacks import ConnectedModel, SessionModels
-from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.providers.meter import TokenMeter
 from ebbtide.agent.records.message_rows import decode_message
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.agent.view.references import message_digits
-from ebbtide.agent.window.deferral import Deferral
+from ebbtide.agent.window.deferral import ToolDeferral
 from ebbtide.agent.window.server_tools import ServerTools
 from ebbtide.agent.window.session_context import TurnContext, WindowContext
 from ebbtide.store.archive import ArchiveStore
-from ebbtide.store.blobs import Blobs
+from ebbtide.store.blobs import BlobStore
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import Workspace
@@ -125,12 +125,12 @@ class AnySession(RuleBasedStateMachine):
         self.root = self.folder / "project"
         write_file(self.root / "a.txt", "one line\n" * 200)
         self.compacting = CompactionSettings(
-            CompactionCaps(tail=300, ledger=900, retain=100, summary=200, protect=400), on_full=on_full
+            CompactionCaps(tail=300, ledger=900, retain=100, summary=200, protected_output_tokens=400), on_full=on_full
         )
         window = Window(size, size // 8, size // 16)
         self.model = Fuzzed(FACTS, window, size, 1.0, Interrupt(), self.look, {"text": "hm"})
         self.follow = follow
-        self.thread = StoreThread(lambda: SessionStore(":memory:", blobs=Blobs(self.folder / "blobs")))
+        self.thread = StoreThread(lambda: SessionStore(":memory:", blobs=BlobStore(self.folder / "blobs")))
         self.store = self.run(self.thread.open())
         self.run(self.open())
 
@@ -149,7 +149,7 @@ class AnySession(RuleBasedStateMachine):
             interactive=True,
             instructions=INSTRUCTIONS,
             compaction_settings=self.compacting,
-            deferral=Deferral(last_uses=await Recorder(self.thread, self.store, ROW).last_tool_uses()),
+            deferral=ToolDeferral(last_uses=await Recorder(self.thread, self.store, ROW).last_tool_uses()),
             served=served,
             now=lambda: self.time,
         )
@@ -157,7 +157,7 @@ class AnySession(RuleBasedStateMachine):
 
     async def connect(self, id: str) -> ConnectedModel:
         window = Window(60_000, 4_000, 2_000)
-        return ConnectedModel(replace(self.model, facts=LARGER, window=window, real=window.size), Meter())
+        return ConnectedModel(replace(self.model, facts=LARGER, window=window, real=window.size), TokenMeter())
 
     def look(self, request: Request, size: int, was_refused: bool) -> None:
         self.requests.append(request)
@@ -255,14 +255,14 @@ class AnySession(RuleBasedStateMachine):
         before = self.run(self.session.change_conversation(caught_up)).conversation
         with suppress(AgentError):
             if self.run(self.session.compact()).strategies:
-                undone = self.run(self.session.change_conversation(undo)).conversation
+                undone = self.run(self.session.change_conversation(undo_rewrite)).conversation
                 assert build_prompt(undone, INSTRUCTIONS) == build_prompt(before, INSTRUCTIONS)
 
     @rule()
     def undo_the_last_rewrite(self) -> None:
         self.plan([], [])
         with suppress(AgentError):
-            self.run(self.session.change_conversation(undo))
+            self.run(self.session.change_conversation(undo_rewrite))
 
     @rule(keep=st.sampled_from([None, None, 0]))
     def tidy(self, keep: int | None) -> None:

@@ -9,7 +9,7 @@ from ebbtide.agent.events.view import CompactionFailed, CompactionStarted, Conte
 from ebbtide.agent.eviction.settings import CompactionCaps, CompactionSettings
 from ebbtide.agent.messages import Note, User
 from ebbtide.agent.providers.base import Request
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.session import Session
 from ebbtide.tui.view.blocks import Notice, Retry, SessionView
 from ebbtide.tui.view.receipts import summary_failure_text
@@ -17,7 +17,7 @@ from ebbtide.tui.view.reduce import apply_event
 from tests.kit.polling import until
 from tests.kit.session import ASKED, Home, compactions, events_of, first_turn
 
-CAPS = CompactionCaps(tail=2000, ledger=900, protect=200)
+CAPS = CompactionCaps(tail=2000, ledger=900, protected_output_tokens=200)
 SUMMARY = {"when": ASKED, "text": "<summary>they talked</summary>"}
 LONG = "some words that say hardly anything " * 1210
 """About 14,000 tokens; 37,500 are usable of a window of 60,000."""
@@ -38,8 +38,8 @@ async def talk(session: Session, *texts: str) -> list[Event]:
     ("how", "compacted"),
     [
         (CompactionSettings(CAPS), [("background", ("summary",))]),
-        (CompactionSettings(CAPS, background_at=0.9), []),
-        (CompactionSettings(CAPS, background_at=0.9, background_messages=4), [("background", ("summary",))]),
+        (CompactionSettings(CAPS, background_share=0.9), []),
+        (CompactionSettings(CAPS, background_share=0.9, background_message_count=4), [("background", ("summary",))]),
         (CompactionSettings(CAPS, policy="fixed"), []),
         (CompactionSettings(CAPS, policy="off"), []),
         (CompactionSettings(CAPS, on_full="final"), []),
@@ -50,7 +50,7 @@ async def test_a_long_conversation_is_summarised_between_two_turns(
     home: Home, how: CompactionSettings, compacted: list[tuple[str, tuple[str, ...]]], interactive: bool
 ) -> None:
     """In a terminal while the user reads, in a script when the next turn begins."""
-    provider = Scripted.from_replies(
+    provider = ScriptedProvider.from_replies(
         {"text": "yes"}, {"text": "yes"}, SUMMARY, {"text": "three"}, context_window=60_000
     )
     session = await home.open(provider, compaction_settings=how, interactive=interactive)
@@ -60,14 +60,14 @@ async def test_a_long_conversation_is_summarised_between_two_turns(
 
 @pytest.mark.parametrize("interactive", [True, False])
 async def test_nothing_is_summarised_that_would_not_pay(home: Home, interactive: bool) -> None:
-    provider = Scripted.from_replies(*[{"text": "yes"}] * 6, context_window=60_000)
-    how = CompactionSettings(CAPS, background_messages=2)
+    provider = ScriptedProvider.from_replies(*[{"text": "yes"}] * 6, context_window=60_000)
+    how = CompactionSettings(CAPS, background_message_count=2)
     session = await home.open(provider, compaction_settings=how, interactive=interactive)
     assert compactions(await talk(session, *["a word"] * 6)) == []
 
 
 async def test_a_run_of_one_turn_asks_for_no_summary_behind_it(home: Home) -> None:
-    provider = Scripted.from_replies({"text": LONG}, {"text": LONG}, context_window=60_000)
+    provider = ScriptedProvider.from_replies({"text": LONG}, {"text": LONG}, context_window=60_000)
     session = await home.open(provider, compaction_settings=CompactionSettings(CAPS))
     await talk(session, "one", "two")
     await session.close()
@@ -75,7 +75,7 @@ async def test_a_run_of_one_turn_asks_for_no_summary_behind_it(home: Home) -> No
 
 
 async def test_a_summary_that_cannot_be_used_is_told_with_the_next_turn(home: Home) -> None:
-    provider = Scripted.from_replies(
+    provider = ScriptedProvider.from_replies(
         {"text": "yes"}, {"text": "yes"}, {"when": ASKED, "text": "I would rather not."}, {"text": "three"},
         context_window=60_000,
     )  # fmt: skip
@@ -100,8 +100,10 @@ async def test_a_summary_that_cannot_be_used_is_told_with_the_next_turn(home: Ho
 async def test_a_summary_that_nobody_waits_for_and_that_fails_leaves_a_row_that_says_so(
     home: Home, answer: dict[str, object]
 ) -> None:
-    how = CompactionSettings(CAPS, background_at=0.9, background_messages=4)
-    provider = Scripted.from_replies(*[{"text": "yes"}] * 2, *[{"when": ASKED, **answer}] * 5, context_window=60_000)
+    how = CompactionSettings(CAPS, background_share=0.9, background_message_count=4)
+    provider = ScriptedProvider.from_replies(
+        *[{"text": "yes"}] * 2, *[{"when": ASKED, **answer}] * 5, context_window=60_000
+    )
     session = await home.open(provider, compaction_settings=how, interactive=True)
     events: list[Event] = []
     session.set_listener(events.append)
@@ -119,7 +121,9 @@ async def test_a_summary_that_nobody_waits_for_and_that_fails_leaves_a_row_that_
 async def test_a_message_does_not_wait_for_a_summary_that_can_be_made_later(home: Home) -> None:
     """The summary never comes; the turn does. It is not asked for again right behind that turn."""
     never = {"when": ASKED, "text": "<summary>they talked</summary>", "pause": 600}
-    provider = Scripted.from_replies({"text": "yes"}, {"text": "yes"}, never, {"text": "three"}, context_window=60_000)
+    provider = ScriptedProvider.from_replies(
+        {"text": "yes"}, {"text": "yes"}, never, {"text": "three"}, context_window=60_000
+    )
     session, _ = await first_turn(
         home.open(provider, compaction_settings=CompactionSettings(CAPS), interactive=True), LONG
     )
@@ -132,7 +136,7 @@ async def test_a_message_does_not_wait_for_a_summary_that_can_be_made_later(home
 
 
 async def test_whoever_listens_is_told_at_once_what_happens_while_nobody_talks(home: Home) -> None:
-    provider = Scripted.from_replies(
+    provider = ScriptedProvider.from_replies(
         {"text": "yes"}, {"text": "yes"}, SUMMARY, {"text": "three"}, context_window=60_000
     )
     session = await home.open(provider, compaction_settings=CompactionSettings(CAPS), interactive=True)
@@ -155,7 +159,7 @@ async def test_what_was_said_of_the_room_is_put_right_before_the_model_reads_it(
     for name in "abcdef":
         (home.root / f"{name}.txt").write_text(f"{name} says what is written here\n" * 850)
     reads = [{"calls": [{"name": "read", "arguments": {"path": f"{name}.txt"}}]} for name in "abcdef"]
-    provider = Scripted.from_replies(*reads, {"text": "done"}, context_window=60_000)
+    provider = ScriptedProvider.from_replies(*reads, {"text": "done"}, context_window=60_000)
     events = await events_of(await home.open(provider, compaction_settings=CompactionSettings(CAPS, policy="fixed")))
     assert ("full", ("mask",)) in compactions(events)
     notes_of_requests = [told_of_room(request) for request in provider.requests]

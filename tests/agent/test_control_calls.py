@@ -72,7 +72,7 @@ def test_only_a_valid_late_report_is_accepted() -> None:
     broken = ToolCall("b", "final_report", {"report": "done"}, problem="not JSON")
     empty = ToolCall("c", "final_report", {})
     reply = Assistant((broken, empty, valid))
-    outputs = skipped_call_outputs(reply, NOT_RUN_STEP_LIMIT, accepts_plans=False)
+    outputs = skipped_call_outputs(reply, NOT_RUN_STEP_LIMIT, plan_ends_turn=False)
     assert [(output.text, output.status) for output in outputs] == [
         (NOT_RUN_STEP_LIMIT, "interrupted"),
         (NOT_RUN_STEP_LIMIT, "interrupted"),

@@ -171,7 +171,7 @@ async def test_a_vocabulary_that_is_broken_leaves_the_count_by_class_of_byte(pro
     )
     sessions = Sessions(config, project.root, environment, is_interactive=False)
     session = await sessions.open()
-    count = session._ctx.model.meter.ruler.tokenize
+    count = session._ctx.model.meter.token_counter.tokenize
     assert count is not None
     assert count("word " * 300) >= 300
     await goes_on(session, project, "go")

@@ -6,13 +6,13 @@ from ebbtide.agent.budget.preflight import ModelTarget, choose_target
 from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.compaction.manual import apply_summary, draft_summary, preview_compaction
 from ebbtide.agent.compaction.summary import Draft
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.view import ContextCompacted
 from ebbtide.agent.messages import Usage
 from ebbtide.agent.prompt.build import build_prompt
-from ebbtide.agent.providers.meter import Meter
-from ebbtide.agent.window.overview import Overview, window_numbers
+from ebbtide.agent.providers.meter import TokenMeter
+from ebbtide.agent.window.overview import Overview, window_and_reserves
 from tests.agent.providers.test_meter import ASKED, INSTRUCTIONS, TOOLS, WINDOW, steps_taken
 from tests.kit.project import Project
 from tests.kit.session import events_of, first_turn
@@ -32,18 +32,18 @@ def components(overview: Overview) -> dict[str, int]:
 @pytest.mark.parametrize("counted", [900, 1500, 4000, 9000])
 def test_what_is_projected_is_what_was_measured_as_soon_as_a_request_was_counted(counted: int) -> None:
     """The tool definitions take far less or far more than was guessed, and are in what was counted."""
-    meter = Meter()
+    meter = TokenMeter()
     meter.begin_turn(ASKED.messages[0])
     conversation, _ = steps_taken(meter, ASKED, Usage(input=counted, output=50))
     budget = meter.measure(build_prompt(conversation, INSTRUCTIONS), conversation, TOOLS, WINDOW)
     found = choose_target(meter.counters, [ModelTarget("p", "m", Window(10, 1, 1))])
     assert [target.projected for target in found.blocked] == [budget.used]
-    assert meter.counters.schema == budget.tools
+    assert meter.counters.tool_tokens == budget.tools
 
 
 @pytest.mark.parametrize("mode", ["ask", "auto"])
 async def test_an_overview_tells_the_same_in_this_process_in_another_and_after_a_resume(
-    project: Project, mode: Mode
+    project: Project, mode: PermissionMode
 ) -> None:
     """Also where the session ran in another mode, which its system text names."""
     session = await project.session(
@@ -78,7 +78,7 @@ async def test_preview_summary_receipt_and_overview_tell_one_size(project: Proje
     assert receipt.after_tokens == after.used_tokens
     assert components(await project.sessions().overview(session.id)) == components(after)
     (rewrite,) = [epoch.rewrite for epoch in after.epochs if epoch.rewrite]
-    assert (rewrite.before, rewrite.after) == (receipt.before_tokens, receipt.after_tokens)
+    assert (rewrite.tokens_before, rewrite.after) == (receipt.before_tokens, receipt.after_tokens)
 
 
 @pytest.mark.parametrize(
@@ -91,5 +91,5 @@ async def test_preview_summary_receipt_and_overview_tell_one_size(project: Proje
     ],
 )
 def test_the_window_less_all_that_is_kept_free_is_what_is_usable(window: Window) -> None:
-    size, reserves = window_numbers(window)
-    assert size.tokens - sum(reserve.tokens for reserve in reserves) == window.effective
+    size, reserves = window_and_reserves(window)
+    assert size.tokens - sum(reserve.tokens for reserve in reserves) == window.available_tokens

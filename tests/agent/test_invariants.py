@@ -52,15 +52,15 @@ from hypothesis.stateful import (
 )
 
 from ebbtide.agent.archive.archive import Archive
-from ebbtide.agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
-from ebbtide.agent.budget.last_request import RequestMark
+from ebbtide.agent.archive.recall import SessionRecall, create_fetch_function, create_search_function
+from ebbtide.agent.budget.last_request import RequestRecord
 from ebbtide.agent.budget.prefix import Breakpoints, RequestFingerprint, create_fingerprint
 from ebbtide.agent.budget.preflight import ModelTarget
 from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.calls.approval import Approver
 from ebbtide.agent.calls.execute import CallRunner
 from ebbtide.agent.calls.output_budget import WINDOW_FULL_NOTE
-from ebbtide.agent.calls.output_intake import OutputIntake
+from ebbtide.agent.calls.output_intake import OutputArchiver
 from ebbtide.agent.calls.policy import Policy
 from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.compaction.apply_edits import apply_edit
@@ -68,7 +68,7 @@ from ebbtide.agent.compaction.bring_back import bring_back
 from ebbtide.agent.compaction.rewrite import compact_now
 from ebbtide.agent.compaction.strategies import CUT_STRATEGIES, keep_last_message
 from ebbtide.agent.compaction.summary import Draft, parse_summary, without_tags
-from ebbtide.agent.compaction.undo import undo
+from ebbtide.agent.compaction.undo import undo_rewrite
 from ebbtide.agent.compaction.view_edits import EditRequest
 from ebbtide.agent.errors import AgentError, AuthFailed
 from ebbtide.agent.events.session import (
@@ -101,9 +101,9 @@ from ebbtide.agent.prompt.build import Instructions, build_prompt, merge_user_me
 from ebbtide.agent.prompt.reminder_notes import ReminderFacts
 from ebbtide.agent.providers.base import ModelFacts, Request
 from ebbtide.agent.providers.fallbacks import ConnectedModel, SessionModels
-from ebbtide.agent.providers.meter import Meter
-from ebbtide.agent.providers.usage import without_foreign_counts
-from ebbtide.agent.records.images import with_image_bytes
+from ebbtide.agent.providers.meter import TokenMeter
+from ebbtide.agent.providers.usage import drop_other_model_anchor
+from ebbtide.agent.records.images import load_image_bytes
 from ebbtide.agent.records.message_rows import decode_message
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.rows import decode_request_mark
@@ -113,10 +113,10 @@ from ebbtide.agent.tool_specs import CALL_TOOL, SEARCH_TOOL, HostedSearch, unwra
 from ebbtide.agent.turn import run_turn
 from ebbtide.agent.view.items import pin_items, view_items
 from ebbtide.agent.view.ledger import parse_ledger, render_ledger, updated_ledger
-from ebbtide.agent.view.previews import OffloadLimits, is_recall_tool, should_show_in_full
+from ebbtide.agent.view.previews import OffloadLimits, reads_archive, should_show_in_full
 from ebbtide.agent.view.references import message_digits
 from ebbtide.agent.view.visible import numbered_outputs
-from ebbtide.agent.window.deferral import Deferral
+from ebbtide.agent.window.deferral import ToolDeferral
 from ebbtide.agent.window.prefix_watch import PrefixWatch
 from ebbtide.agent.window.reminders import Reminders
 from ebbtide.agent.window.server_tools import ServerTools
@@ -131,7 +131,7 @@ from ebbtide.agent.window.session_context import (
 )
 from ebbtide.agent.window.turn_limits import TurnLimits
 from ebbtide.store.archive import ArchiveStore
-from ebbtide.store.blobs import Blobs
+from ebbtide.store.blobs import BlobStore
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import Workspace
@@ -225,12 +225,12 @@ class Beginnings(Recorder):
         self,
         conversation: Conversation,
         outputs: User,
-        request_mark: RequestMark | None,
+        request_mark: RequestRecord | None,
         previous_view: Conversation | None = None,
         restored_view: int = 0,
     ) -> None:
         if request_mark is not None:
-            request_mark = RequestMark(
+            request_mark = RequestRecord(
                 request_mark.model,
                 request_mark.settings,
                 request_mark.tools,
@@ -290,7 +290,10 @@ class Anything(RuleBasedStateMachine):
         real=st.sampled_from([1.0, 1.0, 1.0, 0.6, 2.0]),
         scale=st.sampled_from([1.0, 1.0, 0.7, 1.3, 1.5]),
         caps=st.sampled_from(
-            [CompactionCaps(), CompactionCaps(tail=200, ledger=900, retain=60, summary=120, protect=200)]
+            [
+                CompactionCaps(),
+                CompactionCaps(tail=200, ledger=900, retain=60, summary=120, protected_output_tokens=200),
+            ]
         ),
         on_full=st.sampled_from(["compact", "compact", "final"]),
         policy=st.sampled_from(["cost", "fixed", "off"]),
@@ -323,7 +326,7 @@ class Anything(RuleBasedStateMachine):
         self.offloading = offloading
         self.is_hosted = is_hosted
         self.folder = TemporaryDirectory()
-        self.thread = Inline(lambda: SessionStore(":memory:", blobs=Blobs(Path(self.folder.name))))
+        self.thread = Inline(lambda: SessionStore(":memory:", blobs=BlobStore(Path(self.folder.name))))
         self.store = self.run(self.thread.open())
         facts, native = self.facts_on(wire), WIRES[wire].native
         model = Fuzzed(facts, window, int(size * real), scale, self.interrupt, self.look, native, names_sizes)
@@ -333,7 +336,7 @@ class Anything(RuleBasedStateMachine):
         self.compacting = CompactionSettings(caps, on_full=on_full, policy=policy, patience=patience)
         self.limits = TurnLimits(steps)
         self.conversation = Conversation()
-        self.ctx = self.make_context(Beginnings(self.thread, self.store, ROW), Meter())
+        self.ctx = self.make_context(Beginnings(self.thread, self.store, ROW), TokenMeter())
         begin_session(self.conversation, self.ctx.window, self.emit)
 
     @property
@@ -361,22 +364,22 @@ class Anything(RuleBasedStateMachine):
         size = int(follower.size * follower.real)
         facts, native = self.facts_on(follower.wire, id), WIRES[follower.wire].native
         return ConnectedModel(
-            replace(self.model, facts=facts, window=window_with(size), real=size, native=native), Meter()
+            replace(self.model, facts=facts, window=window_with(size), real=size, native=native), TokenMeter()
         )
 
-    def make_context(self, recorder: Recorder, meter: Meter) -> SessionContext:
+    def make_context(self, recorder: Recorder, meter: TokenMeter) -> SessionContext:
         served = ServerTools()
         served.offer(served_tools(self.interrupt, self.wait))
         tools = {tool.name: tool for tool in own_tools(self.interrupt, self.wait)}
-        fetch = fetch_for_tools(self.recall)
+        fetch = create_fetch_function(self.recall)
         workspace = Workspace(
             Path("/nowhere"),
             Path("/nowhere/outputs"),
             get_stored_content=lambda ref: fetch(ref, None),
-            fetch_stored=fetch,
-            search_history=search_for_tools(self.recall),
+            fetch_stored_content=fetch,
+            search_history=create_search_function(self.recall),
             get_deferred_tools=lambda: [
-                tool for tool in served.listed_tools if tool.name in self.ctx.window.tools.deferral.deferred
+                tool for tool in served.listed_tools if tool.name in self.ctx.window.tools.deferral.deferred_names
             ],
         )
         call_runner = CallRunner(
@@ -385,12 +388,12 @@ class Anything(RuleBasedStateMachine):
             Approver(Policy("/nowhere", "auto")),
             self.interrupt,
             self.emit,
-            OutputIntake(self.archive, self.offloading, self.emit),
+            OutputArchiver(self.archive, self.offloading, self.emit),
         )
         window = WindowContext(
-            ModelContext(self.targets, recorder.family, meter),
+            ModelContext(self.targets, recorder.fork_root_id, meter),
             INSTRUCTIONS,
-            SessionTools(SPECS, served, Deferral(0.10, self.run(recorder.last_tool_uses()), lambda: self.time)),
+            SessionTools(SPECS, served, ToolDeferral(0.10, self.run(recorder.last_tool_uses()), lambda: self.time)),
             compaction_settings=self.compacting,
             prefix_watch=PrefixWatch(
                 self.emit, None, lambda: self.time, INSTRUCTIONS.sections, recorder.last_request_mark
@@ -419,7 +422,7 @@ class Anything(RuleBasedStateMachine):
         self.switches += isinstance(event, ModelSwitched)
         counted["switched"] += isinstance(event, ModelSwitched)
         counted["brought back"] += isinstance(event, ToolFinished) and (event.name, event.status) == (RECALL, "done")
-        self.ctx.records.recorder.note_event(event)
+        self.ctx.records.recorder.queue_event_rows(event)
         self.ctx.window.tools.deferral.record_tool_use(event)
 
     def look(self, request: Request, size: int, was_refused: bool) -> None:
@@ -536,7 +539,7 @@ class Anything(RuleBasedStateMachine):
         """The user wants the view from before the last rewrite."""
         self.begin((), ())
         with suppress(AgentError):  # there was none, or it does not fit
-            undone = self.run(undo(self.conversation, self.ctx.window, self.ctx.turn)).conversation
+            undone = self.run(undo_rewrite(self.conversation, self.ctx.window, self.ctx.turn)).conversation
             assert undone.pinned == self.conversation.pinned
             self.conversation = undone
             self.is_resumed = False
@@ -588,7 +591,7 @@ class Anything(RuleBasedStateMachine):
             self.before, self.is_other_model = None, True
         self.conversation = self.as_left(self.conversation)
         estimator = decode_estimator(self.store.calibration(self.model.facts.id))
-        self.ctx = self.make_context(recorder, Meter(estimator))
+        self.ctx = self.make_context(recorder, TokenMeter(estimator))
         self.conversation = begin_session(self.conversation, self.ctx.window, self.emit)
         self.is_resumed = True
 
@@ -614,7 +617,7 @@ class Anything(RuleBasedStateMachine):
         self.ctx.model.meter.reset_counters()
 
     def as_left(self, conversation: Conversation) -> Conversation:
-        return without_foreign_counts(conversation, self.model.facts.id)
+        return drop_other_model_anchor(conversation, self.model.facts.id)
 
     def receive(self, parts: tuple[UserPart, ...]) -> None:
         self.received += parts
@@ -632,7 +635,7 @@ class Anything(RuleBasedStateMachine):
 
     @property
     def log(self) -> tuple[Message, ...]:
-        return with_image_bytes([decode_message(row) for row in self.store.messages(ROW.id)], self.store.blobs)
+        return load_image_bytes([decode_message(row) for row in self.store.messages(ROW.id)], self.store.blobs)
 
     @property
     def steps(self) -> list[Sent]:
@@ -675,7 +678,7 @@ class Anything(RuleBasedStateMachine):
         outputs = [output for message in log if isinstance(message, User) for output in message.outputs]
         calls = [call for message in log if isinstance(message, Assistant) for call in message.calls]
         for number, (call, output) in enumerate(zip(calls, outputs, strict=False), 1):
-            if is_recall_tool(unwrapped_call(call).name):
+            if reads_archive(unwrapped_call(call).name):
                 assert output.stored is None
             elif output.stored is not None:
                 stored = self.run(self.archive.read(f"r{number}")).decode()
@@ -720,7 +723,7 @@ class Anything(RuleBasedStateMachine):
             # for which it was cut until a larger one took over.
             was_switched = any(isinstance(event, ModelSwitched) for event in self.events)
             if self.is_honest and self.model.scale == 1.0 and not sent.was_refused and not was_switched:
-                assert not lines or sent.window.effective - sent.size < ROOM * lines
+                assert not lines or sent.window.available_tokens - sent.size < ROOM * lines
 
     @invariant()
     def what_is_pinned_is_shown(self) -> None:
@@ -738,7 +741,9 @@ class Anything(RuleBasedStateMachine):
         if self.is_honest and self.model.scale == 1.0 and not emergencies:
             # Tools alone hold nothing back.
             tools = [estimate_tools(shown_tools(sent.request)) for sent in self.steps]
-            assert all(sent.size - size <= sent.window.effective for sent, size in zip(self.steps, tools, strict=True))
+            assert all(
+                sent.size - size <= sent.window.available_tokens for sent, size in zip(self.steps, tools, strict=True)
+            )
 
     @invariant()
     def requests_keep_their_beginning(self) -> None:
@@ -805,7 +810,7 @@ class Anything(RuleBasedStateMachine):
             assert after.projected >= before.projected or before.epoch < after.epoch or is_first_count
         for sent in self.steps:
             window = sent.window
-            assert window.effective == window.size - window.output - window.buffer
+            assert window.available_tokens == window.size - window.output - window.buffer
 
 
 def outputs_in(message: Message) -> tuple[ToolOutput, ...]:
@@ -970,4 +975,4 @@ RETRIEVAL = ("read_result", "recall", "tool_output_cache", "tool_output_cache_gr
 @given(st.sampled_from(RETRIEVAL), st.integers(0, 10**10), st.integers(1, 10**6))
 def test_what_retrieval_gives_back_is_never_put_away_again(tool: str, size: int, threshold: int) -> None:
     assert should_show_in_full(ToolCall("1", tool, {}), size, OffloadLimits(threshold, threshold, threshold))
-    assert is_recall_tool(tool)
+    assert reads_archive(tool)

@@ -14,17 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.agent.archive.archive import Archive
-from ebbtide.agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
+from ebbtide.agent.archive.recall import SessionRecall, create_fetch_function, create_search_function
 from ebbtide.agent.calls.execute import CallPosition
-from ebbtide.agent.calls.output_intake import OutputIntake
+from ebbtide.agent.calls.output_intake import OutputArchiver
 from ebbtide.agent.messages import Assistant, Conversation, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.view.previews import OffloadLimits, OffloadMode
 from ebbtide.agent.view.visible import visible_messages
-from ebbtide.store.blobs import Blobs
+from ebbtide.store.blobs import BlobStore
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
-from ebbtide.tools.base import PrintedLog, Result, Workspace
+from ebbtide.tools.base import LoggedOutput, Result, Workspace
 from ebbtide.tools.read_result import ReadResult
 from ebbtide.tools.recall import Recall as RecallTool
 from tests.conftest import thorough
@@ -71,7 +71,7 @@ class Desk:
 
     def __init__(self, folder: Path, settings: OffloadLimits) -> None:
         self.folder = folder
-        self.thread = Inline(lambda: SessionStore(":memory:", blobs=Blobs(folder / "blobs")))
+        self.thread = Inline(lambda: SessionStore(":memory:", blobs=BlobStore(folder / "blobs")))
         self.settings = settings
         self.view = Conversation()
 
@@ -80,14 +80,14 @@ class Desk:
         self.recorder = Recorder(self.thread, self.store, ROW)
         self.archive = Archive(self.thread, self.store, ROW.id, ROW.project)
         recall = SessionRecall(self.thread, self.store, self.archive, ROW.id, ROW.project)
-        fetch = fetch_for_tools(recall)
+        fetch = create_fetch_function(recall)
         root = self.folder
         self.workspace = Workspace(
             root,
             root,
             get_stored_content=lambda ref: fetch(ref, None),
-            fetch_stored=fetch,
-            search_history=search_for_tools(recall),
+            fetch_stored_content=fetch,
+            search_history=create_search_function(recall),
         )
         await self.say(User((Text("go"),)))
 
@@ -106,8 +106,8 @@ class Desk:
         if given.is_log:
             log = self.folder / f"log-{number}"
             log.write_bytes(given.data)
-            result = replace(result, log=PrintedLog(log, 0, len(given.data), is_finished=True))
-        output = await OutputIntake(self.archive, self.settings).store_and_show(
+            result = replace(result, log=LoggedOutput(log, 0, len(given.data), is_finished=True))
+        output = await OutputArchiver(self.archive, self.settings).store_and_show(
             call, CallPosition(number), "done", result
         )
         await self.say(Assistant((call,), "scripted/a"))

@@ -84,7 +84,7 @@ async def test_the_array_stays_the_same_until_the_view_is_rewritten(home: Home, 
     script = [*steps(called, hosted=provider != "none"), {"text": "done"}]
     summary = {"when": "<retain>", "text": "<retain>id 7</retain><summary>many tools were called</summary>"}
     model = searching(*script, *[summary] * 20, window=32_000, search=provider)
-    caps = CompactionCaps(tail=4_000, ledger=900, protect=8_000)
+    caps = CompactionCaps(tail=4_000, ledger=900, protected_output_tokens=8_000)
     session = await home.open(
         model, tools=(*create_builtin_tools(), *TOOLS), compaction_settings=CompactionSettings(caps)
     )

@@ -16,10 +16,15 @@ from pathlib import Path
 import httpx2
 
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.integrations.mcp.client_handlers import AcceptedAnswer, Answer, ClientHandlers, ClientService
+from ebbtide.tools.integrations.mcp.client_handlers import (
+    AcceptedAnswer,
+    ClientHandlers,
+    ClientService,
+    ElicitationAnswer,
+)
 from ebbtide.tools.integrations.mcp.offers import ServerState
 from ebbtide.tools.integrations.mcp.server import McpServer
-from ebbtide.tools.integrations.mcp.spec import Login, ServerSpec
+from ebbtide.tools.integrations.mcp.spec import LoginSettings, ServerSpec
 
 ARGUMENTS: Mapping[str, Mapping[str, object]] = {"add_numbers": {"a": 5, "b": 3}}
 """Of the tools that need any."""
@@ -36,7 +41,7 @@ class Visitor(ClientHandlers):
 
     services: frozenset[ClientService] = frozenset({"elicitation"})
 
-    async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> Answer:
+    async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> ElicitationAnswer:
         return AcceptedAnswer({})
 
     async def open_login(self, server: str, url: str) -> None:
@@ -47,7 +52,7 @@ class Visitor(ClientHandlers):
 async def main(url: str) -> int:
     """Connects, calls every tool once, and leaves. 1 when the server could not be used."""
     context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
-    login = Login(context.get("client_id", DOCUMENT), context.get("client_secret", ""))
+    login = LoginSettings(context.get("client_id", DOCUMENT), context.get("client_secret", ""))
     with tempfile.TemporaryDirectory() as folder:
         log, credentials = Path(folder) / "server.log", Path(folder) / "credentials.json"
         server = McpServer(ServerSpec("conformance", url=url, login=login), Visitor(), log, credentials)
@@ -62,7 +67,7 @@ async def main(url: str) -> int:
 
 
 async def _ready(server: McpServer) -> ServerState:
-    state = await server.ready()
+    state = await server.wait_until_started()
     if state.phase == "needs_login":
         state = await server.login()
     print(state.phase, state.detail)

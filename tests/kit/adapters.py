@@ -14,7 +14,7 @@ from ebbtide.agent.providers.wires import anthropic, ollama, openai_chat, openai
 from ebbtide.agent.providers.wires.adapter import WireProvider
 from ebbtide.agent.providers.wires.chat_decoder import ChatDecoder
 from ebbtide.agent.providers.wires.decoder import Decoder
-from ebbtide.agent.providers.wires.http import EventReader, Json, NdjsonReader, SseReader
+from ebbtide.agent.providers.wires.http import EventReader, JsonObject, NdjsonReader, SseReader
 from ebbtide.agent.providers.wires.origin import Origin
 from ebbtide.agent.tool_specs import ToolSpec
 from tests.kit.fake_frames import WireName, seal_of, signature_of
@@ -51,7 +51,7 @@ class Adapter:
     """Takes `ModelFacts`, `Window`, `Endpoint` and `Library`, and what else `WireProvider` takes."""
     decoder: Callable[[Origin], Decoder]
     reader: Callable[[], EventReader]
-    body: Callable[[Request, ModelFacts], Json]
+    body: Callable[[Request, ModelFacts], JsonObject]
     facts: ModelFacts
     native: dict[str, Any]
     """A reasoning part as this provider sends it."""

@@ -8,7 +8,7 @@ from ebbtide.agent.archive.recall import SessionRecall
 from ebbtide.agent.messages import Assistant, Conversation, Summary, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.store_thread import StoreThread
-from ebbtide.store.blobs import Blobs
+from ebbtide.store.blobs import BlobStore
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.outputs.recall_scope import RecallScope
@@ -76,5 +76,5 @@ class Sessions:
 
 
 async def opened(folder: Path) -> Sessions:
-    thread = StoreThread(lambda: SessionStore(folder / "sessions.db", blobs=Blobs(folder / "blobs")))
+    thread = StoreThread(lambda: SessionStore(folder / "sessions.db", blobs=BlobStore(folder / "blobs")))
     return Sessions(thread, await thread.open())

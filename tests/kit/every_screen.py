@@ -8,8 +8,8 @@ from typing import Any
 from textual.screen import Screen
 
 from ebbtide.agent.archive.listing import ArchiveItem
-from ebbtide.agent.archive.tree import Branch, MessagePreview, Tree
-from ebbtide.agent.compaction.undo import UndoOffer
+from ebbtide.agent.archive.tree import Branch, MessagePreview, SessionTree
+from ebbtide.agent.compaction.undo import UndoPreview
 from ebbtide.agent.config.hook_tables import HookEntry
 from ebbtide.agent.config.settings import Settings
 from ebbtide.agent.control_calls import TodoItem
@@ -84,10 +84,10 @@ def changed(text: str) -> tuple[FileChange, ...]:
     )
 
 
-def tree(text: str) -> Tree:
+def tree(text: str) -> SessionTree:
     messages = (MessagePreview("abc123", 0, text, 0.0), MessagePreview("abc123", 2, f"{text} and on", 5.0))
     forked = (MessagePreview("fork1", 2, text, 9.0),)
-    return Tree(
+    return SessionTree(
         (
             Branch("abc123", text, "", 0, messages, ((1, text), (3, "a.py")), 4),
             Branch("fork1", text, "abc123", 2, forked, (), 4),
@@ -178,7 +178,7 @@ async def _compacts(t: Driven) -> None:
 
 
 async def _undoes(t: Driven) -> None:
-    played(t).changes[:] = [UndoOffer(Conversation(), 1, RewriteUndone(9_800, 84_300, 63_000, 0.2363, 180_000))]
+    played(t).changes[:] = [UndoPreview(Conversation(), 1, RewriteUndone(9_800, 84_300, 63_000, 0.2363, 180_000))]
     await does("context", "undo")(t)
 
 

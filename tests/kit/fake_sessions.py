@@ -8,11 +8,11 @@ from typing import Any
 
 from ebbtide.agent.archive.library import Library, SessionMatch
 from ebbtide.agent.archive.listing import ArchiveItem, ArchiveListing, ContentPage
-from ebbtide.agent.archive.tree import Tree
+from ebbtide.agent.archive.tree import SessionTree
 from ebbtide.agent.calls.boundary import SessionBoundary
 from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
 from ebbtide.agent.compose.sessions import OpeningKind, Sessions
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.errors import AgentError, ReferenceFailed, UsageError
 from ebbtide.agent.events.permissions import (
     Decision,
@@ -27,16 +27,16 @@ from ebbtide.agent.events.view import BroughtBack
 from ebbtide.agent.hooks.session_hooks import EndReason, SessionHooks
 from ebbtide.agent.integrations.mcp.running import RunningServers
 from ebbtide.agent.messages import Assistant, Conversation, Image, Message, Note, Text, Usage, User
-from ebbtide.agent.records.damage import ReadableMessages
+from ebbtide.agent.records.damage import RestoredMessages
 from ebbtide.agent.records.file_change import ChangeScope, FileChange, FileChanges
 from ebbtide.agent.records.file_history import FileHistory
 from ebbtide.agent.records.session_lookup import SessionInfo
 from ebbtide.agent.records.turn_endings import TurnEnding
 from ebbtide.agent.records.usage import RequestUsage, Rewrite
 from ebbtide.agent.session import Session
-from ebbtide.agent.view.provenance import Occurrence, Trace
+from ebbtide.agent.view.provenance import Occurrence, Occurrences
 from ebbtide.agent.window.overview import Epoch, Overview, ServerShare, TokenCount
-from ebbtide.agent.window.session_context import Agents, CallContext
+from ebbtide.agent.window.session_context import CallContext, SubAgents
 from ebbtide.agent.window.turn_limits import TurnLimits
 from ebbtide.tools.outputs.recall_results import no_progress
 from ebbtide.tools.sandbox.boundary import SandboxState
@@ -53,7 +53,7 @@ class FakeLibrary(Library):
 
     infos: tuple[SessionInfo, ...] = ()
     said: Mapping[str, tuple[Message, ...]] = field(default_factory=dict)
-    branches: Tree = Tree(())  # noqa: RUF009  # a frozen value
+    branches: SessionTree = SessionTree(())  # noqa: RUF009  # a frozen value
     done: list[tuple[object, ...]] = field(default_factory=list)
 
     async def page(
@@ -71,13 +71,13 @@ class FakeLibrary(Library):
         return tuple(here[start : start + limit])
 
     async def search(
-        self, words: str, *, everywhere: bool = False, on_progress: Callable[[int, int], None] = no_progress
+        self, query: str, *, in_all_projects: bool = False, on_progress: Callable[[int, int], None] = no_progress
     ) -> tuple[SessionMatch, ...]:
         on_progress(1, 2)
         texts = {id: " ".join(message.text for message in messages) for id, messages in self.said.items()}
-        here = [info for info in self.infos if everywhere or info.project == "/home/me/project"]
+        here = [info for info in self.infos if in_all_projects or info.project == "/home/me/project"]
         on_progress(2, 2)
-        return tuple(SessionMatch(info, texts[info.id]) for info in here if words in texts.get(info.id, ""))
+        return tuple(SessionMatch(info, texts[info.id]) for info in here if query in texts.get(info.id, ""))
 
     async def last_messages(self, id: str, count: int, /) -> tuple[Message, ...]:
         return self.said.get(id, ())[-count:]
@@ -112,7 +112,7 @@ class FakeLibrary(Library):
     async def has_session(self, id: str, /) -> bool:
         return any(info.id == id for info in self.infos)
 
-    async def tree(self, id: str, /) -> Tree:
+    async def tree(self, id: str, /) -> SessionTree:
         return self.branches
 
     async def delete(self, id: str, /) -> SessionInfo:
@@ -211,7 +211,7 @@ class FakeSession(Session):
     trust: None = None
     extensions: None = None
     hooks: SessionHooks | None = None
-    agents: Agents | None = None
+    agents: SubAgents | None = None
     calls: CallContext = None  # type: ignore[assignment]  # the changes that it is given do not run
     said: list[str] = field(default_factory=list)
     beside: list[Image | Note] = field(default_factory=list)
@@ -276,7 +276,7 @@ class FakeSession(Session):
         if question in self._waiting:
             self._waiting[question].set()
 
-    async def change_mode(self, mode: Mode) -> int:
+    async def change_mode(self, mode: PermissionMode) -> int:
         self.mode = mode
         return 0
 
@@ -305,8 +305,8 @@ class FakeSession(Session):
             raise AgentError("this session is only played: nothing can be changed in it")
         return self.changes.pop(0)
 
-    async def trace_text(self, text: str) -> Trace:
-        return Trace(self.places, self.unsearched)
+    async def trace_text(self, text: str) -> Occurrences:
+        return Occurrences(self.places, self.unsearched)
 
     async def restore_to_view(self, ref: str, *, is_dry_run: bool = False) -> BroughtBack:
         if not is_dry_run:
@@ -380,8 +380,8 @@ class FakeSessions(Sessions):
     def instruction_files(self) -> tuple[Path, ...]:
         return ()
 
-    async def messages_before(self, prefix: str, position: int, limit: int, /) -> ReadableMessages:
-        return ReadableMessages(self.said_before.get(prefix, ())[:position][-limit:])
+    async def messages_before(self, prefix: str, position: int, limit: int, /) -> RestoredMessages:
+        return RestoredMessages(self.said_before.get(prefix, ())[:position][-limit:])
 
     async def turn_endings(self, session: str, /) -> tuple[TurnEnding, ...]:
         return ()

@@ -8,7 +8,7 @@ import pytest
 from textual.pilot import Pilot
 
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.terminal.terminal_driver import BackgroundColour
+from ebbtide.tui.terminal.terminal_driver import BackgroundColor
 from ebbtide.tui.text.themes import BackgroundTone
 from ebbtide.tui.widgets.prompt import PromptInput
 from tests.kit.app_pilot import ScreenType, asks_on
@@ -47,7 +47,7 @@ class Picture:
 
         async def look(pilot: Pilot[str]) -> None:
             if ground is not None:
-                app.post_message(BackgroundColour(ground))
+                app.post_message(BackgroundColor(ground))
             if start is not None or not steps or isinstance(steps[0], str):
                 await ready(app, lambda: not app.is_working)(pilot)
             done = start() if start is not None else None

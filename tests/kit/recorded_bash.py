@@ -13,7 +13,7 @@ from ebbtide.tools.commands.command_line import SimpleCommand, Word
 from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.commands.line_proof import prove_line, render_line
 from ebbtide.tools.commands.programs import READ_ONLY_ROWS
-from ebbtide.tools.commands.proof import SAFE_WITH_ANY_NAME
+from ebbtide.tools.commands.proof import GLOB_SAFE_PROGRAMS
 from ebbtide.tools.process.shell import shell_path
 
 HOSTILE_NAMES = (
@@ -233,14 +233,16 @@ def escapes(texts: Sequence[str], bash: RecordedBash) -> tuple[int, list[str]]:
 
 
 def _is_meant(argv: Sequence[str], command: SimpleCommand) -> bool:
-    takes_any_name = bool(argv) and argv[0].rpartition("/")[2] in SAFE_WITH_ANY_NAME
+    takes_any_name = bool(argv) and argv[0].rpartition("/")[2] in GLOB_SAFE_PROGRAMS
     return _matches(list(argv), list(command.words), is_over=takes_any_name)
 
 
 def _is_word(given: str, word: Word) -> bool:
     """Whether it is what the word says, with a number for each `$?` where the shell puts one there."""
     pattern = re.escape(word.text)
-    return re.fullmatch(pattern.replace(re.escape("$?"), "[0-9]+") if word.has_status else pattern, given) is not None
+    return (
+        re.fullmatch(pattern.replace(re.escape("$?"), "[0-9]+") if word.has_exit_status else pattern, given) is not None
+    )
 
 
 def _matches(argv: list[str], words: list[Word], *, is_over: bool) -> bool:

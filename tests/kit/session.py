@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from ebbtide.agent.archive.archive import Archive
-from ebbtide.agent.archive.recall import SessionRecall, fetch_for_tools
+from ebbtide.agent.archive.recall import SessionRecall, create_fetch_function
 from ebbtide.agent.archive.session_archive import SessionArchive
 from ebbtide.agent.budget.prices import Prices
 from ebbtide.agent.calls.approval import Approver
 from ebbtide.agent.calls.execute import CallRunner, no_checkpoint
 from ebbtide.agent.calls.loop_guard import LoopGuard
-from ebbtide.agent.calls.output_intake import OutputIntake
+from ebbtide.agent.calls.output_intake import OutputArchiver
 from ebbtide.agent.calls.output_reader import OutputReader
 from ebbtide.agent.calls.policy import Policy, Rule
 from ebbtide.agent.channel import Channel
 from ebbtide.agent.compose.optional_parts import create_tool_hooks
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.config.option_values import AfterToolHook
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.events.permissions import Decision, PermissionAsked
 from ebbtide.agent.events.session import Event, ToolFinished, TurnFinished
 from ebbtide.agent.events.view import ContextCompacted, PrefixDrifted
@@ -39,7 +39,7 @@ from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.providers.base import ModelFacts, Provider, Request
 from ebbtide.agent.providers.fallbacks import SessionModels
 from ebbtide.agent.providers.learned_limits import SummariserSource
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.records.call_progress import CallProgress
 from ebbtide.agent.records.job_reports import create_job_listener
 from ebbtide.agent.records.recorder import Recorder
@@ -48,7 +48,7 @@ from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.agent.records.write_queue import WriteQueue
 from ebbtide.agent.session import Session
 from ebbtide.agent.view.previews import OffloadLimits
-from ebbtide.agent.window.deferral import Deferral, create_specs
+from ebbtide.agent.window.deferral import ToolDeferral, create_specs
 from ebbtide.agent.window.prefix_watch import PrefixWatch
 from ebbtide.agent.window.reminders import Reminders, current_facts
 from ebbtide.agent.window.server_tools import ServerTools, searchable_tools
@@ -61,7 +61,7 @@ from ebbtide.agent.window.session_context import (
     TurnContext,
     WindowContext,
 )
-from ebbtide.store.blobs import Blobs
+from ebbtide.store.blobs import BlobStore
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import Tool, Workspace, no_user
@@ -75,8 +75,8 @@ BRIEF, USUAL = Instructions("Be brief."), OffloadLimits()
 ID, OTHER = "aa11bb22cc33", "aa11ffeeddcc"
 PROJECT = "/home/me/app"
 ROW = SessionRow(ID, PROJECT, "", "scripted/script", "ask", 1.0, 1.0)
-SMALL = CompactionCaps(tail=200, ledger=900, protect=200)
-PRICED = CompactionCaps(tail=1_000, ledger=900, retain=300, summary=300, protect=3_500)
+SMALL = CompactionCaps(tail=200, ledger=900, protected_output_tokens=200)
+PRICED = CompactionCaps(tail=1_000, ledger=900, retain=300, summary=300, protected_output_tokens=3_500)
 EAGER = RewritePatience(mask=1.0, recall=0.01)
 """A mask is done as soon as sending what it removes has cost as much: these conversations are short."""
 SUMMARY: dict[str, Any] = {"text": "<retain>a.txt</retain><summary>Files were read; nothing is open.</summary>"}
@@ -108,7 +108,7 @@ async def assembled(
     now: Callable[[], float] = time.monotonic,
     debug: DebugLog | None = None,
     summarisers: SummariserSource | None = None,
-    deferral: Deferral | None = None,
+    deferral: ToolDeferral | None = None,
     served: ServerTools | None = None,
     loop_guard: LoopGuard | None = None,
     **parts: Any,
@@ -120,7 +120,7 @@ async def assembled(
     channel = Channel(is_interactive=interactive)
     emit, interrupt = channel.emit, channel.interrupt
     look = partial(workspace_state, workspace)
-    writes = WriteQueue(thread, store, channel.notice, interrupt)
+    writes = WriteQueue(thread, store, channel.show_notice, interrupt)
     recorder = Recorder(
         thread,
         store,
@@ -128,15 +128,15 @@ async def assembled(
         is_new=is_new,
         get_workspace_state=look,
         on_jobs_reported=workspace.jobs.mark_reported,
-        writes=writes,
+        write_queue=writes,
     )
     workspace.jobs.on_end = create_job_listener(channel, recorder, SecretTokens())
     conversation = None if is_new else await recorder.load(ask_again=ask_again)
-    debug, deferral, served = debug or DebugLog(), deferral or Deferral(), served or ServerTools()
+    debug, deferral, served = debug or DebugLog(), deferral or ToolDeferral(), served or ServerTools()
     archive = SessionArchive.open(thread, store, recorder, workspace, CONFIG, debug) if keeps else None
     workspace = replace(
-        archive.with_lookup(workspace) if archive else workspace,
-        get_deferred_tools=lambda: searchable_tools(tools, served, deferral.deferred),
+        archive.with_recall(workspace) if archive else workspace,
+        get_deferred_tools=lambda: searchable_tools(tools, served, deferral.deferred_names),
         ask=channel.questions.ask_text if interactive else no_user,
         ask_multiple=channel.questions.ask_choices if interactive else no_user,
     )
@@ -152,7 +152,7 @@ async def assembled(
         approval,
         interrupt,
         emit,
-        OutputIntake(
+        OutputArchiver(
             archive.archive if archive else None,
             offloading,
             emit,
@@ -164,7 +164,7 @@ async def assembled(
         loop_guard=loop_guard,
     )
     window = WindowContext(
-        ModelContext(targets, recorder.family, **parts_of(ModelContext, parts)),
+        ModelContext(targets, recorder.fork_root_id, **parts_of(ModelContext, parts)),
         instructions,
         SessionTools(create_specs(tools), served, deferral),
         summarisers=summarisers,
@@ -193,7 +193,7 @@ class Home:
     def __init__(self, folder: Path) -> None:
         self.root, self.outputs = folder / "project", folder / "outputs"
         self.root.mkdir(exist_ok=True)
-        self.blobs = Blobs(folder / "blobs")
+        self.blobs = BlobStore(folder / "blobs")
         self.thread = StoreThread(lambda: SessionStore(folder / "sessions.db", blobs=self.blobs))
         self.sessions: list[Session] = []
 
@@ -202,7 +202,10 @@ class Home:
     ) -> Session:
         """A session as users have it, with the built-in tools and some more. `parts`: what `assembled` takes."""
         workspace = Workspace(
-            self.root, self.outputs, get_stored_content=self.found, fetch_stored=lambda ref, scope: self.found(ref)
+            self.root,
+            self.outputs,
+            get_stored_content=self.found,
+            fetch_stored_content=lambda ref, scope: self.found(ref),
         )
         usual: dict[str, Any] = {"row": ROW, "is_new": not resume, "tools": (*USUAL_TOOLS, *extra)}
         session = await assembled(model, workspace, self.thread, self.store, **{**usual, **parts})
@@ -214,11 +217,11 @@ class Home:
         return await self.session(model, *extra, **{"compaction_settings": COMPACTING, "offloading": UNCUT, **parts})
 
     async def attended(
-        self, model: Provider, *extra: Tool, mode: Mode = "auto", deny: tuple[Rule, ...] = (), **parts: Any
+        self, model: Provider, *extra: Tool, mode: PermissionMode = "auto", deny: tuple[Rule, ...] = (), **parts: Any
     ) -> Session:
         """One where somebody looks on and may be asked; it keeps nothing of what leaves the view."""
         usual = {
-            "policy": Policy(str(self.root), mode, deny=deny),
+            "policy": Policy(str(self.root), mode, deny_rules=deny),
             "compaction_settings": CompactionSettings(CompactionCaps(tail=200, ledger=900)),
             "interactive": True,
             "keeps": False,
@@ -249,7 +252,7 @@ class Home:
     async def found(self, ref: str) -> StoredContent:
         """What a reference stands for, as tools find it."""
         recall = SessionRecall(self.thread, self.store, self.archive(), ID, PROJECT, "all")
-        return await fetch_for_tools(recall)(ref, None)
+        return await create_fetch_function(recall)(ref, None)
 
     async def __aenter__(self) -> Self:
         self.store = await self.thread.open()
@@ -261,7 +264,7 @@ class Home:
         await self.thread.close()
 
 
-class Priced(Scripted):
+class Priced(ScriptedProvider):
     """A scripted model that costs something."""
 
     @property
@@ -287,7 +290,7 @@ class PricedHome(Home):
         patience: RewritePatience = EAGER,
         window: int = 200_000,
         ago: float | None = None,
-        model: type[Scripted] = Priced,
+        model: type[ScriptedProvider] = Priced,
     ) -> Session:
         """`ago`: seconds since the session was left; None for a new one."""
         return await self.session(

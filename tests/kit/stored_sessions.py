@@ -34,7 +34,7 @@ from ebbtide.agent.messages import (
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.session_state import SessionState
 from ebbtide.agent.records.store_thread import StoreThread
-from ebbtide.agent.view.visible import outputs_so_far
+from ebbtide.agent.view.visible import count_outputs
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
 from tests.kit.adapters import PIXEL
@@ -203,11 +203,11 @@ class Writing:
                 self.view = replace(self.view, masked=frozenset(ids))
                 await self.recorder.record_snapshot(self.view, User(()), None)
             case Goes(model):
-                self.recorder.note_event(ModelSwitched("scripted/a", model, "it is full", 9))
-                self.recorder.note_event(PrefixRenewed(("system",)))
+                self.recorder.queue_event_rows(ModelSwitched("scripted/a", model, "it is full", 9))
+                self.recorder.queue_event_rows(PrefixRenewed(("system",)))
                 await self.recorder.switch_model(model)
             case Looks(number):
-                if number <= outputs_so_far(self.view):
+                if number <= count_outputs(self.view):
                     (await self.recall.fetch(f"r{number}")).content.close()
 
     async def _step(self, step: Steps) -> None:
@@ -216,7 +216,7 @@ class Writing:
             replace(part, id=f"c{self.steps}-{part.id}") if isinstance(part, ToolCall) else part for part in step.parts
         )
         reply = Assistant(parts, "scripted/a")
-        self.recorder.note_event(ReplyFinished("scripted/a", "end", step.usage, step.cost))
+        self.recorder.queue_event_rows(ReplyFinished("scripted/a", "end", step.usage, step.cost))
         await self.recorder.record_reply(reply)
         self.view = replace(self.view.plus(reply), anchor=step.usage, anchored=len(self.view.messages) + 1)
         outputs = User(tuple([await self._kept(given) for given in step.given]))
@@ -243,13 +243,15 @@ class Writing:
         cut = max(len(messages) - compacts.keep, 0)
         while cut and cut < len(messages) and _answers(messages[cut]):
             cut -= 1
-        before = outputs_so_far(replace(self.view, messages=messages[:cut]))
+        before = count_outputs(replace(self.view, messages=messages[:cut]))
         left = self.view
         self.view = replace(
             self.view, messages=messages[cut:], summary=compacts.summary, outputs_before=before, masked=frozenset(),
             anchor=None, anchored=0,
         )  # fmt: skip
-        self.recorder.note_event(ContextCompacted(9, 5, 9, compacts.keep, ("mask", "summary"), cost=compacts.cost))
+        self.recorder.queue_event_rows(
+            ContextCompacted(9, 5, 9, compacts.keep, ("mask", "summary"), cost=compacts.cost)
+        )
         await self.recorder.record_snapshot(self.view, User(()), None, left)
 
 

@@ -21,7 +21,7 @@ class ToolLog:
         skim = StreamedPreview()
         skim.add_chunk(self.text.encode())
         text = stored_excerpt(
-            "bash", "r12", skim.size, skim.line_count, *skim.head_tail_and_matches(OffloadLimits())
+            "bash", "r12", skim.size, skim.line_count, *skim.excerpt_and_error_lines(OffloadLimits())
         ).text
         return " ".join(text.split())
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.store.archive import ArchiveStore, FreedSpace
-from ebbtide.store.blobs import Blobs
+from ebbtide.store.blobs import BlobStore
 from ebbtide.store.errors import StoreError
 from ebbtide.store.migrations import MIGRATIONS
 from ebbtide.store.session_rows import MessageRow, OutputRow, SessionRow, SummaryRow
@@ -20,7 +20,7 @@ class Opened:
     """A store in a folder, with sessions `a` and `b`."""
 
     def __init__(self, folder: Path) -> None:
-        self.blobs = Blobs(folder / "blobs")
+        self.blobs = BlobStore(folder / "blobs")
         self.store = SessionStore(folder / "s.db", blobs=self.blobs)
         self.archive = ArchiveStore(self.store)
         for session in ("a", "b"):
@@ -48,7 +48,7 @@ def test_outputs_are_found_by_session_and_number(opened: Opened) -> None:
     assert opened.archive.output_parts("a", 1) == (row,)
     assert opened.archive.output_parts("a", 2) == (inline, picture)
     assert opened.archive.output_parts("b", 1) == opened.archive.output_parts("a", 3) == ()
-    assert [opened.archive.count_before("a", position) for position in (0, 2, 5, 6)] == [0, 1, 1, 2]
+    assert [opened.archive.count_outputs_before("a", position) for position in (0, 2, 5, 6)] == [0, 1, 1, 2]
 
 
 def test_an_access_is_counted(opened: Opened) -> None:
@@ -73,12 +73,12 @@ def test_bytes_that_two_sessions_need_stay_while_one_of_them_does(opened: Opened
     opened.keep("b", 1, b"the same output")
     own = opened.keep("a", 2, b"an output of its own")
     opened.store.delete("a")
-    assert opened.archive.collect_garbage().blobs == 1
+    assert opened.archive.collect_garbage().blob_count == 1
     assert set(opened.blobs.sizes()) == {shared.digest}
     assert own.digest not in opened.blobs.sizes()
     opened.store.delete("b")
     freed = opened.archive.collect_garbage()
-    assert (freed.blobs, opened.blobs.sizes()) == (1, {})
+    assert (freed.blob_count, opened.blobs.sizes()) == (1, {})
     assert opened.archive.collect_garbage() == FreedSpace()
 
 
@@ -92,8 +92,8 @@ def test_a_crash_before_the_rows_are_written_leaves_no_row_and_bytes_that_are_co
     assert not unsettled.exists()
     # The process died after the file got its name and before the transaction was written.
     blob = opened.blobs.put([b"settled only"], "a")
-    opened.blobs.settle(blob.digest, "a")
-    assert opened.archive.collect_garbage().blobs == 1
+    opened.blobs.commit(blob.digest, "a")
+    assert opened.archive.collect_garbage().blob_count == 1
     assert opened.archive.all_output_parts("a") == ()
 
 
@@ -113,7 +113,7 @@ def test_bytes_are_removed_by_age_and_their_rows_say_so(opened: Opened) -> None:
     opened.keep("a", 2, b"old but looked at", created=now - 1000)
     opened.keep("a", 3, b"new", created=now)
     opened.archive.record_access("a", 2)
-    assert opened.archive.expire(older_than=now - 500).collected.blobs == 1
+    assert opened.archive.expire(older_than=now - 500).freed.blob_count == 1
     states = {
         row.number: (row.digest is not None, row.removed is not None) for row in opened.archive.all_output_parts("a")
     }

@@ -15,20 +15,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ebbtide.store.blobfile import FRAME_BYTES, Blob
-from ebbtide.store.blobs import Blobs
+from ebbtide.store.blobs import BlobStore
 from ebbtide.store.errors import StoreError
 
 LOG = b"".join(b"%d: line of a log that goes on and on\n" % number for number in range(40_000))
 
 
 @pytest.fixture
-def blobs(tmp_path: Path) -> Blobs:
-    return Blobs(tmp_path / "blobs")
+def blobs(tmp_path: Path) -> BlobStore:
+    return BlobStore(tmp_path / "blobs")
 
 
-def stored(blobs: Blobs, data: bytes) -> Blob:
+def stored(blobs: BlobStore, data: bytes) -> Blob:
     blob = blobs.put([data], "s1")
-    blobs.settle(blob.digest, "s1")
+    blobs.commit(blob.digest, "s1")
     return blob
 
 
@@ -45,7 +45,7 @@ def stored(blobs: Blobs, data: bytes) -> Blob:
         (random.Random(1).randbytes(FRAME_BYTES + 1), None),
     ],
 )
-def test_any_bytes_come_back_as_they_were(data: bytes, lines: int | None, blobs: Blobs) -> None:
+def test_any_bytes_come_back_as_they_were(data: bytes, lines: int | None, blobs: BlobStore) -> None:
     blob = stored(blobs, data)
     assert (blob.size, lines if lines is None else blob.lines) == (len(data), lines)
     reader = blobs.open(blob.digest)
@@ -58,7 +58,7 @@ TEXTS = (LOG, b"\n" * 1000, b"a\n\n\nb", LOG[:FRAME_BYTES] + b"y" * FRAME_BYTES 
 
 
 @pytest.fixture
-def stored_blobs(blobs: Blobs) -> Mapping[bytes, tuple[Blob, Sequence[bytes], Sequence[int]]]:
+def stored_blobs(blobs: BlobStore) -> Mapping[bytes, tuple[Blob, Sequence[bytes], Sequence[int]]]:
     """Each text's blob, its lines, and where each of them begins."""
     lines = {text: text.split(b"\n") for text in TEXTS}
     return {
@@ -70,7 +70,7 @@ def stored_blobs(blobs: Blobs) -> Mapping[bytes, tuple[Blob, Sequence[bytes], Se
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_part_is_found_by_bytes_and_by_lines(
-    blobs: Blobs, stored_blobs: Mapping[bytes, tuple[Blob, Sequence[bytes], Sequence[int]]], data: st.DataObject
+    blobs: BlobStore, stored_blobs: Mapping[bytes, tuple[Blob, Sequence[bytes], Sequence[int]]], data: st.DataObject
 ) -> None:
     text = data.draw(st.sampled_from(TEXTS))
     start, limit = data.draw(st.integers(0, len(text) + 5)), data.draw(st.integers(0, 2 * FRAME_BYTES))
@@ -85,20 +85,20 @@ def test_any_part_is_found_by_bytes_and_by_lines(
     reader.close()
 
 
-def test_the_same_bytes_are_stored_once(blobs: Blobs) -> None:
+def test_the_same_bytes_are_stored_once(blobs: BlobStore) -> None:
     assert stored(blobs, LOG) == stored(blobs, LOG)
     assert len(blobs.sizes()) == 1
     assert os.listdir(blobs.folder / "incoming") == []
 
 
-def test_only_the_user_may_read_what_is_stored(blobs: Blobs) -> None:
+def test_only_the_user_may_read_what_is_stored(blobs: BlobStore) -> None:
     stored(blobs, b"secret")
     modes = {stat.S_IMODE(path.stat().st_mode) for path in [blobs.folder, *blobs.folder.rglob("*")] if path.is_dir()}
     assert modes == {0o700}
     assert {stat.S_IMODE(path.stat().st_mode) for path in blobs.folder.rglob("*") if path.is_file()} == {0o600}
 
 
-def test_what_is_put_can_be_read_before_it_is_settled(blobs: Blobs) -> None:
+def test_what_is_put_can_be_read_before_it_is_settled(blobs: BlobStore) -> None:
     blob = blobs.put([b"early"], "s1")
     reader = blobs.open(blob.digest)
     assert reader.read(0, 10) == b"early"
@@ -106,7 +106,7 @@ def test_what_is_put_can_be_read_before_it_is_settled(blobs: Blobs) -> None:
     assert blobs.sizes() == {}
 
 
-def test_what_is_gone_or_damaged_is_said(blobs: Blobs) -> None:
+def test_what_is_gone_or_damaged_is_said(blobs: BlobStore) -> None:
     blob = stored(blobs, LOG)
     path = blobs.folder / blob.digest[:2] / blob.digest
     whole = path.read_bytes()
@@ -143,7 +143,7 @@ def damaged(whole: bytes, chance: random.Random) -> bytes:
     return bytes(data)
 
 
-def answers(blobs: Blobs, digest: str) -> Iterator[object]:
+def answers(blobs: BlobStore, digest: str) -> Iterator[object]:
     """What a reader says, or that it refuses."""
     try:
         reader = blobs.open(digest)
@@ -165,7 +165,7 @@ def answers(blobs: Blobs, digest: str) -> Iterator[object]:
 
 
 @pytest.mark.parametrize("text", [LOG, b"small\n" * 100, random.Random(2).randbytes(3 * FRAME_BYTES)], ids=len)
-def test_a_damaged_blob_gives_what_was_stored_or_says_that_it_is_damaged(text: bytes, blobs: Blobs) -> None:
+def test_a_damaged_blob_gives_what_was_stored_or_says_that_it_is_damaged(text: bytes, blobs: BlobStore) -> None:
     blob = stored(blobs, text)
     path = blobs.folder / blob.digest[:2] / blob.digest
     whole, true = path.read_bytes(), list(answers(blobs, blob.digest))
@@ -186,7 +186,7 @@ def in_the_old_form(data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("text", [LOG, b"small\n" * 100], ids=len)
-def test_blobs_of_earlier_versions_are_read_and_never_end_in_another_error(text: bytes, blobs: Blobs) -> None:
+def test_blobs_of_earlier_versions_are_read_and_never_end_in_another_error(text: bytes, blobs: BlobStore) -> None:
     blob = stored(blobs, text)
     path, true = blobs.folder / blob.digest[:2] / blob.digest, list(answers(blobs, blob.digest))
     whole = in_the_old_form(text)
@@ -199,7 +199,7 @@ def test_blobs_of_earlier_versions_are_read_and_never_end_in_another_error(text:
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "loop", "nothing", "empty"])
-def test_what_stands_in_a_blobs_place_is_said_and_gives_way(kind: str, blobs: Blobs) -> None:
+def test_what_stands_in_a_blobs_place_is_said_and_gives_way(kind: str, blobs: BlobStore) -> None:
     blob = stored(blobs, LOG)
     path = blobs.folder / blob.digest[:2] / blob.digest
     path.unlink()
@@ -219,10 +219,10 @@ def test_what_stands_in_a_blobs_place_is_said_and_gives_way(kind: str, blobs: Bl
     assert set(blobs.sizes()) == ({blob.digest} if kind != "nothing" else set())
     stored(blobs, LOG)
     assert next(iter(answers(blobs, blob.digest))) == LOG
-    blobs.remove_unsettled(2**40)
+    blobs.remove_uncommitted(2**40)
 
 
-def test_a_source_that_fails_leaves_nothing(blobs: Blobs) -> None:
+def test_a_source_that_fails_leaves_nothing(blobs: BlobStore) -> None:
     def chunks() -> Iterator[bytes]:
         yield LOG
         raise ZeroDivisionError
@@ -232,12 +232,12 @@ def test_a_source_that_fails_leaves_nothing(blobs: Blobs) -> None:
     assert [path for path in blobs.folder.rglob("*") if path.is_file()] == []
 
 
-def test_what_a_dead_process_left_is_removed_after_a_while(blobs: Blobs) -> None:
+def test_what_a_dead_process_left_is_removed_after_a_while(blobs: BlobStore) -> None:
     blob = blobs.put([b"left"], "s1")
     path = blobs.folder / "incoming" / f"{blob.digest}.s1"
-    blobs.remove_unsettled(path.stat().st_mtime)
+    blobs.remove_uncommitted(path.stat().st_mtime)
     assert path.exists()
-    blobs.remove_unsettled(path.stat().st_mtime + 1)
+    blobs.remove_uncommitted(path.stat().st_mtime + 1)
     assert not path.exists()
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ebbtide.store.archive import ArchiveStore
-from ebbtide.store.blobs import Blobs
-from ebbtide.store.catalogue import Catalogue, ListedRow
-from ebbtide.store.forks import Forks
+from ebbtide.store.blobs import BlobStore
+from ebbtide.store.catalogue import Catalogue, ListedSession
+from ebbtide.store.forks import ForkStore
 from ebbtide.store.session_rows import (
     MAX_STORED_VIEWS,
     FactRow,
@@ -28,7 +28,7 @@ FORK = replace(ROW, id="dd44ee55ff66", created=20.0, updated=20.0, parent=ROW.id
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SessionStore]:
-    opened = SessionStore(tmp_path / "sessions.db", blobs=Blobs(tmp_path / "blobs"))
+    opened = SessionStore(tmp_path / "sessions.db", blobs=BlobStore(tmp_path / "blobs"))
     opened.create(ROW)
     yield opened
     opened.close()
@@ -57,7 +57,7 @@ def test_a_fork_has_what_its_parent_had_by_then_and_the_parent_stays(store: Sess
     )
     store.write(ROW.id, previous_view=ViewRow(4, "later", 6.0))
 
-    Forks(store).fork(FORK, SnapshotRow(2, "of the fork"), [FactRow("todos", "", "[]")])
+    ForkStore(store).fork(FORK, SnapshotRow(2, "of the fork"), [FactRow("todos", "", "[]")])
 
     archive = ArchiveStore(store)
     assert store.session(FORK.id) == replace(FORK, messages=2)
@@ -72,16 +72,16 @@ def test_a_fork_has_what_its_parent_had_by_then_and_the_parent_stays(store: Sess
     assert (store.usage(FORK.id), len(store.messages(ROW.id)), store.snapshot(ROW.id)) == ((), 4, SnapshotRow(4, "{}"))
 
     store.delete(ROW.id)
-    assert archive.collect_garbage().blobs == 0
+    assert archive.collect_garbage().blob_count == 0
     assert kept_in(store.blobs, digest) == b"kept apart"
     assert (store.session(FORK.id) or ROW).parent is None
     store.delete(FORK.id)
-    assert archive.collect_garbage().blobs == 1
+    assert archive.collect_garbage().blob_count == 1
 
 
 def test_a_fork_of_a_fork_stays_in_the_tree_when_the_one_between_goes(store: SessionStore) -> None:
     store.write(ROW.id, [message(0), message(1), message(2)])
-    branches = Forks(store)
+    branches = ForkStore(store)
     branches.fork(FORK, None, ())
     store.write(FORK.id, [message(2), message(3)])
     second = replace(FORK, id="00aa00bb00cc", parent=FORK.id, forked=4, created=30.0)
@@ -96,22 +96,22 @@ def test_a_fork_of_a_fork_stays_in_the_tree_when_the_one_between_goes(store: Ses
 
 def test_drafts_are_listed_when_something_was_said_in_them(store: SessionStore) -> None:
     store.write(ROW.id, [message(0), message(1)])
-    Forks(store).fork(replace(FORK, draft=True), None, ())
+    ForkStore(store).fork(replace(FORK, draft=True), None, ())
     found = store.session(FORK.id)
     assert found is not None
     assert found.is_unused
-    assert Forks(store).unused_drafts() == (FORK.id,)
-    assert Forks(store).ancestry(FORK.id) == {FORK.id: 1 << 62, ROW.id: 2}
+    assert ForkStore(store).unused_drafts() == (FORK.id,)
+    assert ForkStore(store).ancestry(FORK.id) == {FORK.id: 1 << 62, ROW.id: 2}
     assert [row.id for row in store.recent_sessions("/p")] == [ROW.id]
     store.write(FORK.id, [message(2)])
-    assert Forks(store).unused_drafts() == ()
+    assert ForkStore(store).unused_drafts() == ()
     assert [row.id for row in store.recent_sessions("/p")] == [FORK.id, ROW.id]
 
 
 def test_messages_that_hold_a_text_are_found_by_role(store: SessionStore) -> None:
     store.write(ROW.id, [message(0, "one"), message(1, "two"), message(2, "one")._replace(role="assistant")])
     store.write(ROW.id, [message(3, "one more")])
-    branches = Forks(store)
+    branches = ForkStore(store)
     assert branches.messages_containing(ROW.id, "user", "one") == ((0, "one", 5.0), (3, "one more", 5.0))
     assert branches.messages_containing(ROW.id, "user", "one", 1) == ((3, "one more", 5.0),)
 
@@ -126,7 +126,7 @@ def test_views_from_before_rewrites_are_kept_newest_first_and_the_oldest_go(stor
     assert store.views(ROW.id)[0] == ViewRow(0, "another", 5.0, MAX_STORED_VIEWS + 2)
 
 
-def kept_in(blobs: Blobs, digest: str) -> bytes:
+def kept_in(blobs: BlobStore, digest: str) -> bytes:
     reader = blobs.open(digest)
     try:
         return b"".join(reader.chunks())
@@ -143,9 +143,9 @@ def listed(store: SessionStore, count: int) -> None:
 
 def test_the_list_comes_a_page_at_a_time_and_each_session_once(store: SessionStore) -> None:
     listed(store, 7)
-    catalogue, pages = Catalogue(store), list[tuple[ListedRow, ...]]()
+    catalogue, pages = Catalogue(store), list[tuple[ListedSession, ...]]()
     while not pages or pages[-1]:
-        after = (pages[-1][-1].session.updated, pages[-1][-1].place) if pages else None
+        after = (pages[-1][-1].session.updated, pages[-1][-1].row_order) if pages else None
         pages.append(catalogue.page(None, 3, after))
     found = [row for page in pages for row in page]
     assert [len(page) for page in pages] == [3, 3, 1, 0]

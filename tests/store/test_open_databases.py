@@ -10,7 +10,7 @@ import pytest
 
 from ebbtide.store.checkpoints import CheckpointStore
 from ebbtide.store.checks import check_database
-from ebbtide.store.open_databases import is_open_here
+from ebbtide.store.open_databases import is_open_in_process
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
 from tests.kit.commands import ROOT
@@ -63,13 +63,13 @@ def test_checkpoints_that_two_sessions_have_open_keep_their_log(tmp_path: Path) 
 
 def test_it_is_open_here_until_the_last_connection_is_closed(tmp_path: Path) -> None:
     path, link = tmp_path / "sessions.db", tmp_path / "link.db"
-    assert not is_open_here(path)
+    assert not is_open_in_process(path)
     first, second = SessionStore(path), SessionStore(path)
     link.symlink_to(path)
     first.close()
-    assert is_open_here(link)
+    assert is_open_in_process(link)
     second.close()
     second.close()
-    assert not is_open_here(path)
+    assert not is_open_in_process(path)
     del first, second
-    assert not is_open_here(path)
+    assert not is_open_in_process(path)

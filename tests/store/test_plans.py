@@ -9,8 +9,8 @@ import pytest
 
 from ebbtide.store.archive import ArchiveStore
 from ebbtide.store.calls import replies_with_calls
-from ebbtide.store.catalogue import Catalogue, Selection
-from ebbtide.store.forks import Forks
+from ebbtide.store.catalogue import Catalogue, SessionFilter
+from ebbtide.store.forks import ForkStore
 from ebbtide.store.queries import SearchQuery
 from ebbtide.store.search import IndexProgress, SearchDocument, SearchIndex
 from ebbtide.store.session_rows import MessageRow, SessionRow
@@ -60,7 +60,7 @@ ASKED: dict[str, Callable[[SessionStore], object]] = {
     "situation": lambda store: (store.all_facts(A), store.facts(A, "job")),
     "outputs": lambda store: (ArchiveStore(store).output_parts(A, 1), ArchiveStore(store).all_output_parts(A)),
     "large outputs": lambda store: ArchiveStore(store).outputs_larger_than(A, 9),
-    "outputs before": lambda store: ArchiveStore(store).count_before(A, 3),
+    "outputs before": lambda store: ArchiveStore(store).count_outputs_before(A, 3),
     "names": lambda store: (
         ArchiveStore(store).messages_without_ref(A),
         ArchiveStore(store).messages_with_ref_prefix(A, "12"),
@@ -69,14 +69,14 @@ ASKED: dict[str, Callable[[SessionStore], object]] = {
     "a page": lambda store: Catalogue(store).page("/p", 10, (3.0, 9), ("title",)),
     "a page of what is tagged": lambda store: Catalogue(store).page(None, 10, None, ("#pa",), ("parser", "b")),
     "selected": lambda store: Catalogue(store).matching_sessions(
-        Selection("/p", 9.0, ("a",), untagged=True, unanswered=True)
+        SessionFilter("/p", 9.0, ("a",), only_untagged=True, is_unanswered=True)
     ),
     "what requests took": lambda store: (UsageStore(store).request_count(A), [*UsageStore(store).requests(A)]),
     "a page of all": lambda store: Catalogue(store).page(None, 10),
     "some": lambda store: Catalogue(store).sessions_by_id((A, B)),
-    "family": lambda store: Forks(store).family(A),
-    "drafts": lambda store: Forks(store).unused_drafts(),
-    "holding": lambda store: Forks(store).messages_containing(A, "user", "go"),
+    "family": lambda store: ForkStore(store).family(A),
+    "drafts": lambda store: ForkStore(store).unused_drafts(),
+    "holding": lambda store: ForkStore(store).messages_containing(A, "user", "go"),
     "calls": lambda store: replies_with_calls(store, "/p", A, 10),
     "behind": lambda store: index_of(store).unfinished_sessions(),
     "found": lambda store: index_of(store).find(SearchQuery("this", project="/p", sessions=(A,))),

@@ -58,7 +58,7 @@ def another(path: Path, work: str) -> Iterator[None]:
 def test_rows_of_a_table_without_its_root_are_saved_page_by_page(path: Path) -> None:
     damaged = path.read_bytes()
     repaired = repair_database(path)
-    assert (repaired.saved["messages"], repaired.lost) == (COUNT, ())
+    assert (repaired.saved_rows["messages"], repaired.lost) == (COUNT, ())
     assert repaired.damaged_path.read_bytes() == damaged
     store = SessionStore(path)
     assert [row.position for row in store.messages(ROW.id)] == list(range(COUNT))
@@ -67,7 +67,7 @@ def test_rows_of_a_table_without_its_root_are_saved_page_by_page(path: Path) -> 
 
 def test_a_device_in_the_place_of_the_log_is_not_read_without_end(path: Path) -> None:
     path.with_name("sessions.db-wal").symlink_to("/dev/zero")
-    assert repair_database(path).saved["messages"] == COUNT
+    assert repair_database(path).saved_rows["messages"] == COUNT
 
 
 def test_a_database_that_another_program_has_open_is_left_alone(path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_database_that_another_program_has_open_is_left_alone(path: Path) -> N
         with pytest.raises(StoreError, match="another program is using"):
             repair_database(path)
         assert files(path) == before
-    assert repair_database(path).saved["messages"] == COUNT
+    assert repair_database(path).saved_rows["messages"] == COUNT
 
 
 def test_a_row_that_claims_to_be_larger_than_all_pages_is_left_out() -> None:
@@ -111,7 +111,7 @@ def test_two_repairs_at_once_are_one_and_what_a_killed_one_left_goes(path: Path)
                 repair_database(path)
             messages.append(failed.value.reason)
 
-    assert repair_database(path, again).saved["messages"] == COUNT
+    assert repair_database(path, again).saved_rows["messages"] == COUNT
     assert messages == ["in use"]
     assert list(path.parent.glob("repair-*")) == []
 
@@ -131,7 +131,7 @@ def test_whoever_is_killed_at_the_end_leaves_the_damaged_one_in_its_place(
         repair_database(path)
     monkeypatch.undo()
     assert path.read_bytes() == damaged
-    assert repair_database(path).saved["messages"] == COUNT
+    assert repair_database(path).saved_rows["messages"] == COUNT
 
 
 def test_two_programs_that_bring_a_database_to_a_newer_version_keep_one_copy_of_the_older(tmp_path: Path) -> None:

@@ -67,18 +67,22 @@ def test_of_equal_matches_that_comes_first_which_was_looked_up_more(opened: Open
     opened.add("a", *(doc(at, "same words", "output", number=at + 1, created=float(at)) for at in range(3)))
     assert [match.document.number for match in opened.index.find(SearchQuery("same"))] == [3, 2, 1]
     opened.index.record_access("a", "r2")
-    assert [(m.document.number, m.accesses) for m in opened.index.find(SearchQuery("same"))] == [(2, 1), (3, 0), (1, 0)]
+    assert [(m.document.number, m.access_count) for m in opened.index.find(SearchQuery("same"))] == [
+        (2, 1),
+        (3, 0),
+        (1, 0),
+    ]
 
 
 def test_parts_of_words_are_found_after_whole_words(opened: Opened) -> None:
     opened.add("a", doc(0, "a precompaction step"), doc(1, "compact it"))
-    assert [(m.document.position, m.way) for m in opened.index.find(SearchQuery("compact"))] == [
+    assert [(m.document.position, m.method) for m in opened.index.find(SearchQuery("compact"))] == [
         (1, "words"),
         (0, "parts"),
     ]
     opened.add("a", doc(2, "recompacted later"))
     assert opened.texts("ompacte") == ["recompacted later"]
-    assert [m.way for m in opened.index.find(SearchQuery("it precompacte"))] == ["some"]
+    assert [m.method for m in opened.index.find(SearchQuery("it precompacte"))] == ["some"]
 
 
 @pytest.mark.parametrize("query", ["user_name", "userName", "user-name", "UserName", "USER_NAME"])
@@ -113,7 +117,7 @@ def test_scripts_without_blanks_are_found_by_any_of_their_characters(opened: Ope
 def test_when_nothing_holds_all_words_some_are_enough(opened: Opened) -> None:
     opened.add("a", doc(0, "the retry limit"), doc(1, "unrelated"))
     (match,) = opened.index.find(SearchQuery("where was the retry decided"))
-    assert (match.document.position, match.way) == (0, "some")
+    assert (match.document.position, match.method) == (0, "some")
 
 
 def test_a_phrase_stands_in_its_order(opened: Opened) -> None:

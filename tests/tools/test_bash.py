@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.tools.base import PrintedLog, Result, ToolError, Workspace
+from ebbtide.tools.base import LoggedOutput, Result, ToolError, Workspace
 from ebbtide.tools.bash import Bash
 from ebbtide.tools.bash_kill import BashKill
 from ebbtide.tools.bash_output import BashOutput
@@ -82,7 +82,7 @@ async def test_output_that_is_long_or_no_plain_text_is_handed_over_in_its_file(
     assert result.log is not None
     assert result == Result(
         "exit code 0",
-        PrintedLog(result.log.path, 0, len(printed), is_finished=True),
+        LoggedOutput(result.log.path, 0, len(printed), is_finished=True),
         program=ProgramState("exit code 0", 0),
     )
     assert result.log.path.read_bytes() == printed
@@ -119,7 +119,7 @@ async def test_a_command_that_takes_too_long_goes_on_as_a_job(workspace: Workspa
 async def test_what_goes_on_as_a_job_ends_with_the_session(workspace: Workspace) -> None:
     result = await bash(workspace, "sleep 300 & echo $! > pid; wait", timeout=1)
     assert result.text.startswith("no output yet\nnot finished after 1 s: it continues as job-1;")
-    assert [job.id for job in workspace.jobs.running] == ["job-1"]
+    assert [job.id for job in workspace.jobs.running_jobs] == ["job-1"]
     await workspace.jobs.close()
     await soon(lambda: not is_running(workspace.root / "pid"))
 
@@ -245,7 +245,7 @@ async def test_a_command_that_prints_without_end_is_ended_when_its_time_is_over(
     assert printed == "it printed N bytes, more than the limit of 40,000: the middle was dropped"
     assert ended == "not finished after 1 s: it was ended because it kept printing"
     assert result.program is not None
-    assert (result.program.limit, result.has_failed, limited.jobs.running) == (1, True, ())
+    assert (result.program.limit, result.has_failed, limited.jobs.running_jobs) == (1, True, ())
     assert 40_000 < result.log.path.stat().st_size < 40_100
     assert not is_running(workspace.root / "pid")
 
@@ -297,7 +297,7 @@ async def test_a_background_job_is_looked_at_and_ended(workspace: Workspace) -> 
     assert await BashKill().run({"job": "job-1"}, workspace) == Result(
         f"no new output\n{state_text}", program=ProgramState(state_text, signal=15, job="job-1", is_silent=True)
     )
-    assert workspace.jobs.running == ()
+    assert workspace.jobs.running_jobs == ()
 
 
 async def test_an_unknown_job_is_an_error_that_names_the_known_ones(workspace: Workspace) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.calls.permission_request import build_request
+from ebbtide.agent.calls.permission_request import build_permission_request
 from ebbtide.agent.calls.policy import Policy, decide
 from ebbtide.agent.calls.rule_suggestions import suggest_rules
 from ebbtide.tools.base import ToolError, Workspace
@@ -91,7 +91,7 @@ def test_two_sessions_at_once_lose_nothing(tmp_path: Path) -> None:
 def test_writing_is_asked_about_and_a_rule_ends_that_while_listing_is_not(tmp_path: Path) -> None:
     folder, policy = tmp_path / "data" / "kept", Policy(str(tmp_path / "project"), "accept-edits")
     workspace, tool = Workspace(tmp_path / "project", tmp_path), Memory(folder)
-    save = build_request(tool, {"action": "save", "name": "tests", "text": TEXT}, workspace, policy.mode)
+    save = build_permission_request(tool, {"action": "save", "name": "tests", "text": TEXT}, workspace, policy.mode)
     assert decide(save, policy).verdict == "ask"
     assert suggest_rules(save, policy) == (f"memory({folder / 'tests.md'})", f"memory({folder})")
-    assert decide(build_request(tool, {"action": "list"}, workspace, policy.mode), policy).verdict == "allow"
+    assert decide(build_permission_request(tool, {"action": "list"}, workspace, policy.mode), policy).verdict == "allow"

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.agent.archive.content import LogFile
-from ebbtide.store.blobs import Blobs
+from ebbtide.store.blobs import BlobStore
 from ebbtide.tools.base import ImageData, Result, Tool, ToolError, Workspace
 from ebbtide.tools.outputs.cap import MAX_ANSWER_BYTES, RESERVED_NOTE_BYTES, Cap
 from ebbtide.tools.outputs.stored_content import Content, ContentWithNote, InMemoryContent, StoredContent
@@ -332,7 +332,7 @@ async def test_without_an_archive_nothing_is_found(workspace: Workspace) -> None
 def test_every_kind_of_content_reads_the_same(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(data)
-    blobs = Blobs(tmp_path / "b")
+    blobs = BlobStore(tmp_path / "b")
     contents: list[Content] = [InMemoryContent(data), LogFile(path), blobs.open(blobs.put([data], "s").digest)]
     assert len({(content.size, content.lines) for content in contents}) == 1
     numbers = sorted({1, 2, 3, contents[0].lines // 2, contents[0].lines, contents[0].lines + 1})

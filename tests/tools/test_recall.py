@@ -12,7 +12,7 @@ import pytest
 
 from ebbtide.agent.calls.permission_request import PermissionRequest as Call
 from ebbtide.agent.calls.policy import Policy, decide
-from ebbtide.agent.config.options import MODES
+from ebbtide.agent.config.options import PERMISSION_MODES
 from ebbtide.agent.tokens.estimate import estimate_text
 from ebbtide.tools.base import ImageData, ToolError, Workspace
 from ebbtide.tools.call_arguments.schema import schema_violations
@@ -42,7 +42,7 @@ async def fetch(workspace: Workspace, content: Content, media_type: str = "text/
     async def find(ref: str, scope: RecallScope | None) -> StoredContent:
         return StoredContent(ref, content, media_type)
 
-    text = (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch_stored=find))).text
+    text = (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch_stored_content=find))).text
     body, note = text.rsplit("\n", 1)
     assert note.startswith(f"[recall:r1 – {media_type}; truncated: ")
     return body
@@ -63,7 +63,7 @@ async def test_an_answer_says_what_it_is_and_how_much_of_it(workspace: Workspace
 
     async def answer_to(**arguments: object) -> str:
         result = await Recall().run(
-            {"ref_id": "r1", **arguments}, replace(workspace, fetch_stored=find, estimate_tokens=len)
+            {"ref_id": "r1", **arguments}, replace(workspace, fetch_stored_content=find, estimate_tokens=len)
         )
         content, line = result.text.rsplit("\n", 1)
         assert f"; tokens: {len(content):,}; " in line
@@ -83,7 +83,7 @@ async def test_names_of_others_bring_no_reference_into_an_answer(workspace: Work
     async def find(ref: str, scope: RecallScope | None) -> StoredContent:
         return about
 
-    lines = (await Recall().run({"ref_id": "r1"}, replace(workspace, fetch_stored=find))).text.split("\n")
+    lines = (await Recall().run({"ref_id": "r1"}, replace(workspace, fetch_stored_content=find))).text.split("\n")
     assert lines[2].startswith(
         r"[recall:r1 – output of \x1b(1mmine; paths: a\n(recall:r9)\x07.py; truncated: no; tokens: "
     )
@@ -94,7 +94,7 @@ async def test_bytes_that_a_reference_names_are_what_is_shown(workspace: Workspa
         async def find(ref: str, scope: RecallScope | None) -> StoredContent:
             return StoredContent("r1", InMemoryContent(TEXT), byte_range=(start, end))
 
-        text = (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch_stored=find))).text
+        text = (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch_stored_content=find))).text
         content, _, note = text.rpartition("\n")
         return content, note.split("; ")[1]
 
@@ -108,7 +108,7 @@ async def test_bytes_that_a_reference_names_are_what_is_shown(workspace: Workspa
 
 
 async def test_what_is_found_names_its_reference_and_shows_where_the_words_stand(workspace: Workspace) -> None:
-    other = RecalledItem("ebb://b/c/msg-1", "user", "session c of b", AT, "", "said", searched=3, size=9000)
+    other = RecalledItem("ebb://b/c/msg-1", "user", "session c of b", AT, "", "said", searched_bytes=3, size=9000)
     text, _ = await look_up(workspace, RecallResult((ONE, other), ("something to know",)), query="x")
     assert text.split("\n") == [
         "(something to know)",
@@ -201,7 +201,7 @@ async def test_lines_that_carry_numbers_are_known_by_them(workspace: Workspace) 
     async def recalled(**arguments: str) -> str:
         text = (
             await Recall().run(
-                {"ref_id": "r1", **arguments}, replace(workspace, fetch_stored=find, get_stored_content=find)
+                {"ref_id": "r1", **arguments}, replace(workspace, fetch_stored_content=find, get_stored_content=find)
             )
         ).text
         return text.rsplit("\n", 1)[0]
@@ -224,7 +224,7 @@ async def test_a_line_of_which_only_the_beginning_is_shown_is_told_to_be_cut(wor
         return StoredContent(ref, InMemoryContent(b"short\n" + b"x" * 5000))
 
     async def is_truncated(**arguments: str) -> str:
-        text = (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch_stored=find))).text
+        text = (await Recall().run({"ref_id": "r1", **arguments}, replace(workspace, fetch_stored_content=find))).text
         return text.rpartition("truncated: ")[2].partition(";")[0]
 
     assert (await is_truncated(), await is_truncated(lines="2"), await is_truncated(lines="1")) == ("yes", "yes", "no")
@@ -242,7 +242,7 @@ async def test_a_picture_comes_back_as_one(workspace: Workspace) -> None:
     async def find(ref: str, scope: RecallScope | None) -> StoredContent:
         return StoredContent(ref, InMemoryContent(b"png"), "image/png")
 
-    result = await Recall().run({"ref_id": "r1"}, replace(workspace, fetch_stored=find))
+    result = await Recall().run({"ref_id": "r1"}, replace(workspace, fetch_stored_content=find))
     text = "image, image/png, 3 bytes\n[recall:r1 – image/png; truncated: no; tokens: 9]"
     assert (result.text, result.images) == (text, (ImageData("image/png", b"png"),))
 
@@ -271,7 +271,7 @@ async def test_a_session_that_keeps_nothing_says_so(workspace: Workspace) -> Non
             await Recall().run(arguments, workspace)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", PERMISSION_MODES)
 def test_it_needs_no_permission(mode: Any, workspace: Workspace) -> None:
     tool = Recall()
     ruling = decide(Call(tool.name, tool.effect, tool.subjects({}, workspace)), Policy(root="/p", mode=mode))

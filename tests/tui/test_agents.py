@@ -14,7 +14,7 @@ from ebbtide.agent.events.session import (
 )
 from ebbtide.agent.events.subagents import RunningAgent
 from ebbtide.agent.messages import Usage
-from ebbtide.agent.window.session_context import Agents
+from ebbtide.agent.window.session_context import SubAgents
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.slash_commands import Invocation, command_by_name
 from ebbtide.tui.view.blocks import Call
@@ -30,7 +30,7 @@ PROMPTS = {
 }
 
 
-class FakeAgents(Agents):
+class FakeAgents(SubAgents):
     def __init__(self) -> None:
         self.stopped: list[str] = []
 
@@ -47,7 +47,7 @@ class FakeAgents(Agents):
     def stop(self, call: str, /) -> None:
         self.stopped.append(call)
 
-    def watch(self, changed: object, /) -> None:
+    def set_watcher(self, changed: object, /) -> None:
         """Nothing changes by itself."""
 
 

@@ -204,7 +204,7 @@ async def test_a_question_answered_elsewhere_goes_away() -> None:
     session = FakeSession([[hold, PermissionAnswered("q", "allow"), DONE]])
     async with terminal(session) as t:
         await t.type("go", until=lambda: t.app.controller.view.is_busy)
-        t.app.controller.advance(QUESTION)
+        t.app.controller.show_event(QUESTION)
         await t.asks(PermissionAsked)
         hold.event.set()
         await t.until(lambda: not asks_on(t.app, PermissionAsked))
@@ -225,8 +225,8 @@ async def test_two_questions_come_one_after_the_other() -> None:
     session = FakeSession([[hold, DONE]])
     async with terminal(session) as t:
         await t.type("go", until=lambda: t.app.controller.view.is_busy)
-        t.app.controller.advance(QUESTION)
-        t.app.controller.advance(second)
+        t.app.controller.show_event(QUESTION)
+        t.app.controller.show_event(second)
         await t.until(asked(t, QUESTION))
         await t.press("y", until=asked(t, second))
         await t.press("y", until=lambda: set(session.answers) == {"q", "q2"})
@@ -722,4 +722,4 @@ async def test_ctrl_c_at_a_question_takes_away_what_is_being_written_and_stops_t
         await t.press("ctrl+c", until=lambda: t.prompt.text == "")
         assert t.app.controller.view.open_questions == (QUESTION,)
         await t.until(lambda: asks_on(t.app, PermissionAsked))
-        await t.press("ctrl+c", until=lambda: not t.app.controller.is_occupied)
+        await t.press("ctrl+c", until=lambda: not t.app.controller.is_busy)

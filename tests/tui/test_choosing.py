@@ -9,7 +9,7 @@ from ebbtide.agent.budget.prices import Prices
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.input.memory import append_memory, list_memory_files
 from ebbtide.agent.providers.choices import ModelChoice
-from ebbtide.tui.commands.help import OTHER_TOPIC, TOPICS, help_entries, palette_entries
+from ebbtide.tui.commands.help import OTHER_TOPIC, TOPICS, help_rows, palette_rows
 from ebbtide.tui.commands.models import model_details, model_line, plain_model_line, switch_cost_text
 from ebbtide.tui.keys import KEYS, KeyBinding
 from ebbtide.tui.slash_commands import COMMANDS, SlashCommand
@@ -34,16 +34,16 @@ def test_a_model_is_told_in_words() -> None:
 
 
 def test_every_key_and_every_command_is_in_the_help() -> None:
-    lines = [plain(row_line(entry, 100)) for entry in help_entries(KEYS, COMMANDS)]
+    lines = [plain(row_line(entry, 100)) for entry in help_rows(KEYS, COMMANDS)]
     for key in KEYS:
         assert any(strip_backticks(key.help) in line for line in lines), key
     for command in COMMANDS:
         assert any(strip_backticks(command.help) in line for line in lines), command
-    assert sum(entry.is_heading for entry in help_entries(KEYS, COMMANDS)) <= len(TOPICS) + 1
+    assert sum(entry.is_heading for entry in help_rows(KEYS, COMMANDS)) <= len(TOPICS) + 1
 
 
 def test_what_nobody_has_sorted_comes_last() -> None:
-    entries = help_entries(
+    entries = help_rows(
         [KeyBinding("", "F9", "", "fly")], [SlashCommand("dance", "", "dance"), SlashCommand("quit", "", "leave")]
     )
     assert [entry.value for entry in entries] == ["", "/quit", "", "F9", "/dance"]
@@ -81,7 +81,7 @@ async def test_a_key_is_as_good_as_pressed() -> None:
 
 
 def test_the_palette_holds_everything() -> None:
-    entries = palette_entries(COMMANDS, KEYS, [session_info("s7", "\x1b[2Jtitle")], ["a/b"], 60.0)
+    entries = palette_rows(COMMANDS, KEYS, [session_info("s7", "\x1b[2Jtitle")], ["a/b"], 60.0)
     values = [entry.value for entry in entries]
     assert {f"/{command.name}" for command in COMMANDS} <= set(values)
     assert {"/resume s7", "/model a/b", "/theme ansi", "/settings agent.model", "action:main.find"} <= set(values)

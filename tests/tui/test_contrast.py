@@ -62,7 +62,7 @@ def too_pale(t: Driven, least: float) -> dict[str, float]:
 
 async def worn(t: Driven, name: ThemeName) -> float:
     """Wears a theme, and gives the contrast that its words need."""
-    t.app.theme_choice.apply_theme(name)
+    t.app.theme_manager.apply_theme(name)
     await t.pilot.pause()
     await t.until(lambda: not t.app.context.presenter.is_drawing_due)
     return 7.0 if name == "high-contrast" else MIN_CONTRAST

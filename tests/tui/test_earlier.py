@@ -10,9 +10,9 @@ import pytest
 
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.messages import Assistant, Conversation, Image, Message, Summary, Text, ToolCall, ToolOutput, User
-from ebbtide.agent.records.damage import ReadableMessages
+from ebbtide.agent.records.damage import RestoredMessages
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.plain.command_context import earlier_messages_note
+from ebbtide.tui.plain.command_context import older_messages_note
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.session.session_opener import MESSAGES_PER_PAGE
 from ebbtide.tui.view.blocks import AnswerText, Call, Notice, OlderMessages, SummaryBlock, UserText
@@ -35,7 +35,7 @@ class OpenedSessions(FakeSessions):
     fails: bool = False
     problem: str = ""
 
-    async def messages_before(self, prefix: str, position: int, limit: int, /) -> ReadableMessages:
+    async def messages_before(self, prefix: str, position: int, limit: int, /) -> RestoredMessages:
         self.read.append((position, limit))
         if self.fails:
             raise StoreFailed("cannot read", "disk")
@@ -131,9 +131,9 @@ async def test_what_is_damaged_is_told() -> None:
 async def test_all_of_it_is_read_behind_a_page_that_is_being_read() -> None:
     async with compacted() as (t, opener):
         await asyncio.gather(
-            t.app.controller.load_earlier_messages(),
-            t.app.controller.load_earlier_messages(),
-            t.app.controller.load_earlier_messages(load_all=True),
+            t.app.controller.load_older_messages(),
+            t.app.controller.load_older_messages(),
+            t.app.controller.load_older_messages(load_all=True),
         )
         assert opener.read == [(GONE, MESSAGES_PER_PAGE), (GONE - MESSAGES_PER_PAGE, GONE - MESSAGES_PER_PAGE)]
         assert questions(t) == [f"question {number}" for number in range(350)]
@@ -143,7 +143,7 @@ async def test_rows_keep_their_blocks_when_some_are_not_drawn_yet() -> None:
     past = tuple(UserText(f"said {number}") for number in range(4))
     stack = RowStack()
     stack.resize(60)
-    stack.show((OlderMessages(9), *past), ())
+    stack.set_blocks((OlderMessages(9), *past), ())
     rows = stack.rows[1:]
     rows[2].is_expanded = True
     before, turn = (UserText("before this"), UserText("and this")), (UserText("new"), AnswerText("newer"))
@@ -177,24 +177,22 @@ async def test_a_step_across_the_edge_of_a_page_is_shown_whole() -> None:
     )
     history = Conversation(ALL[:2], Summary(ledger="Done."), messages_before=len(messages))
     async with compacted(history, (*messages, *ALL[:2])) as (t, _):
-        await t.app.controller.load_earlier_messages()
+        await t.app.controller.load_older_messages()
         assert t.app.controller.view.older_message_count == len(messages) - MESSAGES_PER_PAGE + (
             messages[-MESSAGES_PER_PAGE] == OUTPUT
         )
-        await t.app.controller.load_earlier_messages()
+        await t.app.controller.load_older_messages()
         calls = [block.status for block in t.app.controller.view.blocks if isinstance(block, Call)]
         assert (calls, t.app.controller.view.older_message_count) == (["done"], 0)
         assert UserText("and this\n[image, image/png]") in t.app.controller.view.blocks
 
 
 async def test_in_lines_it_is_said_how_to_see_it_and_printed() -> None:
-    assert earlier_messages_note(build_resumed_view(LEFT)) == (
-        "650 earlier messages before this: `/print` prints them.",
-    )
-    assert earlier_messages_note(build_resumed_view(LEFT).with_read_problem("no disk")) == (
+    assert older_messages_note(build_resumed_view(LEFT)) == ("650 earlier messages before this: `/print` prints them.",)
+    assert older_messages_note(build_resumed_view(LEFT).with_read_problem("no disk")) == (
         "650 earlier messages before this: no disk",
     )
-    assert earlier_messages_note(build_resumed_view(replace(LEFT, messages_before=0))) == ()
+    assert older_messages_note(build_resumed_view(replace(LEFT, messages_before=0))) == ()
 
 
 @pytest.mark.parametrize("before", [1, 2, MESSAGES_PER_PAGE, MESSAGES_PER_PAGE + 1])
@@ -205,7 +203,7 @@ async def test_pages_end_at_the_beginning(before: int) -> None:
     )
     await controller.open_first_session("s1", None)
     while controller.view.older_message_count:
-        await controller.load_earlier_messages()
+        await controller.load_older_messages()
     assert controller.view.past_blocks == build_resumed_view(Conversation(ALL)).past_blocks
 
 

@@ -60,9 +60,9 @@ async def test_what_is_approved_is_offered_with_its_source_and_can_be_taken_back
     assert row_text(outcome.rows[0]).split(", ")[1] == "on"
     assert offered() == [dance, ("/deploy", "Deploys the site. (project, claude)")]
     await refuse.run(panel.rows[1], "")
-    waits = [trust.has_undecided]
+    waits = [trust.has_undecided_items]
     await forget.run(panel.rows[0], "")
-    assert [*waits, trust.has_undecided] == [False, True]
+    assert [*waits, trust.has_undecided_items] == [False, True]
     assert [row_text(row).split(", ", 1) for row in build_skills_panel(extensions).rows] == [
         ["/deploy", "project, claude, not approved"]
     ]

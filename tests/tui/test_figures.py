@@ -21,7 +21,7 @@ from ebbtide.agent.window.overview import Overview, total_cost
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.screens.context import ContextScreen
 from ebbtide.tui.session.compaction import begin_compaction
-from ebbtide.tui.session.view_edits import carry_out_undo, preview_undo, propose, propose_undo, run_action
+from ebbtide.tui.session.view_edits import preview_undo, propose_edit, propose_undo, run_edit, run_undo
 from ebbtide.tui.text.numbers import format_dollars, format_tokens
 from ebbtide.tui.view.compaction_preview import compaction_headline
 from ebbtide.tui.view.component_table import build_component_table
@@ -139,12 +139,12 @@ async def same_everywhere(t: Driven, home: Home, bill: Bill) -> Overview:
     view, session = t.app.controller.view, t.app.controller.session
     assert session is not None
     here, there = await t.app.controller.sessions.overview(session.id), await home.elsewhere()
-    assert (view.used_tokens, view.available_tokens) == (here.used_tokens, here.effective)
+    assert (view.used_tokens, view.available_tokens) == (here.used_tokens, here.effective_tokens)
     assert here == there
     line = plain(status_line(StatusLineState(view, visible_parts=("model", "cost", "context")), 200))
     figures = figure(r"(\S+)  (\S+)  \S* ~?(\S+) of (\S+) \((\d+)%\)$", line)
-    used, room = format_tokens(here.used_tokens), format_tokens(here.effective)
-    share = f"{here.used_tokens / here.effective:.0%}"[:-1]
+    used, room = format_tokens(here.used_tokens), format_tokens(here.effective_tokens)
+    share = f"{here.used_tokens / here.effective_tokens:.0%}"[:-1]
     assert figures == (here.model, format_dollars(bill.cost), used, room, share)
     head, rows = await screen_of(t)
     of_screen = figure(r"(\S+) of (\S+) usable, (\d+)%  \S+ free  window (\S+)  (\S+)$", head)
@@ -152,7 +152,7 @@ async def same_everywhere(t: Driven, home: Home, bill: Bill) -> Overview:
     assert rows == [f"{row.name}: {row.tokens}" for row in build_component_table(there).rows()]
     assert sum(row.tokens for row in build_component_table(there).rows() if row.level == 0) == here.used_tokens
     printed = "\n".join(plain(text) for text in overview_lines(there, 120))
-    assert figure(r"\n  used +(\S+) +(\S+)", printed) == (used, f"{here.used_tokens / here.effective:.1%}")
+    assert figure(r"\n  used +(\S+) +(\S+)", printed) == (used, f"{here.used_tokens / here.effective_tokens:.1%}")
     assert total_cost(there.requests) == pytest.approx(bill.cost)
     return here
 
@@ -171,7 +171,7 @@ async def test_every_place_tells_the_same_through_the_life_of_a_session(tmp_path
             await said(t, "go", "Read.")
             assert (await same_everywhere(t, home, bill)).used_tokens == bill.usages[-1].total
             assert await told_for_nothing(t, "r2") is not has_cache
-            await run_action(t.app.controller, EditRequest("evict", "r2"))
+            await run_edit(t.app.controller, EditRequest("evict", "r2"))
             await same_everywhere(t, home, bill)
             await said(t, "and?", "Yes.")
             before = (await same_everywhere(t, home, bill)).used_tokens
@@ -184,7 +184,7 @@ async def test_every_place_tells_the_same_through_the_life_of_a_session(tmp_path
             event, offered = await preview_undo(t.app.controller), await propose_undo(t.app.controller)
             assert offered.text.endswith(f"costs {format_dollars(event.cost)} now")
             assert event.is_cached is has_cache
-            await carry_out_undo(t.app.controller)
+            await run_undo(t.app.controller)
             assert (await same_everywhere(t, home, bill)).used_tokens == event.after_tokens
         async with home.terminal(resume="") as t:
             await t.until(lambda: t.app.controller.view.used_tokens)
@@ -224,14 +224,14 @@ async def compacted(t: Driven, used: int) -> Compaction:
     assert compaction_headline(by_hand.preview).startswith(f"{used:,} → about ")
     assert by_hand.preview.quote.read_tokens == used + SUMMARY_REQUEST_TOKENS
     await by_hand.draft()
-    await by_hand.apply(by_hand.text)
+    await by_hand.apply(by_hand.summary_text)
     receipt = t.app.controller.view.blocks[-1]
     assert isinstance(receipt, Compaction)
     return receipt
 
 
 async def told_for_nothing(t: Driven, ref: str) -> bool:
-    return "costs nothing now" in (await propose(t.app.controller, EditRequest("evict", ref))).text
+    return "costs nothing now" in (await propose_edit(t.app.controller, EditRequest("evict", ref))).text
 
 
 async def said(t: Driven, text: str, answer: str) -> None:

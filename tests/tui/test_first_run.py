@@ -18,15 +18,15 @@ from ebbtide.agent.providers.first_run import (
     LocalModelServer,
     detect_keys,
     detect_local_servers,
+    find_ollama_url,
     is_first_run,
-    ollama_address,
 )
-from ebbtide.agent.providers.keys import stored_key
+from ebbtide.agent.providers.keys import read_stored_key
 from ebbtide.agent.providers.setup import find_endpoint
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.commands.first_run import first_run_panel, first_run_rows
 from ebbtide.tui.screens.panel import PanelScreen
-from ebbtide.tui.view.greeting import model_choice_note
+from ebbtide.tui.view.greeting import model_choice_notes
 from ebbtide.tui.widgets.keyline import KeyLine
 from tests.kit.app_pilot import Driven
 from tests.kit.every_screen import take_key
@@ -95,7 +95,7 @@ async def test_a_model_of_another_server_of_this_machine_is_reached_there(
         await screen.lists("first-run")
         await screen.press("down", "enter")
         assert opener.opened == [(None, "openai-chat/devstral")]
-        assert setup.load().provider("openai-chat").base_url == STUDIO.url
+        assert setup.load().provider_config("openai-chat").base_url == STUDIO.url
 
 
 async def test_a_key_that_is_typed_is_tried_kept_and_never_shown(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ async def test_a_key_that_is_typed_is_tried_kept_and_never_shown(tmp_path: Path)
             await screen.press("enter", until=lambda: opener.opened)
         assert opener.opened == [(None, ANTHROPIC)]
         assert [one.headers["x-api-key"] for one in server.requests] == ["sk-wrong", SECRET]
-        assert stored_key(setup.settings.environment, "anthropic", server.url) == SECRET
+        assert read_stored_key(setup.settings.environment, "anthropic", server.url) == SECRET
         file = setup.file.with_name("keys.json")
         assert (file.stat().st_mode & 0o777, SECRET in setup.written) == (0o600, False)
 
@@ -141,7 +141,7 @@ async def test_a_key_that_cannot_be_tried_is_kept_when_it_is_given_again(tmp_pat
         await screen.press(*"openai", "enter", *SECRET, "enter", until=lambda: "Press Enter again" in told(screen))
         await screen.press("enter", until=lambda: opener.opened)
         assert opener.opened == [(None, OPENAI)]
-        assert stored_key(setup.settings.environment, "openai", "http://127.0.0.1:9") == SECRET
+        assert read_stored_key(setup.settings.environment, "openai", "http://127.0.0.1:9") == SECRET
 
 
 async def test_a_key_of_another_name_is_used_and_not_written(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ async def test_a_key_of_another_name_is_used_and_not_written(tmp_path: Path) -> 
         assert opener.opened[0][1] == "anthropic/claude-sonnet-5-5"
         assert 'api_key_env = "WORK_ANTHROPIC_KEY"' in setup.written
         assert SECRET not in setup.written
-        assert setup.load().provider("anthropic").api_key_env == "WORK_ANTHROPIC_KEY"
+        assert setup.load().provider_config("anthropic").api_key_env == "WORK_ANTHROPIC_KEY"
 
 
 async def test_any_model_may_be_chosen_and_what_it_needs_is_told(tmp_path: Path) -> None:
@@ -221,9 +221,9 @@ def test_a_model_that_a_key_has_chosen_says_so(
     tmp_path: Path, keys: list[str], model: str, lines: tuple[str, ...]
 ) -> None:
     environment = dict.fromkeys(keys, SECRET)
-    assert model_choice_note(model, Setup(tmp_path / "a", environment=environment).settings) == lines
+    assert model_choice_notes(model, Setup(tmp_path / "a", environment=environment).settings) == lines
     named = Setup(tmp_path / "b", f'[agent]\nmodel = "{model}"\n', environment).settings
-    assert model_choice_note(model, named) == model_choice_note(model, None) == ()
+    assert model_choice_notes(model, named) == model_choice_notes(model, None) == ()
 
 
 async def test_the_greeting_says_which_key_chose_the_model(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_a_server_on_this_machine_is_sought_where_it_is_said_to_be() -> None:
         "https://example.org": "http://127.0.0.1:11434",
         "ftp://x": "http://127.0.0.1:11434",
     }
-    assert {host: ollama_address({"OLLAMA_HOST": host}) for host in addresses} == addresses
+    assert {host: find_ollama_url({"OLLAMA_HOST": host}) for host in addresses} == addresses
 
 
 def test_the_first_run_is_one_without_any_choice(tmp_path: Path) -> None:

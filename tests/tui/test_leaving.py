@@ -79,5 +79,5 @@ async def test_what_was_loaded_when_the_screen_has_gone_opens_nothing() -> None:
         await t.rests()
     loaded_late = t.app
     del vars(loaded_late)["context"]
-    await loaded_late.jobs._open_first()
+    await loaded_late.jobs._open_first_session()
     assert "context" not in vars(loaded_late)

@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 from ebbtide.agent.config.options import ThemeName
 from ebbtide.agent.events.session import Event, TextDelta, ToolFinished, ToolStarted, TurnFinished
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.terminal.terminal_driver import BackgroundColour
+from ebbtide.tui.terminal.terminal_driver import BackgroundColor
 from ebbtide.tui.text.themes import BackgroundTone
 from ebbtide.tui.widgets.new_content_indicator import NewContentIndicator
 from tests.kit.fake_sessions import FakeSession, FakeSessions, Hold, conversation
@@ -37,7 +37,7 @@ def reading(theme: ThemeName = "dark", ground: BackgroundTone | None = None) -> 
         while not pilot.app.query("#prompt:focus"):
             await pilot.pause()
         if ground is not None:
-            app.post_message(BackgroundColour(ground))
+            app.post_message(BackgroundColor(ground))
         await pilot.press(*"Why do the tests fail?", "enter")
         while "I look at it first." not in app.main_screen.transcript.visible_text():
             await pilot.pause()

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from ebbtide.agent.compaction.apply_edits import EditQuote
+from ebbtide.agent.compaction.apply_edits import EditPreview
 from ebbtide.agent.compaction.edit_cost import ViewEditPlan
 from ebbtide.agent.config.options import ThemeName
 from ebbtide.agent.messages import Conversation, Usage
@@ -64,7 +64,7 @@ def seen() -> Overview:
     assert sum(item.tokens for item in items) == 61_300
     pins = (ViewItem("r3", "r3", "pin", "Viewed docs/format.md – 88 lines", 1_400, 0, is_pinned=True),)
     return replace(
-        made, components=numbers, items=items, tools=tools, pins=pins, epochs=epochs, prices_again=(0.3e-6,) * 99
+        made, components=numbers, items=items, tools=tools, pins=pins, epochs=epochs, resend_prices=(0.3e-6,) * 99
     )
 
 
@@ -84,7 +84,7 @@ class Pricing(FakeSession):
 
     async def change_conversation(self, *work: Any, **how: Any) -> Any:
         plan = ViewEditPlan("evict", "r12", "Viewed src/parser.py", Conversation(), 3, 8_212, 9_000, 10_350.0, 821.2)
-        return EditQuote(Conversation(), plan, 3e-6)
+        return EditPreview(Conversation(), plan, 3e-6)
 
 
 def app_of(looked_at: Overview | None = None) -> EbbApp:
@@ -139,8 +139,8 @@ def test_the_context_in_other_themes(picture: Picture, theme: str) -> None:
 
     def wear() -> None:
         name, _, ground = theme.partition("ansi-")
-        app.theme_choice.apply_theme(cast(ThemeName, name or "ansi"))
+        app.theme_manager.apply_theme(cast(ThemeName, name or "ansi"))
         if ground:
-            app.theme_choice.set_background(cast(BackgroundTone, ground))
+            app.theme_manager.set_background(cast(BackgroundTone, ground))
 
     assert shown(picture, app, *DOWN, start=wear, size=(100, 30))

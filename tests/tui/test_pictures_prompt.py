@@ -72,7 +72,7 @@ def test_what_nobody_sees_in_a_message(picture: Picture) -> None:
 
 @SIZES
 def test_keys_of_vi(picture: Picture) -> None:
-    app = EbbApp(FakeSessions([FakeSession()]), guard_s=0.0, key_set="vim")
+    app = EbbApp(FakeSessions([FakeSession()]), guard_s=0.0, key_style="vim")
     assert picture(app, *"/compact the parser", "escape", "0", "2", "d")
 
 

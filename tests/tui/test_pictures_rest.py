@@ -138,7 +138,7 @@ def test_what_was_said_before_is_read(picture: Picture) -> None:
     app = EbbApp(FakeSessions([session], said_before={"s1": MESSAGES}), guard_s=0.0)
 
     async def above() -> None:
-        await app.controller.load_earlier_messages()
+        await app.controller.load_older_messages()
         app.main_screen.transcript.go_to_end()
         app.main_screen.transcript.scroll_page(-1)
 
@@ -195,7 +195,7 @@ def test_a_background_job_that_ends_while_nothing_runs(picture: Picture) -> None
     )
     last = ("src/a.ts(3,12): error TS2322: Type 'string' is not assignable to type 'number'.", "1 error", "\x1b[31mred")
     ended = JobEnded("job-1", "npm run build", "exit code 2", last)
-    assert picture(app, start=lambda: app.controller.advance(ended))
+    assert picture(app, start=lambda: app.controller.show_event(ended))
 
 
 @SIZES

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.agent.archive.tree import Branch, MessagePreview, Tree, tree_rows
-from ebbtide.agent.compaction.manual import CompactionPreview, SummaryDraft, SummaryQuote
+from ebbtide.agent.archive.tree import Branch, MessagePreview, SessionTree, tree_rows
+from ebbtide.agent.compaction.manual import CompactionPreview, DraftResult, SummaryEstimate
 from ebbtide.agent.compaction.plan import compute_floor, plan_compaction
 from ebbtide.agent.compaction.room import Room, conversation_tokens
 from ebbtide.agent.compaction.summary import Draft
-from ebbtide.agent.compaction.undo import UndoOffer
+from ebbtide.agent.compaction.undo import UndoPreview
 from ebbtide.agent.events.view import ContextCompacted, ReceiptItem, RewriteUndone
 from ebbtide.agent.eviction.settings import CompactionCaps
 from ebbtide.agent.messages import Assistant, Conversation, Text, ToolCall, User
@@ -50,7 +50,7 @@ def preview() -> CompactionPreview:
     assert plan is not None
     room = Room(175_000, 2_400, 1_800)
     floor = replace(compute_floor(history, caps, room), caps=caps)
-    quote = SummaryQuote("anthropic/claude", 86_900, True, 3_000, 0.0711)
+    quote = SummaryEstimate("anthropic/claude", 86_900, True, 3_000, 0.0711)
     return CompactionPreview(
         history,
         "the parser",
@@ -81,7 +81,7 @@ def test_what_a_compaction_would_do(picture: Picture) -> None:
 @SIZES
 def test_a_summary_to_be_edited(picture: Picture) -> None:
     made = preview()
-    app = app_with(made, SummaryDraft(made.conversation, DRAFT, "anthropic/claude-haiku", 0.0312))
+    app = app_with(made, DraftResult(made.conversation, DRAFT, "anthropic/claude-haiku", 0.0312))
 
     def is_edited() -> bool:
         screen = app.screen
@@ -92,7 +92,7 @@ def test_a_summary_to_be_edited(picture: Picture) -> None:
 
 @SIZES
 def test_an_undo_with_its_price(picture: Picture) -> None:
-    app = app_with(UndoOffer(Conversation(), 1, RewriteUndone(9_800, 84_300, 63_000, 0.2363, 180_000)))
+    app = app_with(UndoPreview(Conversation(), 1, RewriteUndone(9_800, 84_300, 63_000, 0.2363, 180_000)))
     undo = Invocation(command_by_name("context"), "undo")
     assert picture(app, asks(app, QuestionPanel), start=lambda: app.jobs.invoke(undo))
 
@@ -142,7 +142,7 @@ def test_the_sessions(picture: Picture, keys: tuple[str, ...]) -> None:
     assert picture(app, listed, *steps, start=lambda: app.push_screen(screen))
 
 
-TREE = Tree(
+TREE = SessionTree(
     (
         Branch(
             "abc123", "", "", 0,

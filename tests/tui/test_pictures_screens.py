@@ -11,7 +11,7 @@ from ebbtide.agent.control_calls import TodoItem
 from ebbtide.agent.events.session import TextDelta, ToolFinished, ToolStarted
 from ebbtide.agent.providers.choices import ModelChoice
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.commands.help import help_panel, palette_entries, palette_panel
+from ebbtide.tui.commands.help import help_panel, palette_panel, palette_rows
 from ebbtide.tui.commands.models import models_panel
 from ebbtide.tui.commands.settings import settings_panel
 from ebbtide.tui.keys import KeyBinding
@@ -69,12 +69,12 @@ SOME_KEYS = [
     KeyBinding("f1", "F1", "command('help')", "this help"),
 ]
 SOME_COMMANDS = [
-    SlashCommand("help", "", "show keys and commands", when_busy=True),
-    SlashCommand("commands", "", "open the command palette", when_busy=True),
+    SlashCommand("help", "", "show keys and commands", can_run_during_turn=True),
+    SlashCommand("commands", "", "open the command palette", can_run_during_turn=True),
     SlashCommand("compact", "[focus]", "summarise to free space"),
     SlashCommand("why", "TEXT", "find out where a text went"),
     SlashCommand("model", "[name]", "switch to another model"),
-    SlashCommand("quit", "", "quit Ebbtide", when_busy=True),
+    SlashCommand("quit", "", "quit Ebbtide", can_run_during_turn=True),
 ]
 
 
@@ -89,14 +89,14 @@ def test_the_palette(picture: Picture) -> None:
         session_info("s1", "mend the parser", updated_at=9_000.0),
         session_info("s2", "\u05e9\u05dc\u05d5\u05dd \u4f60\u597d", updated_at=100.0),
     ]
-    entries = palette_entries(SOME_COMMANDS, SOME_KEYS, infos, ["anthropic/claude-sonnet-5-5"], 10_000.0)
+    entries = palette_rows(SOME_COMMANDS, SOME_KEYS, infos, ["anthropic/claude-sonnet-5-5"], 10_000.0)
     some = [entry for entry in entries if not entry.value.startswith("/settings")][:-1]  # nor their heading
     assert panel(picture, palette_panel(some), "down", "down")
 
 
 @SIZES
 def test_something_found_in_the_palette(picture: Picture) -> None:
-    entries = palette_entries(SOME_COMMANDS, SOME_KEYS, [], ["openai/gpt-6-sol", "ollama/qwen3"], 10_000.0)
+    entries = palette_rows(SOME_COMMANDS, SOME_KEYS, [], ["openai/gpt-6-sol", "ollama/qwen3"], 10_000.0)
     some = [entry for entry in entries if not entry.value.startswith("/settings")]
     assert panel(picture, palette_panel(some), *"mod")
 

@@ -38,7 +38,7 @@ def said_on(screen: Screen[Any]) -> str:
 
 
 def key_in_use(setup: Setup) -> str | None:
-    return find_endpoint("anthropic", setup.load().provider("anthropic"), setup.settings.environment).key
+    return find_endpoint("anthropic", setup.load().provider_config("anthropic"), setup.settings.environment).key
 
 
 async def test_a_wrong_key_in_a_variable_is_replaced_on_the_screen(tmp_path: Path, server: FakeProvider) -> None:
@@ -122,7 +122,7 @@ async def test_a_subscription_is_signed_in_to_in_a_shell(tmp_path: Path) -> None
         await controller.rests()
         listed = "\n".join(controller.typist.shown)
     assert re.findall(r"^\d: (\S+),", listed, re.M) == ["anthropic", "openai"]
-    endpoint = find_endpoint("chatgpt", setup.load().provider("chatgpt"), setup.settings.environment)
+    endpoint = find_endpoint("chatgpt", setup.load().provider_config("chatgpt"), setup.settings.environment)
     assert (endpoint.base_url, endpoint.key) == ("https://api.openai.com/v1", None)
 
 

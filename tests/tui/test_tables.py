@@ -136,14 +136,14 @@ def test_a_damaged_history_keeps_what_can_be_read(tmp_path: Path) -> None:
     file = tmp_path / "history"
     file.write_bytes(b'"one"\n{broken\n17\n\xff\xfe\n"two"\n')
     history = History(file)
-    assert [history.older("draft"), history.older(""), history.older("")] == ["two", "one", None]
+    assert [history.step_older("draft"), history.step_older(""), history.step_older("")] == ["two", "one", None]
 
 
 def test_a_history_that_cannot_be_written_still_works(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     history = History(tmp_path / "file" / "history")
     history.add("one")
-    assert history.older("") == "one"
+    assert history.step_older("") == "one"
 
 
 def test_the_history_is_private_and_keeps_no_repeats(tmp_path: Path) -> None:

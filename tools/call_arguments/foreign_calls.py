@@ -22,9 +22,9 @@ LISTING_TOOLS = ("ls", "list", "listdirectory", "listdir", "listfiles", "repobro
 """Tools that list a folder. Like the names below, these are in the form that `normalise_name` returns."""
 EDITOR_TOOLS = ("strreplaceeditor", "strreplacebasededittool", "texteditor", "developertexteditor", "fileeditor")
 """Tools whose `command` argument selects the action."""
-TYPING_TOOLS = ("writestdin", "sendinput", "writetoterminal", "sendkeys", "sendcommandinput", "terminalinput")
+TERMINAL_INPUT_TOOLS = ("writestdin", "sendinput", "writetoterminal", "sendkeys", "sendcommandinput", "terminalinput")
 """Tools that type into a running program."""
-TYPED_ARGUMENTS = ("chars", "text", "input", "keys", "data", "command")
+TERMINAL_INPUT_ARGUMENTS = ("chars", "text", "input", "keys", "data", "command")
 """Arguments of such tools that contain the text to type."""
 _DURATION = regex(r"\s*(\d{1,9})\s*(ms|s|sec|secs|seconds?|m|min|mins|minutes?)\s*")
 MAX_PLAUSIBLE_SECONDS = 1_000
@@ -46,11 +46,13 @@ def is_editor_call(called_name: str, arguments: Mapping[str, object], *commands:
     return called_name in EDITOR_TOOLS and arguments.get("command") in commands
 
 
-def is_typing_call(called_name: str, arguments: Mapping[str, object]) -> bool:
+def is_terminal_input_call(called_name: str, arguments: Mapping[str, object]) -> bool:
     """Whether this is a call to a tool in `TYPING_TOOLS` with text to type. Without text, such a call only reads the
     program's output."""
-    return called_name in TYPING_TOOLS and any(
-        isinstance(value, str) and value for name, value in arguments.items() if normalise_name(name) in TYPED_ARGUMENTS
+    return called_name in TERMINAL_INPUT_TOOLS and any(
+        isinstance(value, str) and value
+        for name, value in arguments.items()
+        if normalise_name(name) in TERMINAL_INPUT_ARGUMENTS
     )
 
 

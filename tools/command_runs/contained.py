@@ -21,7 +21,7 @@ from ebbtide.tools.process.shell import Launch, child_environment, is_passed_on,
 from ebbtide.tools.sandbox.boundary import Boundary
 from ebbtide.tools.sandbox.git_metadata import is_in
 
-_COMPARES_WORK_TREE = frozenset(("status", "diff", "diff-files", "diff-index"))
+_WORK_TREE_COMMANDS = frozenset(("status", "diff", "diff-files", "diff-index"))
 """Git commands that would report hidden files as changed."""
 _GIT_SETTINGS = {**process.git.SAFE_SETTINGS, "diff.ignoreSubmodules": "none"}
 """In this sandbox, git may also read submodules."""
@@ -47,7 +47,7 @@ def contained_access(line: str, folder: Path, workspace: Workspace) -> ReadOnlyA
         outside_paths |= dict.fromkeys(path for path in git_readable_paths(workspace.root) if not is_in(path, (root,)))
     secret_files = find_command_paths(line, root).secret_files
     secret_name = display_path(Path(secret_files[0]), workspace.root) if secret_files else ""
-    return ReadOnlyAccess("grep", (root, *outside_paths, *secret_files), secret_name, is_contained=True)
+    return ReadOnlyAccess("grep", (root, *outside_paths, *secret_files), secret_name, runs_in_read_only_sandbox=True)
 
 
 def launch_contained(line: str, folder: Path, workspace: Workspace) -> tuple[Launch, Boundary]:
@@ -65,14 +65,14 @@ def launch_contained(line: str, folder: Path, workspace: Workspace) -> tuple[Lau
         visible_paths += sandbox.look_only.user_git_settings_paths(Path.home(), environment)
         visible_paths += _git_folders(workspace.root)
     try:
-        launched, boundary = workspace.sandbox.wrap_look_only(
-            Launch(shell_argv(line), environment), folder, visible_paths, is_git=runs_git
+        launch, boundary = workspace.sandbox.wrap_read_only(
+            Launch(shell_argv(line), environment), folder, visible_paths, runs_git=runs_git
         )
     except OSError as error:
         raise ToolError(f"it could not be tried read-only: {error}") from error
     if runs_git and _compares_work_tree(parsed) and "locked file" in boundary.access_by_path.values():
         raise ToolError("it could not be tried read-only: git would report hidden files with secrets as changed")
-    return launched, boundary
+    return launch, boundary
 
 
 def _contained_environment(workspace: Workspace) -> dict[str, str]:
@@ -170,7 +170,7 @@ def _runs_git(line: CommandLine) -> bool:
 
 def _compares_work_tree(line: CommandLine) -> bool:
     return any(
-        "git" in command.texts and not _COMPARES_WORK_TREE.isdisjoint(command.texts) for command in line.commands
+        "git" in command.texts and not _WORK_TREE_COMMANDS.isdisjoint(command.texts) for command in line.commands
     )
 
 

@@ -10,7 +10,7 @@ from ebbtide.tools.command_runs.launch import CommandRun
 from ebbtide.tools.command_runs.results import output_tail
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.process.program import Program
-from ebbtide.tools.sandbox.boundary import Access, Boundary
+from ebbtide.tools.sandbox.boundary import Boundary, PathAccess
 
 _MISSING_FILE_MESSAGE = regex(r"[^\n]{0,400}(?:No such file or directory|ENOENT|Permission denied|EACCES)")
 _PRINTED_PATH = regex(r"[^\s'\"`:;,()<>\[\]’‘]+")
@@ -39,7 +39,7 @@ def sandbox_denials(run: CommandRun, program: Program) -> str:
         return "; ".join(setting_notes)
     if access is not None and access.failures:  # refused connections are already reported
         # Otherwise, the proxy's refusal would be reported a second time, as the package registry's.
-        boundary = replace(boundary, network="open", copies={})
+        boundary = replace(boundary, network="open", settings_copies={})
     return "; ".join(setting_notes) or _denial_reasons(run, printed, program.code or 0, boundary)
 
 
@@ -54,9 +54,9 @@ def contained_denials(run: CommandRun, printed: str, code: int, boundary: Bounda
     return "it cannot see a program that it runs" if code in _NOT_RUNNABLE_CODES else ""
 
 
-def locked_file_note(run: CommandRun, printed: str, boundary: Boundary) -> str:
+def locked_file_note(run: CommandRun, output_text: str, boundary: Boundary) -> str:
     """Build a note about a file with secrets that a contained command tried to open. Empty if there is none."""
-    locked_path = _reported_path(run, printed, boundary, "locked file")
+    locked_path = _reported_path(run, output_text, boundary, "locked file")
     return f"`{locked_path}` cannot be read, because it may contain secrets" if locked_path else ""
 
 
@@ -67,18 +67,18 @@ def missing_programs_note(run: CommandRun) -> str:
 
 
 def _denial_reasons(run: CommandRun, printed: str, code: int, boundary: Boundary) -> str:
-    return sandbox.blocked.denial_reasons(
+    return sandbox.blocked.denial_text(
         run.line, printed, boundary, str(run.folder), os.path.lexists, has_failed=bool(code)
     )
 
 
-def _reported_path(run: CommandRun, printed: str, boundary: Boundary, access: Access) -> str:
+def _reported_path(run: CommandRun, printed: str, boundary: Boundary, access: PathAccess) -> str:
     """Return the first file with this access that the command reports as missing or unreadable; empty if none."""
     return next((path for path in _reported_paths(printed, str(run.folder)) if boundary.access_to(path) == access), "")
 
 
-def _reported_paths(printed: str, folder: str) -> Iterator[str]:
+def _reported_paths(output_text: str, folder: str) -> Iterator[str]:
     """Yield the existing files that a program reports as missing or unreadable."""
-    for match in _MISSING_FILE_MESSAGE.finditer(printed):
+    for match in _MISSING_FILE_MESSAGE.finditer(output_text):
         paths = (posixpath.normpath(posixpath.join(folder, name)) for name in _PRINTED_PATH.findall(match[0]))
         yield from (path for path in paths if path != "/" and os.path.lexists(path))

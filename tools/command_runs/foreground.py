@@ -50,52 +50,54 @@ async def run_in_foreground(run: CommandRun, seconds: int) -> Result:
     for remaining_tries in reversed(range(_MAX_SANDBOX_TRIES)):
         launched = await build_launch(run)
         result = await _run_with_timeout(run, seconds, launched)
-        if not remaining_tries or not (launched.is_confined and result.has_failed and _did_mount_path_vanish(result)):
+        if not remaining_tries or not (launched.is_sandboxed and result.has_failed and _did_mount_path_vanish(result)):
             break
         run = await renew_access(run)
     return result
 
 
 def _did_mount_path_vanish(result: Result) -> bool:
-    printed = result.program.printed_text(result.text) if result.program is not None and result.log is None else ""
-    return sandbox.blocked.did_mount_path_vanish(printed, os.path.lexists)
+    output_text = result.program.printed_text(result.text) if result.program is not None and result.log is None else ""
+    return sandbox.blocked.did_mount_path_vanish(output_text, os.path.lexists)
 
 
 async def _run_with_timeout(
-    run: CommandRun, seconds: int, launched: Launch, contained: "Boundary | None" = None
+    run: CommandRun, timeout_s: int, launch: Launch, read_only_boundary: "Boundary | None" = None
 ) -> Result:
     """Run the command. If it times out, it continues as a job, and its output so far is returned. `contained`: the
     boundary of a command that can only read. Such a command leaves no processes running."""
     workspace = run.workspace
-    program = start_run(run, launched, workspace.on_progress)
+    program = start_run(run, launch, workspace.on_progress)
     try:
-        in_time = await _has_finished_in_time(program, seconds, run.access)
+        in_time = await _has_finished_in_time(program, timeout_s, run.access)
         is_flooding = not in_time and program.output.is_truncated
-        is_submodule_removal = launched.is_confined and removes_submodules(run)
-        must_end_children = (is_submodule_removal or (contained is not None and in_time)) and not program.is_fully_ended
-        is_ended = is_flooding or bool(program.output.problem) or must_end_children
-        if is_ended:
+        is_submodule_removal = launch.is_sandboxed and removes_submodules(run)
+        must_end_children = (
+            is_submodule_removal or (read_only_boundary is not None and in_time)
+        ) and not program.is_fully_ended
+        must_end = is_flooding or bool(program.output.problem) or must_end_children
+        if must_end:
             await program.end()
     except BaseException:
         await program.close()
         await release_access(run)
         raise
-    if not in_time and not is_ended:
+    if not in_time and not must_end:
         job = workspace.jobs.add(run.line, program, summarise_ended_job, has_own_network=run.access is not None)
-        return still_running_result(job, seconds)
-    if program.is_fully_ended or is_ended:
+        return still_running_result(job, timeout_s)
+    if program.is_fully_ended or must_end:
         await program.close()
         await release_access(run)
     else:
         workspace.jobs.track_leftover(program)
-    limit = seconds if is_flooding else None
-    if contained is not None:
-        printed = output_tail(program)
-        denied = contained_denials(run, printed, program.code or 0, contained)
-        result = exit_result(program, denied or locked_file_note(run, printed, contained), None, limit)
-        return replace(result, blocked_by_sandbox="", denied_access=denied)
+    limit = timeout_s if is_flooding else None
+    if read_only_boundary is not None:
+        last_output = output_tail(program)
+        denied = contained_denials(run, last_output, program.code or 0, read_only_boundary)
+        result = exit_result(program, denied or locked_file_note(run, last_output, read_only_boundary), None, limit)
+        return replace(result, sandbox_block="", denied_access=denied)
     blocked = ""
-    if launched.is_confined:
+    if launch.is_sandboxed:
         blocked = "; ".join(filter(None, (sandbox_denials(run, program), missing_programs_note(run))))
     withheld_note = withheld_variables_note(run.line, program, workspace)
     return with_note(exit_result(program, blocked, run.access, limit), withheld_note)

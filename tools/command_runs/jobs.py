@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ebbtide.tools.base import Arguments, PrintedLog, Result, ToolError, Workspace
+from ebbtide.tools.base import Arguments, LoggedOutput, Result, ToolError, Workspace
 from ebbtide.tools.call_arguments.schema import get_text
 from ebbtide.tools.command_runs.launch import CommandRun, background_launch, start_run
 from ebbtide.tools.command_runs.results import MAX_PRINTED_BYTES, dropped_output_note, result_with_log
@@ -16,7 +16,7 @@ _REPLY_TIMEOUT_S = 1.0
 """Seconds to wait for a job's reply to its input."""
 
 
-def require_job(arguments: Arguments, workspace: Workspace) -> Job:
+def get_job(arguments: Arguments, workspace: Workspace) -> Job:
     name = get_text(arguments, "job")
     job = workspace.jobs.by_id.get(name)
     if job is None:
@@ -54,7 +54,7 @@ def still_running_result(job: Job, seconds: int) -> Result:
     state_text = (
         f"not finished after {seconds} s: it continues as {job.id}; bash_output shows its output, bash_kill ends it"
     )
-    return result_with_log(log, "no output yet", ProgramState(state_text, job=job.id), failed=False)
+    return result_with_log(log, "no output yet", ProgramState(state_text, job=job.id), has_failed=False)
 
 
 def job_update_result(job: Job) -> Result:
@@ -65,15 +65,15 @@ def job_update_result(job: Job) -> Result:
     state = program_state(program.code, job.id)
     notes = (program.output.problem, dropped_output_note(program), f"{job.id}: {state.outcome_text}{job.ports_text}")
     state = replace(state, told="\n".join(filter(None, notes)))
-    return result_with_log(log, "no new output", state, failed=bool(program.code))
+    return result_with_log(log, "no new output", state, has_failed=bool(program.code))
 
 
-def _take_unread_output(job: Job) -> PrintedLog:
+def _take_unread_output(job: Job) -> LoggedOutput:
     """Return the job's output since the last call, and mark it as read."""
     start, job.returned_bytes = job.returned_log_offset, job.program.printed_bytes  # later output is for the next call
     job.returned_log_offset = job.program.output.flush()
     start = min(start, job.returned_log_offset)
-    return PrintedLog(
+    return LoggedOutput(
         job.program.log, start, job.returned_log_offset, is_finished=False, is_complete=job.program.output.is_complete
     )
 

@@ -18,7 +18,7 @@ from ebbtide.tools.process.start import start_program
 from ebbtide.tools.sandbox.diff_program import diff_override_variables
 
 if TYPE_CHECKING:  # for type checking only: few commands need the network, so it is not imported here
-    from ebbtide.tools.sandbox.git_settings import GitSettings
+    from ebbtide.tools.sandbox.git_settings import GitSettingsWatcher
     from ebbtide.tools.sandbox.network import NetworkAccess
 
 _REMOVES_WORK_TREE = regex(r"\bworktree\s+(?:remove|move)\b")
@@ -36,7 +36,7 @@ class CommandRun:
     workspace: Workspace
     access: "NetworkAccess | None"
     """Its network access through the sandbox; None if there is no sandbox or it gets no access."""
-    settings: "GitSettings | None"
+    settings: "GitSettingsWatcher | None"
     """The store for its Git settings; None if there is no sandbox, or it is read-only or does not use Git."""
 
 
@@ -66,11 +66,11 @@ async def _network_access(workspace: Workspace) -> "NetworkAccess | None":
     return await network.create_access(workspace.network_policy)
 
 
-def _git_settings(line: str, workspace: Workspace) -> "GitSettings | None":
+def _git_settings(line: str, workspace: Workspace) -> "GitSettingsWatcher | None":
     if workspace.sandbox is None or workspace.is_read_only or not _MENTIONS_GIT.search(line):
         return None
     git = process.git.find_program_outside("git", workspace.root)
-    return sandbox.git_settings.GitSettings(git) if git is not None else None
+    return sandbox.git_settings.GitSettingsWatcher(git) if git is not None else None
 
 
 def with_cd(line: str, folder: Path, workspace: Workspace) -> str:
@@ -94,7 +94,7 @@ async def build_launch(run: CommandRun) -> Launch:
 
 def background_launch(run: CommandRun, *, terminal: bool) -> Launch:
     """Return how to launch a job, which may keep running while other commands run."""
-    return _sandboxed_launch(_shell_launch(run), run, terminal=terminal)
+    return _sandboxed_launch(_shell_launch(run), run, has_terminal=terminal)
 
 
 def removes_submodules(run: CommandRun) -> bool:
@@ -125,7 +125,7 @@ def _sandboxed_launch(
     launch: Launch,
     run: CommandRun,
     *,
-    terminal: bool = False,
+    has_terminal: bool = False,
     removes_work_trees: bool = False,
     removes_submodules: bool = False,
 ) -> Launch:
@@ -133,14 +133,19 @@ def _sandboxed_launch(
     sandbox = workspace.sandbox
     if sandbox is None:
         return launch
-    if run.access is None and may_write and workspace.network_policy is not None and workspace.network_policy.is_open:
+    if (
+        run.access is None
+        and may_write
+        and workspace.network_policy is not None
+        and workspace.network_policy.allows_all_hosts
+    ):
         sandbox = replace(sandbox, has_network=True)  # network access is unrestricted, so no hosts need filtering
     try:
         return sandbox.wrap(
             launch,
             run.folder,
             may_write=may_write,
-            takes_terminal=terminal,
+            has_terminal=has_terminal,
             access=run.access,
             settings=run.settings,
             removes_work_trees=removes_work_trees,

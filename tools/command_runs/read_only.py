@@ -71,15 +71,15 @@ def read_only_access(line: str, workspace: Workspace) -> ReadOnlyAccess | None:
     steps = _proved_steps(line, workspace)
     if not steps:
         return None
-    files = _ReadFiles(workspace)
+    files = _ShownFiles(workspace)
     files.add(steps, [""])
     if files.shows_folder:
         files.paths[str(workspace.root)] = None
-    searches = any(step.proof.shows_unnamed_files for step in steps)
-    return ReadOnlyAccess("grep" if searches else "read", tuple(files.paths), files.secret_path)
+    has_search = any(step.proof.shows_unnamed_files for step in steps)
+    return ReadOnlyAccess("grep" if has_search else "read", tuple(files.paths), files.secret_path)
 
 
-class _ReadFiles:
+class _ShownFiles:
     """Collects the files that commands would show."""
 
     def __init__(self, workspace: Workspace) -> None:

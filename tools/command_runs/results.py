@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ebbtide.tools import process
-from ebbtide.tools.base import PrintedLog, Result, Workspace
+from ebbtide.tools.base import LoggedOutput, Result, Workspace
 from ebbtide.tools.outputs.plain_text import lossless_text, terminal_text
 from ebbtide.tools.process.program import Program
 from ebbtide.tools.process.shell import child_environment
@@ -21,15 +21,15 @@ _TAIL_BYTES = 16_384
 """Number of bytes at the end of the output to search for failures."""
 
 
-def result_with_log(log: PrintedLog, silent_text: str, state: ProgramState, *, failed: bool) -> Result:
+def result_with_log(log: LoggedOutput, silent_text: str, state: ProgramState, *, has_failed: bool) -> Result:
     """Build a result with the output and the program's state. They form one text if the output is short enough."""
     state = replace(state, is_silent=log.start == log.end)
     printed = printed_text(log)
     if printed is None:
-        return Result(state.told, log, has_failed=failed, program=state)
+        return Result(state.told, log, has_failed=has_failed, program=state)
     if log.is_finished:
         log.path.unlink(missing_ok=True)
-    return Result(f"{silent_text if state.is_silent else printed}\n{state.told}", has_failed=failed, program=state)
+    return Result(f"{silent_text if state.is_silent else printed}\n{state.told}", has_failed=has_failed, program=state)
 
 
 def exit_result(program: Program, blocked: str, access: "NetworkAccess | None", limit: int | None) -> Result:
@@ -40,13 +40,13 @@ def exit_result(program: Program, blocked: str, access: "NetworkAccess | None", 
         f"{state.outcome_text}: it was ended because it kept printing" if limit is not None else state.outcome_text
     )
     leftovers_note = "" if program.is_fully_ended else "its background processes keep running until the session ends"
-    log = PrintedLog(program.log, 0, program.output.flush(), program.is_fully_ended, program.output.is_complete)
+    log = LoggedOutput(program.log, 0, program.output.flush(), program.is_fully_ended, program.output.is_complete)
     advice = f"it ran in a sandbox, where {blocked}: do without it, or tell the user what it needs" if blocked else ""
     refusals = (f"`{host}` was not reached: {reason}" for host, reason in access.failures.items()) if access else ()
     notes = (program.output.problem, dropped_output_note(program), end_text, advice, *refusals, leftovers_note)
     state = replace(state, told="\n".join(filter(None, notes)))
-    result = result_with_log(log, "no output", state, failed=state.code != 0 or bool(program.output.problem))
-    return replace(result, blocked_by_sandbox=blocked)
+    result = result_with_log(log, "no output", state, has_failed=state.code != 0 or bool(program.output.problem))
+    return replace(result, sandbox_block=blocked)
 
 
 def with_note(result: Result, note: str) -> Result:
@@ -57,7 +57,7 @@ def with_note(result: Result, note: str) -> Result:
     return replace(result, text=f"{result.text}\n{note}", program=program)
 
 
-def printed_text(log: PrintedLog) -> str | None:
+def printed_text(log: LoggedOutput) -> str | None:
     """Return the log's text without its final newline; None if it is too long, or if text cannot represent all of
     it."""
     if log.end - log.start > MAX_PRINTED_BYTES:

@@ -6,7 +6,7 @@ from ebbtide.tools.commands.nested import program_name
 from ebbtide.tools.commands.programs import split_words
 
 _DRY_RUN_OPTIONS = split_words("-n --just-print --dry-run --recon -q --question -p --print-data-base")
-_DOUBTS_BY_FIRST_WORD: Mapping[str, tuple[frozenset[str], str]] = {
+_SIDE_EFFECTS_BY_ARGUMENT: Mapping[str, tuple[frozenset[str], str]] = {
     "npm": (
         split_words("view info show outdated search audit ping whoami explain why query"),
         "contacts a registry, or follows the project's settings",
@@ -23,19 +23,19 @@ _DOUBTS_BY_FIRST_WORD: Mapping[str, tuple[frozenset[str], str]] = {
     "python": (split_words("-m"), "can run a module of that name in the working folder"),
     "python3": (split_words("-m"), "can run a module of that name in the working folder"),
 }
-_DOUBTS_BY_PROGRAM: Mapping[str, str] = {
+_SIDE_EFFECTS_BY_PROGRAM: Mapping[str, str] = {
     "env": "can print secrets from the environment",
     "printenv": "can print secrets from the environment",
 }
 
 
-def read_only_doubt(words: Sequence[str]) -> str:
+def possible_side_effect(words: Sequence[str]) -> str:
     """Say what a seemingly read-only command may do besides reading, worded to follow its name in a sentence. Empty if
     nothing is known."""
     name = program_name(words)
     if name in ("make", "gmake") and not _DRY_RUN_OPTIONS.isdisjoint(words[1:]):
         return "still runs parts of the Makefile: `$(shell …)`, lines with `+` and rules for included files"
-    first, reason = _DOUBTS_BY_FIRST_WORD.get(name, (frozenset[str](), ""))
+    first, reason = _SIDE_EFFECTS_BY_ARGUMENT.get(name, (frozenset[str](), ""))
     if first and words[1:2] and words[1] in first:
         return reason
-    return _DOUBTS_BY_PROGRAM.get(name, "") if len(words) == 1 or name == "printenv" else ""
+    return _SIDE_EFFECTS_BY_PROGRAM.get(name, "") if len(words) == 1 or name == "printenv" else ""

@@ -11,16 +11,16 @@ class Word:
     """Whether the shell expands it: a variable, command substitution or braces."""
     is_glob: bool = False
     """Whether the shell may replace it with file names."""
-    is_bare: bool = True
+    is_unquoted: bool = True
     """Whether no part of the word is quoted. Only such a word can be a reserved word."""
-    has_status: bool = False
+    has_exit_status: bool = False
     """Whether it contains `$?`, the exit code of the previous command. This is not an expansion here, because the value
     is always a number."""
 
     @property
     def is_plain(self) -> bool:
         """Whether the program gets exactly this text."""
-        return not (self.has_expansion or self.is_glob or self.has_status)
+        return not (self.has_expansion or self.is_glob or self.has_exit_status)
 
 
 @dataclass(frozen=True, slots=True)

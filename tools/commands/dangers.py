@@ -10,8 +10,8 @@ from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.commands.nested import SHELLS, program_name, wrapped_program_index
 from ebbtide.tools.lazy import dataclass, regex
 
-LANGUAGES = {"python", "python3", "perl", "ruby", "node", "php"}
-_INTERPRETERS = SHELLS | LANGUAGES
+LANGUAGE_INTERPRETERS = {"python", "python3", "perl", "ruby", "node", "php"}
+_INTERPRETERS = SHELLS | LANGUAGE_INTERPRETERS
 _USER_SWITCHERS = {"sudo", "doas", "su", "pkexec", "runuser"}
 _DISK_TOOLS = {
     "fdisk", "sfdisk", "parted", "wipefs", "shred", "blkdiscard", "mkswap", "cryptsetup", "lvremove", "zpool",
@@ -40,7 +40,7 @@ class Danger:
     start: int
     end: int
     """Offset at which the part ends in the line."""
-    why: str
+    effect: str
     """What the part does, as a verb phrase such as `discards uncommitted changes`."""
 
 
@@ -56,15 +56,15 @@ def _find_dangers(text: str, root: str, depth: int) -> Iterator[Danger]:
     for command in line.commands:
         for reason in _danger_reasons(command.texts, has_input=command.preceding_operator in ("|", "|&")):
             yield Danger(command.start, command.end, reason)
-        if program_name(command.texts) in _CODE_RUNNERS and any(map(_is_fetched, command.words)):
+        if program_name(command.texts) in _CODE_RUNNERS and any(map(_is_fetched_script, command.words)):
             yield Danger(command.start, command.end, "runs downloaded code")
         for file in _written_files(command):
             if _is_outside(file, root):
                 yield Danger(command.start, command.end, f"writes outside the working folder, to `{file}`")
         for word in command.words if depth < _MAX_DEPTH and may_run_arguments(command) else ():
-            if not word.is_bare and re.search(r"\s", word.text):
+            if not word.is_unquoted and re.search(r"\s", word.text):
                 for danger in _find_dangers(word.text, root, depth + 1):
-                    yield Danger(command.start, command.end, danger.why)
+                    yield Danger(command.start, command.end, danger.effect)
     for redirection in (
         *line.redirections,
         *(redirection for command in line.commands for redirection in command.redirections),
@@ -156,7 +156,7 @@ def _leading_words(arguments: Sequence[str]) -> set[str]:
     return set([word for word in arguments if word[:1] != "-"][:3])
 
 
-def _is_fetched(word: Word) -> bool:
+def _is_fetched_script(word: Word) -> bool:
     return word.has_expansion and _FETCHED_SCRIPT.search(word.text) is not None
 
 

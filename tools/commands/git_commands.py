@@ -15,7 +15,7 @@ from ebbtide.tools.commands.scripts import may_be_option
 from ebbtide.tools.commands.tool_options import unknown_word_indices
 from ebbtide.tools.lazy import regex
 
-READ_ONLY_FORMS_ONLY = "is covered only in forms known to be read-only"
+READ_ONLY_FORMS_REASON = "is covered only in forms known to be read-only"
 _SETS_NAME = regex(r"(?:--local )?user\.(?:name|email) [^-].*", re.DOTALL)
 _HARMLESS_GLOBAL_OPTIONS = split_words(
     "--no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects --no-advice"
@@ -45,7 +45,7 @@ _REBASE_OPTIONS = split_words(
     "--root -n --no-stat --stat -r --rebase-merges --update-refs --no-update-refs --autosquash --no-autosquash "
     "--fork-point --no-fork-point"
 )
-_REBASE_DOUBTS: Mapping[str, str] = {
+_REBASE_REASONS: Mapping[str, str] = {
     "--continue": "runs the commands in the rebase's to-do list",
     "--skip": "runs the commands in the rebase's to-do list",
     "-i": "runs an editor named in the settings",
@@ -58,30 +58,30 @@ _OTHER_FOLDER = ("-C", "--git-dir", "--work-tree")
 _REMOTE_URL = regex(r"(?:https?|ssh|git)://[^-].*|(?:[\w.-]+@)?\w[\w.-]+:(?!:|//).*")
 
 
-def git_rule_doubt(words: Sequence[Word]) -> tuple[int, str] | None:
+def uncovered_git_word(words: Sequence[Word]) -> tuple[int, str] | None:
     """Find the word that keeps the rule `bash(git)` from covering the call. Return its index and the reason, worded to
     follow the word in a sentence. None if the rule covers the call."""
-    command_index = _doubt_in_globals(words)
+    command_index = _check_global_options(words)
     if isinstance(command_index, tuple):
         return command_index
     if command_index >= len(words):
         return None
     command, argument_indices = words[command_index].text, range(command_index + 1, len(words))
     if is_guarded_git_call(words):
-        return command_index, READ_ONLY_FORMS_ONLY
-    doubt = _doubt_in_command(words, command_index)
-    if doubt is not None:
-        return doubt
+        return command_index, READ_ONLY_FORMS_REASON
+    uncovered_word = _uncovered_command_word(words, command_index)
+    if uncovered_word is not None:
+        return uncovered_word
     for index in argument_indices:
         if may_be_option(words[index]):
             return index, "can become an option; write `--` before it"
-        if reason := _option_doubt(command, words[index].text):
+        if reason := _uncovered_option_reason(command, words[index].text):
             return index, reason
     unknown_indices = unknown_word_indices(["git", *(word.text for word in words[command_index:])])
     return (
         (
             unknown_indices[0] + command_index - 1,
-            _unknown_word_doubt(words[unknown_indices[0] + command_index - 1].text),
+            _unknown_word_reason(words[unknown_indices[0] + command_index - 1].text),
         )
         if unknown_indices
         else None
@@ -90,7 +90,7 @@ def git_rule_doubt(words: Sequence[Word]) -> tuple[int, str] | None:
 
 def is_guarded_git_call(words: Sequence[Word]) -> bool:
     """Whether this git command runs in guarded form when it is read-only."""
-    command_index = _doubt_in_globals(words)
+    command_index = _check_global_options(words)
     if isinstance(command_index, tuple) or command_index >= len(words):
         return False
     arguments = [word.text for word in words[command_index + 1 :]]
@@ -107,7 +107,7 @@ def _only_reads_config(arguments: Sequence[str]) -> bool:
     )
 
 
-def _doubt_in_globals(words: Sequence[Word]) -> int | tuple[int, str]:
+def _check_global_options(words: Sequence[Word]) -> int | tuple[int, str]:
     """Return the index of the git subcommand. If a doubtful word comes before it, return that word's index and the
     reason."""
     index = 1
@@ -124,7 +124,7 @@ def _doubt_in_globals(words: Sequence[Word]) -> int | tuple[int, str]:
     return index
 
 
-def _doubt_in_command(words: Sequence[Word], command_index: int) -> tuple[int, str] | None:
+def _uncovered_command_word(words: Sequence[Word], command_index: int) -> tuple[int, str] | None:
     command, subcommand = (
         words[command_index].text,
         words[command_index + 1].text if command_index + 1 < len(words) else "",
@@ -135,7 +135,7 @@ def _doubt_in_command(words: Sequence[Word], command_index: int) -> tuple[int, s
         if subcommand and not is_option and subcommand not in covered.split():
             return command_index + 1, reason
         return (
-            _doubt_in_remote(words, command_index + 1)
+            _uncovered_remote_word(words, command_index + 1)
             if command == "remote" and subcommand in ("add", "set-url")
             else None
         )
@@ -147,10 +147,10 @@ def _doubt_in_command(words: Sequence[Word], command_index: int) -> tuple[int, s
         return (
             None
             if unknown_index is None
-            else (unknown_index, _REBASE_DOUBTS.get(words[unknown_index].text, "can make git run other programs"))
+            else (unknown_index, _REBASE_REASONS.get(words[unknown_index].text, "can make git run other programs"))
         )
     if command == "fetch":
-        return _doubt_in_fetch(words, command_index)
+        return _uncovered_fetch_word(words, command_index)
     if command == "submodule":
         return command_index, "runs git in submodules, whose settings can run programs"
     if command == "config":
@@ -165,7 +165,7 @@ def _doubt_in_command(words: Sequence[Word], command_index: int) -> tuple[int, s
     )
 
 
-def _doubt_in_fetch(words: Sequence[Word], command_index: int) -> tuple[int, str] | None:
+def _uncovered_fetch_word(words: Sequence[Word], command_index: int) -> tuple[int, str] | None:
     operands = [index for index in range(command_index + 1, len(words)) if words[index].text[:1] != "-"]
     remote = words[operands[0]].text if operands else ""
     if remote[:1] in ("/", "~", ".") or (":" in remote and not _REMOTE_URL.fullmatch(remote)):
@@ -173,7 +173,7 @@ def _doubt_in_fetch(words: Sequence[Word], command_index: int) -> tuple[int, str
     return None
 
 
-def _doubt_in_remote(words: Sequence[Word], subcommand_index: int) -> tuple[int, str] | None:
+def _uncovered_remote_word(words: Sequence[Word], subcommand_index: int) -> tuple[int, str] | None:
     """Return a doubt if the remote's address may name another program or a local folder. Pushing to a folder runs its
     hooks."""
     operands = [index for index in range(subcommand_index + 1, len(words)) if words[index].text[:1] != "-"]
@@ -184,7 +184,7 @@ def _doubt_in_remote(words: Sequence[Word], subcommand_index: int) -> tuple[int,
     return local_index, "can run another program" if has_helper else "may be another repository, whose hooks would run"
 
 
-def _option_doubt(command: str, text: str) -> str:
+def _uncovered_option_reason(command: str, text: str) -> str:
     """Explain why an option of a command is not covered. Empty if it is."""
     name = text.partition("=")[0]
     is_abbreviation = (
@@ -205,7 +205,7 @@ def _option_doubt(command: str, text: str) -> str:
     return ""
 
 
-def _unknown_word_doubt(text: str) -> str:
+def _unknown_word_reason(text: str) -> str:
     if text == "--no-verify":
         return "skips the repository's hooks"
     if text in ("-p", "--patch", "-i", "--interactive", "-e", "--edit"):

@@ -107,7 +107,7 @@ class _TreeReader:
     def read_line(self, root: "Node") -> CommandLine:
         if root.has_error:
             self.add_problem("it is not a complete command line")
-        self.walk(root, is_inner=False)
+        self.walk(root, is_in_substitution=False)
         order = sorted(range(len(self.found_commands)), key=lambda index: self.found_commands[index].start)
         commands = tuple(self.found_commands[index] for index in order)
         if not self.problem:
@@ -120,9 +120,9 @@ class _TreeReader:
             self.add_problem("it contains no command")
         if len(self.text) > LONG_LINE_CHARS and sum(len(command.words) for command in commands) > MAX_WORDS_IN_LONG:
             self.add_problem("it is complex")
-        is_broken = root.has_error or self.is_too_deep
+        is_unparsable = root.has_error or self.is_too_deep
         redirections = tuple(self.redirections)
-        return CommandLine(commands, self.problem, is_broken, redirections, self.is_in_background, self.has_loop)
+        return CommandLine(commands, self.problem, is_unparsable, redirections, self.is_in_background, self.has_loop)
 
     def add_problem(self, problem: str) -> None:
         self.problem = self.problem or problem
@@ -156,14 +156,14 @@ class _TreeReader:
             last = end
         return operators
 
-    def walk(self, node: "Node", *, is_inner: bool) -> None:
+    def walk(self, node: "Node", *, is_in_substitution: bool) -> None:
         """Find the commands in a node. Recursive only for words, because a list is nested as deeply as it is long."""
-        pending: list[tuple[Node, bool, tuple[Node, ...]]] = [(node, is_inner, ())]
+        pending: list[tuple[Node, bool, tuple[Node, ...]]] = [(node, is_in_substitution, ())]
         while pending:
-            node, is_inner, redirections = pending.pop()
+            node, is_in_substitution, redirections = pending.pop()
             kind = node.type
             if kind in _COMMAND_NODES or kind == "variable_assignment":
-                self.read_command(node, is_inner, redirections)
+                self.read_command(node, is_in_substitution, redirections)
                 continue
             if kind == "redirected_statement":
                 body, *redirection_nodes = node.children
@@ -173,13 +173,17 @@ class _TreeReader:
                     continue
                 redirections = (*redirection_nodes, *redirections)
                 pending += [
-                    (redirection_node, is_inner, ())
+                    (redirection_node, is_in_substitution, ())
                     for redirection_node in redirection_nodes
                     if _has_commands(redirection_node)
                 ]
-                pending.append((body, is_inner, redirections))
+                pending.append((body, is_in_substitution, redirections))
                 continue
-            if kind == "test_command" and not redirections and self.read_brackets(node, is_inner=is_inner):
+            if (
+                kind == "test_command"
+                and not redirections
+                and self.read_brackets(node, is_in_substitution=is_in_substitution)
+            ):
                 continue
             if node.is_named and kind not in _GROUPING_NODES and kind != "comment":
                 self.has_loop = self.has_loop or kind == "for_statement"
@@ -196,9 +200,9 @@ class _TreeReader:
                 self.redirections += map(self.read_redirection, redirections)
             for index, child in enumerate(children):
                 child_redirections = redirections if index == last and kind in ("list", "pipeline") else ()
-                pending.append((child, is_inner or kind in _SUBSTITUTIONS, child_redirections))
+                pending.append((child, is_in_substitution or kind in _SUBSTITUTIONS, child_redirections))
 
-    def read_brackets(self, node: "Node", *, is_inner: bool) -> bool:
+    def read_brackets(self, node: "Node", *, is_in_substitution: bool) -> bool:
         """Read `[ … ]` or `[[ … ]]` as `test …`. The two are equivalent if there are only words between the
         brackets."""
         match = _BRACKETS.fullmatch(self.source_text(node.start_byte, node.end_byte))
@@ -213,7 +217,9 @@ class _TreeReader:
             return False
         start, end = self.text_offset(node.start_byte), self.text_offset(node.end_byte)
         words, texts = line.commands[0].words, line.commands[0].texts
-        self.found_commands.append(SimpleCommand(words, texts, (), self.operator_before(node), is_inner, start, end))
+        self.found_commands.append(
+            SimpleCommand(words, texts, (), self.operator_before(node), is_in_substitution, start, end)
+        )
         self.spans.append((node.start_byte, node.end_byte))
         return True
 
@@ -226,7 +232,7 @@ class _TreeReader:
                 return operator.decode()
         return "\n" if b"\n" in preceding_bytes[len(stripped_bytes) :] else ""
 
-    def read_command(self, node: "Node", is_inner: bool, outer_redirections: tuple["Node", ...]) -> None:
+    def read_command(self, node: "Node", is_in_substitution: bool, outer_redirections: tuple["Node", ...]) -> None:
         words, redirections = list[Word](), list[Redirection]()
         end_offset = node.end_byte
         if _PLAIN_WORDS.fullmatch(self.source, node.start_byte, end_offset) and not outer_redirections:
@@ -236,11 +242,13 @@ class _TreeReader:
         start, end = self.text_offset(node.start_byte), self.text_offset(node.end_byte)
         texts = tuple([word.text for word in words])
         self.found_commands.append(
-            SimpleCommand(tuple(words), texts, tuple(redirections), self.operator_before(node), is_inner, start, end)
+            SimpleCommand(
+                tuple(words), texts, tuple(redirections), self.operator_before(node), is_in_substitution, start, end
+            )
         )
         self.spans.append((node.start_byte, end_offset))
         first = words[0] if words else Word("")
-        if not first.is_plain or (first.is_bare and first.text in RESERVED_WORDS):
+        if not first.is_plain or (first.is_unquoted and first.text in RESERVED_WORDS):
             self.add_problem("what it runs is not in the text")
         if any(word.has_expansion for word in words):
             self.add_problem("the shell expands words in it")
@@ -366,10 +374,14 @@ class _TreeReader:
                 )
                 texts.append(part_text)
         text = "".join(texts)
-        braces = has_brace and ("," in text or ".." in text) and _BRACES.search(text) is not None
+        has_brace_expansion = has_brace and ("," in text or ".." in text) and _BRACES.search(text) is not None
         is_ambiguous = has_status and (is_mixed or has_wildcard)
         return Word(
-            text, expands or braces or is_ambiguous, has_wildcard and text not in ("[", "[["), is_bare, has_status
+            text,
+            expands or has_brace_expansion or is_ambiguous,
+            has_wildcard and text not in ("[", "[["),
+            is_bare,
+            has_status,
         )
 
     def read_double_quoted(self, node: "Node", text: str) -> tuple[str, bool]:
@@ -397,7 +409,7 @@ class _TreeReader:
             self.add_problem("it is nested too deeply")
             return
         self.depth += 1
-        self.walk(node, is_inner=True)
+        self.walk(node, is_in_substitution=True)
         self.depth -= 1
 
 

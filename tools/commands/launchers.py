@@ -148,8 +148,10 @@ words and covered by rules as written."""
 def venv_bin_folder(command: Sequence[str]) -> str:
     """Return the folder that a command such as `source .venv/bin/activate` puts first in the path. Empty for other
     commands."""
-    path = _ACTIVATION.fullmatch(command[1]) if len(command) == 2 and command[0] in ("source", ".") else None
-    return f"{path['folder']}/bin" if path is not None else ""
+    activation_match = (
+        _ACTIVATION.fullmatch(command[1]) if len(command) == 2 and command[0] in ("source", ".") else None
+    )
+    return f"{activation_match['folder']}/bin" if activation_match is not None else ""
 
 
 def _without_one_indirection(launch: ToolLaunch) -> ToolLaunch | None:

@@ -12,7 +12,7 @@ LONG_LINE_CHARS, MAX_WORDS_IN_LONG, _MAX_NODES_IN_LONG = 2_000, 20, 120
 """A line with more than `LONG_LINE_CHARS` characters counts as long, and has its own limits for words and syntax nodes.
 With more words, it is not treated as read-only, because looking up the file that each word may name takes time. With
 more nodes, it is not parsed."""
-_SINGLE_PIECE_TEXT = re.compile(
+_SINGLE_NODE_TEXT = re.compile(
     r"<(?<!<<)<-?[ \t]*(?P<q>['\"]?)(?P<end>[\w.-]{1,40})(?P=q)(?P<behind>[^\n]{0,200})\n"
     r"(?:(?:[^\n]*+\n)*?[ \t]*(?P=end)(?=\n|\Z)|(?s:.*))"
     r"|'[^']*+'|\"(?:[^\"\\$`]|\\.)*+\"|#(?<![^\s;]#)[^\n]*+|\\(?P<sign>[\\\"'#<])"
@@ -20,7 +20,7 @@ _SINGLE_PIECE_TEXT = re.compile(
 """Matches here-documents, quoted text and comments. Each counts as one piece, however long it is. Each alternative
 begins with a literal character, which `re` can search for quickly."""
 _HEREDOC_START = re.compile(r"<(?<!<<)<-?[ \t]*['\"]?([\w.-]{1,40})")
-_PIECE_CHARACTERS = "\"'\n$;|&()<>={}`\\\\"
+_NODE_CHARACTERS = "\"'\n$;|&()<>={}`\\\\"
 _MAX_QUOTES = 400
 _LONG_WORD = re.compile(r"[^\s'\"]{4000}")
 """Matches a word so long that it takes longer to parse than a whole line may."""
@@ -33,16 +33,14 @@ def is_too_complex(text: str) -> bool:
     heredoc_count, max_pieces = text.count("<<"), max_nodes(text)
     if heredoc_count > _MAX_HEREDOCS:
         return True
-    if not _has_more_pieces(text, max_pieces):
-        return (
-            len(text) > LONG_LINE_CHARS and _LONG_WORD.search(_SINGLE_PIECE_TEXT.sub(_shorten_text, text)) is not None
-        )
-    if heredoc_count and not _has_more_pieces(text := without_heredoc_bodies(text), max_pieces):
+    if not _has_more_nodes(text, max_pieces):
+        return len(text) > LONG_LINE_CHARS and _LONG_WORD.search(_SINGLE_NODE_TEXT.sub(_shorten_text, text)) is not None
+    if heredoc_count and not _has_more_nodes(text := without_heredoc_bodies(text), max_pieces):
         return False
     quote_count = text.count('"') + text.count("'")
     if quote_count > _MAX_QUOTES or not (quote_count or heredoc_count or "#" in text):
         return True
-    return _has_more_pieces(_SINGLE_PIECE_TEXT.sub(_shorten_text, text), max_pieces)
+    return _has_more_nodes(_SINGLE_NODE_TEXT.sub(_shorten_text, text), max_pieces)
 
 
 def without_heredoc_bodies(text: str) -> str:
@@ -60,21 +58,21 @@ def max_nodes(text: str) -> int:
     return _MAX_NODES_IN_LONG if len(text) > LONG_LINE_CHARS else MAX_NODES
 
 
-def without_heredoc_texts(text: str) -> str:
+def without_heredocs_exact(text: str) -> str:
     """Remove the here-documents from a line. It stays unchanged if there are too many."""
     if not 0 < text.count("<<") <= _MAX_HEREDOCS:
         return text
-    return _SINGLE_PIECE_TEXT.sub(lambda match: match["behind"] or "" if match["end"] else match[0], text)
+    return _SINGLE_NODE_TEXT.sub(lambda match: match["behind"] or "" if match["end"] else match[0], text)
 
 
-def _has_more_pieces(text: str, max_pieces: int) -> bool:
+def _has_more_nodes(text: str, max_pieces: int) -> bool:
     """Whether the text has more than `max_pieces` pieces. Estimates by counting words and special characters."""
-    remaining_pieces = float(max_pieces)
-    for character in _PIECE_CHARACTERS:  # for meaningless lines, the first few of these characters decide
-        remaining_pieces -= text.count(character) / 2
-        if remaining_pieces < 0:
+    remaining_nodes = float(max_pieces)
+    for character in _NODE_CHARACTERS:  # for meaningless lines, the first few of these characters decide
+        remaining_nodes -= text.count(character) / 2
+        if remaining_nodes < 0:
             return True
-    return len(text.split(None, int(remaining_pieces))) > remaining_pieces
+    return len(text.split(None, int(remaining_nodes))) > remaining_nodes
 
 
 def _shorten_text(match: re.Match[str]) -> str:

@@ -49,13 +49,13 @@ def _prove_command(command: SimpleCommand, *, is_first: bool) -> Proof | None:
     proof: Proof | None = None
     if command.texts[0] == "cd" and is_first:
         proof = _cd_proof(command)
-    elif command.words[0].is_bare and "/" not in command.texts[0]:
+    elif command.words[0].is_unquoted and "/" not in command.texts[0]:
         # Only a program name without a folder is accepted, because that folder could contain any program.
         has_input = command.has_input or bool(command.redirections)
         proof = _version_proof(command) or prove_read_only(command.words, has_input=has_input)
-    if any(word.is_glob and not word.is_bare for word in command.words):
+    if any(word.is_glob and not word.is_unquoted for word in command.words):
         return None  # the word no longer shows which of its characters were quoted
-    if any(word.has_status for word in command.words) and (
+    if any(word.has_exit_status for word in command.words) and (
         proof is None or proof.name not in _STATUS_ACCEPTING_PROGRAMS
     ):
         return None
@@ -82,7 +82,7 @@ def _version_proof(command: SimpleCommand) -> Proof | None:
 def _cd_proof(command: SimpleCommand) -> Proof | None:
     operands = [word for word in command.words[1:] if word.text not in ("--", "-P", "-L")]
     if (
-        not command.words[0].is_bare
+        not command.words[0].is_unquoted
         or len(operands) != 1
         or not operands[0].is_plain
         or operands[0].text[:1] in "-~+"
@@ -110,5 +110,5 @@ def render_line(steps: Sequence[ProvedStep], get_step_parts: Callable[[ProvedSte
 def _quoted(word: Word) -> str:
     if word.is_glob:
         return word.text  # no character in it needs quoting
-    parts = _STATUS.split(word.text) if word.has_status else [word.text]
+    parts = _STATUS.split(word.text) if word.has_exit_status else [word.text]
     return '"$?"'.join(shlex.quote(part) if part else "" for part in parts) or "''"

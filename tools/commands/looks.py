@@ -26,18 +26,18 @@ _OTHER_VIEWERS = split_words(
     "find sed awk jq yq xmllint xargs join shuf pr fmt numfmt tsort tee zcat bzcat xzcat zgrep iconv locale lscpu size "
     "ldd c++filt ps tokei cloc bat batcat eza exa cal bc"
 )
-_LOOKING_PROGRAMS = frozenset(name for name in READ_ONLY_ROWS if " " not in name) | BUILTINS | _OTHER_VIEWERS
+_READ_ONLY_PROGRAMS = frozenset(name for name in READ_ONLY_ROWS if " " not in name) | BUILTINS | _OTHER_VIEWERS
 _WRAPPING_PROGRAMS: Mapping[str, str] = {
     "xargs": "-n -I -L -P -d -s -E", "time": "", "timeout": "-k -s", "nice": "-n", "stdbuf": "-i -o -e", "command": "",
 }  # fmt: skip
 """Programs that run another program, each with its options that take the next word as their value."""
-_LOOKING_GIT_COMMANDS = split_words(
+_READ_ONLY_GIT_COMMANDS = split_words(
     "status diff log show blame ls-files ls-tree grep rev-parse rev-list describe merge-base shortlog name-rev"
     " diff-index diff-tree diff-files cat-file for-each-ref show-ref count-objects check-ignore whatchanged cherry"
     " range-diff"
 )
 """Git commands that only read, unless an option names an output file."""
-_FIND_RUNS = ("-exec", "-execdir")
+_FIND_EXEC_OPTIONS = ("-exec", "-execdir")
 _CHANGING_ARGUMENTS: Mapping[str, Pattern[str]] = {
     "find": regex(r"-delete|-fprint\w*|-fls|-ok(?:dir)?"), "sort": regex(r"-[a-zA-Z]*o.*|--output.*|--compress-.*"),
     "date": regex(r"-s.*|--set.*|\d+"), "hostname": regex("[^-].*|-F|--file.*|-b"),
@@ -61,20 +61,21 @@ def parse_probably_read_only(text: str) -> CommandLine | None:
     line."""
     line = parse_command_line(text)
     is_readable = bool(line.commands) and not (line.is_unparsable or line.is_in_background)
-    if not is_readable or find_dangers(text, "/") or _writes_files(text, line):
+    if not is_readable or find_dangers(text, "/") or _names_written_files(text, line):
         return None
     redirections = (
         *line.redirections,
         *(redirection for command in line.commands for redirection in command.redirections),
     )
     writes_no_files = all(
-        redirection.operator not in ("<>", ">|") and _writes_no_file(redirection.operator, redirection.target.text)
+        redirection.operator not in ("<>", ">|")
+        and _is_harmless_redirect(redirection.operator, redirection.target.text)
         for redirection in redirections
     )
-    return line if writes_no_files and all(map(_is_look, line.commands)) else None
+    return line if writes_no_files and all(map(_is_read_only_command, line.commands)) else None
 
 
-def _writes_files(text: str, line: CommandLine) -> bool:
+def _names_written_files(text: str, line: CommandLine) -> bool:
     """Whether the line names files that it writes. Possible file names inside scripts are ignored."""
     words = {word for command in line.commands for word in command.texts if " " not in word}
     has_script = any("sed" in command.texts for command in line.commands)
@@ -84,16 +85,16 @@ def _writes_files(text: str, line: CommandLine) -> bool:
     )
 
 
-def _writes_no_file(operator: str, target: str) -> bool:
+def _is_harmless_redirect(operator: str, target: str) -> bool:
     return ">" not in operator or target in _STANDARD_STREAMS
 
 
-def _is_look(command: SimpleCommand) -> bool:
+def _is_read_only_command(command: SimpleCommand) -> bool:
     start = program_index(command.texts)
-    return not any(map(_LOADING_VARIABLE.match, command.texts[:start])) and probably_only_looks(command.words[start:])
+    return not any(map(_LOADING_VARIABLE.match, command.texts[:start])) and is_probably_read_only(command.words[start:])
 
 
-def probably_only_looks(words: Sequence[Word]) -> bool:
+def is_probably_read_only(words: Sequence[Word]) -> bool:
     """Whether a program probably only reads when given these arguments."""
     if not words:
         return True
@@ -106,12 +107,12 @@ def probably_only_looks(words: Sequence[Word]) -> bool:
         return (
             texts[1:2] in (["-v"], ["-V"])
             or (name == "xargs" and not texts[wrapped_index:])
-            or probably_only_looks(words[wrapped_index:])
+            or is_probably_read_only(words[wrapped_index:])
         )
     if len(texts) == 2 and texts[1] in VERSION_OPTIONS.get(name, "").split():
         return True
     if name == "git":
-        return _is_git_look(words)
+        return _is_read_only_git(words)
     if name in _SHELLS:
         return len(texts) == 3 and texts[1] == "-n"
     if name == "npm":
@@ -119,12 +120,12 @@ def probably_only_looks(words: Sequence[Word]) -> bool:
     if name == "tar":
         return bool(texts[1:]) and regex("-?[a-zA-Z]*t[a-zA-Z]*|--list").fullmatch(texts[1]) is not None
     if name == "find" and not all(
-        probably_only_looks(words[index + 1 :]) for index, text in enumerate(texts) if text in _FIND_RUNS
+        is_probably_read_only(words[index + 1 :]) for index, text in enumerate(texts) if text in _FIND_EXEC_OPTIONS
     ):
         return False
     changes = _CHANGING_ARGUMENTS.get(name)
-    if name not in _LOOKING_PROGRAMS or changes is None:
-        return name in _LOOKING_PROGRAMS
+    if name not in _READ_ONLY_PROGRAMS or changes is None:
+        return name in _READ_ONLY_PROGRAMS
     return not any(len(text) > MAX_SCRIPT_CHARS or changes.fullmatch(text) for text in texts[1:])
 
 
@@ -136,10 +137,10 @@ def _wrapped_program_index(name: str, texts: Sequence[str]) -> int:
     return index + 1 if name == "timeout" else index
 
 
-def _is_git_look(words: Sequence[Word]) -> bool:
+def _is_read_only_git(words: Sequence[Word]) -> bool:
     """Whether git only reads: its subcommand always does, or this form of it is known to."""
     texts = [word.text for word in words if word.text != "--no-pager"]
-    if texts[1:2] and texts[1] in _LOOKING_GIT_COMMANDS:
+    if texts[1:2] and texts[1] in _READ_ONLY_GIT_COMMANDS:
         return not any(text.startswith(("--output", "--ext-diff", "--open-files", "-O")) for text in texts[2:])
     proof = prove_read_only(words)
     return proof is not None and proof.is_read_only_program and not proof.unproved_indices

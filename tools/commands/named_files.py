@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 
 from ebbtide.tools.commands.command_line import Redirection, SimpleCommand, Word
-from ebbtide.tools.commands.dangers import LANGUAGES, may_run_arguments
+from ebbtide.tools.commands.dangers import LANGUAGE_INTERPRETERS, may_run_arguments
 from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.commands.nested import (
     MAX_STRING_CHARS,
@@ -26,12 +26,12 @@ from ebbtide.tools.commands.proof import prove_read_only
 from ebbtide.tools.commands.scripts import Proof, writes_archive
 from ebbtide.tools.lazy import dataclass, regex
 
-_NAMES_ONLY = split_words(
+_NAME_ONLY_PROGRAMS = split_words(
     "echo printf test true false : ls stat file du df find fd tree basename dirname realpath readlink mkdir rmdir which"
     " type command cd pushd kill pkill export unset"
 )
 """Programs that print or look up their arguments, but do not show the contents of files."""
-_COPIERS = split_words("cp mv ln install rsync scp")
+_COPY_PROGRAMS = split_words("cp mv ln install rsync scp")
 """Programs whose last argument is the destination."""
 _CHANGING_PROGRAMS = split_words(
     "tee sponge mkfifo mknod script touch truncate rm unlink shred chmod chown patch ed ex vi vim nano"
@@ -52,7 +52,7 @@ _DESTINATION_OPTIONS = {
     "tar": ("-C", "--directory"),
 }  # fmt: skip
 """Options that name a destination folder."""
-_FIND_WRITES = ("-fprint", "-fprint0", "-fprintf", "-fls")
+_FIND_OUTPUT_OPTIONS = ("-fprint", "-fprint0", "-fprintf", "-fls")
 _WRITTEN_BY_AWK = regex(r'(?:print(?:[^;}"p]|p(?!rint)|"(?:[^"\\]|\\.)*")*>[ \t]*"|>[ \t]*"(?=[^"]*[./]))([^"]+)"')
 _WRITTEN_BY_SCRIPT = {"sed": regex(r"[wW][ \t]*([^\s;}]+)"), **dict.fromkeys(AWK_NAMES, _WRITTEN_BY_AWK)}
 """Output files in sed and awk scripts."""
@@ -118,16 +118,14 @@ def _find_named_files(text: str, budget: StringBudget, depth: int = 0) -> Iterat
             for expanded in _expand_word(word, values)
         )
         for word in words[1:] if may_run_arguments(command) else ():
-            if not word.is_bare:
-                inner_lines = (
-                    budget.texts_within_budget(possible_command_lines(word.text)) if depth < _MAX_DEPTH else ()
-                )
+            if not word.is_unquoted:
+                inner_lines = budget.take_texts(possible_command_lines(word.text)) if depth < _MAX_DEPTH else ()
                 was_parsed = (
                     depth < _MAX_DEPTH
                     and len(word.text) <= MAX_STRING_CHARS
                     and not any(parse_command_line(line).is_unparsable for line in inner_lines)
                 )
-                budget.has_unparsed_text |= not was_parsed and program_name(command.texts) not in LANGUAGES
+                budget.has_unparsed_text |= not was_parsed and program_name(command.texts) not in LANGUAGE_INTERPRETERS
                 for inner_line in inner_lines:
                     yield from _find_named_files(inner_line, budget, depth + 1)
         yield from (
@@ -178,13 +176,13 @@ def _files_of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
         possible_indices = (
             index
             for index in range(1, wrapped_index)
-            if posixpath.basename(texts[index]) in _COPIERS | _CHANGING_PROGRAMS
+            if posixpath.basename(texts[index]) in _COPY_PROGRAMS | _CHANGING_PROGRAMS
         )
         for index in (*possible_indices, wrapped_index):
             yield from _files_of_command(words[index:])
         return
     if name == "find":
-        output_indices = (index + 1 for index, text in enumerate(texts[:-1]) if text in _FIND_WRITES)
+        output_indices = (index + 1 for index, text in enumerate(texts[:-1]) if text in _FIND_OUTPUT_OPTIONS)
         yield from (NamedFile(texts[index], is_changed=True) for index in output_indices)
     if name == "tree":
         yield from _output_option_files(name, words, prove_read_only(words))
@@ -192,7 +190,7 @@ def _files_of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
         yield from (
             NamedFile(word.text, is_glob=word.is_glob, is_certain=True) for word in words[1:] if word.text[:1] != "-"
         )
-    if name in _NAMES_ONLY or not name:
+    if name in _NAME_ONLY_PROGRAMS or not name:
         return
     operands = [word for word in words[1:] if word.text[:1] != "-"]
     if name == "git":
@@ -205,7 +203,7 @@ def _files_of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
             NamedFile(file.text, is_glob=file.is_glob, is_certain=True)
             for file in (archive_proof.files if archive_proof else ())
         )
-    elif name in _COPIERS:
+    elif name in _COPY_PROGRAMS:
         yield from _copy_targets(words, operands)
     elif name in _CHANGING_PROGRAMS or (
         name in IN_PLACE_EDITORS and any(is_in_place_option(text) for text in texts[1:])
@@ -327,7 +325,7 @@ def files_edited_in_place(text: str) -> tuple[str, ...]:
         words = words[wrapped_index:] if wrapped_index is not None else words
         texts = [word.text for word in words]
         if program_name(texts) in IN_PLACE_EDITORS and any(map(is_in_place_option, texts[1:])):
-            if any(word.is_bare and not word.is_plain for word in words[1:]):
+            if any(word.is_unquoted and not word.is_plain for word in words[1:]):
                 return ()
             paths |= {posixpath.join(folder, argument): None for argument in texts[1:] if not argument.startswith("-")}
         folder = entered_folder(command, folder)

@@ -24,7 +24,7 @@ WRAPPERS = {
 }  # fmt: skip
 """Programs and shell keywords that run the command after them."""
 SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"}
-_FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
+_FIND_EXEC_OPTIONS = ("-exec", "-execdir", "-ok", "-okdir")
 _STRING_RUNNERS = {"script", "su", "runuser", "flock", "sg"}
 """Programs that pass a string to a shell, after `-c`."""
 _WORD_PASSING_PROGRAMS = {"xargs", "parallel"}
@@ -75,7 +75,7 @@ class StringBudget:
         self.has_unparsed_text = False
         """Whether a string could not be parsed completely. Set by the code that parses it."""
 
-    def texts_within_budget(self, texts: Iterable[str]) -> Sequence[str]:
+    def take_texts(self, texts: Iterable[str]) -> Sequence[str]:
         """Return the strings found in one word, or none if they exceed the budget. Those of the first word are always
         allowed."""
         strings = tuple(texts)
@@ -92,7 +92,7 @@ class StringBudget:
 
 @dataclass(frozen=True, slots=True)
 class _ParsedVariants:
-    words: Sequence[tuple[str, ...]]
+    variants: Sequence[tuple[str, ...]]
     commands: Sequence[SimpleCommand]
     """All commands of the line and of the strings in it."""
     is_over_budget: bool
@@ -174,7 +174,7 @@ def _hides_arguments(command: SimpleCommand, program: str) -> bool:
 def command_variants(text: str) -> Sequence[tuple[str, ...]]:
     """Return the words of each command in the line, and in strings that may be commands. Includes variants with the
     line's variables expanded and encoded strings decoded."""
-    return _parsed_variants(text).words
+    return _parsed_variants(text).variants
 
 
 def has_unparsed_strings(text: str) -> bool:
@@ -199,13 +199,13 @@ def _parsed_variants(text: str) -> _ParsedVariants:
             if command.texts[:1] == ("git",) and any("=" in text for text in command.texts):
                 variants.append(tuple(" ".join(command.texts).replace("=", " ").split()))  # it may define an alias
             words = (*command.words, *[redirection.target for redirection in command.redirections])
-            may_contain_lines = depth < _MAX_STRING_DEPTH and (decodes or not all([word.is_bare for word in words]))
+            may_contain_lines = depth < _MAX_STRING_DEPTH and (decodes or not all([word.is_unquoted for word in words]))
             for word in words if may_contain_lines else ():
                 if budget.is_spent:
                     break
                 inner_texts = [decoded] if decodes and (decoded := _decode_word(word.text)) else []
-                inner_texts += possible_command_lines(word.text) if not word.is_bare else ()
-                pending += [(inner_text, depth + 1) for inner_text in budget.texts_within_budget(inner_texts)]
+                inner_texts += possible_command_lines(word.text) if not word.is_unquoted else ()
+                pending += [(inner_text, depth + 1) for inner_text in budget.take_texts(inner_texts)]
     return _ParsedVariants(variants, all_commands, budget.is_spent)
 
 
@@ -300,7 +300,7 @@ def _hides_program(command: SimpleCommand) -> bool:
         else:
             arguments = command.words[index + 1 :]
             executed_words = _executed_arguments(name, arguments)
-            exceeds_limit = sum(not word.is_bare for word in executed_words) > MAX_STRINGS
+            exceeds_limit = sum(not word.is_unquoted for word in executed_words) > MAX_STRINGS
             reads_input = command.has_input or (
                 is_passed_words and all(text.text[:1] == "-" for text in executed_words)
             )
@@ -310,7 +310,7 @@ def _hides_program(command: SimpleCommand) -> bool:
 
 def _commands_run_by_find(command: SimpleCommand) -> Iterator[SimpleCommand]:
     """Yield the commands that find runs for the files it finds."""
-    starts = [index + 1 for index, text in enumerate(command.texts) if text in _FIND_RUNS]
+    starts = [index + 1 for index, text in enumerate(command.texts) if text in _FIND_EXEC_OPTIONS]
     for start in starts if program_name(command.texts) in ("find", "gfind") else ():
         yield replace(
             command, words=command.words[start:], texts=command.texts[start:], preceding_operator="", redirections=()
@@ -335,5 +335,5 @@ def _executed_arguments(name: str, arguments: Sequence[Word]) -> Sequence[Word]:
 
 def _is_hidden_text(word: Word) -> bool:
     return not word.is_plain or (
-        not word.is_bare and (len(word.text) > MAX_STRING_CHARS or has_hidden_program(word.text))
+        not word.is_unquoted and (len(word.text) > MAX_STRING_CHARS or has_hidden_program(word.text))
     )

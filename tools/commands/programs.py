@@ -21,7 +21,7 @@ _DIFF = (
     "--diff-filter:t --color:o --abbrev:n -puswbWR -U:n -S:t -G:t -M:o -C:o --find-copies:o --find-copies-harder "
     "--relative --dirstat:o"
 )
-_LOG = (
+_LOG_OPTIONS = (
     "--oneline --graph --decorate:o --no-decorate --all --branches --tags --remotes --merges --no-merges "
     "--first-parent --reverse --follow --topo-order --date-order --author-date-order --simplify-by-decoration "
     "--full-history --cherry-pick --left-right --boundary --pickaxe-regex --pickaxe-all --regexp-ignore-case "
@@ -38,7 +38,7 @@ _GREP = (
     "--after-context:n --before-context:n --context:n --include:t --exclude:t --exclude-dir:t --recursive | "
     "pattern path*"
 )
-_SUMS = "-bt --binary --text --zero --tag | path+"
+_CHECKSUM_ROW = "-bt --binary --text --zero --tag | path+"
 
 READ_ONLY_ROWS: Mapping[str, str] = {
     "ls": "-1aACdFfGghiklnopqrRsStuUvXxZ -I:t --ignore:t "
@@ -123,11 +123,11 @@ READ_ONLY_ROWS: Mapping[str, str] = {
     "hexdump": "-bcCdovx -n:n -s:n -e:t | path+",
     "strings": "-a -n:n -t:t -e:t --all --bytes:n | path+",
     "base64": "-di -w:n --decode --ignore-garbage --wrap:n | path?",
-    "md5sum": _SUMS,
-    "sha1sum": _SUMS,
-    "sha256sum": _SUMS,
-    "sha512sum": _SUMS,
-    "b2sum": _SUMS,
+    "md5sum": _CHECKSUM_ROW,
+    "sha1sum": _CHECKSUM_ROW,
+    "sha256sum": _CHECKSUM_ROW,
+    "sha512sum": _CHECKSUM_ROW,
+    "b2sum": _CHECKSUM_ROW,
     "cksum": " | path+",
     "jq": "-cCMnrRSsaej --compact-output --raw-output --raw-input --slurp --sort-keys --null-input --exit-status "
     "--color-output --monochrome-output --join-output --tab --indent:n --arg:2 --argjson:2 | pattern path*",
@@ -141,8 +141,8 @@ READ_ONLY_ROWS: Mapping[str, str] = {
     "git status": "-sb --short --branch --porcelain:o --long --show-stash --no-renames --ahead-behind "
     "--no-ahead-behind --untracked-files:o --ignored:o -uno -uall -unormal | rev*",
     "git diff": f"{_DIFF} --exit-code --quiet | rev*",
-    "git log": f"{_DIFF} {_LOG} | rev*",
-    "git show": f"{_DIFF} {_LOG} | rev*",
+    "git log": f"{_DIFF} {_LOG_OPTIONS} | rev*",
+    "git show": f"{_DIFF} {_LOG_OPTIONS} | rev*",
     "git blame": "-wclpeltfnsM -L:t --line-porcelain --porcelain --date:t --show-name --show-number | rev*",
     "git ls-files": "-cdmoistuvz --cached --deleted --modified --others --ignored --stage --unmerged "
     "--exclude-standard --full-name --error-unmatch | rev*",
@@ -157,7 +157,7 @@ READ_ONLY_ROWS: Mapping[str, str] = {
     "git remote": "-v --verbose | none",
     "git config": "-z --get --get-all --show-origin --show-scope --local --global --system --name-only "
     "--null --type:t --default:t | text*",
-    "git whatchanged": f"{_DIFF} {_LOG} | rev*",
+    "git whatchanged": f"{_DIFF} {_LOG_OPTIONS} | rev*",
     "git hash-object": "-t:t | path+",
     "git clean": "-ndxXq --dry-run | rev*",
     "git sparse-checkout list": " | none",

@@ -30,7 +30,7 @@ _REVISION = regex(r"@(\{(u|upstream|push|\d{1,6})\})?(\.{2,3}[\w./-]*)?")
 """Matches revisions that start with `@` and can refer to at most two commits."""
 _LISTING_OPTIONS = ("--list", "-l", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
 _PATTERN_PROGRAMS = {"grep", "egrep", "fgrep", "rg", "git grep"}
-_PS_DASHED, _PS_ODD = regex(r"-[A-Za-z]\S*"), regex("[xu]")
+_PS_DASHED, _PS_AMBIGUOUS_LETTERS = regex(r"-[A-Za-z]\S*"), regex("[xu]")
 _PS_LETTERS = set("acfghjlnSTuvwxX")
 _SECRET_SETTING = regex("(?i)header|pass|token|secret|credential|insteadof|proxy|cookie")
 _GUARDED_SETTINGS = split_words(
@@ -45,7 +45,7 @@ _JQ_UNSAFE_BUILTIN = regex(
 """Matches jq builtins that access more than the input. Fields with the same names are harmless."""
 _TEST_WORDS = split_words("-f -e -d -n -z -t -s -r -w -x -L -h -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o ! = == != ( )")
 _RG_HIDDEN = regex(r"-[A-Za-z0-9]*[u.][A-Za-z0-9.]*|--hidden|--no-ignore|--unrestricted")
-SAFE_WITH_ANY_NAME = {"ls", "cat", "head", "nl", "stat", "echo", "printf"}
+GLOB_SAFE_PROGRAMS = {"ls", "cat", "head", "nl", "stat", "echo", "printf"}
 """Programs that are read-only whatever names a pattern expands to."""
 _NO_ATTACHED_VALUES = {"tree"}
 """Programs in which an option letter takes the next word as its value even if more letters follow it, as in `tree -Po
@@ -167,21 +167,21 @@ def _check_changing_git(words: Sequence[Word], start: int, proof: Proof) -> None
 
 def _check_by_row(words: Sequence[Word], start: int, row: ProgramRow, proof: Proof, *, has_input: bool) -> None:
     """Process the options, then check the operands."""
-    operand_indices, has_pattern, index, after_dashes = list[int](), False, start, False
+    operand_indices, has_pattern, index, is_after_dashes = list[int](), False, start, False
     while index < len(words):
         word = words[index]
         text = word.text
-        if not after_dashes and may_be_option(word) and not (proof.name in SAFE_WITH_ANY_NAME and text[0] != "-"):
+        if not is_after_dashes and may_be_option(word) and not (proof.name in GLOB_SAFE_PROGRAMS and text[0] != "-"):
             proof.unproved_indices.append(index)
         elif (
-            after_dashes
+            is_after_dashes
             or text[:1] != "-"
             or text == "-"
             or (row.operands == "text*" and proof.name in ("echo", "test"))
         ):
             operand_indices.append(index)
         elif text == "--":
-            after_dashes = True
+            is_after_dashes = True
         elif text in row.exact_words or (row.allows_line_count and _LINE_COUNT.fullmatch(text)):
             pass
         else:
@@ -365,7 +365,7 @@ def _check_ps(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> 
     dashed_indices = [index for index in range(1, len(words)) if _PS_DASHED.fullmatch(words[index].text)]
     environment_indices = (
         [index for index in dashed_indices if "e" in words[index].text]
-        if any(_PS_ODD.search(words[index].text) for index in dashed_indices)
+        if any(_PS_AMBIGUOUS_LETTERS.search(words[index].text) for index in dashed_indices)
         else []
     )
     proof.unproved_indices += environment_indices

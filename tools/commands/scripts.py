@@ -114,16 +114,16 @@ def _cannot_be_test(pattern: str) -> bool:
 
 def check_sed(words: Sequence[Word], proof: Proof) -> None:
     """Check sed. Only scripts that select lines or replace a word are accepted."""
-    scripts, operand_indices, index, after_dashes = dict[int, str](), list[int](), 1, False
+    scripts, operand_indices, index, is_after_dashes = dict[int, str](), list[int](), 1, False
     while index < len(words):
         text = words[index].text
         script_option = _SED_SCRIPT.fullmatch(text)
         if may_be_option(words[index]):
             proof.unproved_indices.append(index)
-        elif after_dashes:
+        elif is_after_dashes:
             operand_indices.append(index)
         elif text == "--":
-            after_dashes = True
+            is_after_dashes = True
         elif script_option is not None and not script_option["script"]:
             index += 1
             scripts[min(index, len(words) - 1)] = words[index].text if index < len(words) else "?"

@@ -25,7 +25,7 @@ _GO = (
 _NPM = (
     "-s -ws --silent --if-present --workspaces --workspace: -w: --no-audit --no-fund --ignore-scripts --prefer-offline"
 )
-_OPTIONS: Mapping[str, str] = {
+_OPTIONS_BY_TOOL: Mapping[str, str] = {
     "pytest": "-q -v -x -s -l -h -k: -m: -n: -r: --tb: --lf --ff --nf --sw --last-failed --failed-first --new-first"
     " --stepwise --maxfail: --collect-only --co --durations: --durations-min: --no-header --no-summary --cov --no-cov"
     " --cov-branch --cov-fail-under: --disable-warnings --verbose --quiet --exitfirst --strict-markers --strict-config"
@@ -116,7 +116,7 @@ _HARMLESS_MAKE_WORD = regex(
 
 
 @dataclass(frozen=True, slots=True)
-class _Options:
+class _ParsedOptions:
     flags: frozenset[str]
     value_options: frozenset[str]
     path_options: frozenset[str]
@@ -124,25 +124,32 @@ class _Options:
 
 def unknown_word_indices(command: Sequence[str]) -> tuple[int, ...]:
     """Return the indices of words that may change what the tool does or where; empty for an unknown program."""
-    name = " ".join(command[:2]) if " ".join(command[:2]) in _OPTIONS else "".join(command[:1])
-    if name not in _OPTIONS:
+    name = " ".join(command[:2]) if " ".join(command[:2]) in _OPTIONS_BY_TOOL else "".join(command[:1])
+    if name not in _OPTIONS_BY_TOOL:
         return ()
-    options, indices, index, after_dashes = _parse_row(_OPTIONS[name]), list[int](), 2 if " " in name else 1, False
+    options, indices, index, is_after_dashes = (
+        _parse_row(_OPTIONS_BY_TOOL[name]),
+        list[int](),
+        2 if " " in name else 1,
+        False,
+    )
     while index < len(command):
         word = command[index]
         if word[:1] == "@" and not name.startswith(_NO_RESPONSE_FILES):
             indices.append(index)
-        elif word == "--" and not after_dashes:
-            options, after_dashes = _parse_row(_OPTIONS_AFTER_DASHES.get(name, "")), True
+        elif word == "--" and not is_after_dashes:
+            options, is_after_dashes = _parse_row(_OPTIONS_AFTER_DASHES.get(name, "")), True
         elif word[:1] != "-" or word == "-":
             if not _is_inside(word) or (name[:3] == "go " and _GO_MODULE.fullmatch(word)):
                 indices.append(index)
-        elif after_dashes and name not in _OPTIONS_AFTER_DASHES:
+        elif is_after_dashes and name not in _OPTIONS_AFTER_DASHES:
             pass  # a file whose name begins with a dash
         else:
             is_known, value_count = _check_option(command, index, options)
-            is_read = value_count and command[index + 1][:1] == "@" and not name.startswith(_NO_RESPONSE_FILES)
-            indices += [] if is_known and not is_read else [index]
+            reads_response_file = (
+                value_count and command[index + 1][:1] == "@" and not name.startswith(_NO_RESPONSE_FILES)
+            )
+            indices += [] if is_known and not reads_response_file else [index]
             index += value_count
         index += 1
     return tuple(indices)
@@ -172,7 +179,7 @@ def diverts_from_rule(command: Sequence[str], rule_word_count: int) -> bool:
     return name == "go" and command[1:2] == ["env"] and any(word in ("-w", "-u") for word in later_words)
 
 
-def _check_option(command: Sequence[str], index: int, options: _Options) -> tuple[bool, int]:
+def _check_option(command: Sequence[str], index: int, options: _ParsedOptions) -> tuple[bool, int]:
     """Return whether an option and its value are known to be harmless, and how many of the following words are its
     value."""
     word = command[index]
@@ -203,9 +210,9 @@ def _is_inside(word: str) -> bool:
 
 
 @cache
-def _parse_row(row: str) -> _Options:
+def _parse_row(row: str) -> _ParsedOptions:
     words = row.split()
-    return _Options(
+    return _ParsedOptions(
         frozenset(word for word in words if word[-1] not in ":/"),
         frozenset(word[:-1] for word in words if word[-1] == ":"),
         frozenset(word[:-1] for word in words if word[-1] == "/"),

@@ -59,8 +59,10 @@ def viewed_names(text: str) -> tuple[str, ...]:
     """Return the words that may name the shown files, if the line only shows files. Empty for any other line."""
     if not shows_files(text):
         return ()
-    views = [pipeline[0] for pipeline in _pipelines(parse_command_line(text)) if _pipeline_shows_files(pipeline)]
-    return tuple(dict.fromkeys(word for words in views for word in words[1:] if not word.startswith("-")))
+    first_commands = [
+        pipeline[0] for pipeline in _pipelines(parse_command_line(text)) if _pipeline_shows_files(pipeline)
+    ]
+    return tuple(dict.fromkeys(word for words in first_commands for word in words[1:] if not word.startswith("-")))
 
 
 def _line_shows_files(text: str, *, is_outer: bool) -> bool:

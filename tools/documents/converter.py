@@ -37,14 +37,14 @@ class ConversionResult:
 
 
 async def run_converter(
-    module: str, request: Mapping[str, object], source: IO[bytes], seconds: float
+    module: str, request: Mapping[str, object], source: IO[bytes], timeout_s: float
 ) -> ConversionResult:
     """Run a module's `main` in a separate process that reads the source from standard input. Raises `ToolError` if the
     process cannot be started."""
     process = _start_process(module, request, source)
     output_task = asyncio.ensure_future(asyncio.to_thread(_collect_output, process))
     try:
-        return await asyncio.wait_for(asyncio.shield(output_task), seconds)
+        return await asyncio.wait_for(asyncio.shield(output_task), timeout_s)
     except TimeoutError:
         process.kill()
         return ConversionResult((await output_task).records, has_timed_out=True, has_failed=False)

@@ -38,7 +38,7 @@ class AlignedBlock:
     old: Sequence[str]
     file_lines: Sequence[str]
     new: Sequence[str]
-    unchanged: Sequence[tuple[int, int]] = ()
+    marked_pairs: Sequence[tuple[int, int]] = ()
     """Lines that the model marked as unchanged, as ascending pairs of indices in `old` and `new`."""
     indent_step: Callable[[], str] = field(default=str)
     """Returns one level of the file's indentation."""
@@ -51,18 +51,18 @@ def rewrite_block(block: AlignedBlock) -> list[str]:
     if block.old and block.new and has_lost_indent(block.old, block.new):
         raise AmbiguousLineError(block.new[0])
     rewriter = _BlockRewriter(block)
-    if block.unchanged:
+    if block.marked_pairs:
         rewriter.require_unchanged()
-    return rewriter.lines()
+    return rewriter.rewrite()
 
 
 class _BlockRewriter:
     def __init__(self, block: AlignedBlock) -> None:
-        self.old, self.file_lines, self.new, self.unchanged, self.indent_step = (
+        self.old, self.file_lines, self.new, self.marked_pairs, self.indent_step = (
             block.old,
             block.file_lines,
             block.new,
-            block.unchanged,
+            block.marked_pairs,
             block.indent_step,
         )
         if self.new and _begins_with_moved_line(self.old, self.new):
@@ -90,8 +90,8 @@ class _BlockRewriter:
         for old, file_line in line_pairs:
             self.file_texts.setdefault(_stripped(old), set()).add(_stripped(file_line))
 
-    def lines(self) -> list[str]:
-        return list(self._rewritten_lines(self.unchanged, len(self.old), len(self.new)))
+    def rewrite(self) -> list[str]:
+        return list(self._rewritten_lines(self.marked_pairs, len(self.old), len(self.new)))
 
     def require_unchanged(self) -> None:
         """Check that the lines marked as unchanged can be matched in only one way, or that the choice makes no
@@ -147,9 +147,9 @@ class _BlockRewriter:
         )
         return IndentMap(frozenset(pairs), self.model_indents, self.indent_step)
 
-    def _rewritten_lines(self, common: Sequence[tuple[int, int]], old_end: int, new_end: int) -> Iterator[str]:
+    def _rewritten_lines(self, marked_pairs: Sequence[tuple[int, int]], old_end: int, new_end: int) -> Iterator[str]:
         old_start = new_start = 0
-        for old_stop, new_stop in [*common, (old_end, new_end)]:
+        for old_stop, new_stop in [*marked_pairs, (old_end, new_end)]:
             pairs = self._unchanged_pairs(range(old_start, old_stop), range(new_start, new_stop))
             for old_index, new_index in pairs:
                 yield from self._changed_lines(range(old_start, old_index), range(new_start, new_index))
@@ -249,7 +249,7 @@ class _BlockRewriter:
         if len(self.indent_map.file_indents(indent)) < 2:
             return (
                 self._create_indent_map(old_range).translate(indent)
-                if old_range and not self.indent_map.merges_levels
+                if old_range and not self.indent_map.has_merged_levels
                 else None
             )
         partner = partners.get(new_index)
@@ -320,7 +320,7 @@ class _BlockRewriter:
         if partner is None:
             return self.punctuation.apply_to(line)
         old_text, file_text = self.old[partner].lstrip(" \t"), self.file_lines[partner].lstrip(" \t")
-        line = self.punctuation.carry_over(old_text.rstrip(), line, file_text.rstrip())
+        line = self.punctuation.adapt_text(old_text.rstrip(), line, file_text.rstrip())
         lacks_whitespace = line == line.rstrip() and (
             old_text == old_text.rstrip() or self.has_extra_trailing_whitespace
         )

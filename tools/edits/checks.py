@@ -85,7 +85,7 @@ def _is_distinctive(line: str) -> bool:
     return sum(map(str.isalnum, line)) >= MIN_DISTINCTIVE_CHARS and not _COMMON_LINE.fullmatch(line)
 
 
-def is_level_unclear(before: str, old: str, new: str, step: Callable[[], str]) -> bool:
+def is_level_unclear(before: str, old: str, new: str, get_indent_step: Callable[[], str]) -> bool:
     """Whether the later lines of `new` may be indented relative to its first line instead of the margin. This is so if
     `old` is one line without its indentation, and that reading is at least as plausible."""
     if not before or before.strip() or old != old.lstrip() or sum(map(bool, map(str.strip, old.split("\n")))) > 1:
@@ -93,7 +93,7 @@ def is_level_unclear(before: str, old: str, new: str, step: Callable[[], str]) -
     second_width = second_line_indent_width(new.split("\n"))
     if second_width is None:
         return False
-    unit, starts_block = len(step()) or 4, opens_block(new.split("\n")[0])
+    unit, starts_block = len(get_indent_step()) or 4, opens_block(new.split("\n")[0])
     if second_width % unit and not len(before) % unit:
         return True  # not an indentation level of the file
     reindented = [line for line in new.split("\n")[1:] if line.strip() == old.strip() and indent_of(line) != before]

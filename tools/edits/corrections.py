@@ -52,13 +52,15 @@ def _without_numbers(old: str, new: str) -> Iterator[Correction]:
             line[match.end() :] for line, match in zip(lines, matches, strict=True) if match is not None
         )
         new_matches = [number_form.match(line) or _BARE_LINE_NUMBER.match(line) for line in new.split("\n")]
-        is_numbered = {
+        numbered_flags = {
             match is not None for line, match in zip(new.split("\n"), new_matches, strict=True) if line.strip()
         }
         new_without_numbers = (
-            None if len(is_numbered) > 1 or (is_numbered == {False} and number_form.pattern.endswith(" ")) else new
+            None
+            if len(numbered_flags) > 1 or (numbered_flags == {False} and number_form.pattern.endswith(" "))
+            else new
         )
-        if is_numbered == {True}:
+        if numbered_flags == {True}:
             new_without_numbers = "\n".join(
                 line[match.end() :] if match else line for line, match in zip(new.split("\n"), new_matches, strict=True)
             )

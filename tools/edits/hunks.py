@@ -19,7 +19,7 @@ from ebbtide.tools.edits.matching import (
     line_number,
 )
 from ebbtide.tools.edits.patch import PatchError, PatchHunk
-from ebbtide.tools.edits.text_edit import EditTarget, first_lines, listed_positions, unread_file_text
+from ebbtide.tools.edits.text_edit import EditTarget, first_lines, listed_positions, read_first_hint
 from ebbtide.tools.files.text import Replacement
 from ebbtide.tools.lazy import dataclass
 
@@ -78,7 +78,7 @@ class _HunkPlacer:
         if self.hunk.is_at_end and starts[-1] == len(self.lines) - len(old):
             starts = starts[-1:]
         if len(starts) > 1 or self.hunk.preceding_lines:
-            starts, closeness = self._below_context(starts, closeness)
+            starts, closeness = self._starts_below_context(starts, closeness)
         if len(starts) > 1:
             line_numbers = listed_positions(start + 1 for start in starts)
             raise PatchError(
@@ -160,7 +160,7 @@ class _HunkPlacer:
             return len(self.lines), "exact"
         context_lines = list(self._context_positions())
         if not context_lines:
-            self._refuse_context()
+            self._raise_context_error()
         if self.hunk.is_at_end:
             return len(self.lines), "exact"
         if len(context_lines) > 1:
@@ -170,14 +170,14 @@ class _HunkPlacer:
         self._require_known(closeness)
         return start + 1, closeness
 
-    def _below_context(self, starts: list[int], closeness: Closeness) -> tuple[list[int], Closeness]:
+    def _starts_below_context(self, starts: list[int], closeness: Closeness) -> tuple[list[int], Closeness]:
         """Return the starts below the lines given after @@. If some are inside the block of such a line, return only
         those."""
         if not self.hunk.preceding_lines:
             return starts, closeness
         context_lines = list(self._context_positions())
         if not context_lines:
-            self._refuse_context()
+            self._raise_context_error()
         loosest = max((line_closeness for _, line_closeness in context_lines), key=CLOSENESS_ORDER.index)
         line_count = len(self.hunk.old)
         below = [start for start in starts if any(line <= start for line, _ in context_lines)] or [
@@ -223,7 +223,7 @@ class _HunkPlacer:
             index += 1
         return index
 
-    def _refuse_context(self) -> None:
+    def _raise_context_error(self) -> None:
         for context in self.hunk.preceding_lines:
             if not self._find_context_line(context).starts:
                 raise PatchError(
@@ -233,7 +233,7 @@ class _HunkPlacer:
 
     def _near_miss_text(self, lines: Sequence[str]) -> str:
         if not self.target.was_read:
-            return f", {unread_file_text(self.target.name)}"
+            return f", {read_first_hint(self.target.name)}"
         miss = find_nearest_lines(self.target.text, "\n".join(lines))
         if miss is None:
             return ": read the file again"
@@ -241,7 +241,7 @@ class _HunkPlacer:
 
     def _require_known(self, closeness: Closeness) -> None:
         if (closeness != "exact" or self.note) and not self.target.was_read:
-            raise PatchError(f"{self.label} is not exactly in the file, {unread_file_text(self.target.name)}")
+            raise PatchError(f"{self.label} is not exactly in the file, {read_first_hint(self.target.name)}")
 
 
 def _with_corrected_lines(hunk: PatchHunk, correction: Correction) -> PatchHunk | None:

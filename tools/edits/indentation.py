@@ -65,7 +65,7 @@ class IndentMap:
         return {file_indent for model_indent, file_indent in self.pairs if model_indent == indent}
 
     @property
-    def merges_levels(self) -> bool:
+    def has_merged_levels(self) -> bool:
         """Whether several indentations in the model's text correspond to one indentation in the file."""
         return len({file_indent for _, file_indent in self.pairs}) < len(
             {model_indent for model_indent, _ in self.pairs}

@@ -118,9 +118,9 @@ def find_lines(lines: Sequence[str], sought_lines: Sequence[str], start: int = 0
 
 
 def _find_normalised(
-    lines: Sequence[str], sought: Sequence[str], start: int, normalise: Callable[[str], str]
+    lines: Sequence[str], sought_lines: Sequence[str], start: int, normalise: Callable[[str], str]
 ) -> list[int]:
-    starts = _find_equal_lines([normalise(line) for line in lines[start:]], [normalise(line) for line in sought])
+    starts = _find_equal_lines([normalise(line) for line in lines[start:]], [normalise(line) for line in sought_lines])
     return [index + start for index in starts]
 
 
@@ -170,13 +170,13 @@ def line_number(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
 
 
-def find_nearest_lines(text: str, sought: str) -> NearMiss | None:
+def find_nearest_lines(text: str, quoted_text: str) -> NearMiss | None:
     """Find the lines most similar to `sought`. None if no lines are similar. Only the beginning of long text is
     searched."""
     from rapidfuzz import fuzz  # noqa: PLC0415  # deferred: only a failed edit needs it
 
-    lines, line_count = text.split("\n"), sought.strip("\n").count("\n") + 1
-    sought_text = sought.strip("\n")[:MAX_COMPARED_CHARS]
+    lines, line_count = text.split("\n"), quoted_text.strip("\n").count("\n") + 1
+    sought_text = quoted_text.strip("\n")[:MAX_COMPARED_CHARS]
     compared_count = sought_text.count("\n") + 1
     best_index, best_score = -1, MIN_NEAR_MISS_SCORE
     for index in range(min(len(lines), MAX_COMPARED_POSITIONS)):
@@ -235,9 +235,9 @@ def _find_equal_lines(lines: Sequence[str], sought: Sequence[str]) -> list[int]:
     return starts
 
 
-def _find_line(lines: Sequence[str], sought: str, start: int) -> int:
+def _find_line(lines: Sequence[str], sought_line: str, start: int) -> int:
     try:
-        return lines.index(sought, start)
+        return lines.index(sought_line, start)
     except ValueError:
         return -1
 

@@ -67,7 +67,7 @@ def _paths_in_file_patch(file_patch: FilePatch) -> tuple[str, ...]:
 class _FileState:
     """The state of a file after the parts of the patch processed so far."""
 
-    before: bytes | None
+    old_content: bytes | None
     content: bytes | None
     view_state: ViewState = "current"
     mode: int | None = None
@@ -87,9 +87,9 @@ class _Planner:
                 if file.content is not None:
                     raise ToolError(f"`{name}` exists already: use `*** Update File:`")
                 file.content = _encode(content, name)
-                file.notes = [f"added `{name}`" if file.before is None else f"replaced `{name}`"]
+                file.notes = [f"added `{name}`" if file.old_content is None else f"replaced `{name}`"]
             case DeleteFile():
-                self._require_content(path, file)
+                self._get_content(path, file)
                 file.content, file.notes = None, [f"deleted `{name}`"]
             case UpdateFile(hunks=hunks, move_to=new_path):
                 new_content, remark = self._update_file(path, file, hunks)
@@ -99,10 +99,11 @@ class _Planner:
                     file.content, file.notes = new_content, [*file.notes, f"updated `{name}`{remark}"]
 
     def plan(self) -> PlannedChanges:
-        changed_files = [(path, file) for path, file in self.files.items() if file.before != file.content]
+        changed_files = [(path, file) for path, file in self.files.items() if file.old_content != file.content]
         encodings = self.workspace.seen_files.encodings
         changes = tuple(
-            Change(path, file.before, file.content, file.mode, encodings.get(path, "")) for path, file in changed_files
+            Change(path, file.old_content, file.content, file.mode, encodings.get(path, ""))
+            for path, file in changed_files
         )
         if not changes:
             raise ToolError("no file was changed: the files already have this content")
@@ -112,16 +113,16 @@ class _Planner:
 
     def _file_state(self, path: Path) -> _FileState:
         if path not in self.files:
-            before = read_bytes_if_exists(path)
-            self.files[path] = _FileState(before, before)
+            old_content = read_bytes_if_exists(path)
+            self.files[path] = _FileState(old_content, old_content)
         return self.files[path]
 
     def _name(self, path: Path) -> str:
         return display_path(path, self.workspace.root)
 
-    def _require_content(self, path: Path, file: _FileState) -> bytes:
+    def _get_content(self, path: Path, file: _FileState) -> bytes:
         name = self._name(path)
-        if file.content is None and file.before is None:
+        if file.content is None and file.old_content is None:
             suggestion = self.suggest_path(path, self.workspace.root)
             raise ToolError(f"`{name}` does not exist{suggestion or ': use `*** Add File:`, or correct the path'}")
         if file.content is None:
@@ -132,10 +133,10 @@ class _Planner:
     def _update_file(self, path: Path, file: _FileState, hunks: tuple[PatchHunk, ...]) -> tuple[bytes, str]:
         """Apply the hunks. Return the new content, and a note on how they differed from the file."""
         name = self._name(path)
-        raw = self._require_content(path, file)
+        raw = self._get_content(path, file)
         if not hunks:
             return raw, ""
-        is_known = file.before is None or require_current_view(path, file.before, self.workspace) == "current"
+        is_known = file.old_content is None or require_current_view(path, file.old_content, self.workspace) == "current"
         text_file = decode_seen_file(path, raw, self.workspace)
         placed_hunks = place_hunks(EditTarget(name, text_file.normalised_text, is_known), hunks)
         changes = [hunk.change for hunk in placed_hunks]
@@ -154,7 +155,7 @@ class _Planner:
             mode,
             [f"moved `{name}` to `{new_name}`{remark}"],
         )
-        if target_file.before is None and target != path:  # create the new file before deleting the old one
+        if target_file.old_content is None and target != path:  # create the new file before deleting the old one
             self.files = {
                 **{file_path: state for file_path, state in self.files.items() if file_path not in (path, target)},
                 target: target_file,

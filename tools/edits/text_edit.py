@@ -32,7 +32,7 @@ from ebbtide.tools.edits.matching import (
     is_only_match,
     line_number,
 )
-from ebbtide.tools.files.paths import read_call_text
+from ebbtide.tools.files.paths import read_hint
 from ebbtide.tools.files.text import Replacement, without_surrogates
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.plain_text import number_lines, truncate_line
@@ -71,7 +71,7 @@ def plan_edit(target: EditTarget, old: str, new: str, replace_all: bool) -> Text
     Raises `ToolError` if `old` occurs several times, or if it does not occur and the intention would be a guess."""
     matches = find_text(target.text, old)
     if old in target.text:
-        return _exact_edit(target, matches, old, new, is_everywhere=replace_all)
+        return _exact_edit(target, matches, old, new, replace_all=replace_all)
     correction = None
     if not matches.spans:
         _require_not_applied(target, old, new)
@@ -81,7 +81,7 @@ def plan_edit(target: EditTarget, old: str, new: str, replace_all: bool) -> Text
     if len(matches.spans) > 1 and not (replace_all and correction is None):
         raise ToolError(_ambiguous_match_text(target, matches, correction))
     if not target.was_read and (matches.closeness != "exact" or correction is not None):
-        raise ToolError(f"`old` is not exactly in `{target.name}`, {unread_file_text(target.name)}")
+        raise ToolError(f"`old` is not exactly in `{target.name}`, {read_first_hint(target.name)}")
     begins_in_indent = matches.closeness in ("exact", "signs") and begins_inside_indent(target.text, matches.spans[0])
     if begins_in_indent and ("\n" in old + new or indent_of(old) != indent_of(new)):
         matches = find_loosely(target.text, old)
@@ -89,7 +89,7 @@ def plan_edit(target: EditTarget, old: str, new: str, replace_all: bool) -> Text
             raise ToolError(
                 _ambiguous_match_text(target, matches, correction) if matches.spans else _not_found_text(target, old)
             )
-    new, is_ended = _match_final_newline(target, matches, old, new)
+    new, has_added_newline = _match_final_newline(target, matches, old, new)
     _require_plausible_edit(target, matches, old, new)
     spans = (
         matches.non_overlapping
@@ -100,13 +100,13 @@ def plan_edit(target: EditTarget, old: str, new: str, replace_all: bool) -> Text
         changes = tuple(adapt_replacement(target.text, span, old, new) for span in spans)
     except AmbiguousLineError as error:
         raise ToolError(_unclear_indentation_text(target, matches, str(error))) from error
-    return TextEdit(changes, _difference_remark(matches.closeness, correction, is_ended=is_ended))
+    return TextEdit(changes, _difference_remark(matches.closeness, correction, has_added_newline=has_added_newline))
 
 
-def _exact_edit(target: EditTarget, matches: Matches, old: str, new: str, *, is_everywhere: bool) -> TextEdit:
+def _exact_edit(target: EditTarget, matches: Matches, old: str, new: str, *, replace_all: bool) -> TextEdit:
     """Replace each occurrence of `old` with `new`, unchanged. Raises `ToolError` for several occurrences unless
     `is_everywhere`, and for a placeholder."""
-    if len(matches.spans) > 1 and not is_everywhere:
+    if len(matches.spans) > 1 and not replace_all:
         raise ToolError(_ambiguous_match_text(target, matches, None))
     _refuse_placeholder(target, new)
     changes = tuple(Replacement(span.start, span.end, new) for span in matches.non_overlapping)
@@ -252,7 +252,7 @@ def _require_clear_indentation(target: EditTarget, span: TextSpan, old: str, new
 
 def _not_found_text(target: EditTarget, old: str) -> str:
     if not target.was_read:
-        return f"`old` is not in `{target.name}`, {unread_file_text(target.name)}"
+        return f"`old` is not in `{target.name}`, {read_first_hint(target.name)}"
     hint = (
         "; it has `...` for lines that it omits: write them out" if find_omission_placeholder(old, target.text) else ""
     )
@@ -280,11 +280,11 @@ def _unclear_indentation_text(target: EditTarget, matches: Matches, line: str) -
     )
 
 
-def _difference_remark(closeness: Closeness, correction: Correction | None, *, is_ended: bool) -> str:
+def _difference_remark(closeness: Closeness, correction: Correction | None, *, has_added_newline: bool) -> str:
     remarks = [f"`old` had {correction.note} that the file lacks"] if correction is not None else []
     if closeness in DIFFERENCE_LABELS:
         remarks.append(f"`old` differed from the file in {DIFFERENCE_LABELS[closeness]}")
-    if is_ended:
+    if has_added_newline:
         remarks.append("`new` was given the newline at the end of `old`")
     return "; ".join(remarks)
 
@@ -299,9 +299,9 @@ def _near_miss_text(miss: NearMiss | None) -> str:
     )
 
 
-def unread_file_text(name: str) -> str:
+def read_first_hint(name: str) -> str:
     """Tell the model to read the file first, worded as the end of a sentence. Shown instead of lines from the file."""
-    return f"which was not read in this session: first {read_call_text(name)}"
+    return f"which was not read in this session: first {read_hint(name)}"
 
 
 def numbered_snippet(text: str, first_line: int, last_line: int) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ebbtide.tools.base import AppliedChange, Arguments, Effect, Result, ToolError, Workspace
 from ebbtide.tools.files.diff import binary_diff, diff_header, join_diff_lines, unified_diff
-from ebbtide.tools.files.paths import display_path, read_call_text
+from ebbtide.tools.files.paths import display_path, read_hint
 from ebbtide.tools.files.read_write import (
     delete_file,
     mode_if_exists,
@@ -89,9 +89,7 @@ def apply_changes(changes: Sequence[Change], seen: SeenFiles) -> None:
     for change in changes:
         _require_writable(change.path, str(change.path))
         if read_bytes_if_exists(change.path) != change.old_content:
-            raise ToolError(
-                f"`{change.path}` changed while it was being edited: {read_call_text(str(change.path))} again"
-            )
+            raise ToolError(f"`{change.path}` changed while it was being edited: {read_hint(str(change.path))} again")
     reverse_changes: list[Change] = []
     try:
         for change in changes:
@@ -115,7 +113,7 @@ def require_read(path: Path, content: bytes, workspace: Workspace) -> None:
     require_text(path, content, workspace)
     name = display_path(path, workspace.root)
     if not workspace.seen_files.has_seen(path):
-        raise ToolError(f"`{name}` was not read in this session: first {read_call_text(name)}")
+        raise ToolError(f"`{name}` was not read in this session: first {read_hint(name)}")
     if not workspace.seen_files.is_current(path, content):
         raise _outdated_view_error(name)
 
@@ -140,7 +138,7 @@ def require_text(path: Path, content: bytes, workspace: Workspace) -> None:
 def decode_seen_file(path: Path, raw: bytes, workspace: Workspace, encoding: str = "") -> TextFile:
     """Decode a file in the encoding that the model names now or named in an earlier call. Raises `ToolError` if the
     file cannot be in that encoding."""
-    codec, name = require_codec(encoding), display_path(path, workspace.root)
+    codec, name = get_codec(encoding), display_path(path, workspace.root)
     file = decode_file(raw, codec or workspace.seen_files.encodings.get(path, ""))
     if codec and file.codec != codec:
         detected = "" if file.is_guess else f" but in {file.codec}"
@@ -150,7 +148,7 @@ def decode_seen_file(path: Path, raw: bytes, workspace: Workspace, encoding: str
     return file
 
 
-def require_codec(encoding: str) -> str:
+def get_codec(encoding: str) -> str:
     """Return the codec for an encoding name, or an empty string if the name is empty. Raises `ToolError` if the
     encoding cannot be used."""
     codec = usable_codec(encoding)
@@ -168,7 +166,7 @@ def translate_encoding_errors(name: str, file: TextFile) -> Iterator[None]:
         yield
     except GuessedEncodingError as error:
         problem = f"`{name}` is not in UTF-8, and {file.codec} is only a guess"
-        advice = f'{read_call_text(name)} and encoding="{file.codec}", or its actual encoding'
+        advice = f'{read_hint(name)} and encoding="{file.codec}", or its actual encoding'
         raise ToolError(f"{problem}: {error}, first {advice}") from error
     except EncodingError as error:
         raise ToolError(
@@ -188,7 +186,7 @@ def require_current_view(path: Path, content: bytes, workspace: Workspace) -> Vi
 
 
 def _outdated_view_error(name: str) -> ToolError:
-    return ToolError(f"`{name}` changed since you read it: {read_call_text(name)} again before you change it")
+    return ToolError(f"`{name}` changed since you read it: {read_hint(name)} again before you change it")
 
 
 def record_partial_views(paths: Iterable[Path], workspace: Workspace) -> None:
@@ -231,15 +229,23 @@ def diff_changes(changes: Sequence[Change], root: Path) -> str:
 
 
 def diff_lines(
-    name: str, before: bytes | None, after: bytes | None, new_name: str | None = None, encoding: str = ""
+    name: str, old_content: bytes | None, new_content: bytes | None, new_name: str | None = None, encoding: str = ""
 ) -> list[str]:
     r"""Format a unified diff of two contents, as lines. None means no file. Line endings other than `\n` are shown if
     they differ between the two. A binary file is only reported as changed."""
-    kind = next((kind for content in (before, after) if content and (kind := binary_kind(content))), None)
+    kind = next((kind for content in (old_content, new_content) if content and (kind := binary_kind(content))), None)
     if kind is not None:
-        return binary_diff(name, before, after, kind, new_name) if before != after or new_name is not None else []
-    old = None if before is None else decode_file(before, encoding)
-    new = None if after is None else decode_file(after, encoding or (old.codec if old and old.is_guess else ""))
+        return (
+            binary_diff(name, old_content, new_content, kind, new_name)
+            if old_content != new_content or new_name is not None
+            else []
+        )
+    old = None if old_content is None else decode_file(old_content, encoding)
+    new = (
+        None
+        if new_content is None
+        else decode_file(new_content, encoding or (old.codec if old and old.is_guess else ""))
+    )
     files = [file for file in (old, new) if file is not None]
     has_same_newlines = all(map(_has_uniform_newlines, files)) and len({file.newline for file in files}) == 1
     texts = [
@@ -247,7 +253,7 @@ def diff_lines(
         for file in (old, new)
     ]
     lines = unified_diff(name, texts[0], texts[1], new_name)
-    if old and new and before != after and texts[0] == texts[1]:
+    if old and new and old_content != new_content and texts[0] == texts[1]:
         encodings = (f"{file.codec}{' with a byte order mark' if file.bom else ''}" for file in (old, new))
         lines += [*([] if lines else diff_header(name)), f"encoding: {' -> '.join(encodings)}"]
     return lines

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from itertools import islice
 
 from ebbtide.tools.commands.grammar import parse_command_line
-from ebbtide.tools.commands.line_limits import without_heredoc_bodies, without_heredoc_texts
+from ebbtide.tools.commands.line_limits import without_heredoc_bodies, without_heredocs_exact
 from ebbtide.tools.commands.named_files import NamedFile, find_all_named_files, passes_printed_names
 from ebbtide.tools.files.autorun import AUTORUN_NAMES, AUTORUN_PREFIXES, AUTORUN_SUFFIXES, autorun_reason
 from ebbtide.tools.lazy import dataclass
@@ -54,8 +54,8 @@ class CommandPaths:
 def find_command_paths(line: str, root: str) -> CommandPaths:
     """Return the sensitive paths of a command line. `root`: the working folder, absolute and resolved."""
     secret_files, autorun_files, link_targets = dict[str, None](), dict[str, None](), dict[str, None]()
-    is_broken = parse_command_line(line).is_unparsable
-    if is_broken and len(without_heredoc_bodies(line)) > _LONG_LINE_CHARS:
+    is_unparsable = parse_command_line(line).is_unparsable
+    if is_unparsable and len(without_heredoc_bodies(line)) > _LONG_LINE_CHARS:
         return CommandPaths(is_incomplete=True)
     files, is_complete = find_all_named_files(line)
     passes_names = any(word in line for word in _NAME_PASSING_WORDS) and passes_printed_names(line)
@@ -76,7 +76,7 @@ def find_command_paths(line: str, root: str) -> CommandPaths:
     links = dict[str, bool]()
     exceeds_limit = len(files) > _MAX_LOOKUPS
     for file in files[:_MAX_LOOKUPS]:
-        if is_broken and (secret_files or autorun_files):
+        if is_unparsable and (secret_files or autorun_files):
             break  # such a line always needs approval: one path is enough
         if file.required_folder and not os.path.isdir(posixpath.join(root, os.path.expanduser(file.required_folder))):
             continue
@@ -99,7 +99,7 @@ def find_command_paths(line: str, root: str) -> CommandPaths:
 def _sensitive_mentions(line: str) -> Iterator[NamedFile]:
     """Yield the words that look like sensitive files in a line that was only partly parsed, so that padding cannot hide
     them."""
-    text = _without_quoting(without_heredoc_texts(line))
+    text = _without_quoting(without_heredocs_exact(line))
     folded_text = text.casefold()
     suffixes, prefixes = (
         tuple(affix for affix in affixes if affix in folded_text)

@@ -29,20 +29,22 @@ def unified_diff(name: str, old_text: str | None, new_text: str | None, new_name
     return [*diff_header(name, new_name, is_new=is_new, is_deleted=is_deleted), *lines]
 
 
-def count_changed_lines(before: str, after: str) -> tuple[int, int]:
+def count_changed_lines(old_text: str, new_text: str) -> tuple[int, int]:
     """Count the added and removed lines."""
-    regions = find_differing_regions(_split_lines(before), _split_lines(after))
+    regions = find_differing_regions(_split_lines(old_text), _split_lines(new_text))
     return sum(region.new_end - region.new_start for region in regions), sum(
         region.old_end - region.old_start for region in regions
     )
 
 
 def binary_diff(
-    name: str, before: bytes | None, after: bytes | None, kind: str, new_name: str | None = None
+    name: str, old_content: bytes | None, new_content: bytes | None, kind: str, new_name: str | None = None
 ) -> list[str]:
     """Format the diff of a binary change, as lines."""
-    sizes = " -> ".join("none" if content is None else pluralize(len(content), "byte") for content in (before, after))
-    lines = diff_header(name, new_name, is_new=before is None, is_deleted=after is None)
+    sizes = " -> ".join(
+        "none" if content is None else pluralize(len(content), "byte") for content in (old_content, new_content)
+    )
+    lines = diff_header(name, new_name, is_new=old_content is None, is_deleted=new_content is None)
     return [*lines, f"{kind}, not shown: {sizes}"]
 
 

@@ -54,7 +54,7 @@ def _find_line_start(file: IO[bytes], line_number: int) -> tuple[int, int]:
     """Return how many lines precede a line, and the offset at which it begins. If the file ends before it, all lines
     are counted."""
     file.seek(0)
-    offset, remaining_lines, is_open = 0, line_number - 1, False
+    offset, remaining_lines, ends_mid_line = 0, line_number - 1, False
     while remaining_lines > 0 and offset < MAX_SCANNED_BYTES and (chunk := file.read(_CHUNK_BYTES)):
         newline_count = chunk.count(b"\n")
         if newline_count >= remaining_lines:
@@ -62,12 +62,12 @@ def _find_line_start(file: IO[bytes], line_number: int) -> tuple[int, int]:
             for _ in range(remaining_lines):
                 newline = chunk.index(b"\n", newline + 1)
             return line_number - 1, offset + newline + 1
-        remaining_lines, offset, is_open = (
+        remaining_lines, offset, ends_mid_line = (
             remaining_lines - newline_count,
             offset + len(chunk),
             not chunk.endswith(b"\n"),
         )
-    return line_number - 1 - remaining_lines + is_open, offset
+    return line_number - 1 - remaining_lines + ends_mid_line, offset
 
 
 def _read_line(file: IO[bytes], max_chars: int) -> str | None:

@@ -109,17 +109,17 @@ def _between_anchors(region: Region, old: Sequence[Hashable], new: Sequence[Hash
 
 def _longest_increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the longest subsequence of the pairs that increases on both sides."""
-    ends: list[int] = []
-    last: list[int] = []
+    end_values: list[int] = []
+    end_indices: list[int] = []
     """For each length, the index of the last pair of an increasing sequence of that length. Of several, it is the one
     with the smallest right side."""
     predecessors: list[int] = []
     for index, (_, new_index) in enumerate(pairs):
-        length = bisect_left(ends, new_index)
-        predecessors.append(last[length - 1] if length else -1)
-        ends[length : length + 1] = [new_index]
-        last[length : length + 1] = [index]
-    increasing, pair_index = [], last[-1] if last else -1
+        length = bisect_left(end_values, new_index)
+        predecessors.append(end_indices[length - 1] if length else -1)
+        end_values[length : length + 1] = [new_index]
+        end_indices[length : length + 1] = [index]
+    increasing, pair_index = [], end_indices[-1] if end_indices else -1
     while pair_index >= 0:
         increasing.append(pairs[pair_index])
         pair_index = predecessors[pair_index]

@@ -94,7 +94,7 @@ def source_text(source: object) -> str:
 
 def replace_cell(notebook: Notebook, number: int, source: str, kind: CellKind | None) -> Notebook:
     """Replace the source of a cell and remove its outputs. Raises `NotebookError`."""
-    cell = _require_cell(notebook, number)
+    cell = _get_cell(notebook, number)
     if kind is not None and kind != cell.kind:
         value = {
             name: field_value for name, field_value in cell.value.items() if name not in ("outputs", "execution_count")
@@ -120,7 +120,7 @@ def replace_cell(notebook: Notebook, number: int, source: str, kind: CellKind | 
 def insert_cell(notebook: Notebook, number: int, source: str, kind: CellKind) -> Notebook:
     """Insert a cell after cell `number`, or at the start if it is 0. Raises `NotebookError`."""
     if number:
-        _require_cell(notebook, number)
+        _get_cell(notebook, number)
     style_example = notebook.cells[0].value["source"] if notebook.cells else []
     value: dict[str, object] = {**_default_cell_fields(kind), "metadata": {}}
     if notebook.has_ids:
@@ -144,7 +144,7 @@ def insert_cell(notebook: Notebook, number: int, source: str, kind: CellKind) ->
 
 def delete_cell(notebook: Notebook, number: int) -> Notebook:
     """Delete a cell. Raises `NotebookError`."""
-    span = _require_cell(notebook, number).span
+    span = _get_cell(notebook, number).span
     if len(notebook.cells) == 1:
         return _splice(notebook, notebook.cells_span, "[]")
     if number < len(notebook.cells):
@@ -152,7 +152,7 @@ def delete_cell(notebook: Notebook, number: int) -> Notebook:
     return _splice(notebook, Span(notebook.cells[number - 2].span.end, span.end), "")
 
 
-def _require_cell(notebook: Notebook, number: int) -> Cell:
+def _get_cell(notebook: Notebook, number: int) -> Cell:
     if not 1 <= number <= len(notebook.cells):
         raise NotebookError(f"there is no cell {number}: it has {pluralize(len(notebook.cells), 'cell')}")
     return notebook.cells[number - 1]

@@ -20,16 +20,16 @@ def resolve_path(written_path: str, workspace: Workspace) -> Path:
     return check_granted(locate_path(written_path, workspace), workspace)
 
 
-def resolve_existing(written: str, workspace: Workspace) -> tuple[Path, str]:
+def resolve_existing(written_path: str, workspace: Workspace) -> tuple[Path, str]:
     """Like `resolve_path`. If the path does not exist but exactly one existing path looks like it, return that path and
     a note."""
-    path, note = locate_existing(written, workspace)
+    path, note = locate_existing(written_path, workspace)
     return check_granted(path, workspace), note
 
 
-def locate_existing(written: str, workspace: Workspace) -> tuple[Path, str]:
+def locate_existing(written_path: str, workspace: Workspace) -> tuple[Path, str]:
     """Like `resolve_existing`, but without checking whether the running call may use the path."""
-    path = locate_path(written, workspace)
+    path = locate_path(written_path, workspace)
     lookalike = None if os.path.lexists(path) else _lookalike_path(path)
     if lookalike is None:
         return path, ""
@@ -73,34 +73,34 @@ def check_granted(path: Path, workspace: Workspace) -> Path:
     return path
 
 
-def locate_path(written: str, workspace: Workspace) -> Path:
+def locate_path(written_path: str, workspace: Workspace) -> Path:
     """Return the absolute path, without checking whether any call may use it. Raises `ToolError`."""
-    if not written:
+    if not written_path:
         raise ToolError("the path is empty: name a file or folder")
-    if "\0" in written:
+    if "\0" in written_path:
         raise ToolError("the path contains a NUL character: remove it")
     try:
-        if max(map(len, os.fsencode(written).split(b"/"))) > 255 or len(os.fsencode(written)) > 4000:
+        if max(map(len, os.fsencode(written_path).split(b"/"))) > 255 or len(os.fsencode(written_path)) > 4000:
             raise ToolError("the path is too long for a file: check it")
     except UnicodeEncodeError as error:
         raise ToolError(
-            f"the path {printable_name(written)!r} cannot be a file name: write it in plain characters"
+            f"the path {printable_name(written_path)!r} cannot be a file name: write it in plain characters"
         ) from error
     try:
-        path = Path(os.path.realpath(workspace.root / _expand_path(written, workspace.root)))
+        path = Path(os.path.realpath(workspace.root / _expand_path(written_path, workspace.root)))
     except OSError as error:  # a link replaced while it is resolved
-        raise ToolError(f"`{printable_name(written)}` is being changed: try again") from error
+        raise ToolError(f"`{printable_name(written_path)}` is being changed: try again") from error
     if _PROCESS_PATH.match(str(path)):
         raise ToolError(f"`{printable_name(str(path))}` belongs to a running process, secrets included: leave it alone")
     return path
 
 
-def _expand_path(written: str, root: Path) -> str:
-    if written.startswith("file:"):
-        return _path_from_url(written)
-    if written.startswith("@") and not os.path.lexists(root / written):
-        written = written[1:] or "."
-    return os.path.expanduser(written)
+def _expand_path(written_path: str, root: Path) -> str:
+    if written_path.startswith("file:"):
+        return _path_from_url(written_path)
+    if written_path.startswith("@") and not os.path.lexists(root / written_path):
+        written_path = written_path[1:] or "."
+    return os.path.expanduser(written_path)
 
 
 def _path_from_url(url: str) -> str:
@@ -137,7 +137,7 @@ def display_path(path: Path, root: Path) -> str:
     return printable_name(str(path.relative_to(root) if is_inside(path, root) else path))
 
 
-def read_call_text(name: str) -> str:
+def read_hint(name: str) -> str:
     """Describe how to call `read` for a file, worded as part of a sentence. The text avoids the syntax of a real call,
     which would look like a quotation."""
     return f"call `read` with path={json.dumps(name, ensure_ascii=False)}"

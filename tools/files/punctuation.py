@@ -62,12 +62,12 @@ class FilePunctuation:
             for character in text
         )
 
-    def carry_over(self, old: str, new: str, here: str) -> str:
+    def adapt_text(self, old: str, new: str, file_text: str) -> str:
         """Adapt the new text to the file's punctuation. If old text and file differ only in punctuation, what the new
         text shares with the old text is taken from the file."""
-        if old == here or len(old) != len(here) or ascii_punctuation(old) != ascii_punctuation(here):
+        if old == file_text or len(old) != len(file_text) or ascii_punctuation(old) != ascii_punctuation(file_text):
             return self.apply_to(new)
-        return "".join(self._carried_chunks(old, new, here))
+        return "".join(self._carried_chunks(old, new, file_text))
 
     def _carried_chunks(self, old: str, new: str, file_text: str) -> Iterator[str]:
         from difflib import SequenceMatcher  # noqa: PLC0415  # deferred: only lines with other punctuation need it

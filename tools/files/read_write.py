@@ -94,7 +94,7 @@ def write_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
     such a write, a copy of the old content exists next to it.
     """
     with _translate_errors("write", path), _open_folder(path.parent, create=True) as folder:
-        status = _status(path.name, folder)
+        status = _stat_if_exists(path.name, folder)
         if status is not None:
             _require_regular(path, status)
             mode = stat.S_IMODE(status.st_mode)
@@ -119,7 +119,7 @@ def _replace_atomically(
             os.replace(temporary_name, name, src_dir_fd=folder, dst_dir_fd=folder)
             return True
     finally:
-        if _status(temporary_name, folder) is not None:
+        if _stat_if_exists(temporary_name, folder) is not None:
             os.unlink(temporary_name, dir_fd=folder)
     return False
 
@@ -180,7 +180,7 @@ def _write_in_place(name: str, copy_name: str, content: bytes, status: os.stat_r
         except _RestoreError:
             raise
         except BaseException:
-            if _status(copy_name, folder) is not None:
+            if _stat_if_exists(copy_name, folder) is not None:
                 os.unlink(copy_name, dir_fd=folder)
             raise
         os.unlink(copy_name, dir_fd=folder)
@@ -236,7 +236,7 @@ def _write_and_sync(descriptor: int, content: bytes, mode: int | None) -> None:
             os.fchmod(descriptor, mode)
 
 
-def _status(name: str, folder: int) -> os.stat_result | None:
+def _stat_if_exists(name: str, folder: int) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

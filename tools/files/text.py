@@ -107,7 +107,7 @@ class TextFile:
     def with_text(self, text: str) -> "TextFile":
         """Return the file with new text, using the most common line ending of the old text. Raises `EncodingError`."""
         text = with_newline(text, self.newline)
-        return self._with_content(text, self._bytes_of(text))
+        return self._with_content(text, self._encode_checked(text))
 
     def _with_content(self, text: str, raw: bytes) -> "TextFile":
         return TextFile(text, self.codec, self.bom, self.newline, raw, self.is_guess)
@@ -127,18 +127,18 @@ class TextFile:
         prefix = old[: common_prefix_length(old, new)]
         suffix_length = common_prefix_length(old[len(prefix) :][::-1], new[len(prefix) :][::-1])
         suffix = old[len(old) - suffix_length :]
-        prefix_bytes, suffix_bytes = (
+        prefix_size, suffix_size = (
             len(affix.encode(self.codec, _error_handler(self.codec))) for affix in (prefix, suffix)
         )
-        self._require_sure_encoding(new)
+        self._require_known_encoding(new)
         middle = self._encode(new[len(prefix) : len(new) - suffix_length])
-        return raw[:prefix_bytes] + middle + raw[len(raw) - suffix_bytes :]
+        return raw[:prefix_size] + middle + raw[len(raw) - suffix_size :]
 
-    def _bytes_of(self, text: str) -> bytes:
-        self._require_sure_encoding(text)
+    def _encode_checked(self, text: str) -> bytes:
+        self._require_known_encoding(text)
         return self._encode(text)
 
-    def _require_sure_encoding(self, new: str) -> None:
+    def _require_known_encoding(self, new: str) -> None:
         """Check that the new text can be encoded safely. Raises `GuessedEncodingError` for non-ASCII text if the
         encoding is a guess, and `EncodingError` for a lone surrogate that is not a byte of the file."""
         if any(surrogate not in self.text for surrogate in _SURROGATE.findall(new)):

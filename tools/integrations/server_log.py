@@ -16,7 +16,7 @@ MAX_LOG_BYTES = 4 * 1024**2
 
 _MAX_TAIL_BYTES = 2000
 _REDACTION_MARK = REDACTION_MARK.encode()
-_MIN_REVEALING_BYTES = 4
+_MIN_REDACTED_PREFIX_BYTES = 4
 """Minimum length in bytes at which an incomplete secret at the end of the log is redacted."""
 
 
@@ -89,7 +89,7 @@ class ServerLog:
     def close(self) -> None:
         pending, self._pending = self._pending, b""
         if pending:
-            reveals_secret = len(pending) >= _MIN_REVEALING_BYTES or pending in self._secrets
+            reveals_secret = len(pending) >= _MIN_REDACTED_PREFIX_BYTES or pending in self._secrets
             self._write(_REDACTION_MARK if reveals_secret else self._pattern.sub(_REDACTION_MARK, pending))
         self._close()
 

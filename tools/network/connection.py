@@ -25,9 +25,11 @@ Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[IpAddress]]]
 """Returns the permitted addresses of a host. Raises `UnreachableError`."""
 
 
-def is_permitted_private(place: NetworkDestination, private_hosts: Sequence[str]) -> bool:
+def is_permitted_private(destination: NetworkDestination, private_hosts: Sequence[str]) -> bool:
     """Whether the user has listed the host, with or without its port, as permitted although it may be private."""
-    return bool({place.host, place.authority, place.authority.rpartition(":")[0]} & set(private_hosts))
+    return bool(
+        {destination.host, destination.authority, destination.authority.rpartition(":")[0]} & set(private_hosts)
+    )
 
 
 async def resolve_public(host: str, port: int) -> Sequence[IpAddress]:
@@ -48,30 +50,33 @@ async def resolve_public(host: str, port: int) -> Sequence[IpAddress]:
 
 
 async def connect(
-    place: NetworkDestination, is_tunnel: bool, resolve: Resolve = resolve_public, private_hosts: Sequence[str] = ()
+    destination: NetworkDestination,
+    is_tunnel: bool,
+    resolve: Resolve = resolve_public,
+    private_hosts: Sequence[str] = (),
 ) -> UpstreamConnection:
     """Connect to one of the host's current addresses, after checking each of them. If the environment sets a proxy,
     names that cannot be looked up here are left to the proxy. `private_hosts`: hosts that the user has listed, which
     are always permitted. Raises `UnreachableError`."""
-    if is_permitted_private(place, private_hosts):
-        return await _open_stream(place.host, place.port, str(place))
-    proxy = proxy_for("https" if is_tunnel else "http", place.authority)
+    if is_permitted_private(destination, private_hosts):
+        return await _open_stream(destination.host, destination.port, str(destination))
+    proxy = proxy_for("https" if is_tunnel else "http", destination.authority)
     if not proxy:
-        return await _connect_directly(place, await resolve(place.host, place.port))
+        return await _connect_directly(destination, await resolve(destination.host, destination.port))
     try:
-        await resolve(place.host, place.port)
+        await resolve(destination.host, destination.port)
     except ForbiddenAddressError:
         raise
     except UnreachableError:  # the proxy may know the name, and makes its own checks
         pass
-    return await _connect_through_proxy(proxy, place, is_tunnel)
+    return await _connect_through_proxy(proxy, destination, is_tunnel)
 
 
-async def _connect_directly(place: NetworkDestination, addresses: Sequence[IpAddress]) -> UpstreamConnection:
-    problem = UnreachableError(f"`{place}` cannot be reached: it has no address")
+async def _connect_directly(destination: NetworkDestination, addresses: Sequence[IpAddress]) -> UpstreamConnection:
+    problem = UnreachableError(f"`{destination}` cannot be reached: it has no address")
     for address in addresses[:MAX_TRIED_ADDRESSES]:
         try:
-            return await _open_stream(str(address), place.port, str(place))
+            return await _open_stream(str(address), destination.port, str(destination))
         except UnreachableError as error:
             problem = error
     raise problem
@@ -98,7 +103,7 @@ def proxy_for(scheme: str, authority: str) -> str:
     return proxies.get(scheme) or proxies.get("all") or ""
 
 
-async def _connect_through_proxy(proxy: str, place: NetworkDestination, is_tunnel: bool) -> UpstreamConnection:
+async def _connect_through_proxy(proxy: str, destination: NetworkDestination, is_tunnel: bool) -> UpstreamConnection:
     try:
         split_proxy = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
         port = split_proxy.port or (443 if split_proxy.scheme == "https" else 80)
@@ -117,7 +122,7 @@ async def _connect_through_proxy(proxy: str, place: NetworkDestination, is_tunne
     )
     if not is_tunnel and not authorization_header:
         return UpstreamConnection(connection.reader, connection.writer, is_proxy=True)
-    head = f"CONNECT {place.authority} HTTP/1.1\r\nHost: {place.authority}\r\n{authorization_header}\r\n"
+    head = f"CONNECT {destination.authority} HTTP/1.1\r\nHost: {destination.authority}\r\n{authorization_header}\r\n"
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             connection.writer.write(head.encode())
@@ -128,5 +133,5 @@ async def _connect_through_proxy(proxy: str, place: NetworkDestination, is_tunne
     status = response.split(b"\r\n", 1)[0].decode("latin-1")[:100]
     if status.split(" ")[1:2] != ["200"]:
         connection.writer.close()
-        raise UnreachableError(f"the environment's proxy refused `{place}`: {status}")
+        raise UnreachableError(f"the environment's proxy refused `{destination}`: {status}")
     return connection

@@ -19,7 +19,7 @@ _HOP_BY_HOP_FIELDS = frozenset({"connection", "keep-alive", "te", "trailer", "up
 """Header fields that apply to one connection only. They are not forwarded."""
 
 
-class InvalidHead(Exception):
+class InvalidHeadError(Exception):
     """Raised if the header is invalid or ambiguous. The message says why."""
 
 
@@ -48,28 +48,28 @@ def parse_request(head: bytes) -> ProxyRequest:
     line, fields = _parse_head(head)
     match = _REQUEST.fullmatch(line)
     if match is None:
-        raise InvalidHead("the first line is not a request")
+        raise InvalidHeadError("the first line is not a request")
     method, target, version = match.groups()
     try:
         if method == "CONNECT":
             return ProxyRequest(method, parse_destination(target))
         if target[:7].lower() != "http://":
-            raise InvalidHead("this is a proxy for `http://` and for tunnels")
+            raise InvalidHeadError("this is a proxy for `http://` and for tunnels")
         authority, path = _split_target(target[7:])
-        place = parse_destination(authority, 80)
+        destination = parse_destination(authority, 80)
     except ValueError as error:
-        raise InvalidHead(f"the address is invalid: {error}") from error
+        raise InvalidHeadError(f"the address is invalid: {error}") from error
     length = _body_length(fields)
     forwarded = _end_to_end_fields(fields)
     if length is None and version == "HTTP/1.0":
-        raise InvalidHead("HTTP/1.0 does not support chunks")  # HTTP/1.0 servers would read chunks as requests
-    host = place.authority.removesuffix(":80")
+        raise InvalidHeadError("HTTP/1.0 does not support chunks")  # HTTP/1.0 servers would read chunks as requests
+    host = destination.authority.removesuffix(":80")
     lines = [f"Host: {host}", *(f"{name}: {value}" for name, value in forwarded), "Connection: close", "", ""]
     remaining_lines = "\r\n".join(lines)
     heads = [
         f"{method} {prefix}{path} {version}\r\n{remaining_lines}".encode("latin-1") for prefix in ("", f"http://{host}")
     ]
-    return ProxyRequest(method, place, heads[0], heads[1], length)
+    return ProxyRequest(method, destination, heads[0], heads[1], length)
 
 
 def parse_response(head: bytes) -> ResponseHead:
@@ -78,7 +78,7 @@ def parse_response(head: bytes) -> ResponseHead:
     line, fields = _parse_head(head)
     match = _STATUS.fullmatch(line)
     if match is None:
-        raise InvalidHead("the first line is not a status line")
+        raise InvalidHeadError("the first line is not a status line")
     forwarded = (f"{name}: {value}" for name, value in _end_to_end_fields(fields, keeps_host=True))
     return ResponseHead(int(match[1]), "\r\n".join([line, *forwarded, "Connection: close", "", ""]).encode("latin-1"))
 
@@ -88,11 +88,11 @@ def _parse_head(head: bytes) -> tuple[str, Sequence[tuple[str, str]]]:
     fields = []
     for header_line in (line, *lines):
         if _CONTROL_CHARS.search(header_line):
-            raise InvalidHead("it contains a control character")
+            raise InvalidHeadError("it contains a control character")
     for field_line in lines:
         name, separator, value = field_line.partition(":")
         if not separator or not _FIELD_NAME.fullmatch(name):
-            raise InvalidHead("one of its lines is not a field")
+            raise InvalidHeadError("one of its lines is not a field")
         fields.append((name, value.strip(" \t")))
     return line, fields
 
@@ -102,7 +102,7 @@ def _split_target(target: str) -> tuple[str, str]:
     path_start = next((index for index, character in enumerate(target) if character in "/?#"), len(target))
     authority, path = target[:path_start], target[path_start:].partition("#")[0]
     if "@" in authority:
-        raise InvalidHead("its address contains a name or password")
+        raise InvalidHeadError("its address contains a name or password")
     return authority, path if path.startswith("/") else f"/{path}"
 
 
@@ -111,10 +111,10 @@ def _body_length(fields: Sequence[tuple[str, str]]) -> int | None:
     codings = [value.lower() for name, value in fields if name.lower() == "transfer-encoding"]
     if codings:
         if codings != ["chunked"] or lengths:
-            raise InvalidHead("the length of its body is ambiguous")
+            raise InvalidHeadError("the length of its body is ambiguous")
         return None
     if len(lengths) > 1 or not all(map(_LENGTH_NUMBER.fullmatch, lengths)):
-        raise InvalidHead("the length of its body is ambiguous")
+        raise InvalidHeadError("the length of its body is ambiguous")
     return int(lengths[0]) if lengths else 0
 
 

@@ -18,7 +18,7 @@ from ebbtide.tools.network.destinations import NetworkDestination
 from ebbtide.tools.network.http_head import (
     HEAD_END,
     MAX_HEAD_BYTES,
-    InvalidHead,
+    InvalidHeadError,
     ProxyRequest,
     parse_request,
     parse_response,
@@ -63,10 +63,10 @@ Connect: TypeAlias = Callable[[NetworkDestination, bool], Awaitable[UpstreamConn
 class ProxyClient(Protocol):
     """A client of the proxy. Its access is checked."""
 
-    async def refusal(self, place: NetworkDestination) -> str:
+    async def refusal_reason(self, destination: NetworkDestination) -> str:
         """Return why access to a destination is refused. Empty if it is permitted."""
 
-    def record_failure(self, place: NetworkDestination, why: str) -> None:
+    def record_failure(self, destination: NetworkDestination, reason: str) -> None:
         """Record why a destination was refused or could not be reached."""
 
 
@@ -78,7 +78,7 @@ class ProxyServer:
     ) -> None:
         """`get_client`: returns the client that the connection's local address was assigned to."""
         self._connect = connect
-        self._client_at = get_client
+        self._get_client = get_client
         self._head_timeout = head_timeout
         self._server: asyncio.Server | None = None
         self._connection_tasks = set[asyncio.Task[None]]()
@@ -116,7 +116,7 @@ class ProxyServer:
             await _close(writer)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        client = self._client_at(writer.get_extra_info("sockname")[0])
+        client = self._get_client(writer.get_extra_info("sockname")[0])
         try:
             async with asyncio.timeout(self._head_timeout):
                 request = parse_request(await reader.readuntil(HEAD_END))
@@ -126,11 +126,11 @@ class ProxyServer:
             return await _send_error(reader, writer, 431, "the request header is too long")
         except asyncio.IncompleteReadError:
             return None
-        except InvalidHead as error:
+        except InvalidHeadError as error:
             return await _send_error(reader, writer, 400, str(error))
         if client is None:
             return await _send_error(reader, writer, 403, "use the proxy that the command's environment sets")
-        if refusal := await client.refusal(request.destination):
+        if refusal := await client.refusal_reason(request.destination):
             client.record_failure(request.destination, refusal)
             return await _send_error(reader, writer, 403, refusal)
         try:
@@ -191,15 +191,15 @@ async def _exchange(request: ProxyRequest, client: UpstreamConnection, server: U
     response_task = asyncio.create_task(_forward_response(server.reader, client.writer))
     try:
         await asyncio.wait({request_task, response_task}, return_when=asyncio.FIRST_COMPLETED)
-        if not (request_task.done() and isinstance(request_task.exception(), InvalidHead)):
+        if not (request_task.done() and isinstance(request_task.exception(), InvalidHeadError)):
             await asyncio.wait({response_task})
     finally:
         for task in (request_task, response_task):
             task.cancel()
         request_result, response_result = await asyncio.gather(request_task, response_task, return_exceptions=True)
-    if isinstance(request_result, InvalidHead):
+    if isinstance(request_result, InvalidHeadError):
         await _send_error(client.reader, client.writer, 400, str(request_result))
-    elif isinstance(response_result, InvalidHead):
+    elif isinstance(response_result, InvalidHeadError):
         problem = f"`{request.destination}` sent an invalid HTTP response: {response_result}"
         await _send_error(client.reader, client.writer, 502, problem)
     elif isinstance(response_result, asyncio.IncompleteReadError | asyncio.LimitOverrunError):
@@ -217,7 +217,7 @@ async def _send_body(reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
         writer.write(b"%x\r\n" % size)
         await _forward_length(reader, writer, size)
         if size and await reader.read(1) + await reader.read(1) != b"\r\n":
-            raise InvalidHead("a chunk has the wrong length")
+            raise InvalidHeadError("a chunk has the wrong length")
         writer.write(b"\r\n")
         if not size:  # trailers are dropped
             return await writer.drain()
@@ -229,7 +229,7 @@ async def _read_chunk_size(reader: asyncio.StreamReader) -> int:
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         match = None
     if match is None:
-        raise InvalidHead("a chunk has no length")
+        raise InvalidHeadError("a chunk has no length")
     return int(match[1], 16)
 
 
@@ -237,7 +237,7 @@ async def _forward_length(reader: asyncio.StreamReader, writer: asyncio.StreamWr
     while remaining:
         data = await reader.read(min(remaining, _CHUNK_BYTES))
         if not data:
-            raise InvalidHead("its body ended too early")
+            raise InvalidHeadError("its body ended too early")
         remaining -= len(data)
         writer.write(data)
         await writer.drain()
@@ -249,7 +249,7 @@ async def _forward_response(reader: asyncio.StreamReader, writer: asyncio.Stream
         async with asyncio.timeout(MAX_SILENCE_S):
             response = parse_response(await reader.readuntil(HEAD_END))
         if response.status == 101:
-            raise InvalidHead("it switches the protocol")
+            raise InvalidHeadError("it switches the protocol")
         writer.write(response.head if response.status >= 200 else response.head.replace(b"Connection: close\r\n", b""))
         if response.status >= 200:
             return await _forward_bytes(reader, writer, MAX_SILENCE_S)

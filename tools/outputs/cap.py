@@ -31,7 +31,7 @@ class Cap:
             self.max_tokens is None or self.estimate_tokens(text) <= self.max_tokens
         )
 
-    def fitting_count(self, lines: Sequence[str]) -> int:
+    def count_fitting_lines(self, lines: Sequence[str]) -> int:
         """Return how many lines, from the first one on, fit together."""
         low, high = 0, len(lines)
         while low < high:

@@ -5,9 +5,9 @@ from typing import Literal, TypeAlias
 
 from ebbtide.tools.lazy import dataclass
 
-Unit: TypeAlias = Literal["lines", "matches", "files", "entries", "cells", "pages"]
+ExtentUnit: TypeAlias = Literal["lines", "matches", "files", "entries", "cells", "pages"]
 
-_NOUNS: Mapping[Unit, str] = {
+_NOUNS: Mapping[ExtentUnit, str] = {
     "lines": "line", "matches": "match", "files": "file", "entries": "entry", "cells": "cell", "pages": "page",
 }  # fmt: skip
 
@@ -20,7 +20,7 @@ MAX_OUTPUT_BYTES = 64_000_000
 class Extent:
     """How much of the available content an output shows, not counting notes."""
 
-    unit: Unit
+    unit: ExtentUnit
     shown: int
     total: int | None = None
     """None if the total is unknown but larger than `shown`."""

@@ -42,7 +42,7 @@ def split_unfinished_escape(text: str) -> tuple[str, str]:
     return (text, "") if unfinished is None else (text[: unfinished.start()], unfinished[0])
 
 
-def is_mostly_noise(decoded: str) -> bool:
+def is_mostly_binary(decoded: str) -> bool:
     """Whether more than a tenth of the characters are undecodable or control characters, as in a binary file."""
     noise = decoded.count("\ufffd") + len(re.findall(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f-\x9f]", decoded))
     return noise * 10 > len(decoded)
@@ -76,7 +76,7 @@ def lossless_text(data: bytes) -> str | None:
     text = data.decode("utf-8", "replace")
     readable = terminal_text(text).removesuffix("\n")
     is_lossless = data in (readable.encode(), f"{readable}\n".encode())
-    return readable if is_lossless and not is_mostly_noise(text) else None
+    return readable if is_lossless and not is_mostly_binary(text) else None
 
 
 def common_prefix_length(first: Sequence[str], second: Sequence[str]) -> int:

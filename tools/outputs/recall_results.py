@@ -35,19 +35,19 @@ class RecalledItem:
 
     ref: str
     kind: RecalledKind
-    where: str
+    origin: str
     """The session and project of the item; empty for the current session."""
-    at: float
+    time: float
     """Time in Unix seconds."""
     title: str
     excerpt: str
     tool: str = ""
     path: str = ""
-    searched: int | None = None
+    searched_bytes: int | None = None
     """Number of bytes that were searched; None if all were."""
     size: int = 0
     """Size in bytes."""
-    by_meaning: bool = False
+    is_found_by_meaning: bool = False
     """Whether it was found by meaning, without containing the query's words."""
 
 
@@ -63,7 +63,7 @@ class RecallResult:
 OnProgress: TypeAlias = Callable[[int, int], None]
 """Called with the number of messages indexed so far and the total number."""
 SearchHistory: TypeAlias = Callable[[RecallQuery, OnProgress], Awaitable[RecallResult]]
-FetchStored: TypeAlias = Callable[[str, RecallScope | None], Awaitable[StoredContent]]
+FetchStoredContent: TypeAlias = Callable[[str, RecallScope | None], Awaitable[StoredContent]]
 
 
 def no_progress(indexed_count: int, total: int) -> None:

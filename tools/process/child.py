@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
-from ebbtide.tools.process.groups import GUARDIAN, TERMINATE_GRACE_S, ProcessFamily
+from ebbtide.tools.process.groups import GUARDIAN, TERMINATE_GRACE_S, ProcessTree
 from ebbtide.tools.process.lines import LineBuffer, OutputLine, TruncatedLine
 from ebbtide.tools.process.orphans import adopt_orphans, reap_orphans_in_background
 from ebbtide.tools.process.own_memory import protect_own_memory
@@ -24,7 +24,7 @@ _EXIT_DRAIN_S = 0.2
 """Seconds to read the remaining output after a program has exited. A child may keep the pipe open forever."""
 
 
-class ErrorLog(Protocol):
+class StderrLog(Protocol):
     """Receives what a program writes to stderr."""
 
     @property
@@ -53,7 +53,7 @@ class MessageBuffer(Protocol):
 
 
 async def start_child(
-    launch: Launch, folder: Path | None, log: ErrorLog, max_line_bytes: int, messages: MessageBuffer | None = None
+    launch: Launch, folder: Path | None, log: StderrLog, max_line_bytes: int, messages: MessageBuffer | None = None
 ) -> "Child":
     """Start the program. `messages`: splits its output into messages; by default, into lines. Raises `OSError` or
     `ValueError` if the program cannot be started."""
@@ -78,7 +78,7 @@ async def run_with_input(
     `on_first_line` is called with the first line as soon as it is printed. When this returns or is cancelled, no
     process of its group remains. Raises `OSError` or `ValueError` if the program cannot be started."""
     try:
-        program = await _start_program(_SingleAnswer(max_output_bytes, on_first_line), launch, folder)
+        program = await _start_program(_OutputCollector(max_output_bytes, on_first_line), launch, folder)
     finally:
         for descriptor in launch.descriptors:
             os.close(descriptor)
@@ -99,7 +99,7 @@ class _PipedProgram(asyncio.SubprocessProtocol):
     """A running program and its child processes."""
 
     transport: asyncio.SubprocessTransport
-    _family: ProcessFamily
+    _process_tree: ProcessTree
     is_wrapped = False
     """Whether the first process is a wrapper that only waits for the program."""
 
@@ -123,9 +123,9 @@ class _PipedProgram(asyncio.SubprocessProtocol):
         if (pipe := self.transport.get_pipe_transport(0)) is not None:
             pipe.close()
 
-    def signal(self, number: int) -> bool:
+    def signal(self, signal_number: int) -> bool:
         """Send a signal to the process group; return whether the group has any processes."""
-        return self._family.signal(number, is_reaped=self.code is not None)
+        return self._process_tree.signal(signal_number, is_reaped=self.code is not None)
 
     async def kill(self, grace: float) -> None:
         """Kill the program and everything that it started."""
@@ -135,7 +135,7 @@ class _PipedProgram(asyncio.SubprocessProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.SubprocessTransport, transport)
-        self._family = ProcessFamily(self.transport.get_pid(), is_wrapped=self.is_wrapped)
+        self._process_tree = ProcessTree(self.transport.get_pid(), is_wrapped=self.is_wrapped)
 
     def process_exited(self) -> None:
         self.exited.set()
@@ -171,7 +171,7 @@ async def _start_program(program: ProgramT, launch: Launch, folder: Path | None)
     return program
 
 
-class _SingleAnswer(_PipedProgram):
+class _OutputCollector(_PipedProgram):
     """Stores the beginning of stdout and stderr, and discards the rest."""
 
     def __init__(self, max_bytes: int, on_first_line: Callable[[bytes], object]) -> None:
@@ -199,7 +199,7 @@ class Child(_PipedProgram):
     """A program whose output is split into messages. Buffers unread lines, and up to `max_pending_bytes` bytes of one
     incomplete line."""
 
-    def __init__(self, log: ErrorLog, max_pending_bytes: int, messages: MessageBuffer | None = None) -> None:
+    def __init__(self, log: StderrLog, max_pending_bytes: int, messages: MessageBuffer | None = None) -> None:
         super().__init__()
         self.problem = ""
         """Why reading has stopped although the program has not ended."""
@@ -209,9 +209,9 @@ class Child(_PipedProgram):
         self._pending_lines: deque[OutputLine] = deque()
         self._pending_bytes = 0
         self._is_paused = False
-        self._has_changed = asyncio.Event()
-        self._may_write = asyncio.Event()
-        self._may_write.set()
+        self._change_event = asyncio.Event()
+        self._write_event = asyncio.Event()
+        self._write_event.set()
         self._is_closed = False
 
     async def read(self) -> OutputLine | None:
@@ -219,8 +219,8 @@ class Child(_PipedProgram):
         while not self._pending_lines:
             if self._is_closed:
                 return None
-            self._has_changed.clear()
-            await self._has_changed.wait()
+            self._change_event.clear()
+            await self._change_event.wait()
         line = self._pending_lines.popleft()
         self._pending_bytes -= _line_size(line)
         if len(self._pending_lines) < _MAX_PENDING_LINES // 2 and self._pending_bytes < self._max_pending_bytes:
@@ -234,18 +234,18 @@ class Child(_PipedProgram):
 
     async def wait_for_room(self) -> None:
         """Wait until the program has read most of its input or stops reading."""
-        await self._may_write.wait()
+        await self._write_event.wait()
 
     async def end(self, grace: float = TERMINATE_GRACE_S) -> None:
         """Close the program's input, and end its whole group within `grace` seconds. Sends SIGTERM after half of that
         time and SIGKILL at the end. If cancelled, sends SIGKILL at once."""
         try:
             self._is_closed = True
-            self._has_changed.set()
-            self._may_write.set()
+            self._change_event.set()
+            self._write_event.set()
             self._pending_lines.clear()
             self._resume()
-            self._family.record_descendants()
+            self._process_tree.record_descendants()
             self.close_input()
             await wait_for_event(grace / 2, self.exited)
             if self.signal(signal.SIGTERM):
@@ -294,28 +294,28 @@ class Child(_PipedProgram):
             self._is_paused = True
             cast(asyncio.ReadTransport, self.transport.get_pipe_transport(1)).pause_reading()
         if self._pending_lines:
-            self._has_changed.set()
+            self._change_event.set()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         if fd == 1:
             self._end_reading()
         elif fd == 0:
-            self._may_write.set()
+            self._write_event.set()
 
     def process_exited(self) -> None:
         super().process_exited()
         asyncio.get_running_loop().call_later(_EXIT_DRAIN_S, self._end_reading)
 
     def pause_writing(self) -> None:
-        self._may_write.clear()
+        self._write_event.clear()
 
     def resume_writing(self) -> None:
-        self._may_write.set()
+        self._write_event.set()
 
     def _end_reading(self) -> None:
         self._is_closed = True
-        self._has_changed.set()
-        self._may_write.set()
+        self._change_event.set()
+        self._write_event.set()
         if self.problem and (pipe := self.transport.get_pipe_transport(1)) is not None:
             pipe.close()
 

@@ -134,14 +134,14 @@ def setting_running_program(root: Path, command: str) -> str:
             setting_pattern,
             accepted_codes=(0, 1),
         )
-        common = run_git(git, root, SAFE_SETTINGS, "rev-parse", "--git-common-dir")
+        common_folder = run_git(git, root, SAFE_SETTINGS, "rev-parse", "--git-common-dir")
     except GitError as error:
         return "" if "not in a git repository" in str(error) else "its settings cannot be read"
     fields = os.fsdecode(names).split("\0")
     repository_settings = (
         name for scope, name in zip(fields[::2], fields[1::2], strict=False) if scope in ("local", "worktree")
     )
-    folder = os.path.join(root, os.fsdecode(common.removesuffix(b"\n")), "hooks")
+    folder = os.path.join(root, os.fsdecode(common_folder.removesuffix(b"\n")), "hooks")
     hooks = _FETCH_HOOKS if command == "fetch" else ()
     setting_or_hook = next(repository_settings, "") or next(
         (name for name in hooks if os.access(os.path.join(folder, name), os.X_OK)), ""

@@ -109,17 +109,17 @@ def enter_worktree(root: Path, name: str, worktrees_folder: Path) -> Worktree:
         raise GitError(f"`{name}` is not a valid name for a work tree: use letters, digits, `-`, `_` and `.`")
     repository = read_repository(root)
     path = worktree_path(repository, name, worktrees_folder)
-    branch = f"ebb/{name}"
+    delete_branch = f"ebb/{name}"
     if os.path.lexists(path) and not _remove_if_incomplete(repository, path):
         return Worktree(name, repository, path, _branch_in(repository, path), is_new=False)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     known_worktrees = repository.run(repository.work_tree, "worktree", "list", "--porcelain").splitlines()
     # Force the creation if git still has a record of the work tree although its folder was deleted.
     force_option = ("--force",) if f"worktree {path}" in known_worktrees else ()
-    existing_branch = repository.run(repository.work_tree, "branch", "--list", branch)
-    target = (str(path), branch) if existing_branch else ("-b", branch, str(path), repository.head)
+    existing_branch = repository.run(repository.work_tree, "branch", "--list", delete_branch)
+    target = (str(path), delete_branch) if existing_branch else ("-b", delete_branch, str(path), repository.head)
     repository.run(repository.work_tree, "worktree", "add", "--quiet", *force_option, *target)
-    return Worktree(name, repository, path, branch, is_new=not existing_branch)
+    return Worktree(name, repository, path, delete_branch, is_new=not existing_branch)
 
 
 def worktree_path(repository: Repository, name: str, worktrees_folder: Path) -> Path:
@@ -169,9 +169,9 @@ def worktree_state(worktree: Worktree) -> WorktreeState:
     """Return the changes that are not yet in the main work tree. Raises `GitError`."""
     repository = worktree.repository
     head = repository.run(repository.work_tree, "rev-parse", "HEAD")
-    commits = int(repository.run(worktree.path, "rev-list", "--count", f"{head}..HEAD"))
+    commit_count = int(repository.run(worktree.path, "rev-list", "--count", f"{head}..HEAD"))
     changed = repository.run(worktree.path, "status", "--porcelain", "--untracked-files=all", "-z")
-    return WorktreeState(commits, sum(1 for _ in filter(None, changed.split("\0"))))
+    return WorktreeState(commit_count, sum(1 for _ in filter(None, changed.split("\0"))))
 
 
 def merge_instructions(worktree: Worktree, state: WorktreeState) -> Sequence[str]:
@@ -181,9 +181,9 @@ def merge_instructions(worktree: Worktree, state: WorktreeState) -> Sequence[str
     if not state.commit_count and not state.uncommitted_file_count:
         remove_command = f"git -C {top} worktree remove {path}"
         return (f"there are no changes in `{worktree.path}`, {branch_text}; `{remove_command}` removes it",)
-    commits = f"{state.commit_count} commit{'' if state.commit_count == 1 else 's'}"
+    commits_text = f"{state.commit_count} commit{'' if state.commit_count == 1 else 's'}"
     files = f"{state.uncommitted_file_count} file{'' if state.uncommitted_file_count == 1 else 's'} not committed"
-    lines = [f"the work is in `{worktree.path}`, {branch_text}: {commits}, {files}"]
+    lines = [f"the work is in `{worktree.path}`, {branch_text}: {commits_text}, {files}"]
     if state.uncommitted_file_count:
         lines.append(f"commit it: `git -C {path} add -A && git -C {path} commit`")
     if worktree.branch:
@@ -221,9 +221,9 @@ def diff_between(worktree: Worktree, base: str, commit: str) -> str:
     )
 
 
-def remove_worktree(worktree: Worktree, *, branch: bool) -> None:
+def remove_worktree(worktree: Worktree, *, delete_branch: bool) -> None:
     """Delete the work tree's folder and, if `branch` is set, its branch. Raises `GitError`."""
     top = worktree.repository.work_tree
     worktree.repository.run(top, "worktree", "remove", "--force", str(worktree.path))
-    if branch and worktree.branch:
+    if delete_branch and worktree.branch:
         worktree.repository.run(top, "branch", "--quiet", "-D", worktree.branch)

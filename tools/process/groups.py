@@ -28,7 +28,7 @@ class _Process(NamedTuple):
     """Start time in clock ticks since boot. It distinguishes processes that reuse an id."""
 
 
-class ProcessFamily:
+class ProcessTree:
     """A process that leads a session, all other processes in that session, and its descendants in other sessions.
     Processes in other sessions are not included if they have been detached from their parents."""
 
@@ -55,7 +55,7 @@ class ProcessFamily:
             return self.has_group()
         if self._is_wrapped and signal_number != signal.SIGKILL and not is_reaped:
             other_groups = self._record_other_groups()
-            has_processes = _signal_followers(self._leader, signal_number)
+            has_processes = _signal_nonleaders(self._leader, signal_number)
         else:
             _signal_group(self._leader, signal.SIGSTOP)  # so that no process is created meanwhile
             try:
@@ -83,7 +83,7 @@ class ProcessFamily:
         ended."""
         self._record_other_groups()
 
-    def members(self) -> list[int]:
+    def member_ids(self) -> list[int]:
         """Return the process ids of all members of the family."""
         return self._members(dict(_processes()))
 
@@ -183,7 +183,7 @@ def _signal_group(group: int, signal_number: int) -> bool:
     return True
 
 
-def _signal_followers(leader: int, signal_number: int) -> bool:
+def _signal_nonleaders(leader: int, signal_number: int) -> bool:
     """Send a signal to every process in a group except its leader, which stays to report how they ended. Return whether
     there are any."""
     followers = [process_id for process_id, process in _processes() if process.group == leader and process_id != leader]

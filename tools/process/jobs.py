@@ -31,7 +31,7 @@ class Job:
     """Offset in the job's log up to which output has been returned."""
     end: EndedJob | None = None
     """How the job ended; None while it is running."""
-    has_own_network: bool = False
+    is_in_session_network: bool = False
     """Whether it runs in the shared network namespace of the session's commands."""
     ports: dict[int, int | None] = field(default_factory=dict)
     """The ports that the job listens on in that namespace. Each maps to the port of 127.0.0.1 that is forwarded to it,
@@ -87,7 +87,7 @@ class BackgroundJobs:
     ) -> Job:
         """Add a job. `summarise_end` creates its summary when the program has exited."""
         self._job_count += 1
-        job = Job(f"job-{self._job_count}", command, program, has_own_network=has_own_network)
+        job = Job(f"job-{self._job_count}", command, program, is_in_session_network=has_own_network)
         self.by_id[job.id] = job
         self.on_start(job)
         watcher = asyncio.create_task(self._watch(job, summarise_end))
@@ -113,11 +113,11 @@ class BackgroundJobs:
         self.leftovers = [leftover for leftover in self.leftovers if not leftover.is_fully_ended] + [program]
 
     @property
-    def running(self) -> tuple[Job, ...]:
+    def running_jobs(self) -> tuple[Job, ...]:
         return tuple(job for job in self.by_id.values() if job.program.code is None)
 
     @property
-    def unfinished(self) -> tuple[Job, ...]:
+    def unfinished_jobs(self) -> tuple[Job, ...]:
         """Jobs whose end is known neither to this session nor to the model."""
         return tuple(job for job in self.by_id.values() if job.end is None and not job.is_end_reported)
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import MAX_OUTPUT_BYTES
 from ebbtide.tools.outputs.plain_text import split_unfinished_escape, terminal_text
-from ebbtide.tools.process.groups import GUARDIAN, TERMINATE_GRACE_S, ProcessFamily, process_exists
+from ebbtide.tools.process.groups import GUARDIAN, TERMINATE_GRACE_S, ProcessTree, process_exists
 from ebbtide.tools.process.orphans import reap_orphans
 from ebbtide.tools.process.output_log import OutputLog
 
@@ -63,7 +63,7 @@ class Program:
         """Whether no process remains that could still print."""
         self._process = process
         self._is_wrapped = is_wrapped
-        self._family = ProcessFamily(process.pid, is_wrapped=is_wrapped)
+        self._process_tree = ProcessTree(process.pid, is_wrapped=is_wrapped)
         self._limits = limits
         self._loop = asyncio.get_running_loop()
         self._exited = asyncio.Event()
@@ -99,9 +99,9 @@ class Program:
         the log."""
         return await wait_for_event(seconds, self._exited)
 
-    def processes(self) -> list[int]:
+    def process_ids(self) -> list[int]:
         """Return the ids of the program's running processes. Reads the whole process table."""
-        return self._family.members()
+        return self._process_tree.member_ids()
 
     async def wait_for_exit(self) -> None:
         """Wait until the program has exited."""
@@ -154,18 +154,18 @@ class Program:
 
     def _has_children(self) -> bool:
         """Whether processes in the program's group are still running after it has exited."""
-        if self._has_no_children or not self._family.has_group():
+        if self._has_no_children or not self._process_tree.has_group():
             return False
         if self._is_wrapped and self._process.returncode is not None:
             self._has_no_children = self._has_no_children or (
-                self.is_output_closed and self._family.has_only_cleanup_process()
+                self.is_output_closed and self._process_tree.has_only_cleanup_process()
             )
             return not self._has_no_children
-        return not process_exists(self._process.pid) and self._family.has_living_process()
+        return not process_exists(self._process.pid) and self._process_tree.has_living_process()
 
     def _signal(self, number: signal.Signals) -> None:
         with self._reap_lock:
-            self._family.signal(number, is_reaped=self._process.returncode is not None)
+            self._process_tree.signal(number, is_reaped=self._process.returncode is not None)
 
     def _watch(self, pipe: int, descriptor: int) -> None:
         """Copy output to the log until the program has exited and nothing can print any more. Runs in the program's
@@ -237,8 +237,13 @@ class Program:
         """Wait briefly for the cleanup process of a wrapped program. If it ends in time, the process table need not be
         searched."""
         deadline = time.monotonic() + _MAX_CLEANUP_S
-        while self._is_wrapped and self.is_output_closed and time.monotonic() < deadline and self._family.has_group():
-            if self._family.has_namespace_ended():
+        while (
+            self._is_wrapped
+            and self.is_output_closed
+            and time.monotonic() < deadline
+            and self._process_tree.has_group()
+        ):
+            if self._process_tree.has_namespace_ended():
                 self._has_no_children = True
                 return
             time.sleep(_RETRY_PAUSE_S)

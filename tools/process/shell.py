@@ -107,7 +107,7 @@ class Launch:
     """Descriptors that the program inherits. This process closes its own copies after the start."""
     is_wrapped: bool = False
     """Whether the first process is a wrapper that only waits for the command, its child."""
-    is_confined: bool = False
+    is_sandboxed: bool = False
     """Whether it runs in a sandbox."""
 
 
@@ -142,7 +142,7 @@ def _without_login(name: str, value: str) -> str:
     fail to log in there instead of using another one."""
     if "@" not in value or not _ADDRESS_VARIABLE.search(name):
         return value
-    return secrets.registry_settings.without_login(value)
+    return secrets.registry_settings.strip_credentials(value)
 
 
 def is_passed_on(name: str, environment: Mapping[str, str] = os.environ) -> bool:

@@ -28,7 +28,7 @@ def start_program(
     protect_own_memory()
     adopt_orphans()
     try:
-        return _start_process(launch, folder, log, on_output, limits or ProcessLimits(), terminal=has_terminal)
+        return _start_process(launch, folder, log, on_output, limits or ProcessLimits(), has_terminal=has_terminal)
     finally:
         for descriptor in launch.descriptors:
             os.close(descriptor)
@@ -41,21 +41,21 @@ def _start_process(
     on_output: Callable[[str], None] | None,
     limits: ProcessLimits,
     *,
-    terminal: bool,
+    has_terminal: bool,
 ) -> Program:
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        read_end, write_end = _open_terminal() if terminal else os.pipe()
+        read_end, write_end = _open_terminal() if has_terminal else os.pipe()
         try:
             terminal_prefix = (
-                (shell_path(), "-c", _OPEN_TERMINAL_SCRIPT, "sh", os.ttyname(write_end)) if terminal else ()
+                (shell_path(), "-c", _OPEN_TERMINAL_SCRIPT, "sh", os.ttyname(write_end)) if has_terminal else ()
             )
             with _preferred_oom_victim():
                 process = subprocess.Popen(
                     (*(() if launch.is_wrapped else terminal_prefix), *launch.argv),
                     cwd=folder,
                     env=launch.environment,
-                    stdin=write_end if terminal else subprocess.DEVNULL,
+                    stdin=write_end if has_terminal else subprocess.DEVNULL,
                     stdout=write_end,
                     stderr=write_end,
                     start_new_session=True,
@@ -70,7 +70,7 @@ def _start_process(
         os.close(descriptor)
         raise
     return Program(
-        process, read_end, descriptor, log, on_output, limits, has_terminal=terminal, is_wrapped=launch.is_wrapped
+        process, read_end, descriptor, log, on_output, limits, has_terminal=has_terminal, is_wrapped=launch.is_wrapped
     )
 
 
@@ -109,10 +109,10 @@ controlling terminal."""
 
 def _open_terminal() -> tuple[int, int]:
     """Return the two ends of a terminal: this program's end, which is non-blocking, and the started program's end."""
-    ours, theirs = os.openpty()
-    os.set_blocking(ours, False)
-    termios.tcsetwinsize(theirs, (24, 80))
-    settings = termios.tcgetattr(theirs)
+    own_end, program_end = os.openpty()
+    os.set_blocking(own_end, False)
+    termios.tcsetwinsize(program_end, (24, 80))
+    settings = termios.tcgetattr(program_end)
     settings[1] &= ~termios.ONLCR  # no carriage returns, as in a pipe
-    termios.tcsetattr(theirs, termios.TCSANOW, settings)
-    return ours, theirs
+    termios.tcsetattr(program_end, termios.TCSANOW, settings)
+    return own_end, program_end

@@ -120,7 +120,7 @@ def _own_error_lines(command: str, output: str) -> str:
     )
 
 
-def denial_reasons(
+def denial_text(
     command: str,
     output: str,
     boundary: Boundary,
@@ -173,7 +173,7 @@ def _denials(output: str, boundary: Boundary, folder: str) -> Iterator[str]:
         return
     for match in (_UNWRITABLE if boundary.kind == "bubblewrap" else _PERMISSION_DENIED).finditer(output):
         yield _write_denial(match, boundary, folder) or (
-            "it may not write" if boundary.is_look_only else _UNSPECIFIC_WRITE_DENIAL
+            "it may not write" if boundary.is_read_only else _UNSPECIFIC_WRITE_DENIAL
         )
         break
     if _GIT_PUSH_FAILED.search(output):
@@ -199,12 +199,12 @@ def _denials(output: str, boundary: Boundary, folder: str) -> Iterator[str]:
     if _NAMESPACE_ERRORS.search(output):
         yield "it may not create namespaces or mount anything"
     if (
-        redacted_paths := [path for path, copy in boundary.copies.items() if not copy.is_complete]
+        redacted_paths := [path for path, copy in boundary.settings_copies.items() if not copy.is_complete]
         if _LOGIN_REQUIRED.search(output)
         else []
     ):
         yield f"it sees `{redacted_paths[0]}` without the passwords or tokens in it"
     for path, access in boundary.access_by_path.items():
-        if access.startswith("hidden") and path != "/" and path in output and path not in boundary.copies:
+        if access.startswith("hidden") and path != "/" and path in output and path not in boundary.settings_copies:
             yield f"it cannot see `{path}`"
             break

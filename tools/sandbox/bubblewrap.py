@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from ebbtide.tools.process.shell import shell_path
-from ebbtide.tools.sandbox.boundary import Access, Boundary
+from ebbtide.tools.sandbox.boundary import Boundary, PathAccess
 
 UNSHARE_FLAGS = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 DISABLE_USERNS_FLAG = "--disable-userns"
@@ -19,7 +19,7 @@ _BASE_MOUNTS = (
     "--dev", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--tmpfs", "/run",
 )  # fmt: skip
 SYSTEM_MOUNTS = ("--cap-drop", "ALL", "--ro-bind", "/", "/", *_BASE_MOUNTS)
-_LOOK_ONLY_MOUNTS = ("--cap-drop", "ALL", *_BASE_MOUNTS)
+_READ_ONLY_MOUNTS = ("--cap-drop", "ALL", *_BASE_MOUNTS)
 """Mounts for commands that may only read. They do not see the rest of the file system."""
 _NIXOS_PROGRAM_FOLDERS = ("/run/current-system", "/run/opengl-driver")
 """Program folders of NixOS."""
@@ -56,11 +56,11 @@ def bubblewrap_command(
         *UNSHARE_FLAGS,
         *(("--unshare-net",) if boundary.network == "none" else ()),
         *("--seccomp", str(filter_descriptor)),
-        *(_LOOK_ONLY_MOUNTS if boundary.is_look_only else SYSTEM_MOUNTS),
+        *(_READ_ONLY_MOUNTS if boundary.is_read_only else SYSTEM_MOUNTS),
         *(word for path in _NIXOS_PROGRAM_FOLDERS for word in ("--ro-bind-try", path, path)),
         *("--bind", boundary.temp_folder, "/tmp"),
         *_mount_flags(boundary, copies),
-        *(("--remount-ro", "/tmp") if boundary.is_look_only else ()),
+        *(("--remount-ro", "/tmp") if boundary.is_read_only else ()),
         *("--chdir", folder, "--"),
         *((shell_path(), "-c", _CHECK_MOUNTS_SCRIPT, "sh", *mount_rows, "--") if mount_rows else ()),
         *command,
@@ -73,7 +73,7 @@ def has_shared_mounts(mount_table: str) -> bool:
     return " shared:" in mount_table or " master:" in mount_table
 
 
-def expected_mounts(access_by_path: Mapping[str, Access], mount_table: str) -> tuple[str, ...]:
+def expected_mounts(access_by_path: Mapping[str, PathAccess], mount_table: str) -> tuple[str, ...]:
     """Return the device, source and path of each mount below another mounted path, as listed in the kernel's mount
     table."""
     rows = [line.split(" ")[2:5] for line in mount_table.removesuffix("\n").split("\n")]
@@ -93,7 +93,7 @@ def _expected_mount(path: str, mount_points: Mapping[str, tuple[str, str]]) -> s
     return f"{device} {source + path[len(mount_point.rstrip('/')) :] or '/'} {path}"
 
 
-def _is_below_visible_path(path: str, access_by_path: Mapping[str, Access]) -> bool:
+def _is_below_visible_path(path: str, access_by_path: Mapping[str, PathAccess]) -> bool:
     while path != "/":
         path = path.rpartition("/")[0] or "/"
         if path in access_by_path:
@@ -112,7 +112,7 @@ def _mount_flags(boundary: Boundary, copies: Mapping[str, int]) -> Iterator[str]
             yield from ("--remount-ro", path)
 
 
-def _mount_flags_for(path: str, access: Access) -> tuple[str, ...]:
+def _mount_flags_for(path: str, access: PathAccess) -> tuple[str, ...]:
     match access:
         case "write":
             return ("--bind", path, path)

@@ -59,20 +59,20 @@ class NamespaceConnector:
         return socket.socket(fileno=descriptor)
 
     def _start(self) -> socket.socket:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        python = (os.path.realpath(sys.executable), "-I", "-S", "-c", _CONNECT_SCRIPT, str(theirs.fileno()))
+        own_socket, child_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        python = (os.path.realpath(sys.executable), "-I", "-S", "-c", _CONNECT_SCRIPT, str(child_socket.fileno()))
         argv, descriptors = self._namespace.nsenter_command(python)
         try:
-            with theirs:
+            with child_socket:
                 self._process = subprocess.Popen(
                     argv, env={}, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL, pass_fds=(theirs.fileno(), *descriptors), start_new_session=True,
+                    stderr=subprocess.DEVNULL, pass_fds=(child_socket.fileno(), *descriptors), start_new_session=True,
                 )  # fmt: skip
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-        self._request_socket = ours
-        return ours
+        self._request_socket = own_socket
+        return own_socket
 
     def close(self) -> None:
         if self._request_socket is not None and self._process is not None:

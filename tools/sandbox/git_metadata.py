@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tools.sandbox.boundary import Access
+from ebbtide.tools.sandbox.boundary import PathAccess
 
 _CONFIG_TOKEN = re.compile(
     r"""\[[ \t]*(?P<section>[A-Za-z0-9.-]+)(?:[ \t]+"(?:[^"\\\n]|\\.)*")?[ \t]*\]"""
@@ -44,36 +44,41 @@ _NO_LINK_NAMES = ("config", "config.worktree", "commondir", "hooks")
 """Metadata that must not be links, because a mount cannot protect a link."""
 
 
-def git_path_access(folder: Path, writable: Sequence[str]) -> dict[str, Access]:
+def git_path_access(folder: Path, writable: Sequence[str]) -> dict[str, PathAccess]:
     """Return the access to the metadata of a folder's repository. Commands can commit, but cannot change what Git
     executes. `writable`: the writable folders."""
     work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
     if work_tree != folder and _is_bare_repository(folder):
         return {path: access for path, access in _metadata_access(folder, None, 0) if is_in(path, writable)}
-    claimed = claimed_metadata(work_tree) if work_tree is not None else None
-    if work_tree is None or claimed is None:
+    claimed_folders = claimed_metadata(work_tree) if work_tree is not None else None
+    if work_tree is None or claimed_folders is None:
         return {}
     dot_git = work_tree / ".git"
-    access_by_path = dict[str, Access]()
-    metadata, common = claimed
+    access_by_path = dict[str, PathAccess]()
+    metadata, common_folder = claimed_folders
     if not os.access(metadata, os.X_OK) and not _is_modifiable(metadata):
         return {}
-    is_linked = metadata != common
+    is_linked = metadata != common_folder
     if dot_git.is_file() and is_in(str(dot_git), writable):
         access_by_path[str(dot_git)] = "read"
     if _is_verified(metadata, dot_git):
         # A mount cannot protect a link: a command could replace the link's target.
         links = [
-            name for git_folder in (metadata, common) for name in _NO_LINK_NAMES if (git_folder / name).is_symlink()
+            name
+            for git_folder in (metadata, common_folder)
+            for name in _NO_LINK_NAMES
+            if (git_folder / name).is_symlink()
         ]
-        access: Access = "read" if links else "write"
+        access: PathAccess = "read" if links else "write"
         access_by_path[str(metadata)] = access
-        if is_linked and dot_git.is_file() and metadata.parent == common / "worktrees":
-            access_by_path[str(common)] = access
+        if is_linked and dot_git.is_file() and metadata.parent == common_folder / "worktrees":
+            access_by_path[str(common_folder)] = access
     writable_roots = tuple(writable)
     writable = (*writable, *(path for path, access in access_by_path.items() if access == "write"))
     user_access = (item for settings in _user_settings_files() for item in _settings_file_access(settings, work_tree))
-    git_access = (item for git_folder in (metadata, common) for item in _metadata_access(git_folder, work_tree, 0))
+    git_access = (
+        item for git_folder in (metadata, common_folder) for item in _metadata_access(git_folder, work_tree, 0)
+    )
     for path, access in (*user_access, *git_access):
         if is_in(path, writable) and path not in writable_roots:
             access_by_path[path] = access
@@ -142,30 +147,30 @@ def linked_work_tree_git_files(folder: Path) -> dict[Path, Path]:
     """Map the `.git` files of a repository's linked work trees to their metadata. Only those to which the metadata
     refers back are included."""
     work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
-    verified = verified_metadata(work_tree) if work_tree is not None else None
-    if verified is None:
+    verified_folders = verified_metadata(work_tree) if work_tree is not None else None
+    if verified_folders is None:
         return {}
     link_by_metadata = {
         metadata: Path(os.path.realpath(metadata / _first_line(metadata / "gitdir")))
-        for metadata in _subfolders(verified[1] / "worktrees")
+        for metadata in _subfolders(verified_folders[1] / "worktrees")
     }
     return {
         link: metadata
         for metadata, link in link_by_metadata.items()
-        if link.name == ".git" and is_work_tree_of(link, verified[1])
+        if link.name == ".git" and is_work_tree_of(link, verified_folders[1])
     }
 
 
-def is_work_tree_of(link: Path, common: Path) -> bool:
+def is_work_tree_of(link: Path, common_folder: Path) -> bool:
     """Whether the `.git` file points to the metadata of one of this repository's linked work trees."""
     if link.is_symlink() or not link.is_file():
         return False
     metadata = Path(os.path.realpath(link.parent / _first_line(link).removeprefix("gitdir:").strip()))
     common_path = _first_line(metadata / "commondir")
     return (
-        metadata.parent == common / "worktrees"
+        metadata.parent == common_folder / "worktrees"
         and bool(common_path)
-        and Path(os.path.realpath(metadata / common_path)) == common
+        and Path(os.path.realpath(metadata / common_path)) == common_folder
     )
 
 
@@ -173,12 +178,12 @@ def submodule_git_files(folder: Path) -> dict[Path, Path]:
     """Map the `.git` files of a folder's submodules to their metadata. Only those to which the metadata refers back are
     included. Submodules that contain submodules are skipped."""
     work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
-    verified = verified_metadata(work_tree) if work_tree is not None else None
-    if verified is None:
+    verified_folders = verified_metadata(work_tree) if work_tree is not None else None
+    if verified_folders is None:
         return {}
     metadata_by_link = {
         Path(os.path.realpath(metadata / value)) / ".git": metadata
-        for metadata in map(Path, map(os.path.realpath, _module_metadata(verified[1] / "modules", 0)))
+        for metadata in map(Path, map(os.path.realpath, _module_metadata(verified_folders[1] / "modules", 0)))
         if not _subfolders(metadata / "modules")
         for name, section, value, _ in _settings_with_includes(metadata / "config")
         if (name, section) == ("worktree", "core")
@@ -206,23 +211,27 @@ def is_git_link_to(link: Path, metadata: Path) -> bool:
 def verified_metadata(work_tree: Path) -> tuple[Path, Path] | None:
     """Return the metadata folder and the shared metadata folder of the repository whose work tree is this folder. None
     if there is no repository, or if its metadata does not refer back to the work tree."""
-    claimed = claimed_metadata(work_tree)
-    return claimed if claimed is not None and _is_verified(claimed[0], work_tree / ".git") else None
+    claimed_folders = claimed_metadata(work_tree)
+    return (
+        claimed_folders
+        if claimed_folders is not None and _is_verified(claimed_folders[0], work_tree / ".git")
+        else None
+    )
 
 
 def main_work_tree_folder(folder: Path) -> Path | None:
     """Return the folder in the main work tree that corresponds to a folder in a linked one. The relation is read from
     the main repository's metadata, which a cloned repository cannot forge."""
     work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
-    verified = verified_metadata(work_tree) if work_tree is not None else None
+    verified_folders = verified_metadata(work_tree) if work_tree is not None else None
     if (
         work_tree is None
-        or verified is None
-        or verified[0].parent != verified[1] / "worktrees"
-        or verified[1].name != ".git"
+        or verified_folders is None
+        or verified_folders[0].parent != verified_folders[1] / "worktrees"
+        or verified_folders[1].name != ".git"
     ):
         return None
-    return verified[1].parent / folder.relative_to(work_tree)
+    return verified_folders[1].parent / folder.relative_to(work_tree)
 
 
 def claimed_metadata(work_tree: Path) -> tuple[Path, Path] | None:
@@ -260,8 +269,8 @@ def find_repositories(folder: Path) -> Repositories:
 
 
 def _repositories_below(folder: Path) -> tuple[Path, ...]:
-    claimed = claimed_metadata(folder) if os.path.lexists(folder / ".git") else None
-    own_folders = (str(claimed[1]),) if claimed is not None else ()
+    claimed_folders = claimed_metadata(folder) if os.path.lexists(folder / ".git") else None
+    own_folders = (str(claimed_folders[1]),) if claimed_folders is not None else ()
     repositories = list[Path]()
     pending = deque([folder])
     searched_count = 0
@@ -270,22 +279,20 @@ def _repositories_below(folder: Path) -> tuple[Path, ...]:
         searched_count += 1
         try:
             with os.scandir(current) as entries:
-                is_folder_by_name = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+                folder_flags = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
         except OSError:
             continue
         if current != folder and (
-            ".git" in is_folder_by_name
-            or (is_folder_by_name.keys() >= {HEAD, "objects", "refs"} and _is_bare_repository(current))
+            ".git" in folder_flags
+            or (folder_flags.keys() >= {HEAD, "objects", "refs"} and _is_bare_repository(current))
         ):
-            metadata = claimed_metadata(current) if ".git" in is_folder_by_name else (current, current)
+            metadata = claimed_metadata(current) if ".git" in folder_flags else (current, current)
             if metadata is not None and not is_in(str(metadata[1]), own_folders) and _is_modifiable(metadata[1]):
                 repositories.append(current)
-            if ".git" not in is_folder_by_name:
+            if ".git" not in folder_flags:
                 continue
         pending += [
-            current / name
-            for name, is_folder in is_folder_by_name.items()
-            if is_folder and _may_contain_repositories(name)
+            current / name for name, is_folder in folder_flags.items() if is_folder and _may_contain_repositories(name)
         ]
     return tuple(repositories)
 
@@ -312,11 +319,11 @@ def _redirecting_files(folder: Path) -> Iterator[Path]:
     work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
     if work_tree != folder and _is_bare_repository(folder):
         yield from _metadata_redirections(folder, 0)
-    claimed = claimed_metadata(work_tree) if work_tree is not None else None
-    if work_tree is None or claimed is None:
+    claimed_folders = claimed_metadata(work_tree) if work_tree is not None else None
+    if work_tree is None or claimed_folders is None:
         return
-    for metadata in dict.fromkeys(claimed):
-        if _is_verified(claimed[0], work_tree / ".git") or is_in(str(metadata), (str(folder),)):
+    for metadata in dict.fromkeys(claimed_folders):
+        if _is_verified(claimed_folders[0], work_tree / ".git") or is_in(str(metadata), (str(folder),)):
             yield from _metadata_redirections(metadata, 0)
     if work_tree == folder and not os.path.lexists(work_tree / HEAD):
         yield work_tree / HEAD
@@ -335,7 +342,7 @@ def _metadata_redirections(metadata: Path, depth: int) -> Iterator[Path]:
             yield from _metadata_redirections(module, depth + 1)
 
 
-def _metadata_access(metadata: Path, work_tree: Path | None, depth: int) -> Iterator[tuple[str, Access]]:
+def _metadata_access(metadata: Path, work_tree: Path | None, depth: int) -> Iterator[tuple[str, PathAccess]]:
     """Yield the access to the files of a metadata folder and of the modules in it."""
     for name in ("config", "config.worktree", "commondir", "gitdir"):
         if (metadata / name).is_file():
@@ -363,7 +370,7 @@ def _metadata_access(metadata: Path, work_tree: Path | None, depth: int) -> Iter
             yield from _metadata_access(module, None, depth + 1)
 
 
-def _settings_file_access(path: Path, work_tree: Path) -> Iterator[tuple[str, Access]]:
+def _settings_file_access(path: Path, work_tree: Path) -> Iterator[tuple[str, PathAccess]]:
     """Yield the access to a settings file, the files that it includes, and its hooks folder."""
     if path.is_file():
         yield os.path.realpath(path), "read"
@@ -384,7 +391,7 @@ def _settings_file_access(path: Path, work_tree: Path) -> Iterator[tuple[str, Ac
             yield from _hook_link_targets(Path(hooks_folder))
 
 
-def _hook_link_targets(hooks: Path) -> Iterator[tuple[str, Access]]:
+def _hook_link_targets(hooks: Path) -> Iterator[tuple[str, PathAccess]]:
     """Yield the targets of hooks that are symbolic links. They are read-only."""
     try:
         links = [entry.path for entry in os.scandir(hooks) if entry.is_symlink()]
@@ -395,7 +402,7 @@ def _hook_link_targets(hooks: Path) -> Iterator[tuple[str, Access]]:
             yield path, "read"
 
 
-def _creation_barrier(path: str, access: Access) -> tuple[str, Access]:
+def _creation_barrier(path: str, access: PathAccess) -> tuple[str, PathAccess]:
     """Return the path and access that keep a missing path from being created. This is its first ancestor that is
     missing or not a folder."""
     while not os.path.isdir(parent := os.path.dirname(path)):

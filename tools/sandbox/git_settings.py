@@ -40,11 +40,11 @@ _RELATIVE_PATH = regex(r"\.\.?/")
 _KEYWORD_VALUE = regex(r"[a-z01]{0,11}")
 """Matches boolean values and rebase modes."""
 
-Settings = Mapping[str, Sequence[str | None]]
+ParsedSettings = Mapping[str, Sequence[str | None]]
 """The values of each setting, in order. None is a setting without a value, which means true."""
 
 
-class GitSettings:
+class GitSettingsWatcher:
     """Watches the settings of the repositories that a command can see, until the command's last process ends."""
 
     names = frozenset(("config",))
@@ -66,7 +66,7 @@ class GitSettings:
         )
         return bool(self._files)
 
-    def rename(self, old_path: str, new_path: str) -> int | None:
+    def handle_rename(self, old_path: str, new_path: str) -> int | None:
         """Handle a request to rename a file. Return 0 if it was renamed here, an error number to refuse, or None to let
         the rename proceed."""
         if new_path not in self._files or old_path != new_path + _LOCK_SUFFIX:
@@ -115,7 +115,7 @@ class GitSettings:
         _write_in_place(new_path, content)
         return ""
 
-    def _parse_settings(self, content: bytes) -> Settings:
+    def _parse_settings(self, content: bytes) -> ParsedSettings:
         settings = dict[str, list[str | None]]()
         listing = self._run("config", "--file", "-", "--list", "--null", "--no-includes", stdin=content)
         for line in os.fsdecode(listing).removesuffix("\0").split("\0") if listing else ():
@@ -141,7 +141,7 @@ class GitSettings:
 _WRITE_LOCK = Lock()
 
 
-def refusal_reason(key: str, old_settings: Settings, new_settings: Settings, boundary: Boundary) -> str:
+def refusal_reason(key: str, old_settings: ParsedSettings, new_settings: ParsedSettings, boundary: Boundary) -> str:
     """Explain why a setting must not be changed. Empty if it may be."""
     section, subsection, name = split_key(key)
     old_values, new_values = old_settings.get(key, ()), new_settings.get(key, ())
@@ -172,7 +172,7 @@ def refusal_reason(key: str, old_settings: Settings, new_settings: Settings, bou
 
 
 def config_arguments(
-    changed_keys: Sequence[str], old_settings: Settings, new_settings: Settings
+    changed_keys: Sequence[str], old_settings: ParsedSettings, new_settings: ParsedSettings
 ) -> list[tuple[str, ...]]:
     """Return the arguments of each `git config` call that makes the changes."""
     arguments = list[tuple[str, ...]]()
@@ -216,11 +216,11 @@ def _harmless_names(section: str) -> frozenset[str]:
     return frozenset(name for harmless_section, _, name in _HARMLESS_SETTINGS if harmless_section == section)
 
 
-def _is_removed(section: str, subsection: str | None, new_settings: Settings) -> bool:
+def _is_removed(section: str, subsection: str | None, new_settings: ParsedSettings) -> bool:
     return all(split_key(key)[:2] != (section, subsection) for key in new_settings)
 
 
-def _is_renamed(key: str, old_settings: Settings, new_settings: Settings) -> bool:
+def _is_renamed(key: str, old_settings: ParsedSettings, new_settings: ParsedSettings) -> bool:
     """Whether the values were taken from another section that was renamed or, for branches, copied."""
     section, subsection, name = split_key(key)
     if any(split_key(old_key)[:2] == (section, subsection) for old_key in old_settings):
@@ -233,7 +233,7 @@ def _is_renamed(key: str, old_settings: Settings, new_settings: Settings) -> boo
     )
 
 
-def _value_problem(section: str, name: str, value: str, new_settings: Settings, boundary: Boundary) -> str:
+def _value_problem(section: str, name: str, value: str, new_settings: ParsedSettings, boundary: Boundary) -> str:
     """Explain what is wrong with a value. Empty if nothing is."""
     if (name != "description" and _CONTROL_CHARS.search(value)) or "\0" in value or "\ufffd" in value:
         return "its value contains control characters"
@@ -268,7 +268,7 @@ def address_problem(value: str, boundary: Boundary) -> str:
     return ""
 
 
-def with_renamed_remote(old_settings: Settings, new_settings: Settings) -> Settings:
+def with_renamed_remote(old_settings: ParsedSettings, new_settings: ParsedSettings) -> ParsedSettings:
     """If a remote was renamed, update all its branches in the new settings. Git itself updates them one at a time."""
     removed_urls = [key for key in old_settings if _is_url(key) and key not in new_settings]
     added_urls = [key for key in new_settings if _is_url(key) and key not in old_settings]
@@ -284,7 +284,7 @@ def with_renamed_remote(old_settings: Settings, new_settings: Settings) -> Setti
     }
 
 
-def with_absolute_urls(old_settings: Settings, new_settings: Settings, work_tree: str) -> Settings:
+def with_absolute_urls(old_settings: ParsedSettings, new_settings: ParsedSettings, work_tree: str) -> ParsedSettings:
     """Make relative addresses of remotes absolute in the new settings, based on the repository's only work tree. In a
     linked work tree added later, a relative path would point to a different folder, which may have its own hooks."""
     return {
@@ -300,7 +300,7 @@ def with_absolute_urls(old_settings: Settings, new_settings: Settings, work_tree
     }
 
 
-def dangling_remote_problem(old_settings: Settings, new_settings: Settings) -> str:
+def dangling_remote_problem(old_settings: ParsedSettings, new_settings: ParsedSettings) -> str:
     """Explain the problem if a setting still names a removed remote: Git would take the name for a path. Empty if none
     does."""
     for key, values in new_settings.items():
@@ -320,7 +320,7 @@ def _is_url(key: str) -> bool:
     return (section, name) == ("remote", "url") and subsection is not None
 
 
-def _is_known_path(key: str, value: str | None, old_settings: Settings) -> bool:
+def _is_known_path(key: str, value: str | None, old_settings: ParsedSettings) -> bool:
     """Whether the value is a relative path that one of the repository's remotes already has. It then gives access to no
     new folder."""
     if value is None or not _is_url(key) or not _RELATIVE_PATH.match(value):
@@ -337,7 +337,7 @@ def _only_work_tree(config: str) -> str | None:
     return os.path.dirname(metadata) if is_only_work_tree else None
 
 
-def _has_url(remote: str, settings: Settings) -> bool:
+def _has_url(remote: str, settings: ParsedSettings) -> bool:
     return f"remote.{remote}.url" in settings
 
 

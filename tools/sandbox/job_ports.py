@@ -30,11 +30,11 @@ class JobPorts:
         self,
         jobs: BackgroundJobs,
         port_rule: PortRule,
-        namespace: Callable[[], NetworkNamespace | None],
+        get_namespace: Callable[[], NetworkNamespace | None],
         notify: Callable[[str], None],
     ) -> None:
         """`namespace` returns the network namespace of the session's commands, if any. `notify` shows a notice."""
-        self._jobs, self._port_rule, self._namespace, self._notify = jobs, port_rule, namespace, notify
+        self._jobs, self._port_rule, self._get_namespace, self._notify = jobs, port_rule, get_namespace, notify
         self._connector: NamespaceConnector | None = None
         self._watchers: set[asyncio.Task[None]] = set()
         self._ports_by_job: dict[str, dict[int, str]] = {}
@@ -43,7 +43,7 @@ class JobPorts:
 
     def watch(self, job: Job) -> None:
         """Watch the ports of a job until it ends."""
-        if self._namespace() is not None:
+        if self._get_namespace() is not None:
             watcher = asyncio.create_task(self._watch(job))
             self._watchers.add(watcher)
             watcher.add_done_callback(self._watchers.discard)
@@ -52,7 +52,7 @@ class JobPorts:
         """Forward every port that is not forwarded yet. Return how many there were."""
         unforwarded = [
             (job, port)
-            for job in self._jobs.running
+            for job in self._jobs.running_jobs
             for port in self._ports_by_job.get(job.id, ())
             if (job.id, port) not in self._forwards
         ]
@@ -72,7 +72,7 @@ class JobPorts:
         pause = _MIN_PAUSE_S
         try:
             while job.program.code is None:
-                ports = await asyncio.to_thread(_listening_ports, await asyncio.to_thread(job.program.processes))
+                ports = await asyncio.to_thread(_listening_ports, await asyncio.to_thread(job.program.process_ids))
                 await self._update_ports(job, dict([*sorted(ports.items())][:_MAX_PORTS_PER_JOB]))
                 await job.program.wait(pause)
                 pause = min(pause * 1.2, _MAX_PAUSE_S)
@@ -105,7 +105,7 @@ class JobPorts:
                     self._jobs.pending_notes.append(f"{job.id} listens on port {port}, inside the sandbox: {reason}")
 
     async def _forward(self, job: Job, port: int) -> None:
-        namespace = self._namespace()
+        namespace = self._get_namespace()
         assert namespace is not None
         self._connector = self._connector or NamespaceConnector(namespace)
         forward = PortForward(self._connector, self._ports_by_job[job.id][port], port)
@@ -136,18 +136,18 @@ def _listening_ports(processes: Iterable[int]) -> dict[int, str]:
     return addresses
 
 
-def _socket_inodes(process: int) -> Iterator[str]:
+def _socket_inodes(process_id: int) -> Iterator[str]:
     with suppress(OSError):  # the process may have ended
-        for name in os.listdir(f"/proc/{process}/fd"):
+        for name in os.listdir(f"/proc/{process_id}/fd"):
             with suppress(OSError):
-                match = _SOCKET_LINK.fullmatch(os.readlink(f"/proc/{process}/fd/{name}"))
+                match = _SOCKET_LINK.fullmatch(os.readlink(f"/proc/{process_id}/fd/{name}"))
                 if match:
                     yield match[1]
 
 
-def _listeners(processes: Iterable[int], table: str, family: socket.AddressFamily) -> Iterator[tuple[int, str, str]]:
+def _listeners(process_ids: Iterable[int], table: str, family: socket.AddressFamily) -> Iterator[tuple[int, str, str]]:
     """Yield the port, address and inode of each listening socket in the network namespace of these processes."""
-    for process_id in processes:
+    for process_id in process_ids:
         try:
             with open(f"/proc/{process_id}/net/{table}", encoding="ascii") as file:
                 rows = file.read().splitlines()[1:]

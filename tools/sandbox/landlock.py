@@ -44,11 +44,11 @@ def landlock_version() -> int:
     return max(int(_LIBC.syscall(_CREATE_RULESET, None, 0, 1)), 0)
 
 
-def landlock_command(ruleset: int, system_calls: bytes, command: Sequence[str]) -> tuple[str, ...]:
+def landlock_command(ruleset: int, filter_program: bytes, command: Sequence[str]) -> tuple[str, ...]:
     """Build the command line that runs a command under a ruleset, whose descriptor it inherits. It uses the base
     interpreter, because a virtual environment may be hidden."""
     program = (os.path.realpath(sys.executable), "-I", "-S", landlock_program.__file__)
-    return (*program, str(ruleset), system_calls.hex(), *command)
+    return (*program, str(ruleset), filter_program.hex(), *command)
 
 
 def create_ruleset(access_by_path: Mapping[str, str], scratch: str) -> int:

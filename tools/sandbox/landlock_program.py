@@ -20,7 +20,7 @@ class _Filter(ctypes.Structure):
     _fields_ = (("steps", ctypes.c_ushort), ("address", ctypes.c_void_p))
 
 
-def restrict_self(ruleset: int, system_calls: bytes) -> None:
+def restrict_self(ruleset: int, filter_bytes: bytes) -> None:
     """Restrict this process and all its children. Raises `OSError`."""
     for capability in range(64):
         _LIBC.prctl(DROP_CAPABILITY, capability, 0, 0, 0)  # fails harmlessly without privileges
@@ -29,8 +29,8 @@ def restrict_self(ruleset: int, system_calls: bytes) -> None:
     _check(_LIBC.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     _check(_LIBC.syscall(LANDLOCK_RESTRICT_SELF, ruleset, 0))
     os.close(ruleset)
-    buffer = ctypes.create_string_buffer(system_calls)
-    filter_program = _Filter(len(system_calls) // 8, ctypes.addressof(buffer))
+    buffer = ctypes.create_string_buffer(filter_bytes)
+    filter_program = _Filter(len(filter_bytes) // 8, ctypes.addressof(buffer))
     _check(_LIBC.prctl(SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(filter_program), 0, 0))
 
 

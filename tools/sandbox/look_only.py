@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tools.sandbox.boundary import Access, Boundary
+from ebbtide.tools.sandbox.boundary import Boundary, PathAccess
 from ebbtide.tools.secrets.files import (
     SECRET_FOLDERS,
     SECRET_NAMES,
@@ -31,12 +31,12 @@ _MAX_SEARCHED_FOLDERS = 20_000
 """Maximum number of folders searched for files with secrets."""
 _MAX_HIDDEN_FILES = 100
 """Maximum number of hidden files; each takes a mount."""
-_SETTLED_NS = 100_000_000
+_MIN_CACHEABLE_AGE_NS = 100_000_000
 """A folder's listing is cached only if its last change is at least this old, in nanoseconds. After a more recent
 change, another one might not alter the folder's time stamp."""
 
 
-class CannotHide(OSError):
+class TooManySecretFilesError(OSError):
     """Raised if not every file with secrets can be hidden, because there are too many files or folders."""
 
 
@@ -51,12 +51,12 @@ class FolderListing:
     """Files and folders with secrets. Also named pipes, which can be written to even on a read-only mount."""
 
 
-def look_only_boundary(
+def read_only_boundary(
     roots: Sequence[Path], readable: Sequence[str], hidden: Sequence[str], scratch: Path
 ) -> Boundary:
     """Build the boundary of a command that may only read. `readable`: further paths that it sees. `hidden`: paths that
     it does not see."""
-    access_by_path: dict[str, Access] = {"/": "hidden folder"}
+    access_by_path: dict[str, PathAccess] = {"/": "hidden folder"}
     for path in (*_PROGRAM_FOLDERS, *_SYSTEM_SETTINGS, *map(str, roots), *readable):
         if os.path.exists(path):
             access_by_path[path] = "read"
@@ -75,21 +75,21 @@ def folders_to_search(roots: Sequence[Path], readable: Sequence[str]) -> tuple[s
     readable_folders = (path for path in readable if os.path.isdir(path) and not is_system_path(path))
     folders = (*map(str, roots), *readable_folders)
     if "/" in folders:
-        raise CannotHide("it would see the whole file system")
+        raise TooManySecretFilesError("it would see the whole file system")
     return folders
 
 
-def find_secret_files(folders: Sequence[str], listings: dict[str, FolderListing], *, is_git: bool) -> list[str]:
+def find_secret_files(folders: Sequence[str], listings: dict[str, FolderListing], *, runs_git: bool) -> list[str]:
     """Find the files with secrets in the folders. `listings`: cached listings, which are updated. `is_git`: whether Git
     needs its settings. Raises `CannotHide`."""
     secret_paths = dict.fromkeys(path for folder in folders for path in _find_secrets(folder, listings))
     folder_prefixes = tuple(f"{folder}/" for folder in folders)
     real_paths = dict.fromkeys(map(os.path.realpath, secret_paths))
     hidden = [path for path in real_paths if f"{path}/".startswith(folder_prefixes) and os.path.exists(path)]
-    if not is_git:
+    if not runs_git:
         hidden += filter(os.path.isfile, (f"{folder}/.git/config" for folder in folders))
     if len(hidden) > _MAX_HIDDEN_FILES:
-        raise CannotHide(f"there are more than {_MAX_HIDDEN_FILES} files with secrets")
+        raise TooManySecretFilesError(f"there are more than {_MAX_HIDDEN_FILES} files with secrets")
     return hidden
 
 
@@ -99,7 +99,7 @@ def _find_secrets(root: str, listings: dict[str, FolderListing]) -> Iterator[str
         folder = pending.pop()
         folder_count += 1
         if folder_count > _MAX_SEARCHED_FOLDERS:
-            raise CannotHide(f"it has more than {_MAX_SEARCHED_FOLDERS} folders")
+            raise TooManySecretFilesError(f"it has more than {_MAX_SEARCHED_FOLDERS} folders")
         try:
             changed_at = os.stat(folder, follow_symlinks=False).st_mtime_ns
             listing = listings.get(folder)
@@ -112,7 +112,7 @@ def _find_secrets(root: str, listings: dict[str, FolderListing]) -> Iterator[str
 
 
 def _list_folder(folder: str, changed_at: int) -> FolderListing:
-    is_settled = changed_at + _SETTLED_NS < time.time_ns()
+    is_settled = changed_at + _MIN_CACHEABLE_AGE_NS < time.time_ns()
     folders, secrets = list[str](), list[str]()
     with os.scandir(folder) as entries:
         for entry in entries:

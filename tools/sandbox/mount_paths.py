@@ -13,7 +13,7 @@ from itertools import repeat
 from pathlib import Path
 
 from ebbtide.tools.process.shell import is_passed_on
-from ebbtide.tools.sandbox.boundary import Access
+from ebbtide.tools.sandbox.boundary import PathAccess
 from ebbtide.tools.sandbox.git_metadata import git_path_access, is_in
 from ebbtide.tools.secrets.files import (
     HOME_SECRET_PATHS,
@@ -75,14 +75,14 @@ def sandbox_path_access(
     visible: Sequence[Path],
     repositories: Sequence[Path] = (),
     unprotected: Sequence[str] = (),
-) -> dict[str, Access]:
+) -> dict[str, PathAccess]:
     """Return the access that commands have, by path. `further_roots`: further writable folders, ignored if missing or
     replaced with a link; `own_folders`: folders with this program's own files; `visible`: readable folders inside
     those; `repositories`: repositories below the writable folders; `unprotected`: folders in which Git's files are not
     protected."""
     home = home.resolve()
     further_roots = [folder for folder in further_roots if folder.is_dir() and os.path.realpath(folder) == str(folder)]
-    access_by_path: dict[str, Access] = {}
+    access_by_path: dict[str, PathAccess] = {}
     for path in HIDDEN_SOCKET_FOLDERS:
         if os.path.isdir(path) and os.path.realpath(path) == path:
             access_by_path[path] = "hidden folder"
@@ -100,7 +100,7 @@ def sandbox_path_access(
     for folder in (root, *further_roots):
         if str(folder) in SHARED_SOCKET_FOLDERS:
             access_by_path.update(dict.fromkeys(_subfolders_with_sockets(folder), "hidden folder"))
-    for path in _foreign_sockets((root, *further_roots), home):
+    for path in _other_program_sockets((root, *further_roots), home):
         if not _is_already_hidden(path, access_by_path):
             access_by_path[path] = "hidden file"
     writable = [path for path, access in access_by_path.items() if access == "write"]
@@ -158,14 +158,14 @@ def _cache_path(name: str, home: Path) -> str:
     )
 
 
-def secret_path_access(home: Path, working_folders: Sequence[Path]) -> dict[str, Access]:
+def secret_path_access(home: Path, working_folders: Sequence[Path]) -> dict[str, PathAccess]:
     """Return the access to existing files with keys: the system's, those below the home folders, and those at paths set
     by variables.
 
     SSH and other programs use the home folder from the user database, so that one is included. A path from a variable
     is skipped if the user passes the variable on to commands, or if the path is inside or above a working folder.
     """
-    access_by_path: dict[str, Access] = {}
+    access_by_path: dict[str, PathAccess] = {}
     homes = dict.fromkeys(map(str, (home, _user_database_home())))
     for path in (*SYSTEM_SECRET_PATHS, *(path for folder in homes for path in _usual_secret_paths(folder))):
         if os.access(path, os.R_OK):
@@ -173,15 +173,17 @@ def secret_path_access(home: Path, working_folders: Sequence[Path]) -> dict[str,
             access_by_path[real] = "hidden folder" if os.path.isdir(real) else "hidden file"
     project_folders = [folder for folder in working_folders if not home.is_relative_to(folder)]
     for secret_path in map(Path, map(os.path.realpath, _secret_paths_in_variables())):
-        is_worked_in = any(map(secret_path.is_relative_to, project_folders)) or any(
+        overlaps_project = any(map(secret_path.is_relative_to, project_folders)) or any(
             folder.is_relative_to(secret_path) for folder in (*project_folders, home)
         )
-        if not is_worked_in and (os.path.isdir(secret_path) or os.path.isfile(secret_path)):
+        if not overlaps_project and (os.path.isdir(secret_path) or os.path.isfile(secret_path)):
             access_by_path[str(secret_path)] = "hidden folder" if os.path.isdir(secret_path) else "hidden file"
     return access_by_path
 
 
-def settings_copies(access_by_path: Mapping[str, Access], home: Path, *, uses_proxy: bool) -> dict[str, SettingsCopy]:
+def settings_copies(
+    access_by_path: Mapping[str, PathAccess], home: Path, *, uses_proxy: bool
+) -> dict[str, SettingsCopy]:
     """Return replacements for package managers' hidden settings files. They contain no secrets."""
     in_variables = ((NPM_SETTINGS_FILE, os.environ.get(name, "")) for name in NPM_SETTINGS_VARIABLES)
     homes = dict.fromkeys(map(str, (home.resolve(), _user_database_home())))
@@ -252,7 +254,7 @@ def _subfolders_with_sockets(folder: Path) -> Iterator[str]:
                 yield entry.path
 
 
-def _foreign_sockets(folders: Sequence[Path], home: Path) -> Iterator[str]:
+def _other_program_sockets(folders: Sequence[Path], home: Path) -> Iterator[str]:
     """Yield other programs' sockets anywhere on this machine: container daemons, SSH agents, editors. A program can
     connect to one without write access to its folder.
 
@@ -309,7 +311,7 @@ def _process_working_folders() -> set[str]:
     return folders
 
 
-def _is_already_hidden(path: str, access_by_path: Mapping[str, Access]) -> bool:
+def _is_already_hidden(path: str, access_by_path: Mapping[str, PathAccess]) -> bool:
     """Whether a mount at a folder above the path already hides it."""
     ancestor = path
     while ancestor not in access_by_path and ancestor != "/":
@@ -322,7 +324,7 @@ def _is_socket(name: str, folder: str) -> bool:
     return stat.S_ISSOCK(os.lstat(os.path.join(folder, name)).st_mode)
 
 
-def _pinning_mounts(access_by_path: dict[str, Access]) -> Iterator[tuple[str, Access]]:
+def _pinning_mounts(access_by_path: dict[str, PathAccess]) -> Iterator[tuple[str, PathAccess]]:
     """Yield a mount for each folder between a writable folder and a protected path in it. A folder that is a mount
     point cannot be moved away and replaced."""
     for path, access in access_by_path.items():

@@ -32,14 +32,14 @@ class NetworkPolicy(Protocol):
     """Decides which hosts a command may connect to; asks the user if no rule applies."""
 
     @property
-    def is_open(self) -> bool:
+    def allows_all_hosts(self) -> bool:
         """Whether the rules allow connecting to every host."""
 
     @property
     def answer_wait_seconds(self) -> float:
         """Total time spent waiting for the user's answers so far, in seconds."""
 
-    async def refusal(self, place: "NetworkDestination") -> str:
+    async def refusal_reason(self, destination: "NetworkDestination") -> str:
         """Return why the command may not reach the destination. Empty if it may."""
 
     async def close(self) -> None:
@@ -56,21 +56,21 @@ class NetworkAccess:
         """Destinations that were refused or could not be reached, each with the reason."""
         self._namespace = namespace
 
-    async def refusal(self, place: "NetworkDestination") -> str:
-        return await self.policy.refusal(place)
+    async def refusal_reason(self, destination: "NetworkDestination") -> str:
+        return await self.policy.refusal_reason(destination)
 
-    def record_failure(self, place: "NetworkDestination", why: str) -> None:
+    def record_failure(self, destination: "NetworkDestination", reason: str) -> None:
         if len(self.failures) < _MAX_NOTED_FAILURES:
-            self.failures[str(place)] = why
+            self.failures[str(destination)] = reason
 
     def wrap_launch(self, launch: Launch) -> Launch:
         """Change the launch so that it runs bubblewrap inside the session's network namespace."""
         argv, descriptors = self._namespace.nsenter_command(launch.argv)
         return Launch(
-            argv, launch.environment, (*launch.descriptors, *descriptors), launch.is_wrapped, launch.is_confined
+            argv, launch.environment, (*launch.descriptors, *descriptors), launch.is_wrapped, launch.is_sandboxed
         )
 
-    def environment(self, environment: Mapping[str, str]) -> dict[str, str]:
+    def add_proxy_variables(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Return the environment with the proxy variables set."""
         proxy = f"http://{self.address}:{self._namespace.port}"
         names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
@@ -105,7 +105,7 @@ class SessionNetwork:
         self._namespace_task: asyncio.Task[NetworkNamespace | None] | None = None
         self._proxy: ProxyServer | None = None
 
-    async def create_access(self, reach: NetworkPolicy) -> NetworkAccess | None:
+    async def create_access(self, policy: NetworkPolicy) -> NetworkAccess | None:
         """Create the access for one command. None if this system cannot limit commands to permitted hosts. The first
         call takes about 60 ms."""
         if self._namespace_task is None:
@@ -115,7 +115,7 @@ class SessionNetwork:
             return None
         self._access_count += 1
         address = f"127.77.{self._access_count // 250 % 250 + 1}.{self._access_count % 250 + 1}"
-        access = self._accesses[address] = NetworkAccess(reach, namespace, address)
+        access = self._accesses[address] = NetworkAccess(policy, namespace, address)
         return access
 
     @property
@@ -143,7 +143,7 @@ class SessionNetwork:
     async def _open_namespace(self) -> "NetworkNamespace | None":
         try:
             namespace = await asyncio.to_thread(sandbox.network_namespace.create_namespace)
-        except sandbox.network_namespace.NamespaceUnavailable:
+        except sandbox.network_namespace.NamespaceUnavailableError:
             return None
         self._proxy = network.proxy.ProxyServer(
             self._connect_to or partial(network.connection.connect, private_hosts=self._private_hosts),

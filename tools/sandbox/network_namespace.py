@@ -30,7 +30,7 @@ ours.sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", he
 to stay inside."""
 
 
-class NamespaceUnavailable(Exception):
+class NamespaceUnavailableError(Exception):
     """Raised if no namespace can be created on this system. The message says why."""
 
 
@@ -65,7 +65,7 @@ def create_namespace() -> NetworkNamespace:
     namespace = _create_untested()
     if error := _entry_error(namespace):
         namespace.close()
-        raise NamespaceUnavailable(f"a network namespace cannot be entered: {error}")
+        raise NamespaceUnavailableError(f"a network namespace cannot be entered: {error}")
     return namespace
 
 
@@ -74,7 +74,7 @@ def namespace_problem() -> str:
     """Explain why this system cannot create a namespace. Empty if a test succeeded."""
     try:
         create_namespace().close()
-    except NamespaceUnavailable as error:
+    except NamespaceUnavailableError as error:
         return str(error)
     return ""
 
@@ -108,21 +108,21 @@ def _entry_error(namespace: NetworkNamespace) -> str:
 def _create_untested() -> NetworkNamespace:
     detected = detect_sandbox()
     if isinstance(detected, NoSandbox):
-        raise NamespaceUnavailable(detected.problem)
+        raise NamespaceUnavailableError(detected.problem)
     if detected.kind != "bubblewrap":
-        raise NamespaceUnavailable(f"{detected.kind} cannot restrict access to individual hosts")
+        raise NamespaceUnavailableError(f"{detected.kind} cannot restrict access to individual hosts")
     nsenter_path = next((path for path in _NSENTER_PATHS if os.access(path, os.X_OK)), None)
     if nsenter_path is None:
-        raise NamespaceUnavailable("`nsenter` of util-linux is not installed")
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
+        raise NamespaceUnavailableError("`nsenter` of util-linux is not installed")
+    own_socket, child_socket = socket.socketpair()
+    with own_socket, child_socket:
         python = (
             os.path.realpath(sys.executable),
             "-I",
             "-S",
             "-c",
             _CREATE_SCRIPT,
-            str(theirs.fileno()),
+            str(child_socket.fileno()),
             str(_BACKLOG),
         )
         flags = ("--unshare-user", "--unshare-net", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--")
@@ -134,15 +134,15 @@ def _create_untested() -> NetworkNamespace:
                 capture_output=True,
                 timeout=_TRIAL_TIMEOUT_S,
                 check=False,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(child_socket.fileno(),),
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise NamespaceUnavailable(f"a network namespace cannot be created: {error}") from error
+            raise NamespaceUnavailableError(f"a network namespace cannot be created: {error}") from error
         if result.returncode:
             problem = result.stderr.decode(errors="replace").strip().split("\n")[-1][:200]
-            raise NamespaceUnavailable(f"a network namespace cannot be created: {problem or result.returncode}")
-        ours.setblocking(False)
-        _, [(_, _, data), *_], *_ = ours.recvmsg(1, socket.CMSG_SPACE(12), socket.MSG_CMSG_CLOEXEC)
+            raise NamespaceUnavailableError(f"a network namespace cannot be created: {problem or result.returncode}")
+        own_socket.setblocking(False)
+        _, [(_, _, data), *_], *_ = own_socket.recvmsg(1, socket.CMSG_SPACE(12), socket.MSG_CMSG_CLOEXEC)
     descriptors = array.array("i", data)
     listener = socket.socket(fileno=descriptors[0])
     listener.setblocking(False)

@@ -21,11 +21,11 @@ class _Filter(ctypes.Structure):
     _fields_ = (("steps", ctypes.c_ushort), ("address", ctypes.c_void_p))
 
 
-def install_listener(system_calls: bytes) -> int:
+def install_listener(filter_bytes: bytes) -> int:
     """Install the filter. Return a descriptor on which the kernel reports waiting calls, or a negative number if it
     does not support this."""
-    buffer = ctypes.create_string_buffer(system_calls, len(system_calls))
-    filter_program = _Filter(len(system_calls) // 8, ctypes.addressof(buffer))
+    buffer = ctypes.create_string_buffer(filter_bytes, len(filter_bytes))
+    filter_program = _Filter(len(filter_bytes) // 8, ctypes.addressof(buffer))
     return int(ctypes.CDLL(None).syscall(SECCOMP_CALL, SET_FILTER, NEW_LISTENER, ctypes.byref(filter_program)))
 
 

@@ -31,20 +31,27 @@ RenameHandler = Callable[[str, str], int | None]
 refuse, or None to let the rename proceed."""
 
 
-def start_rename_server(rename: RenameHandler, names: frozenset[str], calls: Mapping[int, Sequence[int]]) -> int:
+def start_rename_server(
+    rename: RenameHandler, names: frozenset[str], argument_positions: Mapping[int, Sequence[int]]
+) -> int:
     """Start answering renames. Return a descriptor for `rename_program`; pass it on, then close it. `names`: base names
     of the watched files. `calls`: by system call, the argument positions of the old folder, old name, new folder and
     new name."""
-    ours, theirs = socket.socketpair()
-    threading.Thread(target=_serve_requests, args=(ours, rename, names, calls), name="renames", daemon=True).start()
-    return theirs.detach()
+    own_socket, child_socket = socket.socketpair()
+    threading.Thread(
+        target=_serve_requests, args=(own_socket, rename, names, argument_positions), name="renames", daemon=True
+    ).start()
+    return child_socket.detach()
 
 
 def _serve_requests(
-    ours: socket.socket, rename: RenameHandler, names: frozenset[str], calls: Mapping[int, Sequence[int]]
+    own_socket: socket.socket,
+    rename: RenameHandler,
+    names: frozenset[str],
+    argument_positions: Mapping[int, Sequence[int]],
 ) -> None:
-    with ours:
-        listener = _receive_descriptor(ours)
+    with own_socket:
+        listener = _receive_descriptor(own_socket)
     if listener is None:
         return
     try:
@@ -60,9 +67,12 @@ def _serve_requests(
                 raise
             request_id, process, _, call_number, _, _, *arguments = _REQUEST.unpack(request)
             try:
-                answer = _answer(
+                answer = _handle_request(
                     process,
-                    [arguments[position] if position >= 0 else _AT_FDCWD for position in calls[call_number]],
+                    [
+                        arguments[position] if position >= 0 else _AT_FDCWD
+                        for position in argument_positions[call_number]
+                    ],
                     rename,
                     names,
                 )
@@ -75,11 +85,11 @@ def _serve_requests(
         os.close(listener)
 
 
-def _receive_descriptor(ours: socket.socket) -> int | None:
+def _receive_descriptor(own_socket: socket.socket) -> int | None:
     """Receive the seccomp descriptor that `rename_program` sends. None if the program has ended or sends none."""
     descriptors = array.array("i")
     try:
-        _, ancillary, _, _ = ours.recvmsg(1, socket.CMSG_SPACE(descriptors.itemsize), socket.MSG_CMSG_CLOEXEC)
+        _, ancillary, _, _ = own_socket.recvmsg(1, socket.CMSG_SPACE(descriptors.itemsize), socket.MSG_CMSG_CLOEXEC)
     except OSError:
         return None
     for _, _, data in ancillary:
@@ -87,7 +97,7 @@ def _receive_descriptor(ours: socket.socket) -> int | None:
     return descriptors[0] if descriptors else None
 
 
-def _answer(process: int, arguments: list[int], rename: RenameHandler, names: frozenset[str]) -> int | None:
+def _handle_request(process: int, arguments: list[int], rename: RenameHandler, names: frozenset[str]) -> int | None:
     old_folder, old_address, new_folder, new_address = arguments
     memory = os.open(f"/proc/{process}/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -110,10 +120,10 @@ def _read_path(memory: int, address: int) -> str:
     return os.fsdecode(content.partition(b"\0")[0])
 
 
-def _absolute_path(process: int, folder: int, path: str) -> str:
+def _absolute_path(process: int, folder_descriptor: int, path: str) -> str:
     """Return the absolute path with links resolved, except in the last component."""
     if not path.startswith("/"):
-        link = "cwd" if folder & 0xFFFFFFFF == _AT_FDCWD else f"fd/{folder & 0xFFFFFFFF}"
+        link = "cwd" if folder_descriptor & 0xFFFFFFFF == _AT_FDCWD else f"fd/{folder_descriptor & 0xFFFFFFFF}"
         path = os.path.join(os.readlink(f"/proc/{process}/{link}"), path)
     parent, name = os.path.split(path)
     return os.path.join(os.path.realpath(parent), name)

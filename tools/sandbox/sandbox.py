@@ -19,7 +19,7 @@ from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, create_reada
 if TYPE_CHECKING:  # imported for types only, so that sessions without commands load none of it
     from ebbtide.tools.sandbox.boundary import Boundary
     from ebbtide.tools.sandbox.git_metadata import Repositories
-    from ebbtide.tools.sandbox.git_settings import GitSettings
+    from ebbtide.tools.sandbox.git_settings import GitSettingsWatcher
     from ebbtide.tools.sandbox.look_only import FolderListing
     from ebbtide.tools.sandbox.network import NetworkAccess, SessionNetwork
     from ebbtide.tools.sandbox.system_calls import Sockets
@@ -73,9 +73,9 @@ class Sandbox:
         folder: Path,
         *,
         may_write: bool = True,
-        takes_terminal: bool = False,
+        has_terminal: bool = False,
         access: "NetworkAccess | None" = None,
-        settings: "GitSettings | None" = None,
+        settings: "GitSettingsWatcher | None" = None,
         removes_work_trees: bool = False,
         removes_submodules: bool = False,
     ) -> Launch:
@@ -89,14 +89,14 @@ class Sandbox:
             *(self._unprotect_work_trees() if removes_work_trees else ()),
             *(self._unprotect_submodules() if removes_submodules else ()),
         )
-        boundary = self.boundary(may_write=may_write, access=access, opened=unprotected)
+        boundary = self.boundary(may_write=may_write, access=access, unprotected=unprotected)
         environment = without_outside_variables(launch.environment)
         environment |= self.variables if may_write else {}  # read-only commands must use trusted paths
         environment, command = _move_variables_inside(environment, launch.argv, folder)
         match detected.kind:
             case "bubblewrap":
-                argv = (*_TAKE_TERMINAL_COMMAND, *command) if takes_terminal else command
-                environment = environment if access is None else access.environment(environment)
+                argv = (*_TAKE_TERMINAL_COMMAND, *command) if has_terminal else command
+                environment = environment if access is None else access.add_proxy_variables(environment)
                 argv, rename_descriptors = (
                     (argv, ()) if settings is None else _with_rename_server(argv, settings, boundary)
                 )
@@ -106,10 +106,10 @@ class Sandbox:
                 return _landlock_launch(boundary, command, environment | _temporary_folder_variables(boundary))
             case "seatbelt":
                 sandboxed_argv = sandbox.seatbelt.seatbelt_command(boundary, command)
-                return Launch(sandboxed_argv, environment | _temporary_folder_variables(boundary), is_confined=True)
+                return Launch(sandboxed_argv, environment | _temporary_folder_variables(boundary), is_sandboxed=True)
 
-    def wrap_look_only(
-        self, launch: Launch, folder: Path, readable: Sequence[str], *, is_git: bool
+    def wrap_read_only(
+        self, launch: Launch, folder: Path, readable: Sequence[str], *, runs_git: bool
     ) -> "tuple[Launch, Boundary]":
         """Wrap a command that may only read, and return its boundary too. `readable`: further paths that it sees.
         `is_git`: whether it runs Git. Raises `OSError`, also if the system has no bubblewrap."""
@@ -118,14 +118,14 @@ class Sandbox:
             raise OSError("it needs bubblewrap")
         roots = (self.root, *(root for root in self.added_roots if root.is_dir()))
         folders = sandbox.look_only.folders_to_search(roots, readable)
-        secrets_in_files = sandbox.look_only.find_secret_files(folders, self.folder_listings, is_git=is_git)
+        secrets_in_files = sandbox.look_only.find_secret_files(folders, self.folder_listings, runs_git=runs_git)
         key_paths = sandbox.mount_paths.secret_path_access(Path.home().resolve(), roots)
         other_secrets = (
             path for path in (*map(str, self.own_folders), *key_paths) if sandbox.git_metadata.is_in(path, folders)
         )
         hidden = [path for path in (*secrets_in_files, *other_secrets) if path not in readable and os.path.exists(path)]
         self.temp_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        boundary = sandbox.look_only.look_only_boundary(roots, readable, hidden, self.temp_folder)
+        boundary = sandbox.look_only.read_only_boundary(roots, readable, hidden, self.temp_folder)
         environment, command = _move_variables_inside(
             without_outside_variables(launch.environment) | {"TMPDIR": "/dev/shm"}, launch.argv, folder
         )
@@ -188,20 +188,20 @@ class Sandbox:
         self.removable_git_files.update(git_files)
         return tuple(str(link.parent) for link in git_files)
 
-    def _git_files_to_unprotect(self, find_in: Callable[[Path], dict[Path, Path]]) -> dict[Path, Path]:
+    def _git_files_to_unprotect(self, find_git_files: Callable[[Path], dict[Path, Path]]) -> dict[Path, Path]:
         """Return the `.git` files that `find_in` finds in the sandbox's folders. Excluded are those outside these
         folders, and those whose work tree contains one of them."""
         folders = (self.root, *self.added_roots)
         return {
             link: metadata
             for folder in folders
-            for link, metadata in find_in(folder).items()
+            for link, metadata in find_git_files(folder).items()
             if sandbox.git_metadata.is_in(str(link), tuple(map(str, folders)))
             and not any(root.is_relative_to(link.parent) for root in folders)
         }
 
     def boundary(
-        self, *, may_write: bool, access: "NetworkAccess | None" = None, opened: Sequence[str] = ()
+        self, *, may_write: bool, access: "NetworkAccess | None" = None, unprotected: Sequence[str] = ()
     ) -> "Boundary":
         """Return the boundary of a command that is about to start. Raises `OSError`."""
         self.find_repositories()
@@ -210,18 +210,18 @@ class Sandbox:
         # If this program is installed in /tmp, which the sandbox replaces, its SSH proxy must be mounted separately.
         visible = self.visible_paths if access is None else (*self.visible_paths, sandbox.network.TUNNEL_PROGRAM)
         access_by_path = sandbox.mount_paths.sandbox_path_access(
-            self.root, self.added_roots, Path.home(), self.own_folders, visible, self.repositories, opened
+            self.root, self.added_roots, Path.home(), self.own_folders, visible, self.repositories, unprotected
         )
         detected = detect_sandbox()
         kind = detected.kind if isinstance(detected, SandboxProgram) else "bubblewrap"
         effective_access = access_by_path if may_write else sandbox.boundary.without_write_access(access_by_path)
-        network: sandbox.boundary.Network = "open" if self.has_network else "none" if access is None else "proxy"
+        network: sandbox.boundary.NetworkMode = "open" if self.has_network else "none" if access is None else "proxy"
         copies = sandbox.mount_paths.settings_copies(effective_access, Path.home(), uses_proxy=network == "proxy")
         return sandbox.boundary.Boundary(effective_access, str(self.temp_folder), network, kind, copies)
 
 
 def _with_rename_server(
-    argv: Sequence[str], settings: "GitSettings", boundary: "Boundary"
+    argv: Sequence[str], settings: "GitSettingsWatcher", boundary: "Boundary"
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Wrap the command so that it reports renames, and return the descriptor to which it reports. If there are no
     settings files to watch, the command stays unchanged."""
@@ -229,7 +229,7 @@ def _with_rename_server(
         return tuple(argv), ()
     machine = os.uname().machine
     descriptor = sandbox.renames.start_rename_server(
-        settings.rename, settings.names, sandbox.system_calls.rename_calls(machine)
+        settings.handle_rename, settings.names, sandbox.system_calls.rename_calls(machine)
     )
     source = Path(sandbox.rename_program.__file__).read_text()  # read here, because the sandbox may replace its folder
     program = (os.path.realpath(sys.executable), "-I", "-S", "-c", source)
@@ -245,23 +245,25 @@ def _bubblewrap_launch(
     extra_descriptors: tuple[int, ...] = (),
 ) -> Launch:
     mount_table = os.fsdecode(Path("/proc/self/mountinfo").read_bytes())
-    sockets: Sockets = "none" if boundary.is_look_only else "network"
-    system_calls = create_readable_descriptor(sandbox.system_calls.system_call_filter(os.uname().machine, sockets))
-    copies = {path: create_readable_descriptor(copy.text.encode()) for path, copy in boundary.copies.items()}
+    sockets: Sockets = "none" if boundary.is_read_only else "network"
+    filter_descriptor = create_readable_descriptor(sandbox.system_calls.system_call_filter(os.uname().machine, sockets))
+    copies = {path: create_readable_descriptor(copy.text.encode()) for path, copy in boundary.settings_copies.items()}
     program = detected.full_argv if sandbox.bubblewrap.has_shared_mounts(mount_table) else detected.argv
     sandboxed_argv = sandbox.bubblewrap.bubblewrap_command(
-        program, boundary, str(folder), argv, system_calls, mount_table, copies
+        program, boundary, str(folder), argv, filter_descriptor, mount_table, copies
     )
-    descriptors = (system_calls, *copies.values(), *extra_descriptors)
-    return Launch(sandboxed_argv, environment, descriptors, is_wrapped=True, is_confined=True)
+    descriptors = (filter_descriptor, *copies.values(), *extra_descriptors)
+    return Launch(sandboxed_argv, environment, descriptors, is_wrapped=True, is_sandboxed=True)
 
 
 def _landlock_launch(boundary: "Boundary", argv: Sequence[str], environment: Mapping[str, str]) -> Launch:
-    calls = sandbox.system_calls.system_call_filter(
+    filter_bytes = sandbox.system_calls.system_call_filter(
         os.uname().machine, "local" if boundary.network == "open" else "none"
     )
     ruleset = sandbox.landlock.create_ruleset(boundary.access_by_path, boundary.temp_folder)
-    return Launch(sandbox.landlock.landlock_command(ruleset, calls, argv), environment, (ruleset,), is_confined=True)
+    return Launch(
+        sandbox.landlock.landlock_command(ruleset, filter_bytes, argv), environment, (ruleset,), is_sandboxed=True
+    )
 
 
 def _temporary_folder_variables(boundary: "Boundary") -> dict[str, str]:
@@ -269,7 +271,11 @@ def _temporary_folder_variables(boundary: "Boundary") -> dict[str, str]:
     files by mounts. Raises `OSError`."""
     variables = {"TMPDIR": boundary.temp_folder}
     copy = next(
-        (copy for copy in boundary.copies.values() if copy.name == tools_secrets.registry_settings.NPM_SETTINGS_FILE),
+        (
+            copy
+            for copy in boundary.settings_copies.values()
+            if copy.name == tools_secrets.registry_settings.NPM_SETTINGS_FILE
+        ),
         None,
     )
     if copy is not None:

@@ -68,13 +68,13 @@ def _detect_bubblewrap() -> SandboxProgram | NoSandbox:
     path = next((path for path in _BUBBLEWRAP if os.access(path, os.X_OK)), None)
     if path is None:
         return NoSandbox("bubblewrap is not installed (`apt install bubblewrap`, `dnf install bubblewrap`)")
-    calls = _filter_for_machine("network")
-    if isinstance(calls, NoSandbox):
-        return calls
+    filter_bytes = _filter_for_machine("network")
+    if isinstance(filter_bytes, NoSandbox):
+        return filter_bytes
     problem, error = "`unshare` of util-linux is not installed", ""
     for prefix in dict.fromkeys((_private_mounts(), ())):
         for flags in ((DISABLE_USERNS_FLAG,), ()):
-            filter_descriptor = create_readable_descriptor(calls)
+            filter_descriptor = create_readable_descriptor(filter_bytes)
             argv = (
                 *prefix,
                 path,
@@ -112,14 +112,14 @@ def sandbox_kind() -> SandboxState:
 
 def landlock_problem() -> str:
     """Explain why Landlock does not work on this system. Empty if it does."""
-    calls = _filter_for_machine("none")
-    if isinstance(calls, NoSandbox):
-        return calls.problem
+    filter_bytes = _filter_for_machine("none")
+    if isinstance(filter_bytes, NoSandbox):
+        return filter_bytes.problem
     try:
         ruleset = sandbox.landlock.create_ruleset({}, "/tmp")
     except OSError as error:
         return str(error)
-    return _trial_error(sandbox.landlock.landlock_command(ruleset, calls, _NO_OP_COMMAND), ruleset)
+    return _trial_error(sandbox.landlock.landlock_command(ruleset, filter_bytes, _NO_OP_COMMAND), ruleset)
 
 
 def _filter_for_machine(sockets: "Sockets") -> bytes | NoSandbox:

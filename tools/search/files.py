@@ -118,14 +118,14 @@ async def list_files(
     project: Path,
     on_path: Callable[[str], bool],
     *,
-    with_ignored: bool = False,
+    includes_ignored: bool = False,
     seconds: float | None = None,
 ) -> SearchEnding:
     """Pass the path of each file to `on_path`, relative to the folder, until `on_path` returns False or time is up."""
     rg = find_ripgrep(os.environ.get("PATH", ""), project)
-    argv = searcher.searcher_argv(None, with_ignored=with_ignored)
+    argv = searcher.searcher_argv(None, includes_ignored=includes_ignored)
     if rg is not None:
-        argv = [rg, *_RG_OPTIONS, *await _ignore_options(folder, with_ignored), "--files", "--null", "."]
+        argv = [rg, *_RG_OPTIONS, *await _ignore_options(folder, includes_ignored), "--files", "--null", "."]
 
     def take_record(record: bytes) -> SearchContinuation:
         return "more" if on_path(os.fsdecode(record).removeprefix("./")) else "nothing"
@@ -249,12 +249,12 @@ def _folder_and_file(root: Path) -> tuple[Path, str | None]:
     return (root.parent, root.name) if os.path.isfile(root) else (root, None)
 
 
-async def _ignore_options(folder: Path, with_ignored: bool) -> list[str]:
+async def _ignore_options(folder: Path, includes_ignored: bool) -> list[str]:
     """Return the options that make ripgrep apply the same rules as this program's own searcher."""
-    if with_ignored:
+    if includes_ignored:
         return ["--no-ignore"]
     scope = await asyncio.to_thread(walk_scope, str(folder))
-    return [] if scope.is_tracked else ["--no-require-git", "--no-ignore-parent"]
+    return [] if scope.uses_repository_rules else ["--no-require-git", "--no-ignore-parent"]
 
 
 class _RecordAssembler:
@@ -404,7 +404,7 @@ def _read_records(
 
 def _records(stream: IO[bytes], separator: bytes) -> Iterator[bytes]:
     """Yield the records of a stream. A record that is too long is cut, so that it cannot be parsed."""
-    records = LineBuffer(_MAX_RECORD_BYTES, separator)
+    record_buffer = LineBuffer(_MAX_RECORD_BYTES, separator)
     while chunk := stream.read1(1 << 16) if hasattr(stream, "read1") else stream.read(1 << 16):
-        for record in records.feed(chunk):
+        for record in record_buffer.feed(chunk):
             yield record.head.rstrip(b"}") if isinstance(record, TruncatedLine) else bytes(record)

@@ -31,7 +31,7 @@ class FilteredLine:
 class FilterResult:
     lines: tuple[FilteredLine, ...]
     ending: Literal["complete", "enough", "late"]
-    line: int = 0
+    next_line: int = 0
     """The first line that was not searched completely."""
     searched_bytes: int = 0
     """Number of bytes searched, counted from where the search started."""

@@ -45,16 +45,16 @@ class ScanBlock:
     overlap: int
     """Number of bytes at the beginning that have already been searched."""
     data: bytes
-    is_open: bool = False
+    ends_mid_line: bool = False
     """Whether the last line goes on after the data."""
 
     @property
     def next_line(self) -> int:
         """Number of the first line that does not end in the block."""
-        return self.first_line + self.data.count(b"\n") + (not self.is_open)
+        return self.first_line + self.data.count(b"\n") + (not self.ends_mid_line)
 
 
-class SlowLine(Exception):
+class SlowLineError(Exception):
     """Raised if the pattern takes too long on a line."""
 
 
@@ -76,16 +76,16 @@ class LineTimeout:
             match = pattern.search(text)
             self._current_line = 0
             return match
-        except SlowLine:
+        except SlowLineError:
             self._on_slow_line(line)
             return None
 
-    def _on_alarm(self, number: int, frame: FrameType | None) -> None:
+    def _on_alarm(self, signal_number: int, frame: FrameType | None) -> None:
         is_same_line = self._current_line != 0 and self._current_line == self._line_at_last_alarm
         self._line_at_last_alarm = self._current_line
         if is_same_line:
             self._current_line = 0
-            raise SlowLine
+            raise SlowLineError
 
 
 class Readable(Protocol):
@@ -101,18 +101,18 @@ def main(request_json: str) -> None:
     """Print a list for each line shown. At intervals, also print a list with the number of the next line and the number
     of bytes searched. Print an empty list if everything was found."""
     request = json.loads(request_json)
-    output = _MatchPrinter(
+    printer = _MatchPrinter(
         int(request["last_line"]), int(request["before"]), int(request["after"]), int(request["max_bytes"])
     )
-    search = block_searcher(request["pattern"], output.report_progress)
+    search = block_searcher(request["pattern"], printer.report_progress)
     searched_bytes = 0
     for block in read_blocks(sys.stdin.buffer, int(request["first_line"]), int(request["offset"])):
         data = _LINE_NUMBERS.sub(b"", block.data) if request["numbered"] else block.data
-        output.searched = searched_bytes
-        if not output.print_matches(replace(block, data=data), search):
+        printer.searched_bytes = searched_bytes
+        if not printer.print_matches(replace(block, data=data), search):
             return
-        searched_bytes += len(block.data) - block.overlap + (not block.is_open)
-        output.report_progress(block.next_line, searched_bytes)
+        searched_bytes += len(block.data) - block.overlap + (not block.ends_mid_line)
+        printer.report_progress(block.next_line, searched_bytes)
     print("[]", flush=True)
 
 
@@ -127,10 +127,10 @@ class _MatchPrinter:
         """Unprinted lines just before the current position, as many as the context may need."""
         self._context_lines_due = 0
         """Number of context lines that are still to be printed after a match."""
-        self.searched = 0
+        self.searched_bytes = 0
 
     def report_progress(self, line: int, searched_bytes: int | None = None) -> None:
-        print(json.dumps([line, self.searched if searched_bytes is None else searched_bytes]), flush=True)
+        print(json.dumps([line, self.searched_bytes if searched_bytes is None else searched_bytes]), flush=True)
 
     def print_matches(self, block: ScanBlock, search: BlockSearch) -> bool:
         """Print the matches in a block; return whether to continue with the next block."""
@@ -302,7 +302,7 @@ def _line_searcher(
     return find_lines
 
 
-def read_blocks(stream: Readable, number: int, offset: int = 0) -> Iterator[ScanBlock]:
+def read_blocks(stream: Readable, line_number: int, offset: int = 0) -> Iterator[ScanBlock]:
     """Yield complete lines without the last newline, and pieces of longer lines. `offset`: number of bytes of the first
     line that come before the stream."""
     unfinished, overlap = b"", 0
@@ -311,16 +311,16 @@ def read_blocks(stream: Readable, number: int, offset: int = 0) -> Iterator[Scan
         end = data.rfind(b"\n")
         if end >= 0:
             lines = data[:end]
-            yield ScanBlock(number, offset, overlap, _without_carriage_returns(lines))
-            number, unfinished, offset, overlap = number + lines.count(b"\n") + 1, data[end + 1 :], 0, 0
+            yield ScanBlock(line_number, offset, overlap, _without_carriage_returns(lines))
+            line_number, unfinished, offset, overlap = line_number + lines.count(b"\n") + 1, data[end + 1 :], 0, 0
         elif len(data) >= PIECE_BYTES:
-            yield ScanBlock(number, offset, overlap, _without_carriage_returns(data), is_open=True)
+            yield ScanBlock(line_number, offset, overlap, _without_carriage_returns(data), ends_mid_line=True)
             unfinished = data[-_OVERLAP_BYTES:]
             offset, overlap = offset + len(data) - len(unfinished), len(unfinished)
         else:
             unfinished = data
     if len(unfinished) > overlap or offset:
-        yield ScanBlock(number, offset, overlap, _without_carriage_returns(unfinished))
+        yield ScanBlock(line_number, offset, overlap, _without_carriage_returns(unfinished))
 
 
 def _without_carriage_returns(data: bytes) -> bytes:

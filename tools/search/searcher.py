@@ -52,7 +52,7 @@ def searcher_argv(
     detail: str = "lines",
     line_seconds: float = 1.0,
     encodings: Mapping[str, str] | None = None,
-    with_ignored: bool = False,
+    includes_ignored: bool = False,
 ) -> list[str]:
     """Build the command that lists the files in its working folder or, with a pattern, searches them (or only `paths`).
     `line_seconds`: seconds that a line may always take; a line that takes twice as long is skipped. `encodings`: codecs
@@ -65,7 +65,7 @@ def searcher_argv(
         "detail": detail,
         "line_seconds": line_seconds,
         "encodings": dict(encodings or {}),
-        "with_ignored": with_ignored,
+        "with_ignored": includes_ignored,
     }
     return own_module_command(__name__, json.dumps(request))
 
@@ -74,7 +74,7 @@ def main(request_json: str) -> None:
     request = json.loads(request_json)
     try:
         if request["pattern"] is None:
-            for path in walk_files(os.getcwd(), with_ignored=request["with_ignored"]):
+            for path in walk_files(os.getcwd(), includes_ignored=request["with_ignored"]):
                 sys.stdout.buffer.write(os.fsencode(path) + b"\0")
         else:
             _search(request)
@@ -94,7 +94,7 @@ def _search(request: Mapping[str, Any]) -> None:
     )
     context = int(str(request["context"]))
     paths = request["paths"]
-    for path in walk_files(os.getcwd(), with_ignored=request["with_ignored"]) if paths is None else paths:
+    for path in walk_files(os.getcwd(), includes_ignored=request["with_ignored"]) if paths is None else paths:
         codec = request["encodings"].get(path, "")
         has_begun = False
         binary_line = None

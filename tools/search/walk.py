@@ -98,7 +98,7 @@ class FolderRules:
 class WalkScope:
     """The rules that apply in the searched folder."""
 
-    is_tracked: bool
+    uses_repository_rules: bool
     """Whether the rules of the enclosing repository apply. They do not if it ignores the searched folder itself,
     because a folder that is named explicitly must be searched."""
     outer_rules: tuple[FolderRules, ...] = ()
@@ -125,7 +125,7 @@ def walk_scope(root: str) -> WalkScope:
     return WalkScope(False) if is_ignored(root, True, rules) else WalkScope(True, rules)
 
 
-def walk_files(root: str, *, with_ignored: bool = False) -> Iterator[str]:
+def walk_files(root: str, *, includes_ignored: bool = False) -> Iterator[str]:
     """Yield the paths of all files, relative to the root. Unreadable folders are skipped."""
     scope = walk_scope(root)
     pending: list[tuple[str, tuple[FolderRules, ...], bool]] = [(root, scope.outer_rules, True)]
@@ -134,14 +134,14 @@ def walk_files(root: str, *, with_ignored: bool = False) -> Iterator[str]:
         if not is_folder:
             yield path[len(root.rstrip("/")) + 1 :]
             continue
-        inner_rules = rules_in_folder(path, rules, scope.is_tracked)
+        inner_rules = rules_in_folder(path, rules, scope.uses_repository_rules)
         for entry in reversed(_list_entries(path)):
             is_subfolder = entry.is_dir(follow_symlinks=False)
             is_listed = is_subfolder or entry.is_file(follow_symlinks=False)
             if (
                 is_listed
                 and entry.name != ".git"
-                and (with_ignored or not is_ignored(entry.path, is_subfolder, inner_rules))
+                and (includes_ignored or not is_ignored(entry.path, is_subfolder, inner_rules))
             ):
                 pending.append((entry.path, inner_rules, is_subfolder))
 
@@ -152,7 +152,7 @@ def walk_nearest_first(root: str) -> Iterator[str]:
     pending: deque[tuple[str, str, tuple[FolderRules, ...]]] = deque([(root, "", scope.outer_rules)])
     while pending:
         path, prefix, rules = pending.popleft()
-        inner_rules = rules_in_folder(path, rules, scope.is_tracked)
+        inner_rules = rules_in_folder(path, rules, scope.uses_repository_rules)
         for entry in _list_entries(path):
             is_folder = entry.is_dir(follow_symlinks=False)
             is_listed = is_folder or entry.is_file(follow_symlinks=False)
@@ -166,22 +166,22 @@ def walk_nearest_first(root: str) -> Iterator[str]:
 def visible_entries(folder: str) -> Iterator[tuple[str, bool]]:
     """Yield the names in a folder that are not ignored, in order, and whether each is a folder."""
     scope = walk_scope(folder)
-    rules = rules_in_folder(folder, scope.outer_rules, scope.is_tracked)
+    rules = rules_in_folder(folder, scope.outer_rules, scope.uses_repository_rules)
     for entry in _list_entries(folder):
         is_folder = entry.is_dir(follow_symlinks=False)
         if entry.name != ".git" and not is_ignored(entry.path, is_folder, rules):
             yield entry.name, is_folder
 
 
-def rules_in_folder(folder: str, above: tuple[FolderRules, ...], is_tracked: bool) -> tuple[FolderRules, ...]:
+def rules_in_folder(folder: str, outer_rules: tuple[FolderRules, ...], is_tracked: bool) -> tuple[FolderRules, ...]:
     """Return the rules that apply inside the folder, outermost first. The enclosing repository's rules do not apply to
     a nested repository."""
     lines: list[str] = []
     if _is_repository(folder):
-        above = () if is_tracked else above
+        outer_rules = () if is_tracked else outer_rules
         lines += _read_lines(os.path.join(folder, ".git", "info", "exclude"))
     lines += _read_lines(os.path.join(folder, ".gitignore"))
-    return (*above, FolderRules(folder, parse_ignore_rules(lines))) if lines else above
+    return (*outer_rules, FolderRules(folder, parse_ignore_rules(lines))) if lines else outer_rules
 
 
 def is_ignored(path: str, is_folder: bool, rules: tuple[FolderRules, ...]) -> bool:

@@ -37,7 +37,7 @@ class ScanResult:
 def scan_words(content: Content, words: Sequence[str], should_stop: Callable[[], bool]) -> ScanResult:
     """Search content for all of the words until `should_stop` returns True. Case is ignored, and a match must be at the
     start of a word. Errors from reading the content are passed on."""
-    words_not_found = [_Word(word) for word in words if _TOKEN.search(word)]
+    words_not_found = [_WordMatcher(word) for word in words if _TOKEN.search(word)]
     text_by_line = dict[int, str]()
     searched_bytes = 0
     for start, newline_count, data in _pieces(content):
@@ -57,7 +57,7 @@ def scan_words(content: Content, words: Sequence[str], should_stop: Callable[[],
     return ScanResult(tuple(sorted(text_by_line.items())), not words_not_found, searched_bytes)
 
 
-class _Word:
+class _WordMatcher:
     """One word or several consecutive words, with a quick test that rules out most data. The parts of a name, such as
     `user_name` or `userName`, may also be joined or separated in the text."""
 

@@ -12,7 +12,7 @@ from ebbtide.tools.secrets.secret_fragments import (
     MIN_SECRET_CHARS,
     SecretSpan,
     find_private_key_parts,
-    find_secret_pieces,
+    find_secret_fragments,
     looks_random,
 )
 
@@ -170,7 +170,7 @@ def detect_secrets(text: str, names_by_form: Mapping[str, str]) -> list[SecretSp
         for match in re.finditer(re.escape(value), text)
     ]
     if names_by_form:
-        secrets += find_secret_pieces(text, names_by_form)
+        secrets += find_secret_fragments(text, names_by_form)
     if "PRIVATE KEY" in text:
         secrets += find_private_key_parts(text)
     for name, hint, pattern in _KEY_FORMATS:

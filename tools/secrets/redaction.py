@@ -71,12 +71,12 @@ _CONTEXT_PATTERNS = tuple(
 text must contain."""
 
 
-_learned_secrets: set[str] = set()
+_registered_secrets: set[str] = set()
 
 
-def learn_secret(value: str) -> None:
+def register_secret(value: str) -> None:
     """Redact this value in all text from now on, in this process. Meant for secrets that are not in its environment."""
-    _learned_secrets.add(value)
+    _registered_secrets.add(value)
 
 
 def secret_forms(environment: Mapping[str, str], known_values: Iterable[str] = ()) -> dict[str, str]:
@@ -87,7 +87,11 @@ def secret_forms(environment: Mapping[str, str], known_values: Iterable[str] = (
         for name, value in environment.items()
         if SECRET_VARIABLE_NAME.search(name) and name not in _FOLDER_VARIABLES
     }
-    values = {**names_by_value, **known_secrets(environment), **dict.fromkeys((*known_values, *_learned_secrets), "")}
+    values = {
+        **names_by_value,
+        **known_secrets(environment),
+        **dict.fromkeys((*known_values, *_registered_secrets), ""),
+    }
     return {
         form: name for value, name in values.items() if len(value) >= MIN_SECRET_CHARS for form in encoded_forms(value)
     }

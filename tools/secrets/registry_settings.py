@@ -51,7 +51,7 @@ def copy_without_secrets(name: str, text: str, *, must_use_proxy: bool = False) 
     return SettingsCopy(name, allowed_lines, is_complete=allowed_lines == text)
 
 
-def without_login(url: str) -> str:
+def strip_credentials(url: str) -> str:
     """Remove user names and passwords from every URL in text."""
     return _URL_LOGIN.sub("", url)
 

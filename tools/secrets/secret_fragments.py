@@ -34,7 +34,7 @@ class SecretSpan:
     name: str
 
 
-def find_secret_pieces(text: str, known_forms: Mapping[str, str]) -> Iterator[SecretSpan]:
+def find_secret_fragments(text: str, known_forms: Mapping[str, str]) -> Iterator[SecretSpan]:
     """Find pieces of known secrets, in no particular order and possibly with duplicates. `known_forms` maps each form
     of a value to its name."""
     yield from _find_in_wrapped_lines(text, known_forms)

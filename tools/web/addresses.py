@@ -43,9 +43,9 @@ class WebAddress:
         return f"{self.scheme}://{self.host_and_port}{self.target}"
 
 
-def parse_web_address(written: str) -> WebAddress:
+def parse_web_address(address_text: str) -> WebAddress:
     """Parse an address. Raises `ToolError`."""
-    text = written.strip()
+    text = address_text.strip()
     if "://" not in text and not text.startswith("//"):
         text = f"https://{text}"
     if len(text) > MAX_ADDRESS_CHARS:

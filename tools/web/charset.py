@@ -50,7 +50,7 @@ _NON_ASCII_TEXT = regex(rb"[^<>\r\n]*[\x80-\xff][^<>\r\n]*")
 _CONTROL = regex(r"[\x00-\x08\x0e-\x1a]")
 _MAX_SAMPLE_BYTES = 16_384
 """Number of bytes used to guess an encoding."""
-_MAX_MESS = 0.15
+_MAX_CHAOS = 0.15
 """Maximum "mess" (as measured by `charset_normalizer`) at which text is accepted as being in another script."""
 
 
@@ -136,7 +136,7 @@ def _guess_codec(content: bytes) -> str:
     import charset_normalizer  # noqa: PLC0415  # deferred: only needed for pages without a declaration
 
     sample = b"\n".join(_NON_ASCII_TEXT.findall(content))[:_MAX_SAMPLE_BYTES]
-    best_codec, lowest_mess, highest_coherence = "cp1252", _MAX_MESS, 0.0
+    best_codec, lowest_chaos, highest_coherence = "cp1252", _MAX_CHAOS, 0.0
     latin_codecs = tuple(codec for names, _ in _LATIN_ALPHABETS for codec in names.split())
     min_coherence = 0.2 if _LONG_NON_ASCII_RUN.search(sample) else 0.0
     for codec in (*latin_codecs, *_DOUBLE_BYTE_CODECS, *_NON_LATIN_CODECS):
@@ -144,8 +144,8 @@ def _guess_codec(content: bytes) -> str:
         if match is None:
             continue
         coherence = max(match.coherence, min_coherence if codec in _DOUBLE_BYTE_CODECS else 0.0)
-        if (match.chaos, -coherence) < (lowest_mess, -highest_coherence):
-            best_codec, lowest_mess, highest_coherence = codec, match.chaos, coherence
+        if (match.chaos, -coherence) < (lowest_chaos, -highest_coherence):
+            best_codec, lowest_chaos, highest_coherence = codec, match.chaos, coherence
     return _latin_codec(sample) if best_codec in latin_codecs else best_codec
 
 

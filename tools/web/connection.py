@@ -55,7 +55,7 @@ async def create_connection_pool(address: WebAddress, *, may_be_private: bool) -
     that the environment sets for the address, if any. `may_be_private`: whether the user permits this host even if it
     is private. Raises `ToolError`, `PrivateAddressError`."""
     use_lookup_threads(asyncio.get_running_loop())
-    context = await asyncio.to_thread(_tls_context, address)
+    context = await asyncio.to_thread(_create_tls_context, address)
     proxy = proxy_for(address.scheme, address.host_and_port)
     if not proxy:
         backend = None if may_be_private else GuardedBackend()
@@ -63,10 +63,10 @@ async def create_connection_pool(address: WebAddress, *, may_be_private: bool) -
     if not may_be_private:
         with suppress(UnknownHostError):  # only the proxy knows the name; it does its own checks
             await public_addresses(address.host, address.port)
-    return _proxy_pool(proxy, context)
+    return _create_proxy_pool(proxy, context)
 
 
-def _tls_context(address: WebAddress) -> "ssl.SSLContext | None":
+def _create_tls_context(address: WebAddress) -> "ssl.SSLContext | None":
     try:
         return httpx2.create_ssl_context() if address.scheme == "https" else None
     except OSError as error:
@@ -74,7 +74,7 @@ def _tls_context(address: WebAddress) -> "ssl.SSLContext | None":
         raise ToolError(f"the certificates of `{name}` cannot be read: tell the user") from error
 
 
-def _proxy_pool(proxy: str, context: "ssl.SSLContext | None") -> httpcore2.AsyncConnectionPool:
+def _create_proxy_pool(proxy: str, context: "ssl.SSLContext | None") -> httpcore2.AsyncConnectionPool:
     try:
         split_proxy = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
         port = split_proxy.port or (

@@ -133,7 +133,7 @@ def action_names(parser: argparse.ArgumentParser) -> Sequence[str]:
     return ()
 
 
-class ShowVersions(argparse.Action):
+class VersionAction(argparse.Action):
     """Print the versions, one per line and the program's own first, and exit."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
@@ -230,7 +230,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="ID",
         help="resume session ID; without ID, pick from a list",
     )
-    parser.add_argument("--version", action=ShowVersions, nargs=0, help="show version information and exit")
+    parser.add_argument("--version", action=VersionAction, nargs=0, help="show version information and exit")
     return parser
 
 
@@ -315,14 +315,14 @@ def open_sessions(options: argparse.Namespace, *, is_interactive: bool) -> "Sess
     return create_sessions(root, config, options, is_interactive=is_interactive)
 
 
-def run_with_sessions(options: argparse.Namespace, work: "Callable[[Sessions], Coroutine[Any, Any, T]]") -> T:
+def run_with_sessions(options: argparse.Namespace, use_sessions: "Callable[[Sessions], Coroutine[Any, Any, T]]") -> T:
     """Run `work` with the sessions of the working folder, and close them afterwards. Raises `UsageError`."""
     import asyncio  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
     async def run() -> T:
         sessions = open_sessions(options, is_interactive=False)
         try:
-            return await work(sessions)
+            return await use_sessions(sessions)
         finally:
             await sessions.close()
 

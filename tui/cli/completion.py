@@ -61,14 +61,14 @@ def split_line(line: str) -> Sequence[str]:
     return [""]
 
 
-def _shell_lines(result: ShellCompletion, shell: str, inserted_chars: int) -> Iterable[str]:
+def _shell_lines(completion: ShellCompletion, shell: str, inserted_chars: int) -> Iterable[str]:
     """Format the completions for the shell script. `inserted_chars`: how many characters of the word the shell has
     already inserted."""
-    for name, help_text in result.candidates:
+    for name, help_text in completion.candidates:
         description = sanitise_line(help_text) if help_text and shell != "bash" else ""
         yield f"{name[inserted_chars:]}\t{description}" if description else name[inserted_chars:]
-    if result.paths:
-        yield f":{result.paths}"
+    if completion.paths:
+        yield f":{completion.paths}"
 
 
 def _completion_sources(preceding_words: Sequence[str]) -> CompletionSources:

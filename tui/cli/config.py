@@ -27,22 +27,23 @@ def run(arguments: Sequence[str]) -> int:
         print(json.dumps(build_config_schema(), indent=2, ensure_ascii=False))
         return 0
     root, config = read_settings(options)
-    rows = {
+    values_by_key = {
         option.key: (getattr(config, config_field(option.key)), config.sources[option.key], option.description)
         for option in OPTIONS
     }
     for key in config.sources:
-        if key not in rows:
+        if key not in values_by_key:
             get_value = _server_value if key.startswith("mcp.") else _provider_value
-            rows[key] = (get_value(config, key), config.sources[key], "")
+            values_by_key[key] = (get_value(config, key), config.sources[key], "")
     if config.threshold_ratio is not None:
         window = _model_window(config)
         share = round(window.compact_trigger, 4) if window else None
-        rows["agent.compact_trigger"] = (share, *rows["agent.compact_trigger"][1:])
+        values_by_key["agent.compact_trigger"] = (share, *values_by_key["agent.compact_trigger"][1:])
     if options.json:
         print(
             json.dumps(
-                {key: {"value": value, "source": source} for key, (value, source, _) in rows.items()}, default=asdict
+                {key: {"value": value, "source": source} for key, (value, source, _) in values_by_key.items()},
+                default=asdict,
             )
         )
         return 0
@@ -51,14 +52,14 @@ def run(arguments: Sequence[str]) -> int:
             f"# {config.folders.config / 'config.toml'}, then {config.project_folder / '.ebb' / 'config.toml'}"
         )
     )
-    for key, (value, source, help_text) in rows.items():
+    for key, (value, source, help_text) in values_by_key.items():
         print(sanitise_line(f"{key} = {_value_text(value)}    # {source}{'; ' + help_text if help_text else ''}"))
-    for line in (*config.notices, *_window_lines(config), *_saved_rules(root, config)):
+    for line in (*config.notices, *_window_lines(config), *_saved_rule_lines(root, config)):
         print(sanitise_line(f"# {line}"))
     return 0
 
 
-def _saved_rules(root: Path, config: Config) -> list[str]:
+def _saved_rule_lines(root: Path, config: Config) -> list[str]:
     """Format the rules saved for this folder, with the name of the file that contains them."""
     rules = ProjectRules(config.folders.config, root.resolve())
     saved = rules.read()
@@ -69,10 +70,10 @@ def _saved_rules(root: Path, config: Config) -> list[str]:
 def _provider_value(config: Config, key: str) -> object:
     _, name, field = key.split(".", 2)
     if not field.startswith("models."):
-        value = getattr(config.provider(name), field)
+        value = getattr(config.provider_config(name), field)
         return redact_url(value) if field == "base_url" else _without_secrets(value)
     model, _, fact = field.removeprefix("models.").rpartition(".")
-    return config.provider(name).models[model][fact]
+    return config.provider_config(name).models[model][fact]
 
 
 def _server_value(config: Config, key: str) -> object:
@@ -110,9 +111,9 @@ def _window_lines(config: Config) -> list[str]:
     provider, _, model = (config.model or "").partition("/")
     settings = ((key, find_setting(config, provider, model, key)) for key in ("tokenizer", "reasoning_effort"))
     lines += [f"{key} {setting.value} ({setting.source})" for key, setting in settings if setting is not None]
-    limits_text = f"compact at {window.compact_trigger * window.effective:,.0f}"
-    limits_text += f", hard limit {window.hard_block * window.effective:,.0f}"
-    return [f"{config.model}: {', '.join(lines)}; usable {window.effective:,}; {limits_text}", *window.notices]
+    limits_text = f"compact at {window.compact_trigger * window.available_tokens:,.0f}"
+    limits_text += f", hard limit {window.hard_block * window.available_tokens:,.0f}"
+    return [f"{config.model}: {', '.join(lines)}; usable {window.available_tokens:,}; {limits_text}", *window.notices]
 
 
 def _model_window(config: Config) -> Window | None:
@@ -120,8 +121,8 @@ def _model_window(config: Config) -> Window | None:
     provider, _, model = (config.model or "").partition("/")
     if provider in ("", "scripted") or not model:
         return None
-    overrides = registry_overrides(config, config.provider(provider), provider, model)
-    return build_window(registry_facts(provider, model, overrides, config.folders.model_tables), config)
+    overrides = registry_overrides(config, config.provider_config(provider), provider, model)
+    return build_window(registry_facts(provider, model, overrides, config.folders.model_table_folder), config)
 
 
 def _value_text(value: object) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ebbtide.agent.errors import UsageError
-from ebbtide.agent.headless.run import HeadlessJob
+from ebbtide.agent.headless.run import HeadlessOptions
 from ebbtide.agent.headless.run import run as run_job
 from ebbtide.agent.records.session_lookup import is_session_id
 from ebbtide.tools import call_arguments
@@ -29,13 +29,13 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("`--permission-prompt-tool stdio` needs `--input-format claude-stream-json`")
     if options.include_partial_messages and options.output_format != "claude-stream-json":
         raise UsageError("`--include-partial-messages` needs `--output-format claude-stream-json`")
-    prompt, piped = _first_message(options) if reads_messages else _prompt_and_input(options.prompt, options.words)
-    job = HeadlessJob(
+    prompt, piped_text = _first_message(options) if reads_messages else _prompt_and_input(options.prompt, options.words)
+    job = HeadlessOptions(
         prompt,
         options.output_format,
         _read_schema(options.output_schema) if options.output_schema else None,
         resume,
-        piped,
+        piped_text,
         reads_messages,
         session_id=_session_id(options.session_id, resume),
         max_time=parse_seconds(options.max_time),
@@ -62,11 +62,11 @@ def _prompt_and_input(prompt: str, words: Sequence[str]) -> tuple[str, str]:
     texts = [*words] if prompt == "-" else [prompt, *words]
     if prompt == "-" and sys.stdin.isatty():
         print("ebb: type the prompt, then press Ctrl-D on an empty line", file=sys.stderr)
-    piped = read_piped_input() if prompt == "-" or has_piped_input() else ""
-    is_extra_input = prompt != "-" or needs_attachment(piped)
-    if is_extra_input and piped.strip() and (joined_texts := _join_texts(texts)):
-        return joined_texts, piped
-    full_prompt = _join_texts([*texts, piped])
+    piped_text = read_piped_input() if prompt == "-" or has_piped_input() else ""
+    is_extra_input = prompt != "-" or needs_attachment(piped_text)
+    if is_extra_input and piped_text.strip() and (joined_texts := _join_texts(texts)):
+        return joined_texts, piped_text
+    full_prompt = _join_texts([*texts, piped_text])
     if not full_prompt:
         raise UsageError("no prompt; write one after `-p`, or pipe one into `ebb -p`")
     return full_prompt, ""

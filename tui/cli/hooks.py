@@ -41,12 +41,9 @@ def run(arguments: Sequence[str]) -> int:
         print_json(sys.stdout, {"hooks": rows, "after_tool": after_tool_rows, "problems": declarations.problems})
         return 0
     for hook in declarations.hooks:
-        standing = hook_trust_state(hook, project_trust, user_trust)
-        print(
-            sanitise_line(
-                f"{hook.entry.summary}  [{hook.owner}, {hook.declared_in}{'' if standing == 'on' else f', {standing}'}]"
-            )
-        )
+        trust_state = hook_trust_state(hook, project_trust, user_trust)
+        state_text = "" if trust_state == "on" else f", {trust_state}"
+        print(sanitise_line(f"{hook.entry.summary}  [{hook.owner}, {hook.declared_in}{state_text}]"))
     for after_tool_hook in config.hooks_after_tool:
         print(sanitise_line(f"hooks.after_tool ({after_tool_hook.match}): {after_tool_hook.command_line}"))
     for problem in declarations.problems:

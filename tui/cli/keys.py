@@ -4,19 +4,19 @@ import os
 import sys
 from collections.abc import Sequence
 
-from ebbtide.agent.config.options import PROVIDERS
+from ebbtide.agent.config.options import PROVIDER_NAMES
 from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.providers.keys import MAX_KEY_CHARS, KeyStore, sign_in_store, url_origin, validate_key
-from ebbtide.agent.providers.setup import find_address, key_variable, uses_key_command
+from ebbtide.agent.providers.setup import find_base_url, key_variable, uses_key_command
 from ebbtide.tui import integration_registry
 from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_subcommand_args, read_settings
 from ebbtide.tui.plain.reader import read_hidden
 from ebbtide.tui.text.sanitise import sanitise_line
 
-_KEYED_PROVIDERS = tuple(name for name in PROVIDERS if name != "scripted")
+_PROVIDERS_WITH_KEYS = tuple(name for name in PROVIDER_NAMES if name != "scripted")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -33,10 +33,12 @@ def run(arguments: Sequence[str]) -> int:
     )
     actions = ("set", "list", "remove", *integration_registry.KEY_ACTIONS)
     parser.add_argument("action", nargs="?", choices=actions, default="list")
-    parser.add_argument("provider", nargs="?", choices=_KEYED_PROVIDERS)
+    parser.add_argument("provider", nargs="?", choices=_PROVIDERS_WITH_KEYS)
     options = parse_subcommand_args(parser, arguments, "JSON")
     if options.action != "list" and options.provider is None:
-        parser.error(f"name a provider: `ebb key {options.action} PROVIDER`, with one of {', '.join(_KEYED_PROVIDERS)}")
+        parser.error(
+            f"name a provider: `ebb key {options.action} PROVIDER`, with one of {', '.join(_PROVIDERS_WITH_KEYS)}"
+        )
     _, config = read_settings(options)
     store = KeyStore(config.folders.config)
     match options.action:
@@ -65,17 +67,17 @@ def _remove_key(store: KeyStore, config: Config, provider: str) -> tuple[dict[st
 
 
 def _set_key(store: KeyStore, config: Config, provider: str) -> tuple[dict[str, object], str]:
-    if provider in SUBSCRIPTIONS and key_variable(provider, config.provider(provider)) is None:
+    if provider in SUBSCRIPTIONS and key_variable(provider, config.provider_config(provider)) is None:
         raise UsageError(f"{SUBSCRIPTIONS[provider].title} has no keys; run `ebb key sign-in {provider}`")
-    origin = url_origin(find_address(provider, config.provider(provider), os.environ))
+    origin = url_origin(find_base_url(provider, config.provider_config(provider), os.environ))
     key = _read_key(provider)
     storage = store.store_key(provider, origin, key)
     location = "in the system keyring" if storage == "keyring" else f"in `{store.path}`, readable only by you"
     lines = [f"stored the key for {provider} {location}; it is sent only to {sanitise_line(origin)}"]
-    variable = key_variable(provider, config.provider(provider))
+    variable = key_variable(provider, config.provider_config(provider))
     if variable and os.environ.get(variable):
         lines.append(f"{variable} is also set and takes precedence")
-    elif uses_key_command(provider, config.provider(provider), os.environ):
+    elif uses_key_command(provider, config.provider_config(provider), os.environ):
         lines.append(f"`providers.{provider}.key_command` is also set and takes precedence")
     return {"provider": provider, "place": storage, "origin": origin}, "\n".join(lines)
 
@@ -83,18 +85,18 @@ def _set_key(store: KeyStore, config: Config, provider: str) -> tuple[dict[str, 
 def _list_keys(store: KeyStore, config: Config) -> tuple[dict[str, object], str]:
     stored, sign_ins = store.stored_keys(), sign_in_store(config.folders.config).stored_keys()
     rows: list[dict[str, object]] = []
-    for name in _KEYED_PROVIDERS:
-        variable = key_variable(name, config.provider(name))
-        is_set = bool(variable and os.environ.get(variable))
-        is_printed = uses_key_command(name, config.provider(name), os.environ)
+    for name in _PROVIDERS_WITH_KEYS:
+        variable = key_variable(name, config.provider_config(name))
+        is_in_environment = bool(variable and os.environ.get(variable))
+        is_from_command = uses_key_command(name, config.provider_config(name), os.environ)
         sign_in = sign_ins.get(name)
-        if is_set or is_printed or name in stored:
+        if is_in_environment or is_from_command or name in stored:
             stored_key = stored.get(name)
             storage = stored_key.storage if stored_key else ""
             rows.append(
                 {
                     "provider": name,
-                    "from": variable if is_set else "key_command" if is_printed else storage,
+                    "from": variable if is_in_environment else "key_command" if is_from_command else storage,
                     "origin": stored_key.origin if stored_key else "",
                 }
             )

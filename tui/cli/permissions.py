@@ -8,8 +8,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from ebbtide.agent.calls.command_rules import stays_in_workspace
-from ebbtide.agent.calls.network_access import place_ruling
-from ebbtide.agent.calls.permission_request import PermissionRequest, build_request
+from ebbtide.agent.calls.network_access import destination_ruling
+from ebbtide.agent.calls.permission_request import PermissionRequest, build_permission_request
 from ebbtide.agent.calls.policy import (
     Policy,
     Ruling,
@@ -21,7 +21,7 @@ from ebbtide.agent.calls.policy import (
 )
 from ebbtide.agent.calls.project_rules import ProjectRules
 from ebbtide.agent.compose.settings import build_policy, choose_mode, no_sandbox_reason
-from ebbtide.agent.config.options import MODES
+from ebbtide.agent.config.options import PERMISSION_MODES
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.printing import print_json
@@ -31,10 +31,10 @@ from ebbtide.agent.hooks.tool_names import to_claude_calls
 from ebbtide.agent.messages import ToolCall
 from ebbtide.tools.base import ToolError, Workspace
 from ebbtide.tools.bash import Bash
-from ebbtide.tools.commands.approval_reasons import read_only_doubt
+from ebbtide.tools.commands.approval_reasons import possible_side_effect
 from ebbtide.tools.commands.command_line import Word
 from ebbtide.tools.commands.dangers import find_dangers
-from ebbtide.tools.commands.git_commands import git_rule_doubt, is_guarded_git_call
+from ebbtide.tools.commands.git_commands import is_guarded_git_call, uncovered_git_word
 from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.commands.here_documents import inline_here_documents
 from ebbtide.tools.commands.launchers import find_wrapped_git_call
@@ -81,7 +81,7 @@ def run(arguments: Sequence[str]) -> int:
         "--host", metavar="HOST[:PORT]", help="check whether commands and web_fetch may reach this host"
     )
     parser.add_argument("--rules", metavar="FILE", help="use `allow` and `deny` of this TOML file instead of yours")
-    parser.add_argument("--mode", choices=MODES, help="use this mode instead of yours")
+    parser.add_argument("--mode", choices=PERMISSION_MODES, help="use this mode instead of yours")
     options = parse_subcommand_args(parser, test_arguments, "one JSON object", has_one_word=True)
     return _test_command(options)
 
@@ -96,13 +96,13 @@ def _test_command(options: argparse.Namespace) -> int:
     saved = ProjectRules(config.folders.config, root).read()
     if saved.problem and not options.rules:
         print(f"ebb: {sanitise_line(saved.problem)}", file=sys.stderr)
-    policy = replace(policy, allow=(*policy.allow, *map(parse_rule, saved.allow)))
+    policy = replace(policy, allow_rules=(*policy.allow_rules, *map(parse_rule, saved.allow)))
     if options.rules:
         policy = _with_rules_from_file(policy, Path(options.rules))
     if options.host is not None:
         return _test_host(options.host, policy, config.web_private, as_json=options.json)
     try:
-        request = build_request(Bash(), {"command": options.command}, _workspace(root, config), policy.mode)
+        request = build_permission_request(Bash(), {"command": options.command}, _workspace(root, config), policy.mode)
         decision = None if options.rules else _claude_rules_decision(config, options.command, root)
         ruling = apply_hook_decision(request, policy, decision)
     except ToolError as error:
@@ -121,18 +121,18 @@ def _workspace(root: Path, config: Config) -> Workspace:
 
 def _claude_rules_decision(config: Config, command: str, root: Path) -> HookDecision | None:
     """Apply the permission rules in Claude Code's settings; None if no rule matches."""
-    views = to_claude_calls(ToolCall("", Bash.name, {"command": command}), str(root))
-    return load_claude_rules(config).decide_call(views, str(root), str(config.project_folder))
+    claude_calls = to_claude_calls(ToolCall("", Bash.name, {"command": command}), str(root))
+    return load_claude_rules(config).decide_call(claude_calls, str(root), str(config.project_folder))
 
 
-def _test_host(host: str, policy: Policy, private: Sequence[str], *, as_json: bool) -> int:
+def _test_host(host: str, policy: Policy, private_hosts: Sequence[str], *, as_json: bool) -> int:
     try:
-        place = parse_destination(host, DEFAULT_PORTS[-1])
+        destination = parse_destination(host, DEFAULT_PORTS[-1])
     except ValueError as error:
         raise UsageError(f"`{host}` is not a host: {error}") from error
-    ruling = place_ruling(place, policy, private)
+    ruling = destination_ruling(destination, policy, private_hosts)
     if as_json:
-        print_json(sys.stdout, {"decision": ruling.verdict, "why": ruling.decided_by, "place": str(place)})
+        print_json(sys.stdout, {"decision": ruling.verdict, "why": ruling.decided_by, "place": str(destination)})
     else:
         print(sanitise_line(f"{ruling.verdict}: {ruling.decided_by}"))
     return _EXIT_CODES[ruling.verdict]
@@ -152,7 +152,7 @@ def _with_rules_from_file(policy: Policy, file: Path) -> Policy:
         if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
             raise UsageError(f'`{name}` in `{file}` must be a list of rules, such as ["bash(git status)"]')
     allow, deny = (tuple(map(parse_rule, rules_by_name[name] or ())) for name in ("allow", "deny"))
-    return replace(policy, allow=allow, deny=deny)
+    return replace(policy, allow_rules=allow, deny_rules=deny)
 
 
 def _uncovered_commands(request: PermissionRequest, policy: Policy) -> list[str]:
@@ -160,31 +160,35 @@ def _uncovered_commands(request: PermissionRequest, policy: Policy) -> list[str]
     matching. Empty if there are no prefix rules."""
     coverages = command_coverage(request, policy)
     descriptions: list[str] = []
-    prefixes = [rule.words for rule in policy.allow if rule.tool == request.tool and rule.words]
+    prefixes = [rule.words for rule in policy.allow_rules if rule.tool == request.tool and rule.words]
     for command in (coverage.command for coverage in coverages if coverage.prefix is None and prefixes):
         words = find_wrapped_git_call(command.words) or command.words
         texts = [word.text for word in words]
         matching_prefixes = [prefix for prefix in prefixes if texts[: len(prefix)] == prefix]
-        descriptions.append(f"`{' '.join(command.texts)}`{_why_uncovered(words) if matching_prefixes else ''}")
+        descriptions.append(f"`{' '.join(command.texts)}`{_uncovered_reason(words) if matching_prefixes else ''}")
     return descriptions
 
 
-def _why_uncovered(words: Sequence[Word]) -> str:
+def _uncovered_reason(words: Sequence[Word]) -> str:
     """Explain which word keeps a prefix rule from matching and, if known, why."""
-    doubt = git_rule_doubt(words) if words[0].text == "git" else None
+    uncovered_word = uncovered_git_word(words) if words[0].text == "git" else None
     proof = prove_read_only(words, has_input=True)
-    if doubt is not None and (proof is None or proof.last_unproved_index is None or not is_guarded_git_call(words)):
-        word_index, reason = doubt
+    if uncovered_word is not None and (
+        proof is None or proof.last_unproved_index is None or not is_guarded_git_call(words)
+    ):
+        word_index, reason = uncovered_word
         return f": `{words[word_index].text}` {reason}"
     unproved_word = (
         words[proof.last_unproved_index].text if proof is not None and proof.last_unproved_index is not None else ""
     )
     if not unproved_word:
         return ""
-    return f", because of `{unproved_word}`" + (f": `{words[doubt[0]].text}` {doubt[1]}" if doubt is not None else "")
+    return f", because of `{unproved_word}`" + (
+        f": `{words[uncovered_word[0]].text}` {uncovered_word[1]}" if uncovered_word is not None else ""
+    )
 
 
-def _read_only_doubts(command: str, request: PermissionRequest, policy: Policy) -> list[str]:
+def _possible_side_effects(command: str, request: PermissionRequest, policy: Policy) -> list[str]:
     """List the reasons why a command that looks read-only might not be."""
     if request.read_only_access is not None and request.read_only_access.paths != ("/",):
         return []
@@ -193,14 +197,14 @@ def _read_only_doubts(command: str, request: PermissionRequest, policy: Policy) 
         Bash().read_only_access({"command": command}, Workspace(root, root))
     except ToolError as error:
         return [f"not known to be read-only: {error}"]
-    doubts = (
-        (parsed_command.texts, read_only_doubt(parsed_command.texts))
+    side_effects = (
+        (parsed_command.texts, possible_side_effect(parsed_command.texts))
         for parsed_command in parse_command_line(inline_here_documents(command)).commands
     )
-    return [f"`{' '.join(texts)}` {doubt}" for texts, doubt in doubts if doubt]
+    return [f"`{' '.join(texts)}` {side_effect}" for texts, side_effect in side_effects if side_effect]
 
 
-def _why_sandboxed(request: PermissionRequest, policy: Policy) -> str:
+def _sandboxed_reason(request: PermissionRequest, policy: Policy) -> str:
     """Explain why the line stays in the sandbox although an `outside` rule matches part of it. Empty if no such rule
     does."""
     unsandboxed_request, unsandboxed_policy = unsandboxed_variant(request, policy)
@@ -234,19 +238,23 @@ def _print_decision(
             if request.read_only_access is not None and is_read_only
             else [],
             "dangers": [asdict(danger) for danger in dangers],
-            "doubts": _read_only_doubts(options.command, request, policy),
+            "doubts": _possible_side_effects(options.command, request, policy),
         }
         print_json(sys.stdout, facts)
         return
     print(sanitise_line(f"{ruling.verdict}: {ruling.decided_by}"))
     if ruling.verdict != "deny":
         print(_SANDBOX_TEXTS.get(sandbox_state, f"it would run in a sandbox ({sandbox_state})"))
-    if sandbox_state not in _SANDBOX_TEXTS and (reason := _why_sandboxed(request, policy)):
+    if sandbox_state not in _SANDBOX_TEXTS and (reason := _sandboxed_reason(request, policy)):
         print(sanitise_line(reason))
     if is_read_only:
-        print("it can only look: you are asked if it needs more" if request.is_contained else "known to be read-only")
-    for doubt in _read_only_doubts(options.command, request, policy) if ruling.verdict != "allow" else ():
-        print(sanitise_line(doubt))
+        print(
+            "it can only look: you are asked if it needs more"
+            if request.runs_in_read_only_sandbox
+            else "known to be read-only"
+        )
+    for side_effect in _possible_side_effects(options.command, request, policy) if ruling.verdict != "allow" else ():
+        print(sanitise_line(side_effect))
     if line.problem:
         print(sanitise_line(f"prefix rules do not apply: {line.problem}"))
     for command in _uncovered_commands(request, policy) if ruling.verdict == "ask" else ():
@@ -254,4 +262,4 @@ def _print_decision(
     if ruling.verdict == "ask" and not line.problem and not stays_in_workspace(options.command, policy.root):
         print("no rule covers `cd` here: its target may be outside the project or in another repository")
     for danger in dangers:
-        print(sanitise_line(f"dangerous: `{options.command[danger.start : danger.end]}` {danger.why}"))
+        print(sanitise_line(f"dangerous: `{options.command[danger.start : danger.end]}` {danger.effect}"))

@@ -42,14 +42,16 @@ def run(arguments: Sequence[str]) -> int:
             location = options.source
             local_path = Path(folder, Path(location).expanduser())
             source = str(local_path) if local_path.is_dir() else location
-            return _add(store, source, options.plugin, options.ref, is_sure=options.yes, as_json=options.json)
+            return _add(
+                store, source, options.plugin, options.ref, skips_confirmation=options.yes, as_json=options.json
+            )
         case "remove":
             return _remove(store, options.source, as_json=options.json)
         case _:
             return _list(store, config, as_json=options.json)
 
 
-def _add(store: PluginStore, source: str, name: str, ref: str, *, is_sure: bool, as_json: bool) -> int:
+def _add(store: PluginStore, source: str, name: str, ref: str, *, skips_confirmation: bool, as_json: bool) -> int:
     with copy_plugin(source, store.folder, name, ref) as plugin:
         contents = describe_plugin(plugin)
         previous = next(
@@ -57,7 +59,7 @@ def _add(store: PluginStore, source: str, name: str, ref: str, *, is_sure: bool,
         )
         if not as_json:
             _print_contents(plugin, contents, previous)
-        is_confirmed = is_sure or confirm("Add it?", as_json=as_json)
+        is_confirmed = skips_confirmation or confirm("Add it?", as_json=as_json)
         if is_confirmed:
             store.add(plugin)
         if as_json:

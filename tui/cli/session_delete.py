@@ -79,7 +79,7 @@ def _select_sessions(
     return select_sessions(
         config,
         project=None if options.all else project,
-        before=cutoff,
+        updated_before=cutoff,
         tags=normalise_tags(options.tag),
         is_untagged=options.untagged,
         is_unanswered=options.empty,

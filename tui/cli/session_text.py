@@ -71,9 +71,9 @@ def _print_referenced(stored: StoredContent) -> None:
 
 
 def _print(messages: Sequence[Message], *, as_json: bool) -> None:
-    for position, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if as_json:
-            row = encode_message(message, position)
+            row = encode_message(message, index)
             print_json(sys.stdout, {"role": row.role, **json.loads(row.body)})
             continue
         match message:

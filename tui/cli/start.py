@@ -31,27 +31,27 @@ busy. The default is five times as long."""
 
 def run(options: argparse.Namespace) -> int:
     """Run an interactive session; return the exit code. Raises `AgentError` if no session can be opened."""
-    is_served = os.environ.get("TEXTUAL_DRIVER", "").endswith(":ServedDriver")
-    is_interactive = is_served or (sys.stdin.isatty() and sys.stdout.isatty())
-    piped = ""
+    is_in_browser = os.environ.get("TEXTUAL_DRIVER", "").endswith(":ServedDriver")
+    is_interactive = is_in_browser or (sys.stdin.isatty() and sys.stdout.isatty())
+    piped_text = ""
     if not is_interactive and options.plain and not sys.stdin.isatty():
-        piped = read_piped_input() if has_piped_input() else ""
+        piped_text = read_piped_input() if has_piped_input() else ""
         is_interactive = reattach_terminal()
-    if not is_interactive and not (options.plain and (piped.strip() or options.words)):
+    if not is_interactive and not (options.plain and (piped_text.strip() or options.words)):
         raise UsageError("no terminal; use `ebb -p PROMPT` to print the answer")
     # The parent process may have had this signal ignored (`nohup`). The program would then keep reading end-of-file
     # forever once its terminal closes.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     root, config = read_settings_with_warnings(options)
-    drafts = Drafts(None if options.ephemeral else config.folders.drafts)
-    if not is_served and (options.plain or is_dumb_terminal(os.environ)):
+    drafts = Drafts(None if options.ephemeral else config.folders.draft_folder)
+    if not is_in_browser and (options.plain or is_dumb_terminal(os.environ)):
         session_id, exit_code = asyncio.run(
-            _run_line_mode(options, root, config, drafts, piped, is_interactive=is_interactive)
+            _run_line_mode(options, root, config, drafts, piped_text, is_interactive=is_interactive)
         )
     else:
         session_id, exit_code = asyncio.run(_run_full_screen(options, root, config, drafts))
     was_hung_up = exit_code == 128 + signal.SIGHUP
-    if session_id and not options.ephemeral and not is_served and not was_hung_up:
+    if session_id and not options.ephemeral and not is_in_browser and not was_hung_up:
         worktree_flag = f"-w {options.worktree} " if options.worktree is not None else ""
         print(f"Resume: ebb {worktree_flag}-r {session_id}")
         if drafts.has_draft(session_id):
@@ -74,20 +74,20 @@ async def _run_full_screen(
         chooses_from_list=options.pick == "",
         first_message=" ".join(options.words),
         theme=config.tui_theme,
-        key_set=config.tui_keys,
+        key_style=config.tui_keys,
         drafts=drafts,
         notify=config.tui_notify,
         status_parts=config.tui_status,
         settings=lambda: _session_settings(options, config, lambda: sessions.sessions),
     )
 
-    def leave() -> None:
+    def exit_app() -> None:
         if app.is_running and app.jobs.is_loaded:
             app.run_worker(app.jobs.exit(), group="aside")
         else:  # nothing is open yet, and importing `leave` would take too long
             app.exit()
 
-    with shut_down_on_signals(leave, app.attention.restore_terminal) as shutdown:
+    with shut_down_on_signals(exit_app, app.terminal_features.restore_terminal) as shutdown:
         try:
             session_id = await app.run_async()
             if (
@@ -105,28 +105,28 @@ async def _run_full_screen(
         from ebbtide.agent.logs.crash_reports import config_secrets, crash_error  # noqa: PLC0415  # deferred: needed only after a crash
 
         raise crash_error(app.crash_error, config.folders.logs, tuple(config_secrets(config, os.environ)))
-    return session_id, shutdown.code or app.return_code or 0
+    return session_id, shutdown.exit_code or app.return_code or 0
 
 
 async def _run_line_mode(
-    options: argparse.Namespace, root: Path, config: "Config", drafts: Drafts, piped: str, *, is_interactive: bool
+    options: argparse.Namespace, root: Path, config: "Config", drafts: Drafts, piped_text: str, *, is_interactive: bool
 ) -> tuple[str | None, int]:
     """Run line mode. `piped`: piped input. `is_interactive`: whether a user can type."""
     sessions = _create_sessions(options, root, config, is_interactive=is_interactive)
     try:
         # If the word after `-r` is not a session id, it is the first word of the prompt.
         is_prompt_word = bool(options.pick and options.words) and not await sessions.is_likely_session_id(options.pick)
-        choose = is_prompt_word or options.pick == ""
+        chooses_from_list = is_prompt_word or options.pick == ""
         resume = options.resume if options.pick is None else options.pick
         history = prompt.history.History(config.folders.data / "history", str(config.project_folder or ""))
         app = plain.app.LineModeApp(
             sessions,
             history,
             # Open it before printing anything, so that a failure gives just one sentence and an exit code.
-            session=None if choose else await sessions.open(resume),
-            chooses_from_list=choose,
+            session=None if chooses_from_list else await sessions.open(resume),
+            chooses_from_list=chooses_from_list,
             first_message=" ".join([options.pick, *options.words] if is_prompt_word else options.words),
-            piped=piped,
+            piped_text=piped_text,
             drafts=drafts,
             settings=_session_settings(options, config, lambda: sessions),
         )
@@ -139,20 +139,20 @@ def _create_sessions(
     options: argparse.Namespace, root: Path, config: "Config", *, is_interactive: bool = True
 ) -> "Sessions":
     """Create the sessions of a folder. From here on, only the front end prints."""
-    from ebbtide.agent.logs.crash_reports import log_stray_errors  # noqa: PLC0415  # deferred until after the first paint
+    from ebbtide.agent.logs.crash_reports import install_crash_handlers  # noqa: PLC0415  # deferred until after the first paint
 
-    log_stray_errors(config.folders.logs)
+    install_crash_handlers(config.folders.logs)
     return create_sessions(root, config, options, is_interactive=is_interactive)
 
 
 def _session_settings(
-    options: argparse.Namespace, config: "Config", existing_sessions: "Callable[[], object]"
+    options: argparse.Namespace, config: "Config", get_sessions: "Callable[[], object]"
 ) -> "Settings":
     """Create the settings of this run. `existing_sessions` returns the sessions that use them, if there are any yet."""
     from ebbtide.agent.compose.sessions import Sessions  # noqa: PLC0415  # deferred until after the first paint
 
     def apply_config(changed_config: "Config") -> None:
-        sessions = existing_sessions()
+        sessions = get_sessions()
         if isinstance(sessions, Sessions):
             sessions.set_config(changed_config, settings.environment)
 

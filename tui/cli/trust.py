@@ -10,7 +10,7 @@ from ebbtide.agent.extensions.agent_files import find_agents
 from ebbtide.agent.extensions.custom_commands import find_custom_commands
 from ebbtide.agent.extensions.skills import find_skills
 from ebbtide.agent.extensions.trust import ProjectTrust, TrustItem
-from ebbtide.agent.extensions.trust_question import build_folder_question
+from ebbtide.agent.extensions.trust_question import build_project_question
 from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.hooks.declarations import collect_hooks
 from ebbtide.agent.integration_registry import TRUST_ITEMS, load_integration
@@ -48,7 +48,11 @@ def run(arguments: Sequence[str]) -> int:
             ]
             if items_to_approve and not options.json:
                 print(
-                    sanitise(build_folder_question([(item, trust.earlier_approval(item)) for item in items_to_approve]))
+                    sanitise(
+                        build_project_question(
+                            [(item, trust.approval_before_change(item)) for item in items_to_approve]
+                        )
+                    )
                 )
             if items_to_approve and not (options.yes or confirm("Approve it?", as_json=options.json)):
                 raise UsageError("nothing approved; confirm in a terminal, or use `--yes`")
@@ -56,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
         case "refuse":
             trust.decide([items[key] for key in _selected_keys(items, options.names)], "refused")
         case "forget":
-            trust.forget(_selected_keys(trust.decisions, options.names))
+            trust.forget(_selected_keys(trust.records, options.names))
     rows = [*_rows(trust, items)]
     if options.json:
         print_json(sys.stdout, {"project": str(config.project_folder), "brings": rows})
@@ -83,7 +87,7 @@ def _project_items(config: Config) -> Iterable[TrustItem]:
         *(skill.trust_item for skill in skills),
         *(command.trust_item for command in commands),
         *(agent.trust_item for agent in agents),
-        *(hook.file.trust_item for hook in hooks.hooks if hook.file is not None and hook.owner == "project"),
+        *(hook.hook_file.trust_item for hook in hooks.hooks if hook.hook_file is not None and hook.owner == "project"),
         *(item for items, _ in integration_items for item in items),
     )
     return (item for item in all_items if item.owner == "project")
@@ -100,8 +104,8 @@ def _selected_keys(available: Mapping[str, object], names: Sequence[str]) -> lis
 def _rows(trust: ProjectTrust, items: Mapping[str, TrustItem]) -> Iterable[dict[str, str]]:
     """Yield a row for each existing item, and for each decision about an item that no longer exists."""
     for key, item in items.items():
-        standing = trust.trust_state(item)
-        yield {"name": key, "standing": "approved" if standing == "on" else standing, "source": item.source}
-    for key, decision in trust.decisions.items():
+        trust_state = trust.trust_state(item)
+        yield {"name": key, "standing": "approved" if trust_state == "on" else trust_state, "source": item.source}
+    for key, decision in trust.records.items():
         if key not in items:
             yield {"name": key, "standing": decision.verdict, "source": decision.source}

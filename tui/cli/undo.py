@@ -46,7 +46,7 @@ def run(arguments: Sequence[str]) -> int:
             print(f"ebb: {sanitise_line(project.damage_notice)}", file=sys.stderr)
         for path in project.finish_interrupted_restores():
             print(f"ebb: finished an interrupted undo: {sanitise_line(path_label(path))}", file=sys.stderr)
-        project.finish_interrupted("")
+        project.finish_interrupted_turns("")
         points = project.points()
         if options.list:
             _list(project, points, as_json=options.json)
@@ -61,11 +61,11 @@ def run(arguments: Sequence[str]) -> int:
                 )
             _refuse_overwriting(plan, is_allowed=options.force or options.skip)
             kind: PointKind = "undo" if point.kind == "turn" else "redo"
-            restored = project.restore(plan, point.turn_key, kind, forced=options.force)
+            restore_result = project.restore(plan, point.turn_key, kind, forced=options.force)
             # Some files may not have been restored, for example because git changed them in the meantime.
-            unrestored_by_path = {planned.path: planned for planned in restored.unrestored}
+            unrestored_by_path = {planned.path: planned for planned in restore_result.unrestored}
             plan = replace(plan, paths=tuple(unrestored_by_path.get(planned.path, planned) for planned in plan.paths))
-        _print_outcome(point, plan, options.force, 0 if options.dry_run else restored.point, as_json=options.json)
+        _print_outcome(point, plan, options.force, 0 if options.dry_run else restore_result.point, as_json=options.json)
     return 0
 
 
@@ -128,9 +128,9 @@ def _print_outcome(point: UndoPoint, plan: RestorePlan, forced: bool, restore_po
         print(f"to restore it, run `ebb undo {restore_point}`")
 
 
-def _outcome(planned: PlannedPath, is_chosen: bool) -> str:
+def _outcome(planned: PlannedPath, is_restored: bool) -> str:
     if planned.outcome == "as_before":
         return "unchanged"
-    if not is_chosen:
+    if not is_restored:
         return "left"
     return "removed" if planned.target.kind == "absent" else "restored"

@@ -25,7 +25,7 @@ MAX_VISIBLE_ROWS = 62
 _BAR_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def usage_rows(report: UsageReport) -> tuple[tuple[UsageLine, ...], int]:
+def visible_lines(report: UsageReport) -> tuple[tuple[UsageLine, ...], int]:
     """Select the lines to show, including days without requests. Also returns how many lines were omitted: the oldest
     days or months, or the smallest values."""
     lines = fill_missing_days(report.lines, MAX_VISIBLE_ROWS) if report.group_by == "day" else report.lines
@@ -65,8 +65,8 @@ def tokens_text(line: UsageLine) -> str:
 
 def cached_share(line: UsageLine) -> str:
     """Format the share of input tokens that was read from a cache."""
-    sent = line.input + line.cache_read + line.cache_write
-    return f"{line.cache_read / sent:.0%}" if sent else ""
+    sent_tokens = line.input + line.cache_read + line.cache_write
+    return f"{line.cache_read / sent_tokens:.0%}" if sent_tokens else ""
 
 
 def total_lines(report: UsageReport, omitted_count: int) -> list[str]:
@@ -143,19 +143,19 @@ def _fields(report: UsageReport, since: float | None, project: str | None) -> di
         del values["key"]
         return values
 
-    lines = [{report.group_by: line.key, **line_fields(line)} for line in report.lines]
+    line_dicts = [{report.group_by: line.key, **line_fields(line)} for line in report.lines]
     return {
         "by": report.group_by,
         "since": since,
         "project": project,
-        "lines": lines,
+        "lines": line_dicts,
         "total": line_fields(report.total),
     }
 
 
 def _print_report(report: UsageReport, heading: str) -> None:
     """Print each line with its bar, in the terminal's colours. Uses only ASCII if the locale requires it."""
-    rows, hidden = usage_rows(report)
+    rows, omitted_count = visible_lines(report)
     ascii_only = is_ascii_locale(os.environ) or "utf" not in (sys.stdout.encoding or "").lower()
     console_width = shutil.get_terminal_size((100, 24)).columns
     console = Console(width=console_width, highlight=False, emoji=False, markup=False)
@@ -164,7 +164,7 @@ def _print_report(report: UsageReport, heading: str) -> None:
         console.print("no model requests")
         return
     measure = bar_measure(report)
-    values = [_value(line, measure) for line in rows]
+    values = [_bar_value(line, measure) for line in rows]
     columns = [
         (title, [_without_dashes(format_cell(line), ascii_only=ascii_only) for line in rows])
         for title, format_cell in _COLUMNS
@@ -188,7 +188,7 @@ def _print_report(report: UsageReport, heading: str) -> None:
         table.add_row(Text(line_name(line)), bar_text, *(cells[index] for _, cells in visible_columns))
     console.print(table)
     console.print(Text(f"bars: {measure}", "dim"))
-    for note in total_lines(report, hidden):
+    for note in total_lines(report, omitted_count):
         console.print(Text(_without_dashes(note, ascii_only=ascii_only)))
 
 
@@ -196,5 +196,5 @@ def _without_dashes(text: str, *, ascii_only: bool) -> str:
     return text.replace("—", "-") if ascii_only else text
 
 
-def _value(line: UsageLine, measure: str) -> float:
+def _bar_value(line: UsageLine, measure: str) -> float:
     return (line.cost or 0.0) if measure == "cost" else float(line.tokens)

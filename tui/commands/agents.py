@@ -21,7 +21,7 @@ from ebbtide.tui.view.sessions import session_details, session_line
 if TYPE_CHECKING:  # session modules load only after the first paint
     from ebbtide.agent.archive.library import Library
     from ebbtide.agent.records.session_lookup import SessionInfo
-    from ebbtide.agent.window.session_context import Agents
+    from ebbtide.agent.window.session_context import SubAgents
 
 
 NAME_PREFIX = "name:"
@@ -30,23 +30,23 @@ AGENTS_KEY_HINTS = "s stop   Enter open a finished one   PgUp, PgDn scroll   Esc
 
 
 def agents_panel(
-    running: Sequence[RunningAgent], finished_rows: Sequence[PanelRow], available: Mapping[str, str],
+    running_agents: Sequence[RunningAgent], finished_rows: Sequence[PanelRow], descriptions_by_name: Mapping[str, str],
     activity_by_call: Mapping[str, str],
     actions: Sequence[PanelAction],
 ) -> Panel:  # fmt: skip
     """Build the panel of running, finished and available agents. `activity_by_call`: what each running agent did last,
     by call id."""
-    rows = [_running_row(agent, activity_by_call.get(agent.call_id, "")) for agent in running]
+    rows = [_running_row(agent, activity_by_call.get(agent.call_id, "")) for agent in running_agents]
     if finished_rows:
         rows += [heading_row("Finished"), *finished_rows]
     rows.append(heading_row("Available to the model"))
     rows += [
-        PanelRow(f"{NAME_PREFIX}{name}", ((f"{sanitise_line(name)}  ", "text"), (sanitise_line(purpose), "dim")))
-        for name, purpose in available.items()
+        PanelRow(f"{NAME_PREFIX}{name}", ((f"{sanitise_line(name)}  ", "text"), (sanitise_line(description), "dim")))
+        for name, description in descriptions_by_name.items()
     ]
-    waiting_count = sum(not agent.agent for agent in running)
+    waiting_count = sum(not agent.agent for agent in running_agents)
     waiting_text = f", {waiting_count} waiting" if waiting_count else ""
-    title: Line = (("Agents  ", "strong"), (f"{len(running) - waiting_count} running{waiting_text}", "dim"))
+    title: Line = (("Agents  ", "strong"), (f"{len(running_agents) - waiting_count} running{waiting_text}", "dim"))
     return Panel(
         "agents",
         (title,),
@@ -54,7 +54,7 @@ def agents_panel(
         AGENTS_KEY_HINTS,
         actions=tuple(actions),
         search_placeholder="",
-        scrolls_details=True,
+        page_keys_scroll_details=True,
         max_list_lines=12,
         starts_at_end=True,
     )
@@ -95,7 +95,7 @@ async def show_agents(context: CommandContext, argument: str) -> None:
             context.invoke(Invocation(command_by_name("resume"), choice.value))
 
 
-def _stop(context: CommandContext, agents: "Agents", name_or_id: str) -> None:
+def _stop(context: CommandContext, agents: "SubAgents", name_or_id: str) -> None:
     matches = [
         agent for agent in agents.running
         if name_or_id in ("", agent.call_id, agent.name) or (agent.agent and agent.agent.startswith(name_or_id))
@@ -107,7 +107,7 @@ def _stop(context: CommandContext, agents: "Agents", name_or_id: str) -> None:
             )
         case [agent]:
             agents.stop(agent.call_id)
-            context.hint(f"stopping {sanitise_line(agent.name)}")
+            context.show_hint(f"stopping {sanitise_line(agent.name)}")
         case _:
             context.controller.show_notice(f"{len(matches)} agents match; pick one with `/agents`")
 
@@ -116,14 +116,14 @@ class AgentList:
     """The list of agents and its actions."""
 
     def __init__(
-        self, context: CommandContext, agents: "Agents", library: "Library", agent_sessions: "Sequence[SessionInfo]"
+        self, context: CommandContext, agents: "SubAgents", library: "Library", agent_sessions: "Sequence[SessionInfo]"
     ) -> None:
         """`agent_sessions`: the sub-agent sessions that existed when the list was opened, including running ones."""
         self._context, self._agents, self._library, self._sessions = context, agents, library, agent_sessions
 
     def build_panel(self) -> Panel:
-        running = self._agents.running
-        running_ids, now = {agent.agent for agent in running}, time()
+        running_agents = self._agents.running
+        running_ids, now = {agent.agent for agent in running_agents}, time()
         finished_rows = [
             finished_agent_row(info, LoadedText(self._load_details, (info,)), now)
             for info in self._sessions
@@ -134,7 +134,10 @@ class AgentList:
             for call in self._context.controller.view.turn_blocks
             if isinstance(call, Call)
         }
-        running_call_ids, finished_ids = {agent.call_id for agent in running}, {row.value for row in finished_rows}
+        running_call_ids, finished_ids = (
+            {agent.call_id for agent in running_agents},
+            {row.value for row in finished_rows},
+        )
 
         def is_running(row: PanelRow) -> bool:
             return row.value in running_call_ids
@@ -146,8 +149,8 @@ class AgentList:
             PanelAction(("s",), "stop", self._stop, is_running),
             PanelAction(("enter",), "open", is_available=is_finished),
         )
-        panel = agents_panel(running, finished_rows, self._agents.descriptions, activity_by_call, actions)
-        return replace(panel, watch=self._agents.watch, rebuild=self.build_panel)
+        panel = agents_panel(running_agents, finished_rows, self._agents.descriptions, activity_by_call, actions)
+        return replace(panel, set_watcher=self._agents.set_watcher, rebuild=self.build_panel)
 
     async def _load_details(self, info: "SessionInfo") -> Sequence[Line]:
         return session_details(info, "", await self._library.last_messages(info.id, MAX_PREVIEW_MESSAGES))

@@ -17,7 +17,7 @@ class SendMessage(Protocol):
     def __call__(self, text: str, *, later: bool = False) -> None: ...
 
 
-class Themes(Protocol):
+class ThemeSwitcher(Protocol):
     """The themes of a front end."""
 
     chosen_theme: ThemeName
@@ -38,7 +38,7 @@ class CommandContext(Protocol):
         """The settings; None if they cannot be changed."""
 
     @property
-    def themes(self) -> Themes | None:
+    def themes(self) -> ThemeSwitcher | None:
         """The themes; None if there is no colour."""
 
     @property
@@ -56,7 +56,7 @@ class CommandContext(Protocol):
     async def confirm(self, question: str, lines: Sequence[Line], confirm_label: str) -> bool:
         """Ask for confirmation. `confirm_label`: one or two words that say what confirming does."""
 
-    def hint(self, text: str) -> None:
+    def show_hint(self, text: str) -> None:
         """Show a hint briefly."""
 
     def set_prompt_text(self, text: str) -> None:

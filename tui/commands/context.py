@@ -8,12 +8,12 @@ from time import time
 from ebbtide.agent.archive.listing import ArchiveItem
 from ebbtide.agent.control_calls import last_todos
 from ebbtide.agent.errors import AgentError
-from ebbtide.agent.view.provenance import Fate, Occurrence, Trace
+from ebbtide.agent.view.provenance import Occurrence, Occurrences, OccurrenceStatus
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.session.compaction import begin_compaction
 from ebbtide.tui.session.controller import SessionController
-from ebbtide.tui.session.view_edits import carry_out_undo, preview_undo
+from ebbtide.tui.session.view_edits import preview_undo, run_undo
 from ebbtide.tui.text.cells import fit_width
 from ebbtide.tui.text.numbers import format_age, format_size, format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
@@ -21,9 +21,9 @@ from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
 from ebbtide.tui.view.call_titles import call_title
 from ebbtide.tui.view.compaction_preview import undo_lines
 from ebbtide.tui.view.panel import (
+    ActionOutcome,
     ContentSource,
     CopyText,
-    Outcome,
     PagedText,
     Panel,
     PanelAction,
@@ -37,7 +37,7 @@ from ebbtide.tui.view.todos import build_todos_panel, todos_from_blocks
 OCCURRENCE_KEY_HINTS = "Enter put into context  o show all  PgUp, PgDn scroll  Esc close"
 VISIBLE_OCCURRENCE_KEY_HINTS = "o show all  PgUp, PgDn scroll  Esc close"
 
-FATE_LABELS: dict[Fate, str] = {
+STATUS_LABELS: dict[OccurrenceStatus, str] = {
     "visible": "visible",
     "masked": "one line",
     "stored": "preview",
@@ -54,56 +54,56 @@ def newest_first(occurrences: Sequence[Occurrence]) -> tuple[Occurrence, ...]:
     return tuple(reversed(occurrences))
 
 
-def occurrences_panel(texts: ContentSource, text: str, trace: Trace) -> Panel:
+def occurrences_panel(source: ContentSource, text: str, trace: Occurrences) -> Panel:
     """Build a panel of all occurrences of the text. Each shows what happened to it and can be brought back into
     context."""
     occurrences = newest_first(trace.occurrences)
     ref_width = max((len(occurrence.ref) for occurrence in occurrences), default=0)
     visible_refs = {occurrence.ref for occurrence in occurrences if occurrence.fate == "visible"}
 
-    async def bring(row: PanelRow, _: str) -> Outcome:
+    async def choose_or_warn(row: PanelRow, _: str) -> ActionOutcome:
         if row.value not in visible_refs:
             return RowChosen(row.value)
         return ShowMessage(f"`{row.value}` is already in context", "warn")
 
-    async def show_all(row: PanelRow, _: str) -> Outcome:
+    async def show_all(row: PanelRow, _: str) -> ActionOutcome:
         return "whole"
 
     return Panel(
         "why",
         (
             (("Why  ", "strong"), *parse_inline_code(occurrence_count_text(text, len(occurrences)), "dim")),
-            *(((sanitise_line(problem), "warn"),) for problem in trace.unsearched),
+            *(((sanitise_line(problem), "warn"),) for problem in trace.unsearched_notes),
         ),
         tuple(
             PanelRow(
                 occurrence.ref,
-                partial(occurrence_line, occurrence, column=ref_width),
+                partial(occurrence_line, occurrence, ref_width=ref_width),
                 details=(
-                    ((sanitise_line(fate_text(occurrence)), "text" if occurrence.fate == "visible" else "accent"),),
+                    ((sanitise_line(status_text(occurrence)), "text" if occurrence.fate == "visible" else "accent"),),
                 ),
-                content=PagedText(texts, occurrence.ref, text),
+                content=PagedText(source, occurrence.ref, text),
             )
             for occurrence in occurrences
         ),
         lambda row: VISIBLE_OCCURRENCE_KEY_HINTS if row.value in visible_refs else OCCURRENCE_KEY_HINTS,
-        actions=(PanelAction(("enter", "b"), "bring", bring), PanelAction(("o",), run=show_all)),
+        actions=(PanelAction(("enter", "b"), "bring", choose_or_warn), PanelAction(("o",), run=show_all)),
         search_placeholder="",
         initial_value=next((occurrence.ref for occurrence in occurrences if occurrence.ref not in visible_refs), ""),
-        scrolls_details=True,
+        page_keys_scroll_details=True,
     )
 
 
-def occurrence_line(occurrence: Occurrence, width: int, column: int) -> Line:
+def occurrence_line(occurrence: Occurrence, width: int, ref_width: int) -> Line:
     """Format an occurrence as one line of `width` cells: its reference, what happened to it, and its content."""
     style: TextStyle = "dim" if occurrence.fate == "visible" else "warn"
-    ref, fate = f"{occurrence.ref:<{column}}  ", f"{FATE_LABELS[occurrence.fate]:<10}  "
-    content_width = max(8, width - len(ref) - len(fate))
-    content = sanitise_line(occurrence.what)
-    return ((ref, "accent"), (fate, style), (fit_width(content, content_width), "text"))
+    ref, status_column = f"{occurrence.ref:<{ref_width}}  ", f"{STATUS_LABELS[occurrence.fate]:<10}  "
+    content_width = max(8, width - len(ref) - len(status_column))
+    content = sanitise_line(occurrence.source)
+    return ((ref, "accent"), (status_column, style), (fit_width(content, content_width), "text"))
 
 
-def fate_text(occurrence: Occurrence) -> str:
+def status_text(occurrence: Occurrence) -> str:
     """Say what happened to this occurrence of the text."""
     match occurrence.fate:
         case "visible":
@@ -171,7 +171,7 @@ def _recall_text(item: ArchiveItem, now: float) -> str:
     return f"recalled {item.access_count}×, {format_age(now - item.accessed_at)}"
 
 
-def archive_panel(listing: ContentSource, rows: Sequence[ArchiveRow]) -> Panel:
+def archive_panel(source: ContentSource, rows: Sequence[ArchiveRow]) -> Panel:
     """Build a panel of stored items, which can be read or inserted into the prompt."""
     ref_width = max((len(row.ref) for row in rows), default=0)
 
@@ -186,7 +186,7 @@ def archive_panel(listing: ContentSource, rows: Sequence[ArchiveRow]) -> Panel:
                 row.ref,
                 partial(archive_line, row, ref_width=ref_width),
                 search_text=f"{row.ref} {row.title} {row.state}",
-                content=PagedText(listing, row.ref),
+                content=PagedText(source, row.ref),
             )
             for row in rows
         ),
@@ -196,7 +196,7 @@ def archive_panel(listing: ContentSource, rows: Sequence[ArchiveRow]) -> Panel:
         no_match_message="no match",
         actions=(PanelAction(("enter",), "insert"), PanelAction(("y", "ctrl+y"), run=copy)),
         row_noun="stored",
-        scrolls_details=True,
+        page_keys_scroll_details=True,
         previews_before_action=True,
     )
 
@@ -231,7 +231,7 @@ async def undo_rewrite(context: CommandContext) -> None:
         preview = await preview_undo(controller)
         if await context.confirm("Undo the last context change?", undo_lines(preview), "undo it"):
             with controller.busy_with("undoing"):
-                await carry_out_undo(controller)
+                await run_undo(controller)
     except AgentError as error:
         controller.show_notice(str(error))
 
@@ -249,26 +249,26 @@ async def show_context(context: CommandContext, action_text: str) -> None:
     return None
 
 
-async def trace_text(context: CommandContext, text: str) -> None:
-    trace = await find_text(context.controller, text)
-    if trace.occurrences and context.controller.session is not None:
-        choice = await context.show(occurrences_panel(context.controller.session.archive_listing, text, trace))
+async def show_occurrences(context: CommandContext, text: str) -> None:
+    occurrences = await find_text(context.controller, text)
+    if occurrences.occurrences and context.controller.session is not None:
+        choice = await context.show(occurrences_panel(context.controller.session.archive_listing, text, occurrences))
         if choice is not None:
             await put_back(context.controller, choice.value)
 
 
-async def find_text(controller: SessionController, text: str) -> Trace:
+async def find_text(controller: SessionController, text: str) -> Occurrences:
     """Find where text is now, in the context or elsewhere in the session. If the model has never seen it, say so."""
     if not text:
         controller.show_notice("type some text after `/why`, such as `/why parse_date`")
-        return Trace()
+        return Occurrences()
     trace = await controller.run_with_activity("searching", lambda session: session.trace_text(text))
     if trace is not None and not trace.occurrences:
-        controller.show_notice(never_seen_message(text, trace.unsearched))
-    return trace or Trace()
+        controller.show_notice(not_found_message(text, trace.unsearched_notes))
+    return trace or Occurrences()
 
 
-def never_seen_message(text: str, notes: Sequence[str]) -> str:
+def not_found_message(text: str, notes: Sequence[str]) -> str:
     """Build the message for text that the model has never seen."""
     return "\n".join(map(sanitise_line, (f"the model has never seen `{text}` in this session", *notes)))
 
@@ -284,16 +284,14 @@ async def put_back(controller: SessionController, ref: str) -> None:
         return
     event = await controller.run_with_activity("adding to context", lambda session: session.restore_to_view(ref))
     if event is not None:
-        controller.advance(event)
+        controller.show_event(event)
 
 
 async def show_archive(context: CommandContext, _: str) -> None:
     session = context.controller.session
     if session is not None:
         listing = session.archive_listing
-        choice = await context.show(
-            archive_panel(listing, archive_rows(await listing.entries(session.history), time()))
-        )
+        choice = await context.show(archive_panel(listing, archive_rows(await listing.items(session.history), time())))
         if choice is not None:
             context.insert_in_prompt(f"{choice.value} ")
 

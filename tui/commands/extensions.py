@@ -9,7 +9,15 @@ from ebbtide.agent.errors import AgentError
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle
-from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, ShowMessage, any_row, heading_row
+from ebbtide.tui.view.panel import (
+    ActionOutcome,
+    Panel,
+    PanelAction,
+    PanelRow,
+    ShowMessage,
+    always_available,
+    heading_row,
+)
 
 if TYPE_CHECKING:  # few folders need these modules, because few have extensions
     from ebbtide.agent.config.option_values import AfterToolHook
@@ -76,7 +84,7 @@ async def show_trust(context: CommandContext, _: str) -> None:
 def _trust_panel(trust: "SessionTrust") -> Panel:
     """Build the list of the project's extensions. It shows what the user has decided about each, and has actions to
     change that."""
-    items = {item.key: item for item in trust.items}
+    items = {item.key: item for item in trust.trust_items}
 
     def create_action(key: str, label: str, message: str, decide: "Callable[[TrustItem], None]") -> PanelAction:
         def apply_decision(value: str) -> str:
@@ -100,7 +108,7 @@ def _trust_panel(trust: "SessionTrust") -> Panel:
         "trust", (headline,), tuple(_trust_row(item, trust.trust_state(item)) for item in items.values()),
         "Up, Down   a approve   n never   x reset   Esc close",
         empty_message="Nothing here needs approval.", actions=actions,
-        search_placeholder="", previews_before_action=True, scrolls_details=True, max_list_lines=12,
+        search_placeholder="", previews_before_action=True, page_keys_scroll_details=True, max_list_lines=12,
     )  # fmt: skip
 
 
@@ -129,17 +137,17 @@ async def show_hooks(context: CommandContext, _: str) -> None:
 def _hooks_panel(hooks: "SessionHooks | None", after_tool: "Sequence[AfterToolHook]") -> Panel:
     """Return the hooks by event, the `hooks.after_tool` commands, and the reasons why other hooks are ignored. The
     value of a row is its index in the records."""
-    records = hooks.records if hooks is not None else ()
+    hook_records = hooks.hook_states if hooks is not None else ()
 
     def create_action(key: str, label: str, message: str, verdict: "TrustVerdict | None") -> PanelAction:
         def apply_decision(value: str) -> str:
-            hook = records[int(value)][0]
+            hook = hook_records[int(value)][0]
             if hooks is not None:
                 hooks.decide(hook, verdict)
             return f"hooks of {hook.declared_in}: {message}"
 
         def has_file(row: PanelRow) -> bool:
-            return row.value.isdecimal() and records[int(row.value)][0].file is not None
+            return row.value.isdecimal() and hook_records[int(row.value)][0].hook_file is not None
 
         return _decision_action(key, label, apply_decision, lambda: _hooks_panel(hooks, after_tool), has_file)
 
@@ -150,9 +158,10 @@ def _hooks_panel(hooks: "SessionHooks | None", after_tool: "Sequence[AfterToolHo
     )
     headline: Line = (("Hooks", "strong"), ("  your programs, run on events", "dim"))
     return Panel(
-        "hooks", (headline,), _hook_rows(records, after_tool, hooks.problems if hooks is not None else ()),
+        "hooks", (headline,), _hook_rows(hook_records, after_tool, hooks.problems if hooks is not None else ()),
         "Up, Down   a approve   n never   x reset   Esc close",
-        actions=actions, search_placeholder="", previews_before_action=True, scrolls_details=True, max_list_lines=16,
+        actions=actions, search_placeholder="", previews_before_action=True, page_keys_scroll_details=True,
+        max_list_lines=16,
     )  # fmt: skip
 
 
@@ -178,17 +187,17 @@ def _hook_rows(
     return tuple(rows)
 
 
-def _hook_row(value: str, hook: "DeclaredHook", trust_state: "TrustState", record: "HookStatistics") -> PanelRow:
+def _hook_row(value: str, hook: "DeclaredHook", trust_state: "TrustState", statistics: "HookStatistics") -> PanelRow:
     entry = hook.entry
     conditions = [entry.matcher.strip() or "*", *([f"if {entry.condition}"] if entry.condition else ())]
-    counts = [f"ran {_times(record.run_count)}"] if record.run_count else []
-    counts += [f"blocked {_times(record.objection_count)}"] if record.objection_count else []
+    counts = [f"ran {_times_text(statistics.run_count)}"] if statistics.run_count else []
+    counts += [f"blocked {_times_text(statistics.objection_count)}"] if statistics.objection_count else []
     line: Line = (
         (f"  {sanitise_line(', '.join(conditions))}  ", "dim"),
         (sanitise_line(entry.action_text), "text"),
         (f"  {trust_state}", _TRUST_STATE_STYLES[trust_state]) if trust_state != "on" else ("", "dim"),
         (f"  {', '.join(counts)}", "dim") if counts else ("", "dim"),
-        (f"  failed {_times(record.failure_count)}", "warn") if record.failure_count else ("", "dim"),
+        (f"  failed {_times_text(statistics.failure_count)}", "warn") if statistics.failure_count else ("", "dim"),
     )
     owner_text = {"user": "your hook", "project": "project hook", "plugin": "plugin hook"}[hook.owner]
     facts = [
@@ -199,12 +208,12 @@ def _hook_row(value: str, hook: "DeclaredHook", trust_state: "TrustState", recor
     facts += ["runs in the background"] if entry.runs_in_background else []
     details: list[Line] = [((sanitise_line(action_line), "text"),) for action_line in entry.action_text.splitlines()]
     details.append(((sanitise_line("; ".join(facts)), "dim"),))
-    if record.problem:
-        details.append(((sanitise_line(record.problem), "warn"),))
+    if statistics.problem:
+        details.append(((sanitise_line(statistics.problem), "warn"),))
     return PanelRow(value, line, details=tuple(details))
 
 
-def _times(count: int) -> str:
+def _times_text(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
@@ -213,11 +222,11 @@ def _decision_action(
     label: str,
     decide: Callable[[str], str],
     rebuild_panel: Callable[[], Panel],
-    is_available: Callable[[PanelRow], bool] = any_row,
+    is_available: Callable[[PanelRow], bool] = always_available,
 ) -> PanelAction:
     """Create an action that records a decision. `decide` takes the value of the selected row and returns a message."""
 
-    async def run(row: PanelRow, _: str) -> Outcome:
+    async def run(row: PanelRow, _: str) -> ActionOutcome:
         try:
             message = decide(row.value)
         except AgentError as error:

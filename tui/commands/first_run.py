@@ -12,16 +12,16 @@ from ebbtide.agent.providers.first_run import (
     LocalModelServer,
     detect_keys,
     detect_local_servers,
+    find_ollama_url,
     is_first_run,
-    ollama_address,
 )
 from ebbtide.agent.providers.setup import DEFAULT_MODELS
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.commands.models import pick_model
-from ebbtide.tui.commands.provider_keys import KeyEntry, default_model, key_request
+from ebbtide.tui.commands.provider_keys import KeySetup, default_model, key_request
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, parse_inline_code
-from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, RowChosen, heading_row
+from ebbtide.tui.view.panel import ActionOutcome, Panel, PanelAction, PanelRow, RowChosen, heading_row
 
 DEMO, CHOOSE_MODEL = "demo", "choose"
 MODEL_PREFIX, LOCAL_PREFIX, KEY_PREFIX, ENTER_KEY_PREFIX = "use:", "served:", "key:", "give:"
@@ -43,10 +43,10 @@ def first_run_panel(
     """Build a panel with the models and keys that were found and ways to set one up. `test_and_store_key` tests and
     stores a provider's key; it may raise `AgentError`. `message` is shown above the list."""
 
-    async def choose_row(row: PanelRow, _: str) -> Outcome:
+    async def choose_row(row: PanelRow, _: str) -> ActionOutcome:
         return RowChosen(row.value)
 
-    async def enter_key(row: PanelRow, key: str) -> Outcome:
+    async def enter_key(row: PanelRow, key: str) -> ActionOutcome:
         provider = row.value.removeprefix(ENTER_KEY_PREFIX)
         await test_and_store_key(provider, key)
         return RowChosen(f"{KEY_PREFIX}{provider}:")
@@ -152,12 +152,12 @@ async def choose_first_model(context: FirstRunContext) -> str | None:
     settings = context.settings
     if settings is None or not is_first_run(settings.config, settings.environment):
         return None
-    key_entry = KeyEntry(settings)
+    key_setup = KeySetup(settings)
     keys = detect_keys(settings.environment)
     message = ""
     while True:
-        local = await asyncio.to_thread(detect_local_servers, ollama_address(settings.environment))
-        choice = await context.show(first_run_panel(keys, local, key_entry.test_and_store, message))
+        local_servers = await asyncio.to_thread(detect_local_servers, find_ollama_url(settings.environment))
+        choice = await context.show(first_run_panel(keys, local_servers, key_setup.test_and_store, message))
         model = message = ""
         if choice is None:
             return None
@@ -171,7 +171,7 @@ async def choose_first_model(context: FirstRunContext) -> str | None:
         elif choice.value == CHOOSE_MODEL:
             model = await pick_model(context, "", "")
         else:
-            model = _save_choice(settings, local, choice.value)
+            model = _save_choice(settings, local_servers, choice.value)
         if model:
             try:
                 settings.set_value("agent.model", model)
@@ -180,15 +180,15 @@ async def choose_first_model(context: FirstRunContext) -> str | None:
             return model
 
 
-def _save_choice(settings: Settings, local: tuple[LocalModelServer, ...], value: str) -> str:
+def _save_choice(settings: Settings, local_servers: tuple[LocalModelServer, ...], value: str) -> str:
     """Save the settings that a row's model needs to the user's file. Returns the model."""
     if value.startswith(MODEL_PREFIX):
         return value.removeprefix(MODEL_PREFIX)
     if value.startswith(LOCAL_PREFIX):
         server_index, _, model = value.removeprefix(LOCAL_PREFIX).partition(":")
-        set_key(settings.file, "providers.openai-chat.base_url", local[int(server_index)].url)
+        set_key(settings.user_file, "providers.openai-chat.base_url", local_servers[int(server_index)].url)
         return f"openai-chat/{model}"
     provider, _, variable = value.removeprefix(KEY_PREFIX).partition(":")
     if variable:
-        set_key(settings.file, f"providers.{provider}.api_key_env", variable)
+        set_key(settings.user_file, f"providers.{provider}.api_key_env", variable)
     return default_model(provider)

@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from ebbtide.agent.errors import AgentError
-from ebbtide.tools.sandbox.boundary import Access, Boundary, Network, SandboxState
+from ebbtide.tools.sandbox.boundary import Boundary, NetworkMode, PathAccess, SandboxState
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, parse_inline_code
-from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, ShowMessage, build_report_panel
+from ebbtide.tui.view.panel import ActionOutcome, Panel, PanelAction, PanelRow, ShowMessage, build_report_panel
 
 
-def folders_panel(folders: Sequence[str], remove: Callable[[PanelRow, str], Awaitable[Outcome]]) -> Panel:
+def folders_panel(folders: Sequence[str], remove: Callable[[PanelRow, str], Awaitable[ActionOutcome]]) -> Panel:
     """Build the panel of additional working folders. `remove` removes the folder in a row."""
     return Panel(
         "add-dir",
@@ -29,7 +29,7 @@ def folders_panel(folders: Sequence[str], remove: Callable[[PanelRow, str], Awai
 
 _MAX_LISTED_PATHS = 40
 """Maximum number of paths listed per kind of access."""
-_ACCESS_LABELS: tuple[tuple[str, tuple[Access, ...]], ...] = (
+_ACCESS_LABELS: tuple[tuple[str, tuple[PathAccess, ...]], ...] = (
     ("writable", ("write",)),
     ("read-only inside it", ("read",)),
     ("hidden", ("hidden folder", "hidden file")),
@@ -54,23 +54,23 @@ _SANDBOX_TEXTS: dict[SandboxState, str] = {
 }
 
 
-_NETWORK_TEXTS: dict[Network, str] = {
+_NETWORK_TEXTS: dict[NetworkMode, str] = {
     "open": "open",
     "proxy": "blocked, except domains allowed by a rule, e.g. `network(example.org)`",
     "none": "blocked",
 }
 
 
-def _sandbox_lines(note: str, limits: Boundary | None, home: str) -> Iterator[Line]:
+def _sandbox_lines(note: str, boundary: Boundary | None, home: str) -> Iterator[Line]:
     if note:
         yield parse_inline_code(sanitise_line(note), "warn")
-    if limits is None:
+    if boundary is None:
         return
-    yield parse_inline_code(f"network: {_NETWORK_TEXTS[limits.network]}", "text")
+    yield parse_inline_code(f"network: {_NETWORK_TEXTS[boundary.network]}", "text")
     for label, accesses in _ACCESS_LABELS:
-        paths = sorted(path for path, access in limits.access_by_path.items() if access in accesses)
+        paths = sorted(path for path, access in boundary.access_by_path.items() if access in accesses)
         if accesses == ("read",):
-            paths = [path for path in paths if any(_is_inside(path, folder) for folder in _writable_paths(limits))]
+            paths = [path for path in paths if any(_is_inside(path, folder) for folder in _writable_paths(boundary))]
         yield ((f"{label}: {_count_text(len(paths))}", "text"),)
         yield from (((f"  {_path_text(path, home)}", "dim"),) for path in paths[:_MAX_LISTED_PATHS])
         if len(paths) > _MAX_LISTED_PATHS:
@@ -84,8 +84,8 @@ def _count_text(count: int) -> str:
     return {0: "none", 1: "one file or folder"}.get(count, f"{count:,} files and folders")
 
 
-def _writable_paths(limits: Boundary) -> Sequence[str]:
-    return [path for path, access in limits.access_by_path.items() if access == "write"]
+def _writable_paths(boundary: Boundary) -> Sequence[str]:
+    return [path for path, access in boundary.access_by_path.items() if access == "write"]
 
 
 def _is_inside(path: str, folder: str) -> bool:
@@ -103,17 +103,17 @@ async def add_folder(context: CommandContext, path_text: str) -> None:
     boundary = session.boundary
     if path_text.strip():
         try:
-            added = boundary.add_folder(path_text)
-            context.controller.show_notice(f"`{added}` is a working folder until you exit")
+            added_folder = boundary.add_folder(path_text)
+            context.controller.show_notice(f"`{added_folder}` is a working folder until you exit")
         except AgentError as error:
             context.controller.show_notice(str(error))
         return None
 
-    async def remove(row: PanelRow, _: str) -> Outcome:
-        removed = boundary.remove_folder(row.value)
+    async def remove(row: PanelRow, _: str) -> ActionOutcome:
+        removed_folder = boundary.remove_folder(row.value)
         return replace(
             folders_panel(boundary.added_folders, remove),
-            message=ShowMessage(f"{removed} is no longer a working folder"),
+            message=ShowMessage(f"{removed_folder} is no longer a working folder"),
         )
 
     await context.show(folders_panel(boundary.added_folders, remove))
@@ -127,10 +127,10 @@ async def show_sandbox(context: CommandContext, _: str) -> None:
         return context.controller.show_notice("No session yet, so no sandbox. Send a message first.")
     boundary = session.boundary
     try:
-        state, note, limits = await asyncio.to_thread(
-            lambda: (boundary.sandbox_state, boundary.sandbox_note, boundary.limits())
+        state, note, current_boundary = await asyncio.to_thread(
+            lambda: (boundary.sandbox_state, boundary.sandbox_note, boundary.current_boundary())
         )
     except OSError as error:
         return context.controller.show_notice(f"cannot determine the sandbox limits: {error}")
-    await context.show(sandbox_panel(state, note, limits, str(Path.home())))
+    await context.show(sandbox_panel(state, note, current_boundary, str(Path.home())))
     return None

@@ -44,7 +44,7 @@ def help_panel(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -> 
     return Panel(
         "help",
         ((("Help", "strong"), ("  keys and commands", "dim")),),
-        help_entries(keys, commands),
+        help_rows(keys, commands),
         "Up, Down, PgUp, PgDn   Enter put into the prompt   Esc close",
         empty_message="Nothing matches.",
         actions=(PanelAction(("enter",), "write", is_available=lambda row: row.value.startswith("/")),),
@@ -52,13 +52,13 @@ def help_panel(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -> 
     )
 
 
-def help_entries(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -> tuple[PanelRow, ...]:
+def help_rows(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -> tuple[PanelRow, ...]:
     """Build a row for every key and command, grouped under topic headings."""
     rows_by_topic: dict[str, list[PanelRow]] = {topic: [] for topic in (*(topic for topic, _ in TOPICS), OTHER_TOPIC)}
     for key in keys:
         rows_by_topic[_topic_of_key(key)].append(_help_row(key.label, key.help, key_row_value(key), ()))
     for command in commands:
-        details: tuple[Line, ...] = () if command.when_busy else ((("waits until the turn is over", "dim"),),)
+        details: tuple[Line, ...] = () if command.can_run_during_turn else ((("waits until the turn is over", "dim"),),)
         rows_by_topic[_topic_of_command(command.name)].append(
             _help_row(command.usage, command.help, f"/{command.name}", details)
         )
@@ -104,14 +104,14 @@ _NAME_WIDTH = 20
 """Minimum width, in cells, of a name before its description."""
 
 
-def palette_panel(entries: Sequence[PanelRow]) -> Panel:
+def palette_panel(rows: Sequence[PanelRow]) -> Panel:
     """Build the command palette. Choosing a row returns a command line or `action:NAME`."""
     title: Line = (("What would you like to do?", "strong"),)
     keys = "Up, Down   Enter select   Esc cancel"
-    return Panel("commands", (title,), tuple(entries), keys, empty_message="No match.", waits_for_main_screen=True)
+    return Panel("commands", (title,), tuple(rows), keys, empty_message="No match.", waits_for_main_screen=True)
 
 
-def palette_entries(
+def palette_rows(
     commands: Sequence[SlashCommand],
     keys: Sequence[KeyBinding],
     sessions: Sequence[SessionInfo],
@@ -119,38 +119,36 @@ def palette_entries(
     now: float,
 ) -> tuple[PanelRow, ...]:
     """Build rows for commands, keys, sessions, models, themes and settings. `now` is in Unix seconds."""
-    by_action = {f"command('{command.name}')": command.name for command in commands}
-    key_labels = {by_action[key.action]: key.label for key in keys if key.action in by_action}
-    entries = [heading_row("Commands")]
-    entries += [
+    command_by_action = {f"command('{command.name}')": command.name for command in commands}
+    key_labels = {command_by_action[key.action]: key.label for key in keys if key.action in command_by_action}
+    rows = [heading_row("Commands")]
+    rows += [
         _palette_row(f"/{command.name}", command.usage, command.help, key_labels.get(command.name, ""))
         for command in commands
     ]
-    entries.append(heading_row("Keys"))
-    entries += [
+    rows.append(heading_row("Keys"))
+    rows += [
         _palette_row(key_row_value(key), key.help, "", key.label)
         for key in keys
-        if key.action and key.action not in by_action
+        if key.action and key.action not in command_by_action
     ]
-    recent = sessions[:MAX_PALETTE_SESSIONS]
-    if recent:
-        entries.append(heading_row("Sessions"))
-        entries += [
+    recent_sessions = sessions[:MAX_PALETTE_SESSIONS]
+    if recent_sessions:
+        rows.append(heading_row("Sessions"))
+        rows += [
             _palette_row(
                 f"/resume {info.id}", info.title or "(no messages yet)", format_age(now - info.updated_at), "session"
             )
-            for info in recent
+            for info in recent_sessions
         ]
     if models:
-        entries.append(heading_row("Models"))
-        entries += [_palette_row(f"/model {model}", model, "", "model") for model in models]
-    entries.append(heading_row("Themes"))
-    entries += [_palette_row(f"/theme {theme.name}", theme.name, theme.help, "theme") for theme in OFFERED_THEMES]
-    entries.append(heading_row("Settings"))
-    entries += [
-        _palette_row(f"/settings {option.key}", option.key, option.description, "setting") for option in OPTIONS
-    ]
-    return tuple(entries)
+        rows.append(heading_row("Models"))
+        rows += [_palette_row(f"/model {model}", model, "", "model") for model in models]
+    rows.append(heading_row("Themes"))
+    rows += [_palette_row(f"/theme {theme.name}", theme.name, theme.help, "theme") for theme in OFFERED_THEMES]
+    rows.append(heading_row("Settings"))
+    rows += [_palette_row(f"/settings {option.key}", option.key, option.description, "setting") for option in OPTIONS]
+    return tuple(rows)
 
 
 def _palette_row(value: str, name: str, description: str, right_label: str) -> PanelRow:
@@ -180,7 +178,7 @@ async def show_palette(context: CommandContext, _: str) -> None:
     """Show the command palette and run the chosen entry. If a command needs an argument, it is put into the prompt
     instead."""
     sessions = context.controller.sessions
-    entries = palette_entries(
+    entries = palette_rows(
         COMMANDS, context.keys, await sessions.recent_sessions(), sessions.available_models(), time()
     )
     choice = await context.show(palette_panel(entries))

@@ -29,19 +29,19 @@ from ebbtide.tui.text.numbers import format_size
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line
 from ebbtide.tui.view.blocks import Notice
-from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, ShowMessage, heading_row
+from ebbtide.tui.view.panel import ActionOutcome, Panel, PanelAction, PanelRow, ShowMessage, heading_row
 
 
 async def save_note(controller: SessionController, text: str, path: Path) -> None:
     """Append a note to the instruction file `path` and tell the model. Errors are shown."""
     try:
-        remembered = append_memory(text, path)
+        saved_note = append_memory(text, path)
     except AgentError as error:
         return controller.show_failure(error)
     await controller.run_with_activity(
-        "remembering", lambda session: session.change_conversation(announce_memory, remembered.entry, remembered.path)
+        "remembering", lambda session: session.change_conversation(announce_memory, saved_note.entry, saved_note.path)
     )
-    return controller.advance(remembered)
+    return controller.show_event(saved_note)
 
 
 async def announce_removal(controller: SessionController, text: str, path: str) -> None:
@@ -55,14 +55,14 @@ async def undo_last_note(controller: SessionController) -> bool:
     """If the last block of the conversation reports a saved note, remove the note from its file or show why this is
     impossible. Returns whether there was such a note."""
     match controller.view.blocks[-1:]:
-        case (Notice(remembered=Remembered() as remembered),):
+        case (Notice(saved_note=Remembered() as saved_note),):
             try:
-                undo_append(remembered)
+                undo_append(saved_note)
             except AgentError as error:
                 controller.show_notice(str(error))
                 return True
-            await announce_removal(controller, remembered.entry, remembered.path)
-            controller.show_notice(f"removed from `{remembered.path}`")
+            await announce_removal(controller, saved_note.entry, saved_note.path)
+            controller.show_notice(f"removed from `{saved_note.path}`")
             return True
         case _:
             return False
@@ -93,7 +93,7 @@ def memory_panel(
     files: Sequence[tuple[Path, int]],
     notes: Sequence[Memory],
     root: Path,
-    forget: Callable[[PanelRow, str], Awaitable[Outcome]],
+    forget: Callable[[PanelRow, str], Awaitable[ActionOutcome]],
 ) -> Panel:
     """Build the panel of instruction files and notes. `files`: instruction files with their sizes in bytes. `forget`
     removes the note in a row."""
@@ -151,7 +151,7 @@ async def show_memory(context: CommandContext, _: str) -> None:
         return context.controller.show_notice("No session yet. This lists the instructions and notes of a session.")
     files, notes = await asyncio.to_thread(_files_and_notes, settings, session)
 
-    async def remove_note(row: PanelRow, _: str) -> Outcome:
+    async def remove_note(row: PanelRow, _: str) -> ActionOutcome:
         note = notes[int(row.value)]
         await asyncio.to_thread(delete_memory, note)
         await announce_removal(context.controller, note.text, str(note.path))

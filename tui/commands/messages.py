@@ -22,7 +22,7 @@ async def run_shell(context: CommandContext, command: str) -> None:
     controller = context.controller
     await controller.run_with_activity(
         "running your command",
-        lambda session: session.change_conversation(run_user_command, session.calls, command, controller.advance),
+        lambda session: session.change_conversation(run_user_command, session.calls, command, controller.show_event),
     )
     return None
 
@@ -32,7 +32,7 @@ async def copy_answer(context: CommandContext, _: str) -> None:
 
 
 async def print_conversation(context: CommandContext, _: str) -> None:
-    await context.controller.load_earlier_messages(load_all=True)
+    await context.controller.load_older_messages(load_all=True)
     await context.print_conversation()
 
 

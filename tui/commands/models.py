@@ -26,7 +26,7 @@ UNKNOWN_TEXT = "?"
 def models_panel(
     choices: Sequence[ModelChoice],
     describe: Callable[[str], ModelChoice],
-    current: str,
+    current_model: str,
     used_tokens: int,
     search_text: str = "",
     *,
@@ -39,89 +39,91 @@ def models_panel(
         """Build a row for a model that the user typed; none if it is already listed or not of the form
         PROVIDER/NAME."""
         provider, slash, name = typed_text.partition("/")
-        if not (provider and slash and name) or any(typed_text == offer.model for offer in choices):
+        if not (provider and slash and name) or any(typed_text == choice.model for choice in choices):
             return ()
         line: Line = ((f"  {sanitise_line(typed_text)}", "text"), ("  use as typed", "dim"))
-        return (PanelRow(typed_text, line, details=model_details(describe(typed_text), current, used_tokens)),)
+        return (PanelRow(typed_text, line, details=model_details(describe(typed_text), current_model, used_tokens)),)
 
     return Panel(
         "model",
         (MODELS_HEADING,),
-        tuple(_rows(choices, current, used_tokens)),
+        tuple(_rows(choices, current_model, used_tokens)),
         "Enter switch   or type PROVIDER/NAME   Esc cancel",
         empty_message="Not in the list: type it as PROVIDER/NAME.",
         actions=(PanelAction(("enter",), "switch"),),
         search_text=search_text,
-        initial_value=current,
+        initial_value=current_model,
         previews_before_action=needs_confirmation,
         extra_rows=typed_model_rows,
     )
 
 
-def _rows(choices: Sequence[ModelChoice], current: str, used_tokens: int) -> Iterator[PanelRow]:
+def _rows(choices: Sequence[ModelChoice], current_model: str, used_tokens: int) -> Iterator[PanelRow]:
     """Yield rows for the models, grouped by provider."""
-    for title, group in groupby(choices, lambda offer: "Your models" if offer.is_configured else offer.provider):
+    for title, group in groupby(choices, lambda choice: "Your models" if choice.is_configured else choice.provider):
         yield heading_row(sanitise_line(title))
-        for offer in group:
+        for choice in group:
             yield PanelRow(
-                offer.model,
-                model_line(offer, offer.model == current),
-                plain_model_line(offer, current),
-                f"{offer.model} {'' if offer.has_key else 'no key'}",
-                model_details(offer, current, used_tokens),
+                choice.model,
+                model_line(choice, choice.model == current_model),
+                plain_model_line(choice, current_model),
+                f"{choice.model} {'' if choice.has_key else 'no key'}",
+                model_details(choice, current_model, used_tokens),
             )
 
 
 def available_models(
-    settings: "Settings | None", current: str, names: Sequence[str]
+    settings: "Settings | None", current_model: str, names: Sequence[str]
 ) -> tuple[Sequence[ModelChoice], Callable[[str], ModelChoice]]:
     """Get the models to choose from, and a function that describes any other model. `names`: models to offer if there
     are no settings."""
     if settings is None:
-        return [ModelChoice(name) for name in dict.fromkeys((*([current] if current else []), *names))], ModelChoice
+        return [
+            ModelChoice(name) for name in dict.fromkeys((*([current_model] if current_model else []), *names))
+        ], ModelChoice
     config, environment = settings.config, settings.environment
-    choices = list_model_choices(config, environment, (current,) if current else ())
+    choices = list_model_choices(config, environment, (current_model,) if current_model else ())
     return choices, lambda model: describe_model(model, config, environment)
 
 
-def plain_model_line(offer: ModelChoice, current: str) -> str:
+def plain_model_line(choice: ModelChoice, current_model: str) -> str:
     """Format a model as one line for line mode."""
-    phrases = [offer.model + (" (in use)" if offer.model == current else "")]
-    if offer.window_tokens is not None:
-        phrases.append(f"window {format_tokens(offer.window_tokens)}")
-    if prices := offer.prices:
+    phrases = [choice.model + (" (in use)" if choice.model == current_model else "")]
+    if choice.window_tokens is not None:
+        phrases.append(f"window {format_tokens(choice.window_tokens)}")
+    if prices := choice.prices:
         cache_read = _price_text(prices.cache_read)
         phrases.append(f"in {_price_text(prices.input)}, out {_price_text(prices.output)}, cache read {cache_read}")
-    if (features := _supported_features(offer)) != UNKNOWN_TEXT:
+    if (features := _supported_features(choice)) != UNKNOWN_TEXT:
         phrases.append(f"supports {features}")
-    if not offer.has_key:
+    if not choice.has_key:
         phrases.append("no key")
     return sanitise_line("; ".join(phrases))
 
 
-def model_line(offer: ModelChoice, is_current: bool) -> Line:
-    name = ellipsize(sanitise_line(offer.model), 28)
-    prices = offer.prices
-    cells = [UNKNOWN_TEXT if offer.window_tokens is None else format_tokens(offer.window_tokens)]
+def model_line(choice: ModelChoice, is_current: bool) -> Line:
+    name = ellipsize(sanitise_line(choice.model), 28)
+    prices = choice.prices
+    cells = [UNKNOWN_TEXT if choice.window_tokens is None else format_tokens(choice.window_tokens)]
     if prices is None:
         cells += [UNKNOWN_TEXT] * 3
     else:
         cells += [_price_text(price) for price in (prices.input, prices.output, prices.cache_read)]
-    style: TextStyle = "strong" if is_current else "text" if offer.has_key else "dim"
+    style: TextStyle = "strong" if is_current else "text" if choice.has_key else "dim"
     return (
         ("● " if is_current else "  ", "good"),
         (f"{name:<28}", style),
-        ("".join(f"{cell:>8}" for cell in cells), "text" if offer.has_key else "dim"),
-        (f"  {_supported_features(offer)}", "dim"),
-        ("" if offer.has_key else "  no key", "warn"),
+        ("".join(f"{cell:>8}" for cell in cells), "text" if choice.has_key else "dim"),
+        (f"  {_supported_features(choice)}", "dim"),
+        ("" if choice.has_key else "  no key", "warn"),
     )
 
 
-def model_details(offer: ModelChoice, current: str, used_tokens: int) -> tuple[Line, ...]:
+def model_details(choice: ModelChoice, current_model: str, used_tokens: int) -> tuple[Line, ...]:
     lines: list[Line] = []
-    if (features := _supported_features(offer)) != UNKNOWN_TEXT:
+    if (features := _supported_features(choice)) != UNKNOWN_TEXT:
         lines.append(((f"supports {features}", "dim"),))
-    if prices := offer.prices:
+    if prices := choice.prices:
         read, write = _price_text(prices.cache_read), _price_text(prices.cache_write)
         prices_text = (
             f"in {_price_text(prices.input)}, out {_price_text(prices.output)}, cache read {read}, cache write {write}"
@@ -132,18 +134,18 @@ def model_details(offer: ModelChoice, current: str, used_tokens: int) -> tuple[L
             lines.append(((f"above {format_tokens(prices.long_above)} tokens per request: {long_prices}", "dim"),))
     else:
         lines.append((("price unknown", "dim"),))
-    if not offer.has_key:
-        lines.append(((f"no API key: add one with `/key {offer.model.partition('/')[0]}`", "warn"),))
-    if offer.model != current:
-        lines.append(((switch_cost_text(offer, used_tokens), "text"),))
+    if not choice.has_key:
+        lines.append(((f"no API key: add one with `/key {choice.model.partition('/')[0]}`", "warn"),))
+    if choice.model != current_model:
+        lines.append(((switch_cost_text(choice, used_tokens), "text"),))
     return tuple(lines)
 
 
-def switch_cost_text(offer: ModelChoice, used_tokens: int) -> str:
+def switch_cost_text(choice: ModelChoice, used_tokens: int) -> str:
     """Write a sentence about what switching to the model costs."""
     if not used_tokens:
         return "no messages yet: switching is free"
-    cost = switch_cost(offer, used_tokens)
+    cost = switch_cost(choice, used_tokens)
     price = "price unknown" if cost is None else f"≈ {format_dollars(cost)}" if cost else "free"
     return f"switching resends about {format_tokens(used_tokens)} uncached tokens ({price})"
 
@@ -152,11 +154,11 @@ def _price_text(price: float) -> str:
     return "0" if not price else f"{price:.3g}" if price < 0.1 else f"{price:.2f}"
 
 
-def _supported_features(offer: ModelChoice) -> str:
+def _supported_features(choice: ModelChoice) -> str:
     features = (
-        ("tools", offer.supports_tools),
-        ("images", offer.supports_images),
-        ("thinking", offer.supports_thinking),
+        ("tools", choice.supports_tools),
+        ("images", choice.supports_images),
+        ("thinking", choice.supports_thinking),
     )
     if all(is_supported is None for _, is_supported in features):
         return UNKNOWN_TEXT
@@ -165,11 +167,11 @@ def _supported_features(offer: ModelChoice) -> str:
 
 async def choose_model(context: CommandContext, name: str) -> None:
     session = context.controller.session
-    current = session.model if session is not None else ""
+    current_model = session.model if session is not None else ""
     is_started = session is not None and bool(session.history.messages)
-    if not name or (is_started and name != current):  # show the cost before switching models
-        name = await pick_model(context, current, name, needs_confirmation=is_started)
-    if not name or name == current:
+    if not name or (is_started and name != current_model):  # show the cost before switching models
+        name = await pick_model(context, current_model, name, needs_confirmation=is_started)
+    if not name or name == current_model:
         return
     if await context.controller.open(session_id=session.id if session is not None and is_started else None, model=name):
         context.show_session()
@@ -177,16 +179,18 @@ async def choose_model(context: CommandContext, name: str) -> None:
 
 
 async def pick_model(
-    context: CommandContext, current: str, search_text: str, *, needs_confirmation: bool = False
+    context: CommandContext, current_model: str, search_text: str, *, needs_confirmation: bool = False
 ) -> str:
     """Let the user choose a listed model or type another. Returns an empty string if none was chosen.
     `needs_confirmation`: whether switching costs money."""
-    choices, describe = available_models(context.settings, current, context.controller.sessions.available_models())
+    choices, describe = available_models(
+        context.settings, current_model, context.controller.sessions.available_models()
+    )
     choice = await context.show(
         models_panel(
             choices,
             describe,
-            current,
+            current_model,
             context.controller.view.used_tokens,
             search_text,
             needs_confirmation=needs_confirmation,

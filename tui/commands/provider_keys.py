@@ -3,17 +3,17 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from ebbtide.agent.config.options import PROVIDERS
+from ebbtide.agent.config.options import PROVIDER_NAMES
 from ebbtide.agent.config.settings import Settings
 from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
 from ebbtide.agent.errors import AgentError, AuthFailed
 from ebbtide.agent.providers.first_run import check_key
 from ebbtide.agent.providers.keys import KeyStore, add_stored_keys, is_signed_in, url_origin, validate_key
-from ebbtide.agent.providers.setup import DEFAULT_MODELS, find_address, key_variable
+from ebbtide.agent.providers.setup import DEFAULT_MODELS, find_base_url, key_variable
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.commands.sessions import has_messages
 from ebbtide.tui.text.spans import Line
-from ebbtide.tui.view.panel import Outcome, Panel, PanelAction, PanelRow, RowChosen, TextRequest
+from ebbtide.tui.view.panel import ActionOutcome, Panel, PanelAction, PanelRow, RowChosen, TextRequest
 
 
 def key_request(get_provider: Callable[[PanelRow], str]) -> TextRequest:
@@ -37,7 +37,7 @@ def keys_panel(
     """Build the panel of providers. `variables`: the environment variable that contains each provider's key, or an
     empty string. `test_and_store_key` tests and stores a key; it may raise `AgentError`."""
 
-    async def enter_key(row: PanelRow, key: str) -> Outcome:
+    async def enter_key(row: PanelRow, key: str) -> ActionOutcome:
         await test_and_store_key(row.value, key)
         return RowChosen(row.value)
 
@@ -57,7 +57,7 @@ def _row(name: str, variable: str) -> PanelRow:
     return PanelRow(name, line, search_text=name)
 
 
-PROVIDERS_WITH_KEYS = tuple(name for name in PROVIDERS if name != "scripted")
+PROVIDERS_WITH_KEYS = tuple(name for name in PROVIDER_NAMES if name != "scripted")
 
 
 def default_model(provider: str) -> str:
@@ -65,13 +65,13 @@ def default_model(provider: str) -> str:
     return next((model for _, model in DEFAULT_MODELS if model.startswith(f"{provider}/")), "")
 
 
-class KeyEntry:
+class KeySetup:
     """Tests and stores API keys."""
 
     def __init__(self, settings: Settings, model: str = "") -> None:
         """`model`: the current model. Keys for its provider are tested with it."""
         self._settings, self._model = settings, model
-        self._untested: tuple[str, str] | None = None
+        self._untested_key: tuple[str, str] | None = None
         """The last provider and key for which the test failed without the key being rejected. If the user enters them
         again, the key is stored untested."""
 
@@ -81,7 +81,7 @@ class KeyEntry:
         settings, key = self._settings, validate_key(typed_key)
         config = settings.config
         model = self._model if self._model.startswith(f"{provider}/") else default_model(provider)
-        if self._untested != (provider, key):
+        if self._untested_key != (provider, key):
             try:
                 if not model:
                     raise AgentError(f"no model of {provider} is in use")
@@ -89,22 +89,22 @@ class KeyEntry:
             except AuthFailed:
                 raise
             except AgentError as error:
-                self._untested = (provider, key)
+                self._untested_key = (provider, key)
                 reason = str(error).rstrip(".")
                 raise AgentError(f"could not test the key: {reason}. Press Enter again to save it untested") from error
-        origin = url_origin(find_address(provider, config.provider(provider), settings.environment))
+        origin = url_origin(find_base_url(provider, config.provider_config(provider), settings.environment))
         folder = config.folders.config
         await asyncio.to_thread(KeyStore(folder).store_key, provider, origin, key)
         environment = add_stored_keys(folder, settings.environment)
         variable = key_variable_in_use(settings, provider)
-        if config.provider(provider).key_command is not None:  # it would take precedence over the stored key
-            variable = key_variable(provider, config.provider(provider)) or ""
+        if config.provider_config(provider).key_command is not None:  # it would take precedence over the stored key
+            variable = key_variable(provider, config.provider_config(provider)) or ""
         settings.use_environment({**environment, variable: key} if variable else environment)
 
 
 def key_variable_in_use(settings: Settings, provider: str) -> str:
     """Get the environment variable that contains a provider's key; empty if none is set."""
-    variable = key_variable(provider, settings.config.provider(provider))
+    variable = key_variable(provider, settings.config.provider_config(provider))
     return variable if variable and settings.environment.get(variable) else ""
 
 
@@ -113,9 +113,9 @@ def _sign_in_notice(settings: Settings, provider: str) -> str:
     shell is used from now on."""
     if provider not in SUBSCRIPTIONS:
         return ""
-    title, provider_settings = SUBSCRIPTIONS[provider].title, settings.config.provider(provider)
+    title, provider_settings = SUBSCRIPTIONS[provider].title, settings.config.provider_config(provider)
     settings.use_environment(add_stored_keys(settings.config.folders.config, settings.environment))
-    if is_signed_in(settings.environment, provider, find_address(provider, provider_settings, settings.environment)):
+    if is_signed_in(settings.environment, provider, find_base_url(provider, provider_settings, settings.environment)):
         return f"signed in to {title}: choose a model with `/model {provider}/`"
     if key_variable(provider, provider_settings) is None:
         return f"{title} has no keys: run `ebb key sign-in {provider}` in a shell, then type `/key {provider}` again"
@@ -128,7 +128,7 @@ async def replace_key(context: CommandContext, argument: str) -> None:
     if settings is None:
         return context.controller.show_notice("keys cannot be changed here. Run `ebb key set PROVIDER` in a shell.")
     model = session.model if session is not None else context.model or settings.config.model or ""
-    current = model.partition("/")[0]
+    current_provider = model.partition("/")[0]
     if argument and argument not in PROVIDERS_WITH_KEYS:
         # The argument may be a key, so do not repeat it here. The prompt history omits the argument of `/key` too.
         provider_names = ", ".join(PROVIDERS_WITH_KEYS)
@@ -137,15 +137,17 @@ async def replace_key(context: CommandContext, argument: str) -> None:
         )
     if notice := _sign_in_notice(settings, argument):
         return context.controller.show_notice(notice)
-    names = (argument,) if argument else (current, "anthropic", "openai")
-    keyless = tuple(name for name in SUBSCRIPTIONS if key_variable(name, settings.config.provider(name)) is None)
-    providers = tuple(dict.fromkeys(name for name in names if name in PROVIDERS_WITH_KEYS and name not in keyless))
+    candidate_providers = (argument,) if argument else (current_provider, "anthropic", "openai")
+    keyless = tuple(name for name in SUBSCRIPTIONS if key_variable(name, settings.config.provider_config(name)) is None)
+    providers = tuple(
+        dict.fromkeys(name for name in candidate_providers if name in PROVIDERS_WITH_KEYS and name not in keyless)
+    )
     variables = {name: key_variable_in_use(settings, name) for name in providers}
-    panel = keys_panel(providers, variables, KeyEntry(settings, model).test_and_store, argument)
+    panel = keys_panel(providers, variables, KeySetup(settings, model).test_and_store, argument)
     if (choice := await context.show(panel)) is None:
         return None
     provider = choice.value
-    if provider == current or session is None:
+    if provider == current_provider or session is None:
         resume = session.id if session is not None and has_messages(context) else None
         if not await context.controller.open(session_id=resume, model=model or default_model(provider)):
             return None
@@ -154,7 +156,7 @@ async def replace_key(context: CommandContext, argument: str) -> None:
     override_note = ""
     if variable:
         override_note = f". {variable} contains another key that overrides it in later runs: change or unset it"
-    elif settings.config.provider(provider).key_command is not None:
+    elif settings.config.provider_config(provider).key_command is not None:
         override_note = f". `providers.{provider}.key_command` overrides it in later runs: remove that setting"
     context.controller.show_notice(f"the new key for {provider} is stored and in use{override_note}")
     return None

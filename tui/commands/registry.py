@@ -10,9 +10,9 @@ from ebbtide.tui.commands.context import (
     compact,
     show_archive,
     show_context,
+    show_occurrences,
     show_plan,
     show_todos,
-    trace_text,
 )
 from ebbtide.tui.commands.extensions import show_hooks, show_skills, show_trust
 from ebbtide.tui.commands.folders import add_folder, show_sandbox
@@ -44,7 +44,7 @@ _BUILT_IN_ACTIONS: Mapping[str, CommandAction] = {
     "redo": redo,
     "context": show_context,
     "archive": show_archive,
-    "why": trace_text,
+    "why": show_occurrences,
     "bring": bring_back,
     "skills": show_skills,
     "hooks": show_hooks,

@@ -65,10 +65,10 @@ def _status_rows(overview: Overview, facts: SessionFacts) -> Iterator[tuple[str,
     )
     yield "mode", f"{facts.mode}, {sandbox_text}", "/mode"
     yield "folder", sanitise_line(facts.folder) + (f"   {sanitise_line(facts.branch)}" if facts.branch else ""), ""
-    share = 100 * overview.used_tokens / max(overview.effective, 1)
+    share = 100 * overview.used_tokens / max(overview.effective_tokens, 1)
     yield (
         "window",
-        f"{format_tokens(overview.used_tokens)} of {format_tokens(overview.effective)} ({share:.0f}%)",
+        f"{format_tokens(overview.used_tokens)} of {format_tokens(overview.effective_tokens)} ({share:.0f}%)",
         "/context",
     )
     yield "cost", _cost_text(requests), ""
@@ -94,14 +94,17 @@ def _status_rows(overview: Overview, facts: SessionFacts) -> Iterator[tuple[str,
 def _cost_text(requests: Sequence[RequestUsage]) -> str:
     """Format the cost of all requests, broken down by model if there were several."""
     models = dict.fromkeys(request.model for request in requests)
-    costs = {model: _total_cost(request.cost for request in requests if request.model == model) for model in models}
-    total = format_dollars(_total_cost(costs.values()))
-    if None in costs.values():
-        unknown = ", ".join(sanitise_line(model) for model, cost in costs.items() if cost is None)
-        return f"unknown (no price for {unknown})"
-    if len(costs) < 2:
+    cost_by_model = {
+        model: _total_cost(request.cost for request in requests if request.model == model) for model in models
+    }
+    total = format_dollars(_total_cost(cost_by_model.values()))
+    if None in cost_by_model.values():
+        unpriced_models = ", ".join(sanitise_line(model) for model, cost in cost_by_model.items() if cost is None)
+        return f"unknown (no price for {unpriced_models})"
+    if len(cost_by_model) < 2:
         return total
-    return f"{total}: {', '.join(f'{sanitise_line(model)} {format_dollars(cost)}' for model, cost in costs.items())}"
+    cost_texts = (f"{sanitise_line(model)} {format_dollars(cost)}" for model, cost in cost_by_model.items())
+    return f"{total}: {', '.join(cost_texts)}"
 
 
 def _total_cost(costs: Iterable[float | None]) -> float | None:
@@ -143,11 +146,15 @@ async def show_status(context: CommandContext, _: str) -> None:
 async def _file_change_totals(session: Session) -> tuple[int, int, int]:
     """Count files changed by tools, lines added and lines removed; zeros if unknown."""
     try:
-        changes = await session.file_log.changes("session")
+        changes = await session.file_history.changes("session")
     except AgentError:  # the session records no file changes
         return 0, 0, 0
-    by_tools = [row for row in await asyncio.to_thread(change_rows, changes) if row.is_by_tool]
-    return len(by_tools), sum(row.added_count for row in by_tools), sum(row.removed_count for row in by_tools)
+    tool_changes = [row for row in await asyncio.to_thread(change_rows, changes) if row.is_by_tool]
+    return (
+        len(tool_changes),
+        sum(row.added_count for row in tool_changes),
+        sum(row.removed_count for row in tool_changes),
+    )
 
 
 async def show_tasks(context: CommandContext, argument: str) -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from ebbtide.agent.archive.tree import MessagePreview, Tree, TreeRow, files_changed_since, tree_rows
+from ebbtide.agent.archive.tree import MessagePreview, SessionTree, TreeRow, files_changed_since, tree_rows
 from ebbtide.agent.checkpoints.undo_points import UndoPoint, turns_since
-from ebbtide.agent.config.options import MODES, Mode
+from ebbtide.agent.config.options import PERMISSION_MODES, PermissionMode
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.prompt.reminder_notes import MODE_DESCRIPTIONS
 from ebbtide.tools.outputs.extent import join_limited, pluralize
@@ -34,7 +34,7 @@ FILES_NOTE = "Files are not changed unless you press f or b."
 MAX_LISTED_FILES, MAX_MESSAGE_LINES, MAX_MESSAGE_CHARS = 8, 6, 200
 
 
-def tree_panel(tree: Tree, rows: Sequence[TreeRow], now: float) -> Panel:
+def tree_panel(tree: SessionTree, rows: Sequence[TreeRow], now: float) -> Panel:
     """Build the panel of the user's messages in a session and its forks. `now` is in Unix seconds."""
     fork_count = len(tree.branches) - 1
     counts_text = pluralize(len(rows), "message") + (f", {pluralize(fork_count, 'fork')}" if fork_count else "")
@@ -83,12 +83,12 @@ def plain_tree_line(row: TreeRow, now: float) -> str:
     return f"{text}, {format_age(now - row.message.sent_at)}{'' if row.is_on_path else ', in another branch'}"
 
 
-def message_details(tree: Tree, row: TreeRow) -> tuple[Line, ...]:
+def message_details(tree: SessionTree, row: TreeRow) -> tuple[Line, ...]:
     """Format the message and the files changed since then, which a rewind does not revert."""
     return tuple(_detail_lines(tree, row))
 
 
-def _detail_lines(tree: Tree, row: TreeRow) -> Iterator[Line]:
+def _detail_lines(tree: SessionTree, row: TreeRow) -> Iterator[Line]:
     lines = sanitise(row.message.text).splitlines()
     for line in lines[:MAX_MESSAGE_LINES]:
         yield ((line, "text"),)
@@ -119,9 +119,9 @@ def rewound_message(files: Sequence[str]) -> str:
 
 
 async def resume(context: CommandContext, session_id: str) -> None:
-    current = context.controller.session.id if context.controller.session is not None else ""
+    current_id = context.controller.session.id if context.controller.session is not None else ""
     session_id = session_id or await pick_session(context)
-    if session_id and session_id != current and await context.controller.open(session_id=session_id):
+    if session_id and session_id != current_id and await context.controller.open(session_id=session_id):
         context.show_session()
 
 
@@ -132,9 +132,9 @@ async def show_sessions(context: CommandContext, _: str) -> None:
 async def pick_session(context: CommandContext) -> str:
     """Let the user choose a session. Returns its id, or an empty string if none was chosen. Sessions that the user
     marked for deletion in the list are deleted."""
-    current = context.controller.session.id if context.controller.session is not None else ""
+    current_id = context.controller.session.id if context.controller.session is not None else ""
     library = await context.controller.sessions.open_library()
-    session_list = SessionList(library, current, time())
+    session_list = SessionList(library, current_id, time())
     choice = await context.show(session_list.build_panel())
     for session_id in session_list.ids_to_delete:
         try:
@@ -169,7 +169,7 @@ async def rewind(context: CommandContext, _: str) -> None:
             return
     if choice.action != "files":
         if not await _switch_to_fork(
-            context.controller, library, tree, message, with_files=confirmed_restore is not None
+            context.controller, library, tree, message, restores_files=confirmed_restore is not None
         ):
             return
         context.show_session()
@@ -178,7 +178,7 @@ async def rewind(context: CommandContext, _: str) -> None:
         await run_restore(context, confirmed_restore, "rewind")
 
 
-async def _load_tree(controller: "SessionController", library: "Library") -> Tree | None:
+async def _load_tree(controller: "SessionController", library: "Library") -> SessionTree | None:
     """Load the user's messages in the session and its forks. If there are none, show a notice and return None."""
     tree = await library.tree(controller.session.id) if controller.session is not None else None
     if tree is None or not any(branch.own_messages for branch in tree.branches):
@@ -190,25 +190,27 @@ async def _load_tree(controller: "SessionController", library: "Library") -> Tre
 async def _switch_to_fork(
     controller: "SessionController",
     library: "Library",
-    tree: Tree,
+    tree: SessionTree,
     message: MessagePreview,
     *,
-    with_files: bool = False,
+    restores_files: bool = False,
 ) -> bool:
     """Switch to a fork that ends before the message. Returns whether the fork could be opened. The original session is
     not changed. `with_files`: whether the files are restored too; if so, the notice need not list them."""
     forked_session = await library.fork(message.session, message.position, is_draft=True)
     if is_open := await controller.open(session_id=forked_session.id):
-        controller.show_notice(rewound_message(() if with_files else files_changed_since(tree, message)))
+        controller.show_notice(rewound_message(() if restores_files else files_changed_since(tree, message)))
     return is_open
 
 
-async def _undo_points_since(context: CommandContext, tree: Tree, message: MessagePreview) -> tuple[UndoPoint, ...]:
+async def _undo_points_since(
+    context: CommandContext, tree: SessionTree, message: MessagePreview
+) -> tuple[UndoPoint, ...]:
     """Get the undo points of all turns since that message. If no turn changed files, show a notice."""
     session = context.controller.session
     if session is None:
         return ()
-    await session.checkpoints.run(lambda project: project.finish_interrupted(session.id))
+    await session.checkpoints.run(lambda project: project.finish_interrupted_turns(session.id))
     points = await session.checkpoints.run(lambda project: project.points())
     sessions = [branch.session for branch in tree.branches]
     points_since = turns_since(points, sessions, message.sent_at, message.session, message.position)
@@ -232,7 +234,7 @@ async def rename(context: CommandContext, title: str) -> None:
         )
         return
     library = await context.controller.sessions.open_library()
-    context.hint(f"session renamed to {sanitise_line((await library.rename(session.id, title)).title)}")
+    context.show_hint(f"session renamed to {sanitise_line((await library.rename(session.id, title)).title)}")
 
 
 async def fork(context: CommandContext, _: str) -> None:
@@ -249,7 +251,7 @@ async def fork(context: CommandContext, _: str) -> None:
 
 async def change_mode(context: CommandContext, name: str) -> None:
     if description := await switch_mode(context.controller, name):
-        context.hint(description)
+        context.show_hint(description)
 
 
 async def switch_mode(controller: SessionController, name: str) -> str:
@@ -257,17 +259,21 @@ async def switch_mode(controller: SessionController, name: str) -> str:
     show that and return an empty string."""
     if controller.session is None:
         return ""
-    mode = next_mode(controller.session.mode) if not name else next((mode for mode in MODES if mode == name), None)
+    mode = (
+        next_mode(controller.session.mode)
+        if not name
+        else next((mode for mode in PERMISSION_MODES if mode == name), None)
+    )
     if mode is None:
-        controller.show_notice(f"unknown mode `{name}`. Modes: {', '.join(f'`{mode}`' for mode in MODES)}")
+        controller.show_notice(f"unknown mode `{name}`. Modes: {', '.join(f'`{mode}`' for mode in PERMISSION_MODES)}")
         return ""
     answered_count = await controller.change_mode(mode)
     return f"{mode}{', and the open question is approved' if answered_count else ''}: {MODE_DESCRIPTIONS[mode]}"
 
 
-def next_mode(mode: str) -> Mode:
+def next_mode(mode: str) -> PermissionMode:
     """Get the next mode in the cycle. `auto` is not in the cycle; it can only be set by name."""
-    cycle: tuple[Mode, ...] = ("ask", "accept-edits", "plan")
+    cycle: tuple[PermissionMode, ...] = ("ask", "accept-edits", "plan")
     return cycle[(cycle.index(mode) + 1) % len(cycle)] if mode in cycle else "ask"
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
-from ebbtide.agent.config.options import EFFORTS, OPTIONS_BY_KEY, THEMES, THOUGHTS_NAMES, ThemeName
+from ebbtide.agent.config.options import EFFORTS, OPTIONS_BY_KEY, THEMES, THOUGHTS_DISPLAYS, ThemeName
 from ebbtide.agent.config.settings import Setting, SettingOrigin, Settings, format_as_toml_value, format_for_display
 from ebbtide.agent.errors import AgentError
 from ebbtide.tools.outputs.extent import ellipsize
@@ -41,7 +41,7 @@ OFFERED_THEMES: tuple[OfferedTheme, ...] = (
 )
 
 
-def themes_panel(chosen: ThemeName, colorless: bool, apply_theme: Callable[[ThemeName], None]) -> Panel:
+def themes_panel(chosen_theme: ThemeName, is_colorless: bool, apply_theme: Callable[[ThemeName], None]) -> Panel:
     """Build the panel of themes, which previews the highlighted theme. `colorless`: whether colours are off in every
     theme."""
     message = "`NO_COLOR` is set, so all themes look alike"
@@ -52,18 +52,18 @@ def themes_panel(chosen: ThemeName, colorless: bool, apply_theme: Callable[[Them
             PanelRow(
                 theme.name,
                 (
-                    ("● " if theme.name == chosen else "  ", "good"),
+                    ("● " if theme.name == chosen_theme else "  ", "good"),
                     (f"{theme.name:<18}", "text"),
                     (theme.help, "dim"),
                 ),
                 search_text=f"{theme.name} {theme.help}",
-                details=(parse_inline_code(message, "warn"),) if colorless else (),
+                details=(parse_inline_code(message, "warn"),) if is_colorless else (),
             )
             for theme in OFFERED_THEMES
         ),
         "Up, Down preview   Enter select   Esc cancel",
         empty_message="No match.",
-        initial_value=chosen,
+        initial_value=chosen_theme,
         on_row_marked=lambda row: apply_theme(cast(ThemeName, row.value)),
     )
 
@@ -181,7 +181,7 @@ def setting_details(setting: Setting) -> tuple[Line, ...]:
         lines.append(((f"the environment variable {option.environment_variable} overrides the files", "dim"),))
     if setting.can_be_tightened:
         lines.append((("a project can only make it stricter", "dim"),))
-    lines.append(((f"takes effect {'immediately' if setting.takes_effect == 'now' else setting.takes_effect}", "dim"),))
+    lines.append(((f"takes effect {'immediately' if setting.effect_time == 'now' else setting.effect_time}", "dim"),))
     return tuple(lines)
 
 
@@ -205,7 +205,9 @@ async def choose_theme(context: CommandContext, name: str) -> None:
         )
     if not name:
         if themes is None:
-            return context.hint("There are no colours here. `/theme NAME` sets those of the full-screen interface.")
+            return context.show_hint(
+                "There are no colours here. `/theme NAME` sets those of the full-screen interface."
+            )
         previous_theme = themes.chosen_theme
         choice = await context.show(themes_panel(previous_theme, themes.is_colorless, themes.apply_theme))
         if choice is None:
@@ -215,7 +217,7 @@ async def choose_theme(context: CommandContext, name: str) -> None:
         themes.apply_theme(next(theme for theme in THEMES if theme == name))
     if settings is not None:
         try:
-            context.hint(settings.set_value("tui.theme", name))
+            context.show_hint(settings.set_value("tui.theme", name))
         except AgentError as error:
             context.controller.show_notice(str(error))
     return None
@@ -224,7 +226,7 @@ async def choose_theme(context: CommandContext, name: str) -> None:
 async def toggle_side_panel(context: CommandContext, _: str) -> None:
     settings = context.settings
     if settings is None or context.themes is None:
-        return context.hint("There is no side panel here. Use `/files`, `/todos` and `/context`.")
+        return context.show_hint("There is no side panel here. Use `/files`, `/todos` and `/context`.")
     is_on = not settings.config.tui_panel
     try:
         message = settings.set_value("tui.panel", "true" if is_on else "false")
@@ -232,9 +234,9 @@ async def toggle_side_panel(context: CommandContext, _: str) -> None:
         return context.controller.show_notice(str(error))
     context.apply_setting("tui.panel")
     if settings.config.tui_panel != is_on:
-        return context.hint(message)  # a source of higher priority overrides the setting
+        return context.show_hint(message)  # a source of higher priority overrides the setting
     hint = "side panel on (from 140 columns); F5 hides it"
-    return context.hint(hint if is_on else "side panel hidden; F5 shows it")
+    return context.show_hint(hint if is_on else "side panel hidden; F5 shows it")
 
 
 async def show_settings(context: CommandContext, search_text: str) -> None:
@@ -242,12 +244,12 @@ async def show_settings(context: CommandContext, search_text: str) -> None:
     if settings is None:
         return context.controller.show_notice(NO_SETTINGS_NOTICE)
 
-    def change(key: str, text: str) -> str:
+    def change_setting(key: str, text: str) -> str:
         message = settings.set_value(key, text) if text.strip() else settings.unset_value(key)
         context.apply_setting(key)
         return message
 
-    await context.show(settings_panel(settings.all_settings, change, search_text))
+    await context.show(settings_panel(settings.all_settings, change_setting, search_text))
     return None
 
 
@@ -260,9 +262,9 @@ async def choose_effort(context: CommandContext, level: str) -> None:
     if settings is None or session is None:
         return context.controller.show_notice(NO_SETTINGS_NOTICE)
     if not level:
-        current = settings.config.reasoning_effort or ""
-        choice = await context.show(_efforts_panel(current))
-        if choice is None or choice.value == current:
+        current_effort = settings.config.reasoning_effort or ""
+        choice = await context.show(_efforts_panel(current_effort))
+        if choice is None or choice.value == current_effort:
             return None
         level = choice.value
     message = settings.set_value("agent.reasoning_effort", level.lower())
@@ -281,14 +283,19 @@ def _effort_message(settings: Settings, model: str, message: str) -> str:
     return message if is_supported else f"{message}; `{model}` may ignore it"
 
 
-def _efforts_panel(current: str) -> Panel:
+def _efforts_panel(current_effort: str) -> Panel:
     rows = tuple(
-        PanelRow(effort, (("● " if effort == current else "  ", "good"), (effort, "text")), effort)
+        PanelRow(effort, (("● " if effort == current_effort else "  ", "good"), (effort, "text")), effort)
         for effort in EFFORTS
     )
     title: Line = (("Reasoning effort", "strong"), ("  more is slower and uses more tokens", "dim"))
     return Panel(
-        "effort", (title,), rows, "Up, Down   Enter select   Esc cancel", search_placeholder="", initial_value=current
+        "effort",
+        (title,),
+        rows,
+        "Up, Down   Enter select   Esc cancel",
+        search_placeholder="",
+        initial_value=current_effort,
     )
 
 
@@ -297,8 +304,10 @@ async def choose_thoughts(context: CommandContext, mode_name: str) -> None:
     settings = context.settings
     if settings is None:
         return context.controller.show_notice(NO_SETTINGS_NOTICE)
-    current = settings.config.tui_thoughts
-    new_value = mode_name.lower() or THOUGHTS_NAMES[(THOUGHTS_NAMES.index(current) + 1) % len(THOUGHTS_NAMES)]
+    current_display = settings.config.tui_thoughts
+    new_value = (
+        mode_name.lower() or THOUGHTS_DISPLAYS[(THOUGHTS_DISPLAYS.index(current_display) + 1) % len(THOUGHTS_DISPLAYS)]
+    )
     try:
         message = settings.set_value(
             "tui.thoughts", {"on": "open", "show": "open", "off": "hidden", "hide": "hidden"}.get(new_value, new_value)
@@ -306,4 +315,4 @@ async def choose_thoughts(context: CommandContext, mode_name: str) -> None:
     except AgentError as error:
         return context.controller.show_notice(str(error))
     context.apply_setting("tui.thoughts")
-    return context.hint(message)
+    return context.show_hint(message)

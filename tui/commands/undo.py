@@ -77,7 +77,7 @@ def restore_panel(name: str, title: str, plan: RestorePlan, contents: PathConten
         empty_message="Only folders would change.",
         actions=actions,
         search_placeholder="",
-        scrolls_details=True,
+        page_keys_scroll_details=True,
         previews_before_action=True,
         min_side_by_side_width=100,
         max_list_lines=8,
@@ -139,7 +139,7 @@ def points_panel(
         UNDO_POINTS_KEY_HINTS,
         empty_message="No turn has changed files yet.",
         actions=(PanelAction(("enter",), "preview", is_available=lambda row: not row.right_text),),
-        scrolls_details=True,
+        page_keys_scroll_details=True,
         previews_before_action=True,
         min_side_by_side_width=100,
         max_list_lines=8,
@@ -147,14 +147,14 @@ def points_panel(
 
 
 def _point_row(
-    point: UndoPoint, files: Sequence[str], diff: Callable[[int], Awaitable[Sequence[Line]]], now: float
+    point: UndoPoint, files: Sequence[str], load_diff: Callable[[int], Awaitable[Sequence[Line]]], now: float
 ) -> PanelRow:
     kind = "" if point.kind == "turn" else f"{point.kind} of "
     line = (
         f"{kind}{sanitise_line(point.title) or 'a turn'}  {pluralize(len(files), 'path')}  {format_age(now - point.at)}"
     )
     return PanelRow(
-        str(point.id), ((line, "dim" if point.is_undone else "text"),), content=LoadedText(diff, (point.id,)),
+        str(point.id), ((line, "dim" if point.is_undone else "text"),), content=LoadedText(load_diff, (point.id,)),
         right_text=("reverted", "dim") if point.is_undone else None,
     )  # fmt: skip
 
@@ -163,7 +163,7 @@ def change_lines(changes: Sequence[tuple[PathChange, bytes | None, bytes | None]
     """Format the changes of an undo point: a diff for each file."""
     lines: list[Line] = []
     for change, old_content, new_content in changes:
-        note = "; ".join(text for text in (change.doubt, _kind_change_note(change.before, change.after)) if text)
+        note = "; ".join(text for text in (change.other_cause, _kind_change_note(change.before, change.after)) if text)
         kinds = (change.before.kind, change.after.kind)
         action = "created" if kinds[0] == "absent" else "removed" if kinds[1] == "absent" else "changed"
         action += " (a folder)" if "folder" in kinds else ""
@@ -235,8 +235,8 @@ async def redo(context: CommandContext, _: str) -> None:
 async def _undo_points(context: CommandContext, session: Session) -> tuple[UndoPoint, ...]:
     """Get the session's undo points, and those of its ancestors from before each fork."""
     library = await context.controller.sessions.open_library()
-    ancestors = await library.lineage(session.id)
-    await session.checkpoints.run(lambda project: project.finish_interrupted(session.id))
+    ancestors = await library.ancestry(session.id)
+    await session.checkpoints.run(lambda project: project.finish_interrupted_turns(session.id))
     return points_of_lineage(await session.checkpoints.run(lambda project: project.points()), ancestors)
 
 
@@ -257,15 +257,15 @@ async def _pick_point(
 
 async def revert_points(context: CommandContext, points: Sequence[UndoPoint], kind: PointKind) -> None:
     """Revert undo points after showing a preview."""
-    confirmed = await confirm_restore(context, points, kind)
-    if confirmed is not None:
-        await run_restore(context, confirmed, kind)
+    confirmed_restore = await confirm_restore(context, points, kind)
+    if confirmed_restore is not None:
+        await run_restore(context, confirmed_restore, kind)
 
 
 @dataclass(frozen=True, slots=True)
 class ConfirmedRestore:
     plan: RestorePlan
-    includes_others: bool
+    overwrites_other_changes: bool
 
 
 async def confirm_restore(
@@ -287,7 +287,7 @@ async def confirm_restore(
     return None if choice is None else ConfirmedRestore(plan, choice.action == "all")
 
 
-async def run_restore(context: CommandContext, confirmed: ConfirmedRestore, kind: PointKind) -> None:
+async def run_restore(context: CommandContext, confirmed_restore: ConfirmedRestore, kind: PointKind) -> None:
     """Restore the files as confirmed. On failure, no files are changed and the error is shown."""
     session = context.controller.session
     if session is None:
@@ -297,7 +297,9 @@ async def run_restore(context: CommandContext, confirmed: ConfirmedRestore, kind
     try:
         with context.controller.busy_with("restoring files"):
             result = await checkpoints.run(
-                lambda project: project.restore(confirmed.plan, current_turn, kind, forced=confirmed.includes_others)
+                lambda project: project.restore(
+                    confirmed_restore.plan, current_turn, kind, forced=confirmed_restore.overwrites_other_changes
+                )
             )
     except AgentError as error:
         return context.controller.show_failure(error)
@@ -321,9 +323,9 @@ async def show_session_changes(context: CommandContext, name: str) -> None:
 async def _show_changes(context: CommandContext, scope: ChangeScope, name: str = "") -> None:
     if context.controller.session is None:
         return
-    files = context.controller.session.file_log
+    file_history = context.controller.session.file_history
 
     async def build_panel(scope: ChangeScope) -> Panel:
-        return await asyncio.to_thread(build_changes_panel, await files.changes(scope), build_panel, name)
+        return await asyncio.to_thread(build_changes_panel, await file_history.changes(scope), build_panel, name)
 
     await context.show(await build_panel(scope))

@@ -64,7 +64,7 @@ class LineTransport:
                     await self._send_error(PARSE_ERROR, f"not valid JSON: {error}")
                     continue
                 if _is_message(message):
-                    if (message := self._route(message)) is None:
+                    if (message := self._convert_cancellation(message)) is None:
                         continue
                     prefixed_method = (
                         {"method": f"_{message['method']}"} if message.get("method") in PREFIXED_METHODS else {}
@@ -72,7 +72,7 @@ class LineTransport:
                     return {**message, **prefixed_method}
                 await self._send_error(INVALID_REQUEST, "not a JSON-RPC 2.0 message; batches are not supported")
 
-    def _route(self, message: Message) -> Message | None:
+    def _convert_cancellation(self, message: Message) -> Message | None:
         """Return the message to deliver, if any. If a cancelled prompt request started a turn, it becomes a
         cancellation of that turn. All other `$/` messages are dropped."""
         method, params, message_id = message.get("method"), message.get("params"), message.get("id")
@@ -82,7 +82,7 @@ class LineTransport:
             return message
         request_id = params.get("requestId") if isinstance(params, dict) else None
         session_id = self._session_by_request.get(request_id) if isinstance(request_id, str | int) else None
-        first_request = next(
+        first_request_id = next(
             (
                 request
                 for request, request_session_id in self._session_by_request.items()
@@ -90,7 +90,7 @@ class LineTransport:
             ),
             None,
         )
-        if method != CANCEL_REQUEST or session_id is None or first_request != request_id:
+        if method != CANCEL_REQUEST or session_id is None or first_request_id != request_id:
             return None
         return {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session_id}}
 

@@ -23,7 +23,7 @@ from ebbtide.tui.plain.questions import (
     question_lines,
 )
 from ebbtide.tui.plain.reader import PROMPT, PromptReader
-from ebbtide.tui.prompt.double_press import LeaveKeys
+from ebbtide.tui.prompt.double_press import ExitKeys
 from ebbtide.tui.prompt.history import History
 from ebbtide.tui.prompt.key_arrivals import ANSWER_GUARD_S, KeyArrival
 from ebbtide.tui.session.controller import SessionController
@@ -56,17 +56,17 @@ class PrintingController(SessionController):
     def __init__(
         self,
         sessions: "Sessions",
-        changed: Callable[[], None],
+        on_change: Callable[[], None],
         drafts: Drafts | None,
         emit: Callable[[Event], None],
         print_lines: Callable[[Sequence[str]], None],
     ) -> None:
-        super().__init__(sessions, changed, drafts)
+        super().__init__(sessions, on_change, drafts)
         self._emit, self._print_lines = emit, print_lines
 
-    def advance(self, event: Event) -> None:
+    def show_event(self, event: Event) -> None:
         self._emit(with_relative_paths(event, self.folder))  # print the event before the question that it opens
-        super().advance(event)
+        super().show_event(event)
 
     def show_turn_total(self, elapsed_seconds: float) -> None:
         super().show_turn_total(elapsed_seconds)
@@ -91,7 +91,7 @@ class LineModeApp(LineJobs):
         chooses_from_list: bool = False,
         model: str | None = None,
         first_message: str | None = None,
-        piped: str = "",
+        piped_text: str = "",
         guard_s: float = ANSWER_GUARD_S,
         drafts: Drafts | None = None,
         settings: Settings | None = None,
@@ -112,16 +112,16 @@ class LineModeApp(LineJobs):
             settings,
             self.exit,
             self.greeter,
-            self._current_reader,
+            self._get_reader,
         )
         self.greeter.settings = settings
         self.model = model
         self._history = history
         self._initial_session = session
-        self._should_choose = chooses_from_list
-        self._guard = guard_s
-        self._printing = PrintState()
-        self._leave_keys = LeaveKeys()
+        self._chooses_from_list = chooses_from_list
+        self._guard_s = guard_s
+        self._print_state = PrintState()
+        self._exit_keys = ExitKeys()
         self._open_question: OpenQuestion | None = None
         """The open question that was last printed."""
         self._question_printed_at = 0.0
@@ -131,11 +131,15 @@ class LineModeApp(LineJobs):
         """Commands' questions that have not been answered, in the order in which they are asked."""
         self._editing_task: asyncio.Task[None] | None = None
         """The task in which the user edits a call or writes a reason for denying it."""
-        self._piped_entries = split_piped_input(piped) if not first_message else ()
+        self._piped_entries = split_piped_input(piped_text) if not first_message else ()
         """The messages and commands in piped input, to be sent one after another. Empty if the input contains no
         commands."""
         self._piped_task: asyncio.Task[None] | None = None
-        texts = [] if self._piped_entries else [first_message, self.controller.pastes.collapse(piped) if piped else ""]
+        texts = (
+            []
+            if self._piped_entries
+            else [first_message, self.controller.pastes.collapse(piped_text) if piped_text else ""]
+        )
         if any(texts):
             self.controller.queue.add("\n\n".join(filter(None, texts)))
 
@@ -186,7 +190,7 @@ class LineModeApp(LineJobs):
         if self._command_questions:
             self._command_questions.pop(0).answer.set_result("")
             return
-        match self._leave_keys.ctrl_c(has_text=False, is_running=self.is_busy):
+        match self._exit_keys.press_ctrl_c(has_text=False, is_running=self.is_busy):
             case "stop":
                 self.is_paused = True
                 self.print_lines(("Interrupting.",))
@@ -198,21 +202,21 @@ class LineModeApp(LineJobs):
 
     def handle_ctrl_d(self) -> bool:
         """Handle Ctrl-D on an empty line. Returns whether to stop reading."""
-        if self._leave_keys.ctrl_d(is_running=self.is_busy) == "leave":
+        if self._exit_keys.press_ctrl_d(is_running=self.is_busy) == "leave":
             return True
         self.print_lines(("Press Ctrl-D again to quit.",))
         return False
 
     async def _open_session(self) -> None:
         if self._initial_session is not None:
-            await self.controller.adopt(self._initial_session)
+            await self.controller.switch_to_open_session(self._initial_session)
         else:
             if (
-                self.model is None and not self._should_choose and self._current_reader().has_line_editing
+                self.model is None and not self._chooses_from_list and self._get_reader().has_line_editing
             ):  # if there is a user to ask
                 self.model = await choose_first_model(self.context)
-            resume = await pick_session(self.context) if self._should_choose else ""
-            if self._should_choose and not resume:
+            resume = await pick_session(self.context) if self._chooses_from_list else ""
+            if self._chooses_from_list and not resume:
                 self.is_paused = True  # the messages for the session that was not chosen must not go to a new one
             await self.controller.open(resume or None, self.model)
         await self.greeter.collect()
@@ -227,9 +231,9 @@ class LineModeApp(LineJobs):
         is_too_early = (
             self._open_question is not None
             and not self._command_questions
-            and arrival.time < self._question_printed_at + self._guard
+            and arrival.time < self._question_printed_at + self._guard_s
         )
-        if not self._guard or not (is_too_early or self._is_type_ahead(arrival)):
+        if not self._guard_s or not (is_too_early or self._is_typeahead(arrival)):
             self._handle_prompted_line(line)
         elif looks_like_answer(line):
             self.print_lines((f"{line.strip()!r} was typed too soon to be an answer. Type it again.",))
@@ -238,7 +242,7 @@ class LineModeApp(LineJobs):
         else:
             self._stash_line(line)
 
-    def _is_type_ahead(self, arrival: KeyArrival) -> bool:
+    def _is_typeahead(self, arrival: KeyArrival) -> bool:
         """Whether a line was typed too early, or as part of a paste, and so is not an answer. Lines that arrive
         together are never answers. A line that arrived before a command asked its question is not one either."""
         if self._command_questions:
@@ -303,7 +307,7 @@ class LineModeApp(LineJobs):
     def _print_event(self, event: Event) -> None:
         settings = self.context.settings
         is_full = settings is not None and settings.config.tui_detail == "full"
-        self._printing, lines = event_lines(self._printing, event, is_full=is_full)
+        self._print_state, lines = event_lines(self._print_state, event, is_full=is_full)
         self.print_lines(lines)
 
     def _ask_open_question(self) -> None:
@@ -333,30 +337,30 @@ class LineModeApp(LineJobs):
             ]
             self.show_prompt()
 
-    def _prefill_prompt(self, text: str, unsent: bool = False) -> None:
+    def _prefill_prompt(self, text: str, is_unsent: bool = False) -> None:
         if self._reader is not None and not self._reader.prefill(text):
-            if unsent:
+            if is_unsent:
                 self.controller.queue.add(text)
                 self.is_paused = True
             else:
                 self.print_lines((text,))
 
-    def _current_reader(self) -> PromptReader:
+    def _get_reader(self) -> PromptReader:
         assert self._reader is not None
         return self._reader
 
     def print_lines(self, lines: Sequence[str]) -> None:
         if self._reader is not None:
-            self._reader.show([sanitise(line) for line in lines])
+            self._reader.print_lines([sanitise(line) for line in lines])
 
     def show_prompt(self) -> None:
         if self._reader is not None:
             if self._command_questions:
-                self._reader.ask(self._command_questions[0].prompt)
+                self._reader.set_prompt(self._command_questions[0].prompt)
             elif self._open_question is not None and not self._running_command_count:
-                self._reader.ask(ANSWER_PROMPT)
+                self._reader.set_prompt(ANSWER_PROMPT)
             else:
-                self._reader.ask("" if self.is_busy or self._running_command_count else PROMPT)
+                self._reader.set_prompt("" if self.is_busy or self._running_command_count else PROMPT)
 
 
 def split_piped_input(text: str) -> Sequence[str]:

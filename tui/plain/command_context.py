@@ -19,9 +19,9 @@ from ebbtide.tui.prompt.history import History
 from ebbtide.tui.session.compaction import ManualCompaction, summary_tokens
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.session.greeter import Greeter
-from ebbtide.tui.session.view_edits import carry_out_typed, propose_typed
+from ebbtide.tui.session.view_edits import propose_typed_action, run_typed_action
 from ebbtide.tui.slash_commands import Invocation
-from ebbtide.tui.terminal.edit_text import edit_with, editor_command, ignore_interrupt_keys
+from ebbtide.tui.terminal.edit_text import editor_command, ignore_interrupt_keys, run_editor
 from ebbtide.tui.text.spans import Line
 from ebbtide.tui.view.blocks import AnswerText, SessionView, UserText
 from ebbtide.tui.view.compaction_preview import (
@@ -60,7 +60,7 @@ COMMAND_PROMPT = "Command to run: "
 class SetPromptText(Protocol):
     """Puts text into the prompt. If that is impossible, the `unsent` messages stay in the queue."""
 
-    def __call__(self, text: str, unsent: bool = False) -> None: ...
+    def __call__(self, text: str, is_unsent: bool = False) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class LineContext:
     async def play_demo(self) -> None:
         await self.get_reader().run_with_terminal(lambda: str(session.demo.print_demo(None)))
 
-    def hint(self, text: str) -> None:
+    def show_hint(self, text: str) -> None:
         self.print_lines((text,))
 
     def insert_in_prompt(self, text: str) -> None:
@@ -115,11 +115,11 @@ class LineContext:
 
     def show_session(self) -> None:
         """Print which session is open and, if it was resumed, its last exchange."""
-        greeting, view = self.greeter.greeting(), self.controller.view
+        greeting, view = self.greeter.build_greeting(), self.controller.view
         if greeting is not None:
-            self.print_lines((*plain_greeting(greeting), *earlier_messages_note(view), *last_exchange(view)))
+            self.print_lines((*plain_greeting(greeting), *older_messages_note(view), *last_exchange(view)))
             if draft := self.controller.take_draft():
-                self.set_prompt_text(draft, unsent=True)
+                self.set_prompt_text(draft, is_unsent=True)
 
     async def show_context(self) -> None:
         if self.controller.session is not None:
@@ -129,11 +129,11 @@ class LineContext:
 
     async def edit_context(self, action_text: str) -> None:
         """Run a typed context action, once the user has confirmed its price."""
-        proposal = await propose_typed(self.controller, action_text)
+        proposal = await propose_typed_action(self.controller, action_text)
         if not proposal.is_possible:
             self.controller.show_notice(proposal.text)
         elif await self.confirm("Change the context?", (((proposal.text, "text"),),), "do it"):
-            await carry_out_typed(self.controller, action_text)
+            await run_typed_action(self.controller, action_text)
 
     async def compact(self, compaction: ManualCompaction) -> None:
         self.print_lines(
@@ -143,9 +143,9 @@ class LineContext:
             return
         try:
             draft = await compaction.draft()
-            text = compaction.with_missing_facts(compaction.text)
+            text = compaction.with_missing_facts(compaction.summary_text)
             while not draft.is_interrupted:
-                status = draft_status_text(compaction.last_draft, summary_tokens(text), compaction.result(text))
+                status = draft_status_text(compaction.last_draft, summary_tokens(text), compaction.predict_result(text))
                 missing_lines = plain_lines(
                     missing_fact_lines(compaction.missing_facts(text), summary_tokens(text) == 0)
                 )
@@ -168,19 +168,19 @@ class LineContext:
 
     async def edit_message(self, text: str) -> None:
         if new_text := (await self.edit_text(text, "message.md")).strip():
-            self.set_prompt_text(new_text, unsent=True)
+            self.set_prompt_text(new_text, is_unsent=True)
             if not self.get_reader().has_line_editing:
                 self.print_lines(("An empty line sends the message.",))
 
     async def edit_text(self, text: str, name: str) -> str:
         command = editor_command(os.environ)
         with ignore_interrupt_keys():
-            return await self.get_reader().run_with_terminal(lambda: edit_with(command, text, name))
+            return await self.get_reader().run_with_terminal(lambda: run_editor(command, text, name))
 
     async def write_answer(self, text_entry: TextEntry) -> Answer | None:
         """Let the user write an answer; None if nothing was written or changed. Raises `UsageError`."""
         if text_entry.kind == "editor":
-            return text_entry.parse_answer(await self.edit_text(text_entry.initial_text, text_entry.file))
+            return text_entry.parse_answer(await self.edit_text(text_entry.initial_text, text_entry.file_suffix))
         prompt = (
             COMMAND_PROMPT if text_entry.kind == "command" else f"{text_entry.hint.partition(';')[0].capitalize()}: "
         )
@@ -205,7 +205,7 @@ class LineContext:
         """Do nothing: no setting changes how line mode looks."""
 
 
-def earlier_messages_note(view: SessionView) -> tuple[str, ...]:
+def older_messages_note(view: SessionView) -> tuple[str, ...]:
     """Say how many earlier messages there are and how to read them; empty if there are none."""
     return block_lines(view.past_blocks[0]) if view.older_message_count else ()
 

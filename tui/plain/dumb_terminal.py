@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
 
-from ebbtide.tui.plain.reader import PROMPT, LineKeys, is_continued, join_continued
+from ebbtide.tui.plain.reader import PROMPT, KeyCallbacks, is_continued, join_continued_lines
 from ebbtide.tui.prompt.key_arrivals import KeyArrival
 
 MAX_LINE_BYTES = 4_095
@@ -24,9 +24,9 @@ _MAX_JOINED_READS = 1_000
 class DumbTerminalReader:
     """Reads from one file descriptor and writes to another."""
 
-    def __init__(self, source: int, target: int, keys: LineKeys) -> None:
-        self._source = source
-        self._target = target
+    def __init__(self, input_descriptor: int, output_descriptor: int, keys: KeyCallbacks) -> None:
+        self._input_descriptor = input_descriptor
+        self._output_descriptor = output_descriptor
         self._loop = asyncio.get_running_loop()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._partial_line = ""
@@ -38,14 +38,14 @@ class DumbTerminalReader:
         self._is_at_end = False
         self._has_input = asyncio.Event()
         self._prompt = ""
-        self._is_prompted = False
+        self._is_prompt_visible = False
         """Whether the cursor's line already begins with the prompt."""
         self._keys = keys
-        self._is_lent = False
+        self._is_terminal_in_use = False
         """Whether another program is using the terminal."""
         self._buffered_lines: list[str] = []
         """Lines to print when the other program has finished with the terminal."""
-        self._loop.add_reader(source, self._read_available)
+        self._loop.add_reader(input_descriptor, self._read_available)
         self._loop.add_signal_handler(signal.SIGINT, self._interrupt)
 
     async def read(self) -> str:
@@ -54,7 +54,7 @@ class DumbTerminalReader:
             self._has_input.clear()
             await self._has_input.wait()
         if not self._ready_lines:
-            self.ask("")
+            self.set_prompt("")
             raise EOFError
         line, self._arrival = self._ready_lines.popleft()
         return line
@@ -63,39 +63,39 @@ class DumbTerminalReader:
     def arrival(self) -> KeyArrival:
         return self._arrival
 
-    def show(self, lines: Sequence[str]) -> None:
-        if self._is_lent:
+    def print_lines(self, lines: Sequence[str]) -> None:
+        if self._is_terminal_in_use:
             self._buffered_lines += lines
         elif lines:
-            self._write(("\n" if self._is_prompted else "") + "".join(f"{line}\n" for line in lines))
-            self._is_prompted = False
+            self._write(("\n" if self._is_prompt_visible else "") + "".join(f"{line}\n" for line in lines))
+            self._is_prompt_visible = False
             self._show_prompt()
 
     async def wait_until_printed(self) -> None:
         """Do nothing: lines are printed immediately."""
 
-    def ask(self, prompt: str) -> None:
+    def set_prompt(self, prompt: str) -> None:
         if prompt != self._prompt:
             self._prompt = prompt
-            if self._is_prompted:
+            if self._is_prompt_visible:
                 self._write("\n")
-                self._is_prompted = False
+                self._is_prompt_visible = False
             self._show_prompt()
 
     def prefill(self, text: str, prompt: str = PROMPT) -> bool:
         return False
 
     async def run_with_terminal(self, work: Callable[[], str]) -> str:
-        self._loop.remove_reader(self._source)
-        self._is_lent, self._is_prompted = True, False
+        self._loop.remove_reader(self._input_descriptor)
+        self._is_terminal_in_use, self._is_prompt_visible = True, False
         try:
             return await asyncio.to_thread(work)
         finally:
-            self._is_lent = False
+            self._is_terminal_in_use = False
             if not self._is_at_end:
-                self._loop.add_reader(self._source, self._read_available)
+                self._loop.add_reader(self._input_descriptor, self._read_available)
             buffered_lines, self._buffered_lines = self._buffered_lines, []
-            self.show(buffered_lines)
+            self.print_lines(buffered_lines)
             self._show_prompt()
 
     @property
@@ -104,32 +104,32 @@ class DumbTerminalReader:
 
     @property
     def draft(self) -> str:
-        return join_continued([*self._continued_lines, ""]).rstrip() if self._continued_lines else ""
+        return join_continued_lines([*self._continued_lines, ""]).rstrip() if self._continued_lines else ""
 
     def close(self) -> None:
-        self._loop.remove_reader(self._source)
+        self._loop.remove_reader(self._input_descriptor)
         self._loop.remove_signal_handler(signal.SIGINT)
         self._mark_end()
 
     def _show_prompt(self) -> None:
         if (
             self._prompt
-            and not self._is_lent
-            and not self._is_prompted
+            and not self._is_terminal_in_use
+            and not self._is_prompt_visible
             and not self._ready_lines
             and not self._is_at_end
         ):
             self._write(self._prompt)
-            self._is_prompted = True
+            self._is_prompt_visible = True
 
     def _interrupt(self) -> None:
-        if self._is_lent:
+        if self._is_terminal_in_use:
             return  # Ctrl-C is for the program that has the terminal
         self._partial_line = ""  # the terminal has also discarded the typed text
         if self.draft:
             self._keys.on_clear(self.draft)
             self._continued_lines.clear()
-            self.show(("Cleared; `/history` restores it.",))
+            self.print_lines(("Cleared; `/history` restores it.",))
         else:
             self._keys.on_interrupt()
 
@@ -141,16 +141,16 @@ class DumbTerminalReader:
         for _ in range(_MAX_JOINED_READS):
             data = self._read()
             if not data:
-                if not os.isatty(self._source) or self._keys.on_end_key():
-                    self._loop.remove_reader(self._source)
+                if not os.isatty(self._input_descriptor) or self._keys.on_end_key():
+                    self._loop.remove_reader(self._input_descriptor)
                     self._mark_end()
                 break
             messages += self._completed_messages(data)
-            if not select.select([self._source], [], [], 0)[0]:
+            if not select.select([self._input_descriptor], [], [], 0)[0]:
                 break
-        if len(messages) > 1 and self._prompt in ("", PROMPT) and os.isatty(self._source):
+        if len(messages) > 1 and self._prompt in ("", PROMPT) and os.isatty(self._input_descriptor):
             self._continued_lines += [f"{message}\\" for message in messages]  # a paste ends with the next single line
-            self.show((f"{len(messages)} lines pasted, not sent yet. Enter sends them, Ctrl-C discards them.",))
+            self.print_lines((f"{len(messages)} lines pasted, not sent yet. Enter sends them, Ctrl-C discards them.",))
             return
         self._ready_lines += (
             (message, KeyArrival(arrived_at, self._read_count, is_alone=len(messages) == 1)) for message in messages
@@ -159,21 +159,23 @@ class DumbTerminalReader:
 
     def _read(self) -> bytes:
         try:
-            return os.read(self._source, 65_536)
+            return os.read(self._input_descriptor, 65_536)
         except OSError:  # the terminal is gone
             return b""
 
     def _completed_messages(self, data: bytes) -> list[str]:
         """Return the messages that are complete with this input."""
         if len(data) == MAX_LINE_BYTES + 1:
-            self.show(("Note: the line is too long for this terminal; end a line with \\ to continue on the next.",))
+            self.print_lines(
+                ("Note: the line is too long for this terminal; end a line with \\ to continue on the next.",)
+            )
         *lines, self._partial_line = (self._partial_line + self._decoder.decode(data)).split("\n")
         messages = list[str]()
         for line in lines:
-            self._is_prompted = False  # the cursor is on the next line
+            self._is_prompt_visible = False  # the cursor is on the next line
             self._continued_lines.append(line)
             if not is_continued(line):
-                messages.append(join_continued(self._continued_lines).removesuffix("\n"))
+                messages.append(join_continued_lines(self._continued_lines).removesuffix("\n"))
                 self._continued_lines.clear()
         return messages
 
@@ -185,6 +187,6 @@ class DumbTerminalReader:
         data = text.encode("utf-8", "replace")
         try:
             while data:
-                data = data[os.write(self._target, data) :]
+                data = data[os.write(self._output_descriptor, data) :]
         except OSError:  # the terminal is gone
             self._mark_end()

@@ -88,7 +88,7 @@ class LineJobs(JobQueue):
         return await self.controller.open(None, self.model)
 
     def on_message_queued(self, *, later: bool) -> None:
-        if self.is_busy and not self._command:
+        if self.is_busy and not self._running_command:
             self.print_lines((f"Queued: {'sent when the turn is over' if later else 'delivered at the next step'}.",))
 
     def return_queue_to_prompt(self) -> None:

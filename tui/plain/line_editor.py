@@ -25,7 +25,7 @@ from prompt_toolkit.layout.processors import Processor, Transformation, Transfor
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import PromptSession
 
-from ebbtide.tui.plain.reader import PROMPT, CompletionItem, LineKeys, is_continued
+from ebbtide.tui.plain.reader import PROMPT, CompletionItem, KeyCallbacks, is_continued
 from ebbtide.tui.prompt.completion import file_completions, mentioned_path
 from ebbtide.tui.prompt.key_arrivals import KeyArrival
 from ebbtide.tui.session.completion import SessionPromptCompleter
@@ -62,15 +62,15 @@ class SessionLineCompleter:
         ]
 
     def completes_files(self, text_before_cursor: str) -> bool:
-        return mentioned_path(text_before_cursor) is not None and self._completer.files is not None
+        return mentioned_path(text_before_cursor) is not None and self._completer.project_files is not None
 
-    async def files(self, text_before_cursor: str, text_after_cursor: str) -> Sequence[CompletionItem]:
+    async def find_files(self, text_before_cursor: str, text_after_cursor: str) -> Sequence[CompletionItem]:
         """Complete MCP resources and file paths. Returns the paths that start with the typed text or, if there are
         none, the best matches."""
-        typed_path, files = mentioned_path(text_before_cursor), self._completer.files
+        typed_path, project_files = mentioned_path(text_before_cursor), self._completer.project_files
         paths: tuple[str, ...] = ()
-        if typed_path is not None and files is not None:
-            async for matches in files.matching(typed_path):
+        if typed_path is not None and project_files is not None:
+            async for matches in project_files.find_matches(typed_path):
                 paths = matches
         prefix_matches = tuple(path for path in paths if path.lower().startswith((typed_path or "").lower()))
         file_items = file_completions(text_before_cursor, text_after_cursor, prefix_matches or paths)
@@ -114,27 +114,27 @@ class _TimedInput(Vt100Input):
         return keys
 
     def flush_keys(self) -> list[KeyPress]:
-        if not self._replies.is_certain:
+        if not self._replies.is_reply_certain:
             self.vt100_parser.feed(self._replies.release())
         return super().flush_keys()
 
-    def _feed(self, typed: str) -> None:
+    def _feed(self, input_text: str) -> None:
         parser, replies, now = self.vt100_parser, self._replies, monotonic()
         if parser._in_bracketed_paste:  # private, but there is no other way to know
-            parser.feed(typed)
+            parser.feed(input_text)
             return
         if (
-            replies.is_certain
+            replies.is_reply_certain
             and now >= self._reply_started_at + REPLY_TIMEOUT_S
-            and not replies.completes_reply(typed)
+            and not replies.completes_reply(input_text)
         ):
             replies.release()
-        partial_reply, replies.pending = replies.pending, ""
-        typed, paste_start, pasted = (partial_reply + typed).partition(_PASTE_START)
-        for piece in replies.split_replies(typed)[0]:
+        partial_reply, replies.pending_text = replies.pending_text, ""
+        input_text, paste_start, pasted = (partial_reply + input_text).partition(_PASTE_START)
+        for piece in replies.split_replies(input_text)[0]:
             for text, is_pasted in split_pastes(piece):
                 parser.feed(f"{_PASTE_START}{text}{_PASTE_END}" if is_pasted else text)
-        if not (partial_reply and replies.pending.startswith(partial_reply)):
+        if not (partial_reply and replies.pending_text.startswith(partial_reply)):
             self._reply_started_at = now
         if paste_start:
             parser.feed(replies.release() + paste_start + pasted)
@@ -157,14 +157,14 @@ class _SanitisingProcessor(Processor):
 class LineEditorReader:
     """Reads from stdin and writes to stdout. Both must be a terminal."""
 
-    def __init__(self, history: Sequence[str], completer: SessionLineCompleter, keys: LineKeys) -> None:
+    def __init__(self, history: Sequence[str], completer: SessionLineCompleter, keys: KeyCallbacks) -> None:
         """`history`: earlier messages, oldest first."""
         self._completer = completer
         self._keys = keys
         self._prompt = PROMPT
         self._drafts: dict[str, str] = {}
         """Unfinished text for each prompt."""
-        self._unprinted: list[str] = []
+        self._unprinted_lines: list[str] = []
         self._print_task: asyncio.Task[None] | None = None
         self._is_closed = False
         self._input = _TimedInput(sys.stdin)
@@ -175,7 +175,7 @@ class LineEditorReader:
             history=InMemoryHistory(list(history)),
             reserve_space_for_menu=0,
             enable_suspend=True,
-            key_bindings=self._bindings(),
+            key_bindings=self._create_bindings(),
             input_processors=[_SanitisingProcessor()],
             rprompt=lambda: describe_invisible_count(count_invisible_characters(self._session.default_buffer.text)),
             # Do not query the cursor position, because that would write yet another control sequence.
@@ -198,16 +198,16 @@ class LineEditorReader:
     def arrival(self) -> KeyArrival:
         return self._arrival
 
-    def show(self, lines: Sequence[str]) -> None:
-        self._unprinted += lines
-        if self._unprinted and self._print_task is None:
+    def print_lines(self, lines: Sequence[str]) -> None:
+        self._unprinted_lines += lines
+        if self._unprinted_lines and self._print_task is None:
             self._print_task = asyncio.get_running_loop().create_task(self._print())
 
     async def wait_until_printed(self) -> None:
         while self._print_task is not None:
             await self._print_task
 
-    def ask(self, prompt: str) -> None:
+    def set_prompt(self, prompt: str) -> None:
         buffer, previous_key = self._session.default_buffer, self._draft_key
         self._prompt = prompt
         if self._draft_key != previous_key and self._is_reading:
@@ -256,15 +256,15 @@ class LineEditorReader:
     async def _print(self) -> None:
         try:
             async with in_terminal():
-                lines, self._unprinted = self._unprinted, []
+                lines, self._unprinted_lines = self._unprinted_lines, []
                 sys.stdout.write("".join(f"{line}\n" for line in lines))
                 sys.stdout.flush()
         except OSError:  # the terminal is gone
-            self._unprinted.clear()
+            self._unprinted_lines.clear()
             self.close()
         finally:
             self._print_task = None
-        self.show(())
+        self.print_lines(())
 
     def _complete(self, buffer: Buffer) -> None:
         """Insert the common prefix of all completions, and print them."""
@@ -279,19 +279,19 @@ class LineEditorReader:
             if len(items) > 1:
                 omitted_count = len(items) - MAX_PRINTED_COMPLETIONS
                 lines = [display for _, display in items[:MAX_PRINTED_COMPLETIONS]]
-                self.show(
+                self.print_lines(
                     [*lines, f"{omitted_count} more; keep typing to narrow the list."] if omitted_count > 0 else lines
                 )
 
         async def complete_files() -> None:
-            insert_common_prefix(await self._completer.files(text_before, text_after))
+            insert_common_prefix(await self._completer.find_files(text_before, text_after))
 
         if self._completer.completes_files(text_before):
             self._session.app.create_background_task(complete_files())
         else:
             insert_common_prefix(self._completer.completions(text_before))
 
-    def _bindings(self) -> KeyBindings:
+    def _create_bindings(self) -> KeyBindings:
         bindings = KeyBindings()
 
         @bindings.add("enter", filter=has_focus(DEFAULT_BUFFER))

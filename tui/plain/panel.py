@@ -119,11 +119,14 @@ async def _choose_row(
     )
     list_hint = f" {' or '.join(f'`{word}`' for word in list_actions)} for all of it;" if list_actions else ""
     rows_by_value = {row.value: row for row in rows if row.value}
-    visible = rows
+    visible_rows = rows
     while True:
         numbers_by_value = {value: number for number, value in enumerate(rows_by_value, 1)}
         console.print_lines(
-            (*numbered_list(title, visible, numbers_by_value), *_usage(panel, [row for row in rows if row.value]))
+            (
+                *numbered_list(title, visible_rows, numbers_by_value),
+                *_usage_lines(panel, [row for row in rows if row.value]),
+            )
         )
         answer = (await console.ask(f"Number, or words to find;{list_hint} an empty line closes: ")).strip()
         if not answer:
@@ -159,16 +162,16 @@ async def _choose_row(
         new_rows = {row.value: rows_by_value.get(row.value, row) for row in found_rows if row.value}
         if not new_rows:
             console.print_lines((f"Nothing in the list matches {answer!r}.",))
-        rows_by_value, visible = {**rows_by_value, **new_rows}, tuple(new_rows.values()) or visible
+        rows_by_value, visible_rows = {**rows_by_value, **new_rows}, tuple(new_rows.values()) or visible_rows
 
 
-def numbered_list(title: str, rows: Sequence[PanelRow], numbers: Mapping[str, int]) -> tuple[str, ...]:
+def numbered_list(title: str, rows: Sequence[PanelRow], number_by_value: Mapping[str, int]) -> tuple[str, ...]:
     """Format a numbered list. Long lists are cut off."""
-    lines, remaining = [title], sum(1 for row in rows if row.value)
-    for row in rows[: len(rows) if remaining <= MAX_PRINTED_ROWS else _printed_row_count(rows)]:
-        lines.append(f"{numbers[row.value]}: {_row_text(row)}" if row.value else _row_text(row))
-        remaining -= bool(row.value)
-    return (*lines, *((f"{remaining} more; type words to find them.",) if remaining else ()))
+    lines, remaining_count = [title], sum(1 for row in rows if row.value)
+    for row in rows[: len(rows) if remaining_count <= MAX_PRINTED_ROWS else _printed_row_count(rows)]:
+        lines.append(f"{number_by_value[row.value]}: {_row_text(row)}" if row.value else _row_text(row))
+        remaining_count -= bool(row.value)
+    return (*lines, *((f"{remaining_count} more; type words to find them.",) if remaining_count else ()))
 
 
 def _printed_row_count(rows: Sequence[PanelRow]) -> int:
@@ -176,7 +179,7 @@ def _printed_row_count(rows: Sequence[PanelRow]) -> int:
     return [end_index for end_index, row in enumerate(rows, 1) if row.value][MAX_PRINTED_ROWS - 1]
 
 
-def _usage(panel: Panel, rows: Sequence[PanelRow]) -> tuple[str, ...]:
+def _usage_lines(panel: Panel, rows: Sequence[PanelRow]) -> tuple[str, ...]:
     """Explain what typing a number does; empty if there is only one action."""
     actions = [
         action
@@ -206,17 +209,17 @@ async def _print_row(console: PanelConsole, row: PanelRow) -> None:
             console.print_lines((row_text(row), *plain_lines(row_details(row))))
 
 
-async def _print_pages(console: PanelConsole, text: PagedText) -> None:
+async def _print_pages(console: PanelConsole, paged_text: PagedText) -> None:
     first_line = 1
     while True:
         try:
-            page = await text.texts.page(text.ref, first_line, PAGE_LINES)
+            page = await paged_text.source.page(paged_text.ref, first_line, PAGE_LINES)
         except AgentError as error:
             return console.controller.show_failure(error)
         last_line = page.first_line + len(page.lines) - 1
         console.print_lines(
             (
-                f"{text.ref}, lines {page.first_line} to {last_line} of {page.line_count}:",
+                f"{paged_text.ref}, lines {page.first_line} to {last_line} of {page.line_count}:",
                 *map(sanitise_line, page.lines),
             )
         )
@@ -231,9 +234,9 @@ async def _print_pages(console: PanelConsole, text: PagedText) -> None:
 async def _action_for_row(console: PanelConsole, panel: Panel, row: PanelRow) -> PanelAction | None:
     """Choose the action to run on a row. This is the action of Enter if it asks for text or the panel does not preview
     rows. Otherwise the user chooses; None if they cancel."""
-    enter = action_for_key(panel, "enter", row)
-    if enter is not None and (enter.text_request is not None or not panel.previews_before_action):
-        return enter
+    enter_action = action_for_key(panel, "enter", row)
+    if enter_action is not None and (enter_action.text_request is not None or not panel.previews_before_action):
+        return enter_action
     actions = {
         action.command_word: action for action in panel.actions if action.command_word and action.is_available(row)
     }
@@ -246,27 +249,27 @@ async def _action_for_row(console: PanelConsole, panel: Panel, row: PanelRow) ->
 
 
 async def _run_action(console: PanelConsole, panel: Panel, action: PanelAction, row: PanelRow) -> RowChosen | None:
-    typed = ""
+    typed_text = ""
     if action.text_request is not None:
-        typed = (await _ask_for_text(console, action.text_request, row)).strip()
-        if not typed:
+        typed_text = (await _ask_for_text(console, action.text_request, row)).strip()
+        if not typed_text:
             return None
-        typed = "" if typed == EMPTY_TEXT_WORD and action.text_request.may_be_empty else typed
+        typed_text = "" if typed_text == EMPTY_TEXT_WORD and action.text_request.may_be_empty else typed_text
     if action.run is None:
         return RowChosen(row.value, action.command_word)
-    if panel.watch is not None and panel.rebuild is not None:
-        panel.watch(_create_heading_printer(console, panel, panel.rebuild))
+    if panel.set_watcher is not None and panel.rebuild is not None:
+        panel.set_watcher(_create_heading_printer(console, panel, panel.rebuild))
     if action.text_request is not None and action.text_request.progress_message:
         console.print_lines((action.text_request.progress_message,))
     try:
-        outcome = await action.run(row, typed)
+        outcome = await action.run(row, typed_text)
     except AgentError as error:
         console.controller.show_failure(error)
         is_asked_again = action.text_request is not None and action.text_request.is_hidden
         return await _run_action(console, panel, action, row) if is_asked_again else None
     finally:
-        if panel.watch is not None:
-            panel.watch(None)
+        if panel.set_watcher is not None:
+            panel.set_watcher(None)
     match outcome:
         case RowChosen():
             return outcome

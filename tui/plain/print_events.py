@@ -45,9 +45,9 @@ _SPACE = re.compile(r"\s")
 class PrintState:
     """A turn's unprinted text, and the state that later lines depend on."""
 
-    pending: str = ""
+    pending_text: str = ""
     """The incomplete sentence at the end of the text so far."""
-    in_code: bool = False
+    is_in_code: bool = False
     """Whether the text is inside a code fence, in which only line breaks end a piece."""
     has_turn_text: bool = False
     """Whether the model has written text in the current turn."""
@@ -106,14 +106,14 @@ def _unmerged_event_lines(state: PrintState, event: Event) -> tuple[PrintState, 
             started_call = state.calls.get(event.call_id, Call(event.call_id, event.name))
             return _flush_pending(state, *output_lines, call_line(finished_call(started_call, event)))
         case CallsRead():
-            return replace(state, pending="", in_code=False), ("The model's text was a tool call.",)
+            return replace(state, pending_text="", is_in_code=False), ("The model's text was a tool call.",)
         case RetryScheduled() | WindowLearned():
             discard_notes = (
                 ("The model's text since your message or the last tool call is discarded.",)
                 if state.has_step_text
                 else ()
             )
-            return replace(state, pending="", in_code=False, has_step_text=False), (
+            return replace(state, pending_text="", is_in_code=False, has_step_text=False), (
                 *new_block_lines(event),
                 *discard_notes,
             )
@@ -133,24 +133,24 @@ def _unmerged_event_lines(state: PrintState, event: Event) -> tuple[PrintState, 
 
 def pending_lines(state: PrintState) -> tuple[str, ...]:
     """Get the lines that have not been printed yet."""
-    return text_lines(state.pending)
+    return text_lines(state.pending_text)
 
 
 def _flush_pending(state: PrintState, *lines: str) -> tuple[PrintState, tuple[str, ...]]:
     """Take the pending text out of the state. Returns the lines to print: the pending text, then `lines`."""
-    return replace(state, pending="", in_code=False), (*pending_lines(state), *lines)
+    return replace(state, pending_text="", is_in_code=False), (*pending_lines(state), *lines)
 
 
 def _add_text(state: PrintState, text: str) -> tuple[PrintState, tuple[str, ...]]:
     """Add text to an answer. Returns the new state and the sentences that are now complete. Only the new text is
     scanned."""
-    pending = state.pending + text
-    scan_start = max(0, len(state.pending) - 8)
-    new_state = replace(state, pending=pending, has_turn_text=True, has_step_text=True)
+    pending = state.pending_text + text
+    scan_start = max(0, len(state.pending_text) - 8)
+    new_state = replace(state, pending_text=pending, has_turn_text=True, has_step_text=True)
     if not _SPACE.search(text) and not _SENTENCE_END.search(text) and len(pending) < MAX_PENDING_CHARS:
         return new_state, ()
     lines: list[str] = []
-    in_code = state.in_code
+    in_code = state.is_in_code
     start = 0
     while True:
         end = _sentence_end(pending, start, max(start, scan_start), in_code)
@@ -161,7 +161,7 @@ def _add_text(state: PrintState, text: str) -> tuple[PrintState, tuple[str, ...]
             in_code = not in_code
         lines += sanitise(piece).expandtabs(4).rstrip().split("\n")
         start = end
-    return replace(new_state, pending=pending[start:], in_code=in_code), tuple(lines)
+    return replace(new_state, pending_text=pending[start:], is_in_code=in_code), tuple(lines)
 
 
 def _sentence_end(text: str, start: int, scan_start: int, in_code: bool) -> int | None:

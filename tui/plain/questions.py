@@ -52,7 +52,9 @@ def answer_help(spec: QuestionSpec) -> tuple[str, ...]:
         return (*lines, f"Type {' or '.join(answer_forms)}; an empty line skips the question.")
     if spec.project_choices:
         lines.append(f"p and the number of a rule: remember for this project, in {sanitise_line(spec.project_file)}")
-    lines.append("Any other text: no, and it is sent to the model." if _denial_note(spec) else "An empty line cancels.")
+    lines.append(
+        "Any other text: no, and it is sent to the model." if _denial_text_entry(spec) else "An empty line cancels."
+    )
     return tuple(lines)
 
 
@@ -63,7 +65,7 @@ def _choice_line(number: int, choice: Choice) -> str:
     return f"{number}{letter}: {sanitise_line(choice.label)}{rule}{details_text}"
 
 
-def _denial_note(spec: QuestionSpec) -> TextEntry | None:
+def _denial_text_entry(spec: QuestionSpec) -> TextEntry | None:
     """Find the choice that denies with a message for the model, and return its text entry; None if there is no such
     choice."""
     return next(
@@ -83,16 +85,16 @@ def parse_answer(spec: QuestionSpec, line: str) -> Answer | TextEntry | None:
     if isinstance(spec.source, QuestionAsked):
         return _text_answer(spec, text)
     word = text.lower()
-    if typed := _PROJECT_RULE_ANSWER.fullmatch(word):
-        choice = typed_choice(typed[1], spec, is_for_project=True)
+    if rule_match := _PROJECT_RULE_ANSWER.fullmatch(word):
+        choice = typed_choice(rule_match[1], spec, is_for_project=True)
         return choice.answer if choice is not None and choice.is_lasting else None
     choice = typed_choice(_ANSWER_WORDS.get(word, word), spec)
     if choice is not None:
         return choice.text_entry if choice.answer is None else choice.answer
-    note = _denial_note(spec)
-    if note is None or len(word) <= 1 or word.isdecimal() or parse_command(text) is not None:
+    denial_entry = _denial_text_entry(spec)
+    if denial_entry is None or len(word) <= 1 or word.isdecimal() or parse_command(text) is not None:
         return None  # a typo or a command is not sent to the model
-    return note.parse_answer(text[1:] if word.startswith(("n ", "d ")) else text)
+    return denial_entry.parse_answer(text[1:] if word.startswith(("n ", "d ")) else text)
 
 
 def _text_answer(spec: QuestionSpec, text: str) -> str | None:

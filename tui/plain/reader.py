@@ -15,7 +15,7 @@ CompletionItem: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class LineKeys:
+class KeyCallbacks:
     """Callbacks for control keys."""
 
     on_interrupt: Callable[[], None] = lambda: None
@@ -37,13 +37,13 @@ class PromptReader(Protocol):
         """When and how the last line arrived. It counts as alone if nothing else was read with it and it was not part
         of a paste."""
 
-    def show(self, lines: Sequence[str]) -> None:
+    def print_lines(self, lines: Sequence[str]) -> None:
         """Print lines above the one being typed."""
 
     async def wait_until_printed(self) -> None:
         """Wait until all lines are printed."""
 
-    def ask(self, prompt: str) -> None:
+    def set_prompt(self, prompt: str) -> None:
         """Set the prompt: `PROMPT` for messages, empty while the session works, or a question. Text typed at one prompt
         is kept until that prompt is shown again."""
 
@@ -75,7 +75,7 @@ def read_hidden(question: str) -> str:
             return ""
 
 
-def join_continued(lines: Sequence[str]) -> str:
+def join_continued_lines(lines: Sequence[str]) -> str:
     """Join the lines of a message. All but the last end with a backslash."""
     return "\n".join([*(line[:-1] for line in lines[:-1]), *lines[-1:]])
 

@@ -7,7 +7,7 @@ from time import monotonic
 from ebbtide.tui import plain
 from ebbtide.tui.plain.app import LineModeApp
 from ebbtide.tui.plain.capability import is_dumb_terminal
-from ebbtide.tui.plain.reader import PROMPT, LineKeys, PromptReader
+from ebbtide.tui.plain.reader import PROMPT, KeyCallbacks, PromptReader
 from ebbtide.tui.prompt.history import History
 from ebbtide.tui.prompt.key_arrivals import KeyArrival
 from ebbtide.tui.terminal.signals import shut_down_on_signals
@@ -22,11 +22,11 @@ async def run_line_mode(
         return await app.run(NonInteractiveReader(app.wait_for_piped_input)), int(app.has_failed)
     with shut_down_on_signals(app.exit) as shutdown:
         session_id = await app.run(_create_reader(app, history, environment))
-    return session_id, shutdown.code
+    return session_id, shutdown.exit_code
 
 
 def _create_reader(app: LineModeApp, history: History, environment: Mapping[str, str]) -> PromptReader:
-    keys = LineKeys(app.interrupt, app.handle_ctrl_d, history.add)
+    keys = KeyCallbacks(app.interrupt, app.handle_ctrl_d, history.add)
     if is_dumb_terminal(environment):
         return plain.dumb_terminal.DumbTerminalReader(sys.stdin.fileno(), sys.stdout.fileno(), keys)
     return plain.line_editor.LineEditorReader(
@@ -50,14 +50,14 @@ class NonInteractiveReader:
     def arrival(self) -> KeyArrival:
         return self._arrival
 
-    def show(self, lines: Sequence[str]) -> None:
+    def print_lines(self, lines: Sequence[str]) -> None:
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         sys.stdout.flush()
 
     async def wait_until_printed(self) -> None:
         """Do nothing: lines are printed immediately."""
 
-    def ask(self, prompt: str) -> None:
+    def set_prompt(self, prompt: str) -> None:
         """Do nothing: there is no user to ask."""
 
     def prefill(self, text: str, prompt: str = PROMPT) -> bool:

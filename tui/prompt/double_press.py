@@ -23,21 +23,21 @@ class DoublePress:
         return is_second
 
 
-LeaveAction: TypeAlias = Literal["clear", "stop", "warn", "leave"]
+ExitAction: TypeAlias = Literal["clear", "stop", "warn", "leave"]
 """What Ctrl-C or Ctrl-D does: clear the prompt, stop the turn, hint that another press exits, or exit."""
 
 
-class LeaveKeys:
+class ExitKeys:
     """Decides what Ctrl-C and Ctrl-D do each time they are pressed."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._last_action: LeaveAction | None = None
+        self._last_action: ExitAction | None = None
         self._pressed_at = 0.0
         self._was_running = False
         """Whether a turn was running when a key was last pressed."""
 
-    def ctrl_c(self, *, has_text: bool, is_running: bool) -> LeaveAction:
+    def press_ctrl_c(self, *, has_text: bool, is_running: bool) -> ExitAction:
         """Decide what Ctrl-C does. `has_text`: whether the prompt contains text. `is_running`: whether a turn is
         running. Exiting works even if a turn is slow to stop."""
         previous_action = self._recent_action()
@@ -47,13 +47,13 @@ class LeaveKeys:
             return self._record_action("leave", is_running)
         return self._record_action("stop" if is_running and previous_action != "stop" else "warn", is_running)
 
-    def ctrl_d(self, *, is_running: bool) -> LeaveAction:
+    def press_ctrl_d(self, *, is_running: bool) -> ExitAction:
         """Decide what Ctrl-D does in an empty prompt. It exits, but during a turn only when pressed twice."""
         return self._record_action("warn" if is_running and self._recent_action() != "warn" else "leave", is_running)
 
-    def _recent_action(self) -> LeaveAction | None:
+    def _recent_action(self) -> ExitAction | None:
         return self._last_action if self._clock() - self._pressed_at < DOUBLE_PRESS_S else None
 
-    def _record_action(self, action: LeaveAction, is_running: bool) -> LeaveAction:
+    def _record_action(self, action: ExitAction, is_running: bool) -> ExitAction:
         self._last_action, self._pressed_at, self._was_running = action, self._clock(), is_running
         return action

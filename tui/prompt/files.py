@@ -25,11 +25,11 @@ MAX_LIST_AGE_S = 15.0
 _MAX_EARLY_PATHS = 2_000
 """Maximum number of paths listed early, before the full list is complete. The ones with the fewest parent folders are
 listed."""
-_BATCH_PATHS = 200
+_PATHS_PER_BATCH = 200
 """Number of paths scored between checks of the elapsed time."""
 _YIELD_INTERVAL_S = 0.002
 """How long to score, in seconds, before yielding to the event loop."""
-_FIRST_RESULTS_S = 0.03
+_FIRST_RESULTS_DELAY_S = 0.03
 """Seconds after which partial results are shown."""
 _WORD_BOUNDARIES = "/_-. "
 
@@ -41,27 +41,27 @@ class PathSearch:
 
     def __init__(self, query: str) -> None:
         self._query = query.lower()
-        self._letters = re.compile(".*?".join(map(re.escape, self._query)))
-        self._adjacent: list[Score] = []
+        self._letters_pattern = re.compile(".*?".join(map(re.escape, self._query)))
+        self._adjacent_scores: list[Score] = []
         """Scores of paths in which the typed letters are adjacent. Paths with other characters in between are searched
         only if there are too few of these."""
-        self._scattered: list[Score] = []
+        self._scattered_scores: list[Score] = []
         self._adjacent_index = self._scattered_index = 0
 
     def advance(self, paths: Sequence[str]) -> bool:
         """Score the next batch of paths. Returns whether there was one. `paths` may only grow between calls."""
         if self._adjacent_index < len(paths):
-            batch = paths[self._adjacent_index : self._adjacent_index + _BATCH_PATHS]
+            batch = paths[self._adjacent_index : self._adjacent_index + _PATHS_PER_BATCH]
             self._adjacent_index += len(batch)
-            self._adjacent = _best_scores(
-                self._adjacent, path_scores(self._query, batch, self._letters, is_adjacent=True)
+            self._adjacent_scores = _best_scores(
+                self._adjacent_scores, path_scores(self._query, batch, self._letters_pattern, is_adjacent=True)
             )
             return True
-        if len(self._adjacent) < MAX_SUGGESTED_PATHS and self._scattered_index < len(paths):
-            batch = paths[self._scattered_index : self._scattered_index + _BATCH_PATHS]
+        if len(self._adjacent_scores) < MAX_SUGGESTED_PATHS and self._scattered_index < len(paths):
+            batch = paths[self._scattered_index : self._scattered_index + _PATHS_PER_BATCH]
             self._scattered_index += len(batch)
-            self._scattered = _best_scores(
-                self._scattered, path_scores(self._query, batch, self._letters, is_adjacent=False)
+            self._scattered_scores = _best_scores(
+                self._scattered_scores, path_scores(self._query, batch, self._letters_pattern, is_adjacent=False)
             )
             return True
         return False
@@ -69,7 +69,11 @@ class PathSearch:
     @property
     def matches(self) -> tuple[str, ...]:
         """The matches, best first."""
-        scores = self._adjacent if len(self._adjacent) >= MAX_SUGGESTED_PATHS else [*self._adjacent, *self._scattered]
+        scores = (
+            self._adjacent_scores
+            if len(self._adjacent_scores) >= MAX_SUGGESTED_PATHS
+            else [*self._adjacent_scores, *self._scattered_scores]
+        )
         return tuple(score[-1] for score in nsmallest(MAX_SUGGESTED_PATHS, scores))
 
 
@@ -90,7 +94,7 @@ class ProjectFiles:
         self._listed_at: float | None = None
         self._listing_task: asyncio.Task[None] | None = None
 
-    async def matching(self, query: str) -> AsyncIterator[tuple[str, ...]]:
+    async def find_matches(self, query: str) -> AsyncIterator[tuple[str, ...]]:
         """Yield lists of matches, best first: early ones from the paths known so far, then better ones as more paths
         are listed."""
         self.refresh()
@@ -98,20 +102,24 @@ class ProjectFiles:
             yield await asyncio.to_thread(_top_entries, self._root)
             return
         paths, path_search = self._paths, PathSearch(query)
-        previous: tuple[str, ...] | None = None
+        previous_matches: tuple[str, ...] | None = None
         while True:
             listing_task = self._listing_task
             is_complete = listing_task is None or listing_task.done()
             if paths is not self._paths:
                 paths, path_search = self._paths, PathSearch(query)
             async for matches in _search_paths(path_search, paths):
-                if matches != previous:
-                    previous = matches
+                if matches != previous_matches:
+                    previous_matches = matches
                     yield matches
             if listing_task is None or is_complete:
                 break
-            await asyncio.wait([listing_task], timeout=_FIRST_RESULTS_S if previous else _FIRST_RESULTS_S / 3)
-        if not previous and (folder_entries := await asyncio.to_thread(typed_folder_entries, self._root, query)):
+            await asyncio.wait(
+                [listing_task], timeout=_FIRST_RESULTS_DELAY_S if previous_matches else _FIRST_RESULTS_DELAY_S / 3
+            )
+        if not previous_matches and (
+            folder_entries := await asyncio.to_thread(typed_folder_entries, self._root, query)
+        ):
             yield folder_entries
 
     def refresh(self) -> None:
@@ -128,7 +136,7 @@ class ProjectFiles:
 
     async def _list_paths(self) -> None:
         paths = self._paths if self._listed_at is None else []
-        folders, nearby_paths, has_nearby = {""}, set[str](), Event()
+        folders, nearby_paths, nearby_listed = {""}, set[str](), Event()
 
         def list_nearby() -> None:
             """Add nearby paths before the listing process starts."""
@@ -142,11 +150,11 @@ class ProjectFiles:
                     paths.append(path)
                     (folders if path.endswith("/") else nearby_paths).add(path.removesuffix("/"))
             finally:
-                has_nearby.set()
+                nearby_listed.set()
 
         def add_path(path: str) -> bool:
-            if not has_nearby.is_set():
-                has_nearby.wait()
+            if not nearby_listed.is_set():
+                nearby_listed.wait()
             if search.walk.is_generated(path):
                 return True
             if path not in nearby_paths:
@@ -170,7 +178,7 @@ async def _search_paths(path_search: PathSearch, paths: Sequence[str]) -> AsyncI
     last_yield = last_sleep = monotonic()
     while path_search.advance(paths):
         if monotonic() - last_sleep > _YIELD_INTERVAL_S:
-            if monotonic() - last_yield > _FIRST_RESULTS_S:
+            if monotonic() - last_yield > _FIRST_RESULTS_DELAY_S:
                 yield path_search.matches
                 last_yield = monotonic()
             await asyncio.sleep(0)
@@ -190,7 +198,9 @@ def _top_entries(root: Path) -> tuple[str, ...]:
     return tuple([*folder_names, *(name for name, is_folder in entries if not is_folder)][:MAX_SUGGESTED_PATHS])
 
 
-def path_scores(query: str, paths: Sequence[str], letters: re.Pattern[str], *, is_adjacent: bool) -> list[Score]:
+def path_scores(
+    query: str, paths: Sequence[str], letters_pattern: re.Pattern[str], *, is_adjacent: bool
+) -> list[Score]:
     """Score the matching paths; lower is better. With `is_adjacent`, the typed letters must be adjacent in the path.
     Without it, they must be in order but not adjacent. Hidden paths match only if a dot was typed."""
     includes_hidden = query.startswith(".") or "/." in query
@@ -200,18 +210,18 @@ def path_scores(query: str, paths: Sequence[str], letters: re.Pattern[str], *, i
         if is_adjacent:
             if query not in lowered:
                 continue
-        elif query in lowered or letters.search(lowered) is None:
+        elif query in lowered or letters_pattern.search(lowered) is None:
             continue
         if not includes_hidden and (path[0] == "." or "/." in path):
             continue
-        scores.append((_rank(query, lowered, letters, is_adjacent), path.count("/", 0, -1), len(path), path))
+        scores.append((_rank(query, lowered, letters_pattern, is_adjacent), path.count("/", 0, -1), len(path), path))
     return scores
 
 
-def _rank(query: str, path: str, letters: re.Pattern[str], is_adjacent: bool) -> int:
+def _rank(query: str, path: str, letters_pattern: re.Pattern[str], is_adjacent: bool) -> int:
     name = path.rstrip("/").rpartition("/")[2]
     if not is_adjacent:
-        return 7 if letters.search(name) else 8
+        return 7 if letters_pattern.search(name) else 8
     if query in (name, path, name.rpartition(".")[0]):
         return 0
     if name.startswith(query):
@@ -224,10 +234,10 @@ def _rank(query: str, path: str, letters: re.Pattern[str], is_adjacent: bool) ->
     return 5 if path[path.find(query) - 1] in _WORD_BOUNDARIES else 6
 
 
-def typed_folder_entries(root: Path, typed: str) -> tuple[str, ...]:
+def typed_folder_entries(root: Path, typed_path: str) -> tuple[str, ...]:
     """List the matching entries of a folder whose path was typed in full, even if they are ignored, hidden or outside
     the project."""
-    folder, slash, name_prefix = typed.rpartition("/")
+    folder, slash, name_prefix = typed_path.rpartition("/")
     folder_path = os.path.join(root, os.path.expanduser(folder + slash))
     try:
         with os.scandir(folder_path) as entries:

@@ -31,7 +31,7 @@ class History:
         self._entries: dict[str, bool] = {}
         """All messages, newest last. The value is whether a message is from this project."""
         self._read_offset = 0
-        self._browsed: tuple[str, ...] = ()
+        self._browsed_messages: tuple[str, ...] = ()
         """The messages that Up and Down step through, newest first. Fixed when either key is first pressed."""
         self._position = -1
         self._draft = ""
@@ -58,25 +58,25 @@ class History:
             if is_from_project is is_this_project
         )
 
-    def older(self, current: str) -> str | None:
+    def step_older(self, unsent_text: str) -> str | None:
         """Get the next older message; None if there is none. The unsent text is kept so that `newer` can return it."""
         if self._position < 0:
-            self._browsed, self._draft = self.entries(), current
-        if self._position + 1 >= len(self._browsed):
+            self._browsed_messages, self._draft = self.entries(), unsent_text
+        if self._position + 1 >= len(self._browsed_messages):
             return None
         self._position += 1
-        return self._browsed[self._position]
+        return self._browsed_messages[self._position]
 
-    def newer(self) -> str | None:
+    def step_newer(self) -> str | None:
         """Get the next newer message. After the newest one comes the unsent text, then None."""
         if self._position < 0:
             return None
         self._position -= 1
-        return self._browsed[self._position] if self._position >= 0 else self._draft
+        return self._browsed_messages[self._position] if self._position >= 0 else self._draft
 
     def reset(self) -> None:
         """Go back to the newest end of the history."""
-        self._browsed, self._position, self._draft = (), -1, ""
+        self._browsed_messages, self._position, self._draft = (), -1, ""
 
     def _add_entry(self, text: str, is_from_project: bool) -> None:
         self._entries[text] = self._entries.pop(text, False) or is_from_project
@@ -115,20 +115,20 @@ class HistorySearch:
     index: int = 0
 
     @property
-    def current(self) -> str:
+    def current_match(self) -> str:
         """The current match; empty if there is none."""
         return self.matches[self.index] if self.matches else ""
 
     @property
     def match_range(self) -> tuple[int, int]:
         """Where the searched text is in the current match; (0, 0) if there is no match."""
-        start = _fold_case(self.current, self.query).find(_fold_case(self.query, self.query))
+        start = _fold_case(self.current_match, self.query).find(_fold_case(self.query, self.query))
         return (start, start + len(self.query)) if self.query and start >= 0 else (0, 0)
 
-    def older(self) -> "HistorySearch":
+    def with_older_match(self) -> "HistorySearch":
         return HistorySearch(self.query, self.matches, min(self.index + 1, max(len(self.matches) - 1, 0)))
 
-    def newer(self) -> "HistorySearch":
+    def with_newer_match(self) -> "HistorySearch":
         return HistorySearch(self.query, self.matches, max(self.index - 1, 0))
 
 
@@ -137,7 +137,7 @@ def search_history(query: str, entries: Sequence[str], previous: HistorySearch |
     capitals."""
     folded_query = _fold_case(query, query)
     matches = tuple(entry for entry in entries if folded_query in _fold_case(entry, query))
-    index = matches.index(previous.current) if previous is not None and previous.current in matches else 0
+    index = matches.index(previous.current_match) if previous is not None and previous.current_match in matches else 0
     return HistorySearch(query, matches, index)
 
 

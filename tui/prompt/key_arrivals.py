@@ -8,7 +8,7 @@ ANSWER_GUARD_S = 0.3
 """A key counts as an answer only if this many seconds have passed since the previous key and since the question was
 painted."""
 
-_ARRIVAL, _ALT_CHARACTER = "ebb_arrival", "ebb_behind_escape"
+_ARRIVAL_ATTRIBUTE, _ALT_ATTRIBUTE = "ebb_arrival", "ebb_behind_escape"
 
 KeyPurpose: TypeAlias = Literal["answer", "text", "ahead"]
 """What a key is for. `answer`: typed on its own in response to the question. `text`: arrived together with other input,
@@ -29,65 +29,71 @@ class KeyArrival:
 
 
 def key_purpose(
-    key: KeyArrival, previous: KeyArrival | None, previous_purpose: KeyPurpose, painted_at: float | None, guard: float
+    key: KeyArrival,
+    previous_key: KeyArrival | None,
+    previous_purpose: KeyPurpose,
+    painted_at: float | None,
+    guard_s: float,
 ) -> KeyPurpose:
     """Decide what a key pressed at a question is for. `previous` and `previous_purpose`: the previous key and what it
     was for. `painted_at`: when the question was painted; None if it was not painted yet."""
-    if guard <= 0:
+    if guard_s <= 0:
         return "answer"
-    if painted_at is None or key.time < painted_at + guard:
+    if painted_at is None or key.time < painted_at + guard_s:
         return "ahead"
-    if previous is not None and previous_purpose != "answer" and key.time < previous.time + guard:
+    if previous_key is not None and previous_purpose != "answer" and key.time < previous_key.time + guard_s:
         return previous_purpose
-    is_same_read = previous is not None and key.read_number is not None and key.read_number == previous.read_number
+    is_same_read = (
+        previous_key is not None and key.read_number is not None and key.read_number == previous_key.read_number
+    )
     return "answer" if key.is_alone and not is_same_read else "text"
 
 
 def record_arrival(event: object, arrival: KeyArrival) -> None:
     """Attach the arrival to an event."""
-    setattr(event, _ARRIVAL, arrival)
+    setattr(event, _ARRIVAL_ATTRIBUTE, arrival)
 
 
 def arrival_of(event: object, created_at: float) -> KeyArrival:
     """Get the arrival of an event, or its creation time if no arrival was recorded."""
-    arrival = getattr(event, _ARRIVAL, None)
+    arrival = getattr(event, _ARRIVAL_ATTRIBUTE, None)
     return arrival if isinstance(arrival, KeyArrival) else KeyArrival(created_at)
 
 
 def record_alt_character(event: object, character: str) -> None:
     """Record that a key arrived as Esc followed by a character, as terminals send Alt."""
-    setattr(event, _ALT_CHARACTER, character)
+    setattr(event, _ALT_ATTRIBUTE, character)
 
 
 def alt_character(event: object) -> str:
     """Get the character that followed Esc; empty if none was recorded."""
-    character = getattr(event, _ALT_CHARACTER, "")
+    character = getattr(event, _ALT_ATTRIBUTE, "")
     return character if isinstance(character, str) else ""
 
 
 class KeyArrivals:
     """Tracks the previous key and what it was for."""
 
-    def __init__(self, guard: float) -> None:
-        self.guard = guard
-        self._previous: KeyArrival | None = None
+    def __init__(self, guard_s: float) -> None:
+        self.guard = guard_s
+        self._previous_key: KeyArrival | None = None
         self._previous_purpose: KeyPurpose = "ahead"
 
     def record_key(self, key: KeyArrival) -> None:
         """Record a key that arrived when no question was open."""
-        self._previous = key
+        self._previous_key = key
         self._previous_purpose = "ahead"
 
     def record_answer_key(self, key: KeyArrival, painted_at: float | None) -> KeyPurpose:
         """Record a key pressed while a question is open, and decide what it is for."""
         purpose = self.purpose_if_pressed(key, painted_at)
-        self._previous, self._previous_purpose = key, purpose
+        self._previous_key, self._previous_purpose = key, purpose
         return purpose
 
-    def purpose_if_pressed(self, pressed: KeyArrival, painted_at: float | None) -> KeyPurpose:
+    def purpose_if_pressed(self, arrival: KeyArrival, painted_at: float | None) -> KeyPurpose:
         """Do the same as `record_answer_key` without recording anything. For events that are not keys, such as
         clicks."""
-        return key_purpose(pressed, self._previous, self._previous_purpose, painted_at, self.guard)
+        return key_purpose(arrival, self._previous_key, self._previous_purpose, painted_at, self.guard)
 
     def mark_ignored(self) -> None:
         """Record that the last key does nothing at the question. The user is probably typing text, so keys that follow

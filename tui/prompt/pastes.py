@@ -35,7 +35,7 @@ class Pastes:
     """The placeholders of this run with their contents."""
 
     def __init__(self) -> None:
-        self._pasted: dict[str, str | PastedImage] = {}
+        self._content_by_placeholder: dict[str, str | PastedImage] = {}
         self._invisible_counts: dict[str, int] = {}
 
     def collapse(self, text: str) -> str:
@@ -54,7 +54,7 @@ class Pastes:
     def _add_placeholder(self, kind: str, text: str, line_count: int) -> str:
         length_text = f"{line_count:,} lines" if line_count > 2 else f"{len(text):,} characters"
         placeholder = f"[{kind} {length_text} #{self._next_number(kind)}]"
-        self._pasted[placeholder] = text
+        self._content_by_placeholder[placeholder] = text
         return placeholder
 
     def add_image(self, data: bytes) -> str:
@@ -71,15 +71,15 @@ class Pastes:
         placeholder = f"[image #{self._next_number('image')}" + (
             f" {dimensions[0]}×{dimensions[1]}]" if dimensions else "]"
         )
-        self._pasted[placeholder] = PastedImage(media_type, encoded)
+        self._content_by_placeholder[placeholder] = PastedImage(media_type, encoded)
         return placeholder
 
     def _next_number(self, kind: str) -> int:
-        return 1 + sum(name.startswith(f"[{kind} ") for name in self._pasted)
+        return 1 + sum(placeholder.startswith(f"[{kind} ") for placeholder in self._content_by_placeholder)
 
     def placeholder_ranges(self, text: str) -> tuple[tuple[int, int], ...]:
         """Find the ranges of all placeholders in a message."""
-        return tuple(match.span() for match in _PLACEHOLDER.finditer(text) if match[0] in self._pasted)
+        return tuple(match.span() for match in _PLACEHOLDER.finditer(text) if match[0] in self._content_by_placeholder)
 
     def placeholder_at(self, text: str, index: int) -> tuple[int, int] | None:
         """Find the placeholder at or next to an index; None if there is none. Returns its range."""
@@ -94,7 +94,7 @@ class Pastes:
 
     def pasted_text(self, placeholder: str) -> str | None:
         """Get the text behind a placeholder; None if it is an image."""
-        pasted = self._pasted.get(placeholder)
+        pasted = self._content_by_placeholder.get(placeholder)
         return pasted if isinstance(pasted, str) else None
 
     def expand(self, text: str) -> str:
@@ -104,19 +104,19 @@ class Pastes:
     def invisible_char_count(self, text: str) -> int:
         """Count the invisible characters in a message, including text pasted into it."""
         count = count_invisible_characters(text)
-        for name in {text[start:end] for start, end in self.placeholder_ranges(text)}:
-            if name not in self._invisible_counts:  # cached: this runs at every key, and a paste may be long
-                self._invisible_counts[name] = count_invisible_characters(self.pasted_text(name) or "")
-            count += self._invisible_counts[name]
+        for placeholder in {text[start:end] for start, end in self.placeholder_ranges(text)}:
+            if placeholder not in self._invisible_counts:  # cached: this runs at every key, and a paste may be long
+                self._invisible_counts[placeholder] = count_invisible_characters(self.pasted_text(placeholder) or "")
+            count += self._invisible_counts[placeholder]
         return count
 
     def collapse_unchanged(self, edited: str, previous: str) -> str:
         """Collapse the pasted texts of `previous` again in the edited message, except where they were changed. If the
         message is still too long for the prompt, all long text between placeholders is collapsed too."""
-        for name in (previous[start:end] for start, end in self.placeholder_ranges(previous)):
-            original = self.pasted_text(name)
+        for placeholder in (previous[start:end] for start, end in self.placeholder_ranges(previous)):
+            original = self.pasted_text(placeholder)
             if original is not None:
-                edited = _replace_once(edited, original, name)
+                edited = _replace_once(edited, original, placeholder)
         if len(edited) <= MAX_EXPANDED_CHARS:
             return edited
         pieces = list[str]()
@@ -131,16 +131,18 @@ class Pastes:
         from ebbtide.agent.messages import Image  # noqa: PLC0415  # as above
 
         parts: list[Image | Note] = []
-        for name in dict.fromkeys(text[start:end] for start, end in self.placeholder_ranges(text)):
-            match self._pasted[name]:
+        for placeholder in dict.fromkeys(text[start:end] for start, end in self.placeholder_ranges(text)):
+            match self._content_by_placeholder[placeholder]:
                 case PastedImage(media_type, data):
                     parts.append(Image(media_type, data))
-                case str() as pasted_text if name.startswith("[prompt"):
+                case str() as pasted_text if placeholder.startswith("[prompt"):
                     parts.append(
-                        agent_prompt.mentions.note_with_heading(f"{name} is:\n\n", pasted_text, "pasted", name)
+                        agent_prompt.mentions.note_with_heading(
+                            f"{placeholder} is:\n\n", pasted_text, "pasted", placeholder
+                        )
                     )
                 case str() as pasted_text:
-                    parts.append(agent_prompt.mentions.pasted_note(name, pasted_text))
+                    parts.append(agent_prompt.mentions.pasted_note(placeholder, pasted_text))
         return tuple(parts)
 
 
@@ -152,7 +154,7 @@ def _replace_once(text: str, old: str, new: str) -> str:
     return f"{text.removesuffix(stripped)}{new}" if stripped and text.endswith(stripped) else text
 
 
-def dropped_image(text: str, environment: Mapping[str, str]) -> bytes | None:
+def read_dropped_image(text: str, environment: Mapping[str, str]) -> bytes | None:
     """Read the image whose path was pasted or dropped; None for anything else."""
     if "\n" in text.strip() or len(text) > 4096:
         return None

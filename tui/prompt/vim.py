@@ -25,7 +25,7 @@ class RepeatableChange:
     """The last change, to be repeated by `.`."""
 
     keys: tuple[str, ...] = ()
-    typed: str = ""
+    typed_text: str = ""
     """The text typed in insert mode."""
 
 
@@ -82,7 +82,7 @@ def _run_command(vim: Vim, keys: str, text: str, cursor: int) -> VimStep:
         return VimStep(replace(vim, pending=keys), text, cursor)
     vim = replace(vim, pending="")
     if operator and (command == operator or command in _MOTIONS):
-        return _operate(vim, keys, operator, command, count, has_count, text, cursor)
+        return _run_operator(vim, keys, operator, command, count, has_count, text, cursor)
     if operator:
         return VimStep(vim, text, cursor)
     if command in _MOTIONS:
@@ -97,14 +97,16 @@ def _run_command(vim: Vim, keys: str, text: str, cursor: int) -> VimStep:
 
 
 def _leave_insert(vim: Vim, text: str, cursor: int) -> VimStep:
-    last = vim.last_change
+    last_change = vim.last_change
     if vim.insert_start is not None:
         old_text, offset = vim.insert_start
         typed = text[offset : len(text) - (len(old_text) - offset)]
         if text[:offset] == old_text[:offset] and text[offset + len(typed) :] == old_text[offset:]:
-            last = replace(last, typed=typed)
+            last_change = replace(last_change, typed_text=typed)
     new_cursor = cursor - 1 if cursor > _line_start(text, cursor) else cursor
-    return VimStep(replace(vim, mode="normal", pending="", insert_start=None, last_change=last), text, new_cursor)
+    return VimStep(
+        replace(vim, mode="normal", pending="", insert_start=None, last_change=last_change), text, new_cursor
+    )
 
 
 def _enter_insert(vim: Vim, keys: str, text: str, cursor: int) -> VimStep:
@@ -116,26 +118,26 @@ def _enter_insert(vim: Vim, keys: str, text: str, cursor: int) -> VimStep:
 
 
 def _repeat_change(vim: Vim, text: str, cursor: int) -> VimStep:
-    last, step = vim.last_change, VimStep(vim, text, cursor)
-    for key in last.keys:
+    last_change, step = vim.last_change, VimStep(vim, text, cursor)
+    for key in last_change.keys:
         step = press_key(step.vim, key, step.text, step.cursor)
     if step.vim.mode == "insert":
-        text = step.text[: step.cursor] + last.typed + step.text[step.cursor :]
-        step = press_key(step.vim, "escape", text, step.cursor + len(last.typed))
-    return replace(step, vim=replace(step.vim, last_change=last))
+        text = step.text[: step.cursor] + last_change.typed_text + step.text[step.cursor :]
+        step = press_key(step.vim, "escape", text, step.cursor + len(last_change.typed_text))
+    return replace(step, vim=replace(step.vim, last_change=last_change))
 
 
 # Motions
 
 
 def _move(vim: Vim, motion: str, count: int, has_count: bool, text: str, cursor: int) -> VimStep:
-    target, _ = _target(motion, count, has_count, text, cursor)
+    target, _ = _motion_target(motion, count, has_count, text, cursor)
     if motion in ("j", "k") and _line_start(text, target) == _line_start(text, cursor):
         return VimStep(vim, text, cursor, "down" if motion == "j" else "up")
     return VimStep(vim, text, _clamp_to_character(text, target))
 
 
-def _target(motion: str, count: int, has_count: bool, text: str, cursor: int) -> tuple[int, VimExtent]:
+def _motion_target(motion: str, count: int, has_count: bool, text: str, cursor: int) -> tuple[int, VimExtent]:
     """Find where a motion leads, up to the end of the text. Also returns what kind of range it covers."""
     match motion:
         case "h":
@@ -251,7 +253,7 @@ def _clamp_to_character(text: str, index: int) -> int:
 # Changes
 
 
-def _operate(
+def _run_operator(
     vim: Vim, keys: str, operator: str, motion: str, count: int, has_count: bool, text: str, cursor: int
 ) -> VimStep:
     if motion == operator:
@@ -262,7 +264,7 @@ def _operate(
         target = _word_end_from(text, cursor, count)
         extent: VimExtent = "inclusive"
     else:
-        target, extent = _target(motion, count, has_count, text, cursor)
+        target, extent = _motion_target(motion, count, has_count, text, cursor)
     if extent == "lines":
         return _operate_lines(vim, keys, operator, min(cursor, target), max(cursor, target), text, cursor)
     if motion == "w":  # a final `w` does not include the line ending
@@ -284,28 +286,32 @@ def _apply_operator(vim: Vim, keys: str, operator: str, start: int, end: int, te
     vim = replace(vim, register=text[start:end], is_linewise=False)
     if operator == "y":
         return VimStep(vim, text, _clamp_to_character(text, start))
-    changed = text[:start] + text[end:]
+    new_text = text[:start] + text[end:]
     if operator == "c":
-        return _enter_insert(vim, keys, changed, start)
+        return _enter_insert(vim, keys, new_text, start)
     return VimStep(
-        replace(vim, last_change=RepeatableChange(tuple(keys))), changed, _clamp_to_character(changed, start)
+        replace(vim, last_change=RepeatableChange(tuple(keys))), new_text, _clamp_to_character(new_text, start)
     )
 
 
-def _operate_lines(vim: Vim, keys: str, operator: str, first: int, last: int, text: str, cursor: int) -> VimStep:
-    start, end = _line_start(text, first), _line_end(text, last)
+def _operate_lines(
+    vim: Vim, keys: str, operator: str, first_index: int, last_index: int, text: str, cursor: int
+) -> VimStep:
+    start, end = _line_start(text, first_index), _line_end(text, last_index)
     vim = replace(vim, register=text[start:end], is_linewise=True)
     if operator == "y":
-        return VimStep(vim, text, _clamp_to_character(text, start) if first < _line_start(text, cursor) else cursor)
+        return VimStep(
+            vim, text, _clamp_to_character(text, start) if first_index < _line_start(text, cursor) else cursor
+        )
     if operator == "c":
         return _enter_insert(vim, keys, text[:start] + text[end:], start)
     vim = replace(vim, last_change=RepeatableChange(tuple(keys)))
     if end < len(text):
-        changed = text[:start] + text[end + 1 :]
+        new_text = text[:start] + text[end + 1 :]
     else:
-        changed = text[: max(start - 1, 0)]
-        start = _line_start(changed, len(changed))
-    return VimStep(vim, changed, _first_nonblank(changed, start))
+        new_text = text[: max(start - 1, 0)]
+        start = _line_start(new_text, len(new_text))
+    return VimStep(vim, new_text, _first_nonblank(new_text, start))
 
 
 def _run_change(vim: Vim, keys: str, command: str, count: int, text: str, cursor: int) -> VimStep:
@@ -340,9 +346,9 @@ def _paste(vim: Vim, keys: str, count: int, text: str, cursor: int, *, is_after:
     if vim.is_linewise:
         block = "\n".join([vim.register] * count)
         index = _line_end(text, cursor) if is_after else _line_start(text, cursor)
-        changed = f"{text[:index]}\n{block}{text[index:]}" if is_after else f"{text[:index]}{block}\n{text[index:]}"
-        return VimStep(vim, changed, _first_nonblank(changed, index + is_after))
+        new_text = f"{text[:index]}\n{block}{text[index:]}" if is_after else f"{text[:index]}{block}\n{text[index:]}"
+        return VimStep(vim, new_text, _first_nonblank(new_text, index + is_after))
     block = vim.register * count
     index = min(cursor + is_after, _line_end(text, cursor))
-    changed = text[:index] + block + text[index:]
-    return VimStep(vim, changed, _clamp_to_character(changed, index + len(block) - 1))
+    new_text = text[:index] + block + text[index:]
+    return VimStep(vim, new_text, _clamp_to_character(new_text, index + len(block) - 1))

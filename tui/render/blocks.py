@@ -88,9 +88,9 @@ def render_block(block: Block, detail: DetailLevel, width: int, console: Palette
             return _reasoning_lines(block, is_expanded, width, console)
         case Call():
             return _call_lines(block, detail, width, console)
-        case Retry(delay=delay, reason=reason, max_attempts=attempts, remaining_seconds=remaining_seconds):
-            end = " · Esc to stop" if remaining_seconds is None and not attempts else ""
-            note = f"{reason} · retrying in {format_duration(round(delay))}, {block.attempt_text}{end}"
+        case Retry(delay=delay, reason=reason, max_attempts=max_attempts, remaining_seconds=remaining_seconds):
+            stop_hint = " · Esc to stop" if remaining_seconds is None and not max_attempts else ""
+            note = f"{reason} · retrying in {format_duration(round(delay))}, {block.attempt_text}{stop_hint}"
             return _note_lines("↻", note, palette.warn, "dim", width, console)
         case Notice(text=text):
             return _note_lines("·", text, palette.dim, "dim", width, console)
@@ -105,9 +105,11 @@ def render_block(block: Block, detail: DetailLevel, width: int, console: Palette
             return _receipt_lines(block, is_expanded, width, console)
         case RunningCompaction() | UndoneCompaction():
             return [_receipt_line(receipts.receipt_title(block), width, console)]
-        case OlderMessages(message_count=messages, problem=problem):
+        case OlderMessages(message_count=message_count, problem=problem):
             return [
-                _clipped_line(_older_messages_text(messages, sanitise_line(problem), console.palette), width, console)
+                _clip_to_line(
+                    _older_messages_text(message_count, sanitise_line(problem), console.palette), width, console
+                )
             ]
         case SummaryBlock(text=text):
             return _summary_lines(text, is_expanded, width, console)
@@ -120,38 +122,43 @@ class AnswerRenderer:
     def __init__(self, width: int, console: PaletteConsole) -> None:
         self._width = max(1, width - MARGIN)
         self._console = console
-        self._drawn: list[SegmentLine] = []
-        self._seen_chars = 0
+        self._finished_lines: list[SegmentLine] = []
+        self._processed_char_count = 0
         """Number of characters already in `_drawn` and `_unfinished`."""
-        self._unfinished = ""
+        self._unfinished_text = ""
         self._has_gap = True
         self._is_plain = False
 
     def render(self, text: str) -> list[SegmentLine]:
         """Render text, which must begin with the text from the previous call."""
         text = stable_prefix(text)
-        new_text, preceding_text = text[self._seen_chars :], text[max(0, self._seen_chars - 2) : self._seen_chars]
-        markdown_char_count = 0 if self._is_plain else max(0, _MAX_MARKDOWN_CHARS - self._seen_chars)
-        self._unfinished += sanitise(new_text[:markdown_char_count], preceding_text)
-        self._seen_chars = len(text)
+        new_text, preceding_text = (
+            text[self._processed_char_count :],
+            text[max(0, self._processed_char_count - 2) : self._processed_char_count],
+        )
+        markdown_char_count = 0 if self._is_plain else max(0, _MAX_MARKDOWN_CHARS - self._processed_char_count)
+        self._unfinished_text += sanitise(new_text[:markdown_char_count], preceding_text)
+        self._processed_char_count = len(text)
         if not self._is_plain:
-            pieces, self._unfinished, self._has_gap = split_finished_pieces((), self._unfinished, self._has_gap)
+            pieces, self._unfinished_text, self._has_gap = split_finished_pieces(
+                (), self._unfinished_text, self._has_gap
+            )
             for piece in pieces:
-                self._drawn += self._markdown_lines(piece.source, piece.has_gap)
+                self._finished_lines += self._markdown_lines(piece.source, piece.has_gap)
         if len(new_text) > markdown_char_count:
             self._is_plain = True
-            *complete_lines, self._unfinished = _split_long_lines(
-                self._unfinished
+            *complete_lines, self._unfinished_text = _split_long_lines(
+                self._unfinished_text
                 + sanitise(new_text[markdown_char_count:], new_text[:markdown_char_count] or preceding_text)
             )
             for start in range(0, len(complete_lines), _PLAIN_BATCH_LINES):
-                self._drawn += self._plain_lines("\n".join(complete_lines[start : start + _PLAIN_BATCH_LINES]))
-        if not self._unfinished.strip():
-            return self._drawn
-        return self._drawn + (
-            self._plain_lines(self._unfinished)
+                self._finished_lines += self._plain_lines("\n".join(complete_lines[start : start + _PLAIN_BATCH_LINES]))
+        if not self._unfinished_text.strip():
+            return self._finished_lines
+        return self._finished_lines + (
+            self._plain_lines(self._unfinished_text)
             if self._is_plain
-            else self._markdown_lines(self._unfinished, self._has_gap)
+            else self._markdown_lines(self._unfinished_text, self._has_gap)
         )
 
     def _plain_lines(self, text: str) -> list[SegmentLine]:
@@ -160,7 +167,7 @@ class AnswerRenderer:
 
     def _markdown_lines(self, source: str, has_gap: bool) -> list[SegmentLine]:
         lines = self._console.render_to_lines(markdown_renderable(source, self._console.palette), self._width)
-        return self._with_bar(([[]] if has_gap and self._drawn else []) + lines)
+        return self._with_bar(([[]] if has_gap and self._finished_lines else []) + lines)
 
     def _with_bar(self, lines: list[SegmentLine]) -> list[SegmentLine]:
         bar = Segment(f"{MODEL_BAR} ", self._console.palette.model_bar)
@@ -198,25 +205,27 @@ def _reasoning_lines(
     reasoning = sanitise(block.text).strip()
     if is_expanded:
         return [
-            _clipped_line(Text("✻ thought", palette.dim), width, console),
+            _clip_to_line(Text("✻ thought", palette.dim), width, console),
             *_quote_lines(reasoning, palette.comment, width, console),
         ]
     visible_line = reasoning.rsplit("\n", 1)[-1] if block.is_streaming else reasoning.split("\n", 1)[0]
     title = Text.assemble(("✻ ", palette.dim), (sanitise_line(visible_line), palette.comment), end="")
-    return [_clipped_line(title, width, console)]
+    return [_clip_to_line(title, width, console)]
 
 
 def _summary_lines(text: str, is_expanded: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
     palette = console.palette
-    title = _clipped_line(
+    title = _clip_to_line(
         Text.assemble(("≋ ", palette.accent), ("earlier conversation, summarised", palette.dim)), width, console
     )
     return [title, *(_quote_lines(sanitise(text).strip(), palette.dim, width, console) if is_expanded else [])]
 
 
-def _older_messages_text(messages: int, problem: str, palette: Palette) -> Text:
+def _older_messages_text(message_count: int, problem: str, palette: Palette) -> Text:
     hint = (problem, palette.bad) if problem else ("scroll up or press Enter to load them", palette.dim)
-    return Text.assemble(("≋ ", palette.accent), (f"{pluralize(messages, 'earlier message')}  ", palette.dim), hint)
+    return Text.assemble(
+        ("≋ ", palette.accent), (f"{pluralize(message_count, 'earlier message')}  ", palette.dim), hint
+    )
 
 
 def _note_lines(
@@ -234,45 +243,47 @@ def _receipt_lines(block: Compaction, is_expanded: bool, width: int, console: Pa
     if not is_expanded:
         return lines
     palette = console.palette
-    for weight, text in receipts.receipt_details(block):
-        style = palette.text if weight == "head" else palette.dim
-        lines += _quote_lines(sanitise_line(text), style, width, console, wrap=weight == "head")
+    for kind, text in receipts.receipt_details(block):
+        style = palette.text if kind == "head" else palette.dim
+        lines += _quote_lines(sanitise_line(text), style, width, console, wrap=kind == "head")
     return lines
 
 
 def _receipt_line(text: str, width: int, console: PaletteConsole) -> SegmentLine:
     palette = console.palette
-    return _clipped_line(Text.assemble(("≋ ", palette.accent), (sanitise_line(text), palette.dim)), width, console)
+    return _clip_to_line(Text.assemble(("≋ ", palette.accent), (sanitise_line(text), palette.dim)), width, console)
 
 
 def _call_lines(block: Call, detail: DetailLevel, width: int, console: PaletteConsole) -> list[SegmentLine]:
     palette, is_expanded = console.palette, detail == "full"
     diff = call_diff(block) if block.status in ("asking", "running", "done") or is_expanded else ""
     line_count = len(last_output_lines(block)) if detail == "normal" and not diff else 0
-    lines = [_clipped_line(_call_title(block, diff, width, palette, line_count), width, console)]
+    lines = [_clip_to_line(_call_title(block, diff, width, palette, line_count), width, console)]
     if block.name == PLAN_TOOL:
         lines += _plan_lines(block, is_expanded, width, console) if detail != "compact" else []
     elif is_expanded:
         return lines + _call_details(block, diff, width, console)
     if block.status == "running" and block.output_tail.strip():
         return lines + _output_tail_lines(block.output_tail, width, console)
-    result_lines, is_printed = collapsed_lines(block)
+    result_lines, is_command_output = collapsed_lines(block)
     if not result_lines and detail == "normal" and block.status == "done" and block.name != PLAN_TOOL:
         return lines + _result_lines(block, diff, width, console)
-    drawn = (
-        _quote_lines("\n".join(result_lines), palette.dim, width, console, wrap=not is_printed) if result_lines else []
+    output_lines = (
+        _quote_lines("\n".join(result_lines), palette.dim, width, console, wrap=not is_command_output)
+        if result_lines
+        else []
     )
-    return lines + (drawn if is_printed else drawn[:MAX_FAILURE_LINES])
+    return lines + (output_lines if is_command_output else output_lines[:MAX_FAILURE_LINES])
 
 
 def _plan_lines(block: Call, is_expanded: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
     """Render a submitted plan. A long plan is cut off until its call is expanded."""
     plan = plan_text(block)
-    drawn = [line[1:] for line in AnswerRenderer(width - MARGIN, console).render(plan)]  # strips the margin
-    if not is_expanded and len(drawn) > _MAX_PLAN_LINES:
-        more = Text(f"… {pluralize(len(drawn) - _MAX_PLAN_LINES, 'more line')}", console.palette.dim)
-        drawn = [*drawn[:_MAX_PLAN_LINES], _clipped_line(more, max(1, width - MARGIN - 2), console)]
-    return _with_left_border(drawn, console.palette)
+    lines = [line[1:] for line in AnswerRenderer(width - MARGIN, console).render(plan)]  # strips the margin
+    if not is_expanded and len(lines) > _MAX_PLAN_LINES:
+        more = Text(f"… {pluralize(len(lines) - _MAX_PLAN_LINES, 'more line')}", console.palette.dim)
+        lines = [*lines[:_MAX_PLAN_LINES], _clip_to_line(more, max(1, width - MARGIN - 2), console)]
+    return _with_left_border(lines, console.palette)
 
 
 def _result_lines(block: Call, diff: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
@@ -300,7 +311,7 @@ def render_lookups(lookups: LookupGroup, width: int, console: PaletteConsole) ->
         "running" if any(call.status == "running" for call in lookups.calls) else "done", palette
     )
     title = Text.assemble((f"{mark} ", style), (summary, palette.text), (f"  {subjects}", palette.dim), end="")
-    return [_clipped_line(title, width, console)]
+    return [_clip_to_line(title, width, console)]
 
 
 def _call_title(block: Call, diff: str, width: int, palette: Palette, line_count: int = 0) -> Text:
@@ -393,13 +404,13 @@ def _diff_lines(diff: str, name: str, width: int, console: PaletteConsole) -> li
 
 
 def _limited_diff_lines(
-    drawn: RenderedDiff, max_lines: int, hint: str, width: int, console: PaletteConsole
+    rendered_diff: RenderedDiff, max_lines: int, hint: str, width: int, console: PaletteConsole
 ) -> list[SegmentLine]:
-    lines = [drawn.get_line(y) for y in range(min(drawn.line_count, max_lines))]
-    if drawn.line_count > max_lines:
-        omitted_count = drawn.line_count - max_lines
+    lines = [rendered_diff.get_line(y) for y in range(min(rendered_diff.line_count, max_lines))]
+    if rendered_diff.line_count > max_lines:
+        omitted_count = rendered_diff.line_count - max_lines
         note = f"… {pluralize(omitted_count, 'more line')}{hint}"
-        lines.append(_clipped_line(Text(note, console.palette.dim), width, console))
+        lines.append(_clip_to_line(Text(note, console.palette.dim), width, console))
     return lines
 
 
@@ -407,8 +418,10 @@ def _output_tail_lines(tail: str, width: int, console: PaletteConsole) -> list[S
     """Render the last output lines of a running command, below a mark if there are earlier ones."""
     max_lines = max(3, min(_MAX_TAIL_LINES, console.height // 4))
     lines = tail.rstrip("\n").split("\n")
-    earlier = _quote_lines("…", console.palette.dim, width, console) if len(lines) > max_lines else []
-    return earlier + _quote_lines("\n".join(lines[-max_lines:]), console.palette.text, width, console, wrap=False)
+    ellipsis_lines = _quote_lines("…", console.palette.dim, width, console) if len(lines) > max_lines else []
+    return ellipsis_lines + _quote_lines(
+        "\n".join(lines[-max_lines:]), console.palette.text, width, console, wrap=False
+    )
 
 
 def _without_middle(text: str) -> str:
@@ -433,10 +446,10 @@ def _quote_lines(text: str, style: Style, width: int, console: PaletteConsole, w
 
 
 def _with_left_border(lines: list[SegmentLine], palette: Palette) -> list[SegmentLine]:
-    return [[Segment("  │ ", palette.rule), *line] for line in lines]
+    return [[Segment("  │ ", palette.border), *line] for line in lines]
 
 
-def _clipped_line(text: Text, width: int, console: PaletteConsole) -> SegmentLine:
+def _clip_to_line(text: Text, width: int, console: PaletteConsole) -> SegmentLine:
     """Render text as one line, cut at the edge."""
     text = text.copy()
     text.truncate(max(1, width), overflow="ellipsis")

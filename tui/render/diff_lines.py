@@ -58,16 +58,16 @@ class RenderedDiff:
 
     def get_line(self, y: int) -> SegmentLine:
         """Render line `y`, counting from 0."""
-        row = bisect_right(self._row_ends, y)
-        return self._cached_row(row)[y - (self._row_ends[row - 1] if row else 0)]
+        row_index = bisect_right(self._row_ends, y)
+        return self._cached_row(row_index)[y - (self._row_ends[row_index - 1] if row_index else 0)]
 
-    def row_at(self, y: int) -> int:
+    def row_index_at(self, y: int) -> int:
         """Find the row that line `y` belongs to."""
         return min(bisect_right(self._row_ends, y), max(0, len(self._row_ends) - 1))
 
-    def first_line_of(self, row: int) -> int:
+    def first_line_of(self, row_index: int) -> int:
         """Find the first line of a row."""
-        return self._row_ends[row - 1] if 0 < row <= len(self._row_ends) else 0
+        return self._row_ends[row_index - 1] if 0 < row_index <= len(self._row_ends) else 0
 
     def _cached_row(self, index: int) -> list[SegmentLine]:
         if index not in self._row_lines:
@@ -109,7 +109,7 @@ class RenderedDiff:
         right_width = self._width - self._left_width - 1
         left_lines = self._side_lines(old, self._left_width, self._console)
         right_lines = self._side_lines(new, right_width, self._console)
-        separator = Segment("│", self._palette.rule)
+        separator = Segment("│", self._palette.border)
         left_blank, right_blank = [Segment(" " * self._left_width)], [Segment(" " * right_width)]
         height = max(len(left_lines), len(right_lines))
         left_lines += [_blank_line(old, self._left_width, self._palette) or left_blank] * (height - len(left_lines))
@@ -166,11 +166,11 @@ class RenderedDiff:
 
     def _line_text(self, row: LineRow) -> Text:
         """Highlight a diff line and mark its changes."""
-        plain = displayed_line(row.line.text)
+        plain_text = displayed_line(row.line.text)
         text = (
             self._highlighted_line(row)
-            if len(plain) <= _MAX_HIGHLIGHTED_CHARS
-            else _styled_text(plain, self._palette.text)
+            if len(plain_text) <= _MAX_HIGHLIGHTED_CHARS
+            else _styled_text(plain_text, self._palette.text)
         )
         text.stylize(_line_background(row.line, self._palette))
         if row.counterpart is not None:
@@ -180,8 +180,8 @@ class RenderedDiff:
             text.stylize(self._palette.removed + Style(bold=True, underline=True), displayed_start, displayed_end)
         return text
 
-    def _mark_changes(self, text: Text, row: LineRow, other: DiffLine) -> None:
-        old, new = (row.line, other) if row.side == "old" else (other, row.line)
+    def _mark_changes(self, text: Text, row: LineRow, counterpart: DiffLine) -> None:
+        old, new = (row.line, counterpart) if row.side == "old" else (counterpart, row.line)
         old_text, new_text = displayed_line(old.text), displayed_line(new.text)
         if old_text == new_text and old.text != new.text:
             text.plain = with_visible_spaces(row.line.text)  # the lines differ only in whitespace that looks the same
@@ -216,11 +216,11 @@ class RenderedDiff:
 
 def highlight_lines(lines: Sequence[str], language: str, palette: Palette) -> list[Text]:
     """Highlight lines in a language, as they are displayed."""
-    plain = [displayed_line(line) for line in lines]
-    joined = "\n".join(line if len(line) <= _MAX_HIGHLIGHTED_CHARS else "" for line in plain)
+    plain_lines = [displayed_line(line) for line in lines]
+    joined = "\n".join(line if len(line) <= _MAX_HIGHLIGHTED_CHARS else "" for line in plain_lines)
     highlighted = list(highlight_code(joined, language, palette).split("\n", allow_blank=True)) if language else []
     texts = []
-    for index, line in enumerate(plain):
+    for index, line in enumerate(plain_lines):
         is_same = index < len(highlighted) and highlighted[index].plain == line
         if index == len(highlighted) - 1 and highlighted[index].plain == line.rstrip():  # highlighting strips spaces
             highlighted[index].append(line[len(highlighted[index].plain) :])
@@ -302,7 +302,7 @@ def _blank_line(row: LineRow | None, width: int, palette: Palette) -> SegmentLin
 
 def _pad_to_width(line: SegmentLine, width: int, background: Style) -> SegmentLine:
     """Pad a line to exactly `width` cells."""
-    missing = width - sum(cell_len(segment.text) for segment in line)
-    if missing >= 0:
-        return [*line, Segment(" " * missing, background)] if missing else line
+    missing_cells = width - sum(cell_len(segment.text) for segment in line)
+    if missing_cells >= 0:
+        return [*line, Segment(" " * missing_cells, background)] if missing_cells else line
     return Segment.adjust_line_length(line, width)

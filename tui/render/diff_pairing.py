@@ -42,16 +42,20 @@ def changed_ranges(old: str, new: str) -> ChangedRanges | None:
         new_words[prefix_length : len(new_words) - suffix_length],
     )
     if len(old_middle) * len(new_middle) > _MAX_COMPARED_WORD_PAIRS:
-        changed = [("replace", 0, len(old_middle), 0, len(new_middle))]
+        changed_opcodes = [("replace", 0, len(old_middle), 0, len(new_middle))]
     else:
-        changed = [
+        changed_opcodes = [
             opcode
             for opcode in SequenceMatcher(None, old_middle, new_middle, False).get_opcodes()
             if opcode[0] != "equal"
         ]
     return ChangedRanges(
-        _char_ranges(old_words, [(prefix_length + start, prefix_length + end) for _, start, end, _, _ in changed]),
-        _char_ranges(new_words, [(prefix_length + start, prefix_length + end) for _, _, _, start, end in changed]),
+        _char_ranges(
+            old_words, [(prefix_length + start, prefix_length + end) for _, start, end, _, _ in changed_opcodes]
+        ),
+        _char_ranges(
+            new_words, [(prefix_length + start, prefix_length + end) for _, _, _, start, end in changed_opcodes]
+        ),
     )
 
 

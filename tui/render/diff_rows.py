@@ -83,9 +83,14 @@ def build_diff_layout(
     to use if the diff has none. `hint`: how to see the rest; appended to the note about omitted lines."""
     hunks: list[tuple[str, Hunk]] = []
     rows = tuple(islice(_rows(files, hunks, width, name), max_rows))
-    omitted = sum(1 for file in files for _ in file.lines) - sum(map(_line_count, rows))
-    last = max(_line_numbers(hunks), default=0)
-    return DiffLayout(_with_omission_note(rows, omitted, hint), tuple(hunks), omitted, len(str(last)) if last else 0)
+    omitted_count = sum(1 for file in files for _ in file.lines) - sum(map(_line_count, rows))
+    last_line_number = max(_line_numbers(hunks), default=0)
+    return DiffLayout(
+        _with_omission_note(rows, omitted_count, hint),
+        tuple(hunks),
+        omitted_count,
+        len(str(last_line_number)) if last_line_number else 0,
+    )
 
 
 def without_blank_edges(file: FileDiff) -> FileDiff:
@@ -106,7 +111,7 @@ def _trim_blank_lines(hunk: Hunk) -> Hunk:
     return replace(hunk, lines=hunk.lines[content_indices[0] : content_indices[-1] + 1])
 
 
-def first_change(rows: Sequence[DiffRow]) -> tuple[int, int]:
+def first_change_range(rows: Sequence[DiffRow]) -> tuple[int, int]:
     """Find the first run of changed rows; (0, 0) if there are none."""
     changes = [index for index, row in enumerate(rows) if _is_changed(row)]
     if not changes:
@@ -136,14 +141,16 @@ def build_code_layout(
 ) -> DiffLayout:
     """Lay out the first lines of text that is not a diff, such as a command. `marks`: ranges to highlight."""
     lines = [DiffLine("kept", line) for line in text.split("\n")]
-    visible = lines[:max_rows]
-    starts = accumulate((len(line.text) + 1 for line in visible), initial=0)
+    visible_lines = lines[:max_rows]
+    starts = accumulate((len(line.text) + 1 for line in visible_lines), initial=0)
     rows = tuple(
         LineRow(line, "code", 0, index, marks=_marks_in(marks, start, start + len(line.text)))
-        for index, (line, start) in enumerate(zip(visible, starts, strict=False))
+        for index, (line, start) in enumerate(zip(visible_lines, starts, strict=False))
     )
-    omitted = max(0, len(lines) - max_rows)
-    return DiffLayout(_with_omission_note(rows, omitted, hint), ((language, Hunk("", tuple(lines))),), omitted)
+    omitted_count = max(0, len(lines) - max_rows)
+    return DiffLayout(
+        _with_omission_note(rows, omitted_count, hint), ((language, Hunk("", tuple(lines))),), omitted_count
+    )
 
 
 def _marks_in(marks: Sequence[tuple[int, int]], line_start: int, line_end: int) -> tuple[tuple[int, int], ...]:
@@ -155,9 +162,9 @@ def _marks_in(marks: Sequence[tuple[int, int]], line_start: int, line_end: int) 
     )
 
 
-def _with_omission_note(rows: tuple[DiffRow, ...], omitted: int, hint: str) -> tuple[DiffRow, ...]:
+def _with_omission_note(rows: tuple[DiffRow, ...], omitted_count: int, hint: str) -> tuple[DiffRow, ...]:
     """Append a note that says how many lines are omitted, if any are."""
-    return (*rows, RemarkRow(f"… {pluralize(omitted, 'more line')}{hint}")) if omitted else rows
+    return (*rows, RemarkRow(f"… {pluralize(omitted_count, 'more line')}{hint}")) if omitted_count else rows
 
 
 def _line_numbers(hunks: Iterable[tuple[str, Hunk]]) -> Iterator[int]:
@@ -223,11 +230,11 @@ def _hunk_rows(hunk: Hunk, hunk_index: int, is_side_by_side: bool) -> Iterator[D
             end += 1
         removed = [line for line in hunk.lines[line_index:end] if line.kind == "removed"]
         added = [line for line in hunk.lines[line_index:end] if line.kind == "added"]
-        cost = len(removed) * len(added)
-        cost = cost if cost <= min(MAX_COMPARED_PAIRS, pair_budget) else 0
-        pair_budget -= cost
+        pair_count = len(removed) * len(added)
+        pair_count = pair_count if pair_count <= min(MAX_COMPARED_PAIRS, pair_budget) else 0
+        pair_budget -= pair_count
         pairs = pair_lines(
-            [line.text for line in removed], [line.text for line in added], MAX_COMPARED_PAIRS if cost else 0
+            [line.text for line in removed], [line.text for line in added], MAX_COMPARED_PAIRS if pair_count else 0
         )
         rows = [
             PairRow(

@@ -85,10 +85,10 @@ class _CodeBlock(CodeBlock):
     """A highlighted code block with a thin line on the left and no background."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        palette = _palette_of(console)
+        palette = _get_palette(console)
         code = highlight_code(str(self.text).rstrip("\n"), self.lexer_name, palette)
         inner_options = options.update(width=max(1, options.max_width - 2))
-        yield from _with_left_border(console.render_lines(code, inner_options, pad=False), palette.rule)
+        yield from _with_left_border(console.render_lines(code, inner_options, pad=False), palette.border)
 
 
 class _Heading(Heading):
@@ -118,7 +118,7 @@ class _ListItem(ListItem):
         if self._is_done is None:
             yield from self._render_after_bullet(" • ", console.get_style("markdown.item.bullet"), console, options)
         else:
-            box, palette = CHECKBOXES[self._is_done], _palette_of(console)
+            box, palette = CHECKBOXES[self._is_done], _get_palette(console)
             yield from self._render_after_bullet(
                 f" {box}  ", palette.good if self._is_done else palette.dim, console, options
             )
@@ -161,7 +161,7 @@ def _with_left_border(lines: list[list[Segment]], style: Style) -> Iterator[Segm
         yield Segment.line()
 
 
-def _palette_of(console: Console) -> Palette:
+def _get_palette(console: Console) -> Palette:
     assert isinstance(console, PaletteConsole)
     return console.palette
 
@@ -189,9 +189,11 @@ class PaletteConsole(Console):
         """Render to lines of segments at this width, without leading or trailing blank lines."""
         options = self.options.update(width=max(1, width), height=None)
         lines = self.render_lines(renderable, options, pad=False)
-        first = next((index for index, line in enumerate(lines) if not _is_blank(line)), 0)
-        last = next((index for index in range(len(lines), first, -1) if not _is_blank(lines[index - 1])), first)
-        return lines[first : max(last, first + 1)]
+        first_index = next((index for index, line in enumerate(lines) if not _is_blank(line)), 0)
+        end_index = next(
+            (index for index in range(len(lines), first_index, -1) if not _is_blank(lines[index - 1])), first_index
+        )
+        return lines[first_index : max(end_index, first_index + 1)]
 
 
 def _is_blank(line: list[Segment]) -> bool:

@@ -120,7 +120,7 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
 
     def action_write(self) -> None:
         """Show the summary for editing. It is empty if there is none yet."""
-        self._step, self._unedited_text = "editing", self._compaction.text
+        self._step, self._unedited_text = "editing", self._compaction.summary_text
         self.add_class("editing")
         self.draft.cursor_blink = False
         self.draft.load_text(self._unedited_text)
@@ -167,7 +167,7 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
         compaction = self._compaction
         text = self.draft.text
         palette = get_palette(self.app.theme_variables)
-        headline_text = draft_status_text(compaction.last_draft, summary_tokens(text), compaction.result(text))
+        headline_text = draft_status_text(compaction.last_draft, summary_tokens(text), compaction.predict_result(text))
         self._show_headline("Summary", headline_text, EDIT_KEY_HINTS)
         self.query_one("#gate", Static).update(
             clipped_text(missing_fact_lines(compaction.missing_facts(text), summary_tokens(text) == 0), palette)

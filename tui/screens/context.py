@@ -18,14 +18,14 @@ from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.session.view_edits import (
     Proposal,
     act_for_key,
-    carry_out_bring,
-    carry_out_undo,
     edit_of_row,
-    propose,
-    propose_bring,
+    propose_bring_back,
+    propose_edit,
     propose_undo,
     ref_to_bring,
-    run_action,
+    run_bring_back,
+    run_edit,
+    run_undo,
 )
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, Span
@@ -41,7 +41,7 @@ from ebbtide.tui.view.component_table import (
     stacked_bar,
 )
 from ebbtide.tui.view.context import recall_lines, request_plot, summary_line
-from ebbtide.tui.view.timeline import RequestColumn, request_columns, rewrites_in
+from ebbtide.tui.view.timeline import RequestColumn, list_rewrites, request_columns
 from ebbtide.tui.widgets.field import Field
 from ebbtide.tui.widgets.keyline import KeyLine
 from ebbtide.tui.widgets.listing import Listing
@@ -81,7 +81,7 @@ class ContextScreen(TypeaheadGuard[None]):
         super().__init__()
         self._controller = controller
         self._components = components
-        self._order: SortOrder = "order"
+        self._row_order: SortOrder = "order"
         self._rows = components.rows()
         self._selected_column: int | None = None
         """The selected column of the plot."""
@@ -159,7 +159,7 @@ class ContextScreen(TypeaheadGuard[None]):
 
     def _plot_columns(self, width: int) -> tuple[RequestColumn, ...]:
         overview = self._components.overview
-        return request_columns(overview.requests, rewrites_in(overview), width)
+        return request_columns(overview.requests, list_rewrites(overview), width)
 
     def _update_static(self, widget_id: str, lines: list[Line]) -> None:
         widget = self.query_one(f"#{widget_id}", Static)
@@ -180,8 +180,8 @@ class ContextScreen(TypeaheadGuard[None]):
         """Rebuild the rows, keeping the same row marked."""
         previous_row, listing = self._marked_row, self.query_one(Listing)
         components = self._components
-        self._rows = rows = components.rows(self._order, self.query_one("#looked-for", Input).value)
-        window_tokens, palette = components.overview.effective, get_palette(self.app.theme_variables)
+        self._rows = rows = components.rows(self._row_order, self.query_one("#looked-for", Input).value)
+        window_tokens, palette = components.overview.effective_tokens, get_palette(self.app.theme_variables)
 
         def paint(index: int, width: int) -> Text:  # `width` may be newer than the table
             row = rows[index]
@@ -245,15 +245,15 @@ class ContextScreen(TypeaheadGuard[None]):
             case "left" | "right":
                 self._select_column(-1 if key == "left" else 1)
             case "t":
-                self._order = "tokens" if self._order == "order" else "order"
+                self._row_order = "tokens" if self._row_order == "order" else "order"
                 self._rebuild_rows()
-                self.show_message("sorted by size" if self._order == "tokens" else "in request order")
+                self.show_message("sorted by size" if self._row_order == "tokens" else "in request order")
             case "/":
                 filter_field = self.query_one("#looked-for", Input)
                 filter_field.display = True
                 filter_field.focus()
             case "u":
-                self._offer(lambda: propose_undo(self._controller), lambda: carry_out_undo(self._controller))
+                self._offer(lambda: propose_undo(self._controller), lambda: run_undo(self._controller))
             case "b":
                 self._offer_bring_back()
             case _ if (act := act_for_key(key, self._marked_row)) is not None:
@@ -279,7 +279,7 @@ class ContextScreen(TypeaheadGuard[None]):
 
     def _handle_enter(self) -> None:
         if (work := self._offered_action) is not None:
-            self._start_work(lambda: self._carry_out(work))
+            self._start_work(lambda: self._run_offered_action(work))
         elif self.query_one("#looked-for", Input).has_focus:
             self.query_one(Listing).focus()
         elif self._marked_row is not None and not self._is_open:
@@ -318,7 +318,7 @@ class ContextScreen(TypeaheadGuard[None]):
         except AgentError as error:
             self.show_message(str(error))
             return
-        self._offer(lambda: propose_bring(self._controller, ref), lambda: carry_out_bring(self._controller, ref))
+        self._offer(lambda: propose_bring_back(self._controller, ref), lambda: run_bring_back(self._controller, ref))
 
     def _offer_edit(self, act: Act) -> None:
         try:
@@ -326,7 +326,7 @@ class ContextScreen(TypeaheadGuard[None]):
         except AgentError as error:
             self.show_message(str(error))
             return
-        self._offer(lambda: propose(self._controller, request), lambda: run_action(self._controller, request))
+        self._offer(lambda: propose_edit(self._controller, request), lambda: run_edit(self._controller, request))
 
     def _offer(self, get_proposal: Callable[[], Awaitable[Proposal]], work: Callable[[], Awaitable[str]]) -> None:
         """Show what an action would do and cost. Enter then runs it."""
@@ -337,7 +337,7 @@ class ContextScreen(TypeaheadGuard[None]):
 
         self._start_work(show_proposal)
 
-    async def _carry_out(self, work: Callable[[], Awaitable[str]]) -> None:
+    async def _run_offered_action(self, work: Callable[[], Awaitable[str]]) -> None:
         self.show_message("working …")
         message = await work()
         if self._controller.session is not None:

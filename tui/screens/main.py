@@ -17,7 +17,7 @@ from ebbtide.tui.prompt.history import History
 from ebbtide.tui.prompt.pastes import Pastes
 from ebbtide.tui.screens.typeahead_guard import TypeaheadGuard
 from ebbtide.tui.session.completion import SessionPromptCompleter
-from ebbtide.tui.session.queue import Queue
+from ebbtide.tui.session.queue import MessageQueue
 from ebbtide.tui.view.blocks import DETAIL_LEVELS, detail_label
 from ebbtide.tui.widgets.completions import Completions
 from ebbtide.tui.widgets.prompt import PromptInput
@@ -59,7 +59,7 @@ class MainScreen(TypeaheadGuard[None]):
         history: History,
         completer: SessionPromptCompleter,
         pastes: Pastes,
-        get_queue: Callable[[], Queue],
+        get_queue: Callable[[], MessageQueue],
         save_draft: Callable[[str], object],
         *,
         starts_in_vim_mode: bool,
@@ -70,14 +70,14 @@ class MainScreen(TypeaheadGuard[None]):
         super().__init__()
         self._history = history
         self._completer, self._pastes = completer, pastes
-        self._queue = get_queue
-        self._on_draft = save_draft
+        self._get_queue = get_queue
+        self._store_draft = save_draft
         self._draft_timer: Timer | None = None
         """Timer that saves the text of the prompt."""
-        self._vim = starts_in_vim_mode
+        self._starts_in_vim_mode = starts_in_vim_mode
         self.question: QuestionPanel | None = None
         """The open question above the prompt."""
-        self._is_new = False
+        self._is_session_new = False
 
     def compose(self) -> ComposeResult:
         completions = Completions(id="completions")
@@ -98,7 +98,7 @@ class MainScreen(TypeaheadGuard[None]):
             yield StatusBar(id="status")
 
     def on_mount(self) -> None:
-        self.prompt.use_vim(self._vim)
+        self.prompt.set_vim_enabled(self._starts_in_vim_mode)
         self.set_focus(self.prompt)  # at once, so that the next key reaches the prompt
 
     async def on_unmount(self) -> None:
@@ -119,21 +119,21 @@ class MainScreen(TypeaheadGuard[None]):
     # Layout before the first message
 
     @property
-    def is_new(self) -> bool:
+    def is_session_new(self) -> bool:
         """Whether there are no messages yet. If so, the prompt is centred below the greeting on a large screen."""
-        return self._is_new
+        return self._is_session_new
 
-    @is_new.setter
-    def is_new(self, is_new: bool) -> None:
-        if is_new != self._is_new:
-            self._is_new = is_new
-            self.place_prompt()
+    @is_session_new.setter
+    def is_session_new(self, is_new: bool) -> None:
+        if is_new != self._is_session_new:
+            self._is_session_new = is_new
+            self.move_prompt()
 
     @property
     def indent(self) -> int:
         """Number of columns to the left of the centred prompt; 0 if it is not centred."""
         width, height = self.size
-        is_centred = self._is_new and self.question is None and height >= ROOMY_LINES
+        is_centred = self._is_session_new and self.question is None and height >= ROOMY_LINES
         return max(0, (width - CENTRED_WIDTH) // 2) if is_centred else 0
 
     @property
@@ -141,7 +141,7 @@ class MainScreen(TypeaheadGuard[None]):
         """The lines below the centred prompt."""
         return self.query_one("#below", Static)
 
-    def place_prompt(self) -> None:
+    def move_prompt(self) -> None:
         """Move the prompt and the widgets around it to the centre or the bottom."""
         indent, below = self.indent, self.below_prompt
         for widget in (self.prompt, below, *self.query("Completions, HistorySearchBar").results(Widget)):
@@ -156,10 +156,10 @@ class MainScreen(TypeaheadGuard[None]):
     # Questions
 
     def show_question(
-        self, spec: "QuestionSpec", on_answer: "Callable[[Answer | None], None]", position: str = ""
+        self, spec: "QuestionSpec", on_answer: "Callable[[Answer | None], None]", position_text: str = ""
     ) -> "QuestionPanel":
         """Show a question above the prompt. `on_answer` is called with the answer, or with None on Esc."""
-        self.question = widgets.question_panel.QuestionPanel(spec, on_answer, self._lines_for_question, position)
+        self.question = widgets.question_panel.QuestionPanel(spec, on_answer, self._lines_for_question, position_text)
         self.mount(self.question, before=self.query_one(Completions))
         self.restart_guard()
         self.question.take_focus_soon()
@@ -186,7 +186,7 @@ class MainScreen(TypeaheadGuard[None]):
         """Fit the question into the screen. On a short screen, other widgets are hidden."""
         if self._pruning:  # the screen's widgets are already being removed
             return
-        self.place_prompt()
+        self.move_prompt()
         question = self.question
         is_cramped = question is not None and self.size.height < CRAMPED_LINES
         is_writing = self.focused is self.prompt
@@ -249,26 +249,26 @@ class MainScreen(TypeaheadGuard[None]):
         if self._draft_timer is not None:
             self._draft_timer.stop()
             self._draft_timer = None
-        self._on_draft(self.prompt.text)
+        self._store_draft(self.prompt.text)
 
-    @on(PromptInput.RecallRequested)
+    @on(PromptInput.QueueRequested)
     def _focus_queue(self) -> None:
         self.query_one(QueueLines).focus()
 
     @on(QueueLines.EditRequested)
     def _edit_queued_message(self, message: QueueLines.EditRequested) -> None:
-        if text := self._queue().take(message.item):  # empty if the message was delivered meanwhile
+        if text := self._get_queue().take(message.item):  # empty if the message was delivered meanwhile
             self.prompt.prepend(text)
         self.prompt.focus()
 
     @on(QueueLines.RemoveRequested)
     def _remove_queued_message(self, message: QueueLines.RemoveRequested) -> None:
-        self._queue().take(message.item)
+        self._get_queue().take(message.item)
 
     @on(QueueLines.QueueLeft)
     def _leave_queue(self, message: QueueLines.QueueLeft) -> None:
         self.set_focus(self.prompt)  # at once, so that the next key reaches it
-        self.prompt.insert(self._pastes.collapse(message.typed))
+        self.prompt.insert(self._pastes.collapse(message.typed_text))
 
     # Reading
 
@@ -285,8 +285,8 @@ class MainScreen(TypeaheadGuard[None]):
     @on(TranscriptView.TranscriptLeft)
     async def _leave_transcript(self, message: TranscriptView.TranscriptLeft) -> None:
         self.set_focus(self.prompt)  # at once, so that the next key reaches it
-        if message.typed:
-            self.prompt.insert(self._pastes.collapse(message.typed))
+        if message.typed_text:
+            self.prompt.insert(self._pastes.collapse(message.typed_text))
         elif self.question is not None:
             self.action_to_question()
         else:

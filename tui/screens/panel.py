@@ -31,7 +31,7 @@ from ebbtide.tui.view.panel import (
 )
 from ebbtide.tui.view.panel_height import dialog_height
 from ebbtide.tui.widgets.detail import Detail
-from ebbtide.tui.widgets.field import Field, NoteField
+from ebbtide.tui.widgets.field import ActionField, Field
 from ebbtide.tui.widgets.keyline import KeyLine
 from ebbtide.tui.widgets.listing import Listing
 from ebbtide.tui.widgets.row_listing import RowListing
@@ -56,9 +56,9 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         """Whether a redraw is scheduled. Several changes are drawn together."""
         self._extended_panel: Panel | None = None
         """The panel that rows were last added to."""
-        self._loading = Loading(self, lambda error: self._show_message(str(error), "warn"))
+        self._loading_workers = Loading(self, lambda error: self._show_message(str(error), "warn"))
         self.add_class(panel.name)
-        self.set_class(panel.scrolls_details, "reads")
+        self.set_class(panel.page_keys_scroll_details, "reads")
 
     def compose(self) -> ComposeResult:
         panel = self.panel
@@ -69,7 +69,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
             with Container(id="both"):
                 yield RowListing(id="list")
                 yield Detail(id="detail")
-            yield NoteField(id="note", select_on_focus=True)
+            yield ActionField(id="note", select_on_focus=True)
             yield KeyLine(id="answers")
 
     def on_mount(self) -> None:
@@ -78,13 +78,13 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         (self.query_one("#filter") if panel.search_placeholder else listing).focus()
         self._search(panel.search_text)
         self.app.theme_changed_signal.subscribe(self, lambda _: self._draw())
-        if panel.watch is not None:
-            panel.watch(self._schedule_redraw)
+        if panel.set_watcher is not None:
+            panel.set_watcher(self._schedule_redraw)
             self.call_later(self._schedule_redraw)  # there may be changes since the panel was created
 
     def on_unmount(self) -> None:
-        if self.panel.watch is not None:
-            self.panel.watch(None)
+        if self.panel.set_watcher is not None:
+            self.panel.set_watcher(None)
 
     def on_resize(self) -> None:
         panel, listing = self.panel, self._listing
@@ -111,7 +111,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         """Whether everything requested is visible."""
         return (
             self.is_mounted
-            and self._loading.is_finished
+            and self._loading_workers.is_finished
             and not self._is_redraw_pending
             and self.query_one(Detail).is_settled
         )
@@ -132,7 +132,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
 
     @property
     def is_editing(self) -> bool:
-        return self.query_one(NoteField).request is not None
+        return self.query_one(ActionField).pending_action is not None
 
     @property
     def is_expanded(self) -> bool:
@@ -153,9 +153,9 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         """List the matching rows, starting at the top."""
         self._search_text = search_text
         if self.panel.find_rows is None:
-            self._rebuild_list("" if search_text.strip() else self.panel.initial_value, is_new=True)
+            self._rebuild_list("" if search_text.strip() else self.panel.initial_value, starts_at_top=True)
         else:
-            self._loading.start("fill", partial(self._show_results, self.panel.find_rows(search_text)))
+            self._loading_workers.start("fill", partial(self._show_results, self.panel.find_rows(search_text)))
 
     async def _show_results(self, panels: AsyncIterator[Panel]) -> None:
         is_first = True
@@ -165,12 +165,12 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
             if is_first:
                 self.panel = panel
                 is_first = False
-                self._rebuild_list(panel.initial_value, is_new=True)
+                self._rebuild_list(panel.initial_value, starts_at_top=True)
             else:
                 self.show(panel)
 
-    def _rebuild_list(self, value: str, *, is_new: bool = False) -> None:
-        self._listing.show_rows(matching_rows(self.panel, self._search_text), value, is_new=is_new)
+    def _rebuild_list(self, marked_value: str, *, starts_at_top: bool = False) -> None:
+        self._listing.show_rows(matching_rows(self.panel, self._search_text), marked_value, is_new=starts_at_top)
         self._listing.display = bool(self.panel.rows) or bool(self.panel.search_placeholder)
         self.on_resize()
         self._draw()
@@ -189,7 +189,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         is_near_end = self._listing.marked_index >= len(self.rows) - _LOAD_MORE_DISTANCE
         if load_more is not None and is_near_end and self._extended_panel is not self.panel:
             self._extended_panel = self.panel
-            self._loading.start("more", partial(self._load_more, load_more))
+            self._loading_workers.start("more", partial(self._load_more, load_more))
 
     async def _load_more(self, load: Callable[[], Awaitable[Panel]]) -> None:
         previous_panel, panel = self.panel, await load()
@@ -225,10 +225,10 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
 
     def _replace_message(self) -> None:
         """Show the key hints, in place of a message if there is one."""
-        hints_text = self.query_one(NoteField).key_hints or panel_key_hints(
+        hints_text = self.query_one(ActionField).key_hints or panel_key_hints(
             self.panel,
             self.marked_row or NO_ROW,
-            in_list=self._listing.has_focus,
+            is_in_list=self._listing.has_focus,
             is_expanded=self.is_expanded,
         )
         self.query_one(KeyLine).show(hints_text)
@@ -252,8 +252,8 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         self._clear_message()
         if event.input.id == "filter":
             self._run_key_action("enter")
-        elif (request := self.query_one(NoteField).request) is not None:
-            start_worker(self, partial(self._run_action, *request, event.value), "act")
+        elif (pending_action := self.query_one(ActionField).pending_action) is not None:
+            start_worker(self, partial(self._run_action, *pending_action, event.value), "act")
 
     def on_click(self, event: events.Click) -> None:
         if event.chain == 2 and isinstance(event.widget, Listing):
@@ -306,7 +306,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
             self._listing.move_to_row(step)
 
     def _move_or_scroll_page(self, direction: int) -> None:
-        if self.panel.scrolls_details:
+        if self.panel.page_keys_scroll_details:
             self.query_one(Detail).scroll_page(direction)
         else:
             self._listing.move_to_row(direction * max(1, self._listing.size.height - 1))
@@ -319,7 +319,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
             return False
         row = row or NO_ROW
         if action.text_request is not None:
-            self.query_one(NoteField).open_for(action, row)
+            self.query_one(ActionField).open_field(action, row)
         elif action.run is None:
             self.dismiss(RowChosen(row.value, action.command_word))
         else:
@@ -335,7 +335,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         except AgentError as error:
             self._show_message(str(error), "warn")
             if action.text_request is not None and action.text_request.is_hidden:
-                self.query_one(NoteField).action_select_all()  # so that the next key replaces the hidden text
+                self.query_one(ActionField).action_select_all()  # so that the next key replaces the hidden text
             return
         self._end_editing()
         match outcome:
@@ -354,7 +354,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
                 pass
 
     def _end_editing(self) -> None:
-        if (action := self.query_one(NoteField).close_field()) is not None:
+        if (action := self.query_one(ActionField).close_field()) is not None:
             belongs_to_list = not self.panel.search_placeholder or any(map(is_typing_key, action.keys))
             self.query_one("#list" if belongs_to_list else "#filter").focus()
             self._show_key_hints()

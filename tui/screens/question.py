@@ -21,9 +21,9 @@ class QuestionScreen(TypeaheadGuardedDialog[None]):
     QuestionScreen { align: left bottom; }
     """
 
-    def __init__(self, spec: QuestionSpec, on_answer: Callable[[Answer | None], None], position: str = "") -> None:
+    def __init__(self, spec: QuestionSpec, on_answer: Callable[[Answer | None], None], position_text: str = "") -> None:
         super().__init__()
-        self.panel = QuestionPanel(spec, on_answer, self._lines_for_question, position)
+        self.panel = QuestionPanel(spec, on_answer, self._lines_for_question, position_text)
 
     def compose(self) -> ComposeResult:
         yield self.panel
@@ -52,24 +52,24 @@ class QuestionDisplay:
     """A question that is shown above the prompt or over another screen."""
 
     def __init__(
-        self, app: App[Any], spec: QuestionSpec, on_answer: Callable[[Answer | None], None], position: str
+        self, app: App[Any], spec: QuestionSpec, on_answer: Callable[[Answer | None], None], position_text: str
     ) -> None:
         """`on_answer` is called with the answer, or with None on Esc."""
         self._on_answer = on_answer
-        self._main: MainScreen | None = None
+        self._main_screen: MainScreen | None = None
         self._screen: QuestionScreen | None = None
-        main = app.screen_stack[0]
-        if isinstance(main, MainScreen) and len(app.screen_stack) == 1 and main.question is None:
-            self._main = main
-            self._panel = main.show_question(spec, self._report_answer, position)
+        main_screen = app.screen_stack[0]
+        if isinstance(main_screen, MainScreen) and len(app.screen_stack) == 1 and main_screen.question is None:
+            self._main_screen = main_screen
+            self._panel = main_screen.show_question(spec, self._report_answer, position_text)
         else:
-            self._screen = QuestionScreen(spec, self._report_answer, position)
+            self._screen = QuestionScreen(spec, self._report_answer, position_text)
             self._panel = self._screen.panel
             app.push_screen(self._screen)
 
-    def show_position(self, position: str) -> None:
+    def show_position(self, position_text: str) -> None:
         """Show the question's position among several."""
-        self._panel.show_position(position)
+        self._panel.show_position(position_text)
 
     @property
     def can_close(self) -> bool:
@@ -77,8 +77,8 @@ class QuestionDisplay:
         return self._screen is None or self._screen.is_current
 
     def close(self) -> None:
-        if self._main is not None:
-            self._main.remove_question()
+        if self._main_screen is not None:
+            self._main_screen.remove_question()
         elif self._screen is not None:
             self._screen.dismiss()
 

@@ -9,10 +9,10 @@ from textual import events
 from textual.await_complete import AwaitComplete
 from textual.screen import ModalScreen, Screen
 
-Answer = TypeVar("Answer")
+ResultT = TypeVar("ResultT")
 
 
-class TypeaheadGuard(Screen[Answer]):
+class TypeaheadGuard(Screen[ResultT]):
     """A screen that may show a question and remembers when the question was painted."""
 
     clock: ClassVar[Callable[[], float]] = monotonic
@@ -60,12 +60,12 @@ class TypeaheadGuard(Screen[Answer]):
         self.restart_guard()
 
 
-class TypeaheadGuardedDialog(ModalScreen[Answer], TypeaheadGuard[Answer]):
+class TypeaheadGuardedDialog(ModalScreen[ResultT], TypeaheadGuard[ResultT]):
     """A modal dialog with a guard. Its styles come from `ModalScreen`, the first base class."""
 
     _is_answered = False
 
-    def dismiss(self, result: Answer | None = None) -> AwaitComplete:
+    def dismiss(self, result: ResultT | None = None) -> AwaitComplete:
         """Dismiss the dialog, but only once. Otherwise, a second queued key would close the screen below it."""
         if self._is_answered:
             return AwaitComplete()

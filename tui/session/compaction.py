@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ebbtide.agent.compaction.compact import CompactResult
 from ebbtide.agent.compaction.manual import (
     CompactionPreview,
-    SummaryDraft,
+    DraftResult,
     apply_summary,
     draft_summary,
     preview_compaction,
@@ -27,25 +27,25 @@ class ManualCompaction:
         self._controller = controller
         self._session = session
         self.preview = preview
-        self.last_draft = SummaryDraft(preview.conversation, None)
+        self.last_draft = DraftResult(preview.conversation, None)
         """The most recent draft of the summary."""
         self.is_done = False
 
     @property
-    def text(self) -> str:
+    def summary_text(self) -> str:
         """The drafted summary, for editing."""
         return draft_text(self.last_draft.draft) if self.last_draft.draft is not None else ""
 
-    async def draft(self) -> SummaryDraft:
+    async def draft(self) -> DraftResult:
         """Let a model write the summary. The user can interrupt this. Raises `AgentError`."""
         previous_cost = self.last_draft.cost
         with self._controller.busy_with("summarising"):
-            draft = await self._session.change_conversation(draft_summary, self.preview, self._controller.advance)
+            draft = await self._session.change_conversation(draft_summary, self.preview, self._controller.show_event)
         cost = None if previous_cost is None or draft.cost is None else previous_cost + draft.cost
-        self.last_draft = SummaryDraft(draft.conversation, draft.draft, draft.model, cost, draft.is_interrupted)
+        self.last_draft = DraftResult(draft.conversation, draft.draft, draft.model, cost, draft.is_interrupted)
         return self.last_draft
 
-    def result(self, text: str) -> CompactResult:
+    def predict_result(self, text: str) -> CompactResult:
         """Predict the result of compacting with this summary."""
         return self.preview.result(parse_edited_summary(text))
 
@@ -57,14 +57,14 @@ class ManualCompaction:
 
     def with_missing_facts(self, text: str) -> str:
         """Add the missing facts to the summary."""
-        missing = self.missing_facts(text)
-        return with_facts(text.rstrip(), missing) if missing else text
+        missing_facts = self.missing_facts(text)
+        return with_facts(text.rstrip(), missing_facts) if missing_facts else text
 
     async def apply(self, text: str) -> None:
         """Compact with this summary. If `AgentError` is raised, nothing has changed."""
         with self._controller.busy_with("compacting"):
             await self._session.change_conversation(
-                apply_summary, self.preview, parse_edited_summary(text), self.last_draft, self._controller.advance
+                apply_summary, self.preview, parse_edited_summary(text), self.last_draft, self._controller.show_event
             )
         self.is_done = True
 

@@ -32,7 +32,7 @@ class SessionPromptCompleter:
         return prompt_completions(text, servers.statuses() if servers is not None else (), extension_commands)
 
     @property
-    def files(self) -> ProjectFiles | None:
+    def project_files(self) -> ProjectFiles | None:
         """The file index of the session's folder."""
         session = self._get_session()
         if session is None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.permissions import Decision
 from ebbtide.agent.events.plan import PlanDecision
@@ -16,8 +16,8 @@ from ebbtide.agent.messages import Conversation, Note, Text, User
 from ebbtide.agent.prompt.reminder_notes import JOB_ENDED_PROMPT
 from ebbtide.tui.prompt.pastes import Pastes
 from ebbtide.tui.session.drafts import Drafts, UnsentText
-from ebbtide.tui.session.queue import Queue
-from ebbtide.tui.session.session_opener import MESSAGES_PER_PAGE, SessionOpener, build_session_view, load_earlier_blocks
+from ebbtide.tui.session.queue import MessageQueue
+from ebbtide.tui.session.session_opener import MESSAGES_PER_PAGE, SessionOpener, build_session_view, load_older_blocks
 from ebbtide.tui.view.blocks import SessionView
 from ebbtide.tui.view.reduce import apply_event, with_relative_paths
 from ebbtide.tui.view.resumed import build_resumed_view
@@ -45,36 +45,36 @@ class SessionController:
         self.sessions = sessions
         self.session: Session | None = None
         self.view = SessionView()
-        self.queue = Queue()
+        self.queue = MessageQueue()
         """Messages to be sent at the next step or after the turn."""
         self.pastes = pastes or Pastes()
         """The paste placeholders in messages."""
-        self.unsent = UnsentText(drafts or Drafts(None), self.queue, self.pastes, self._draft_owner)
-        self.is_occupied = False
+        self.unsent_text = UnsentText(drafts or Drafts(None), self.queue, self.pastes, self._draft_session_id)
+        self.is_busy = False
         """Whether a turn is running, or a session is being opened, closed or compacted."""
-        self._idle = asyncio.Event()
+        self._idle_event = asyncio.Event()
         self._opener = SessionOpener(sessions, self._show_preview, self._show_opening_progress)
-        self._changed = on_change
+        self._on_change = on_change
         self._reading_lock = asyncio.Lock()
         """Held while older messages are being read."""
         self.on_blocks_prepended: Callable[[int], None] = lambda count: None
         """Called with the number of blocks added at the start of the view."""
-        self.after_preview: Callable[[], None] = lambda: None
+        self.on_preview_shown: Callable[[], None] = lambda: None
         """Called when the view shows a preview of a session that is still being opened."""
 
     async def open_first_session(self, session_id: str | None, model: str | None) -> None:
         """Open the first session: a stored one, or a new one if `session_id` is None. Raises `AgentError`."""
         with self.busy_with("opening the session"):
-            opened = await self._opener.open_unless_stopped(session_id, model, "first")
-            if opened is not None:
-                self._switch_to(*opened)
+            opened_session = await self._opener.open_unless_stopped(session_id, model, "first")
+            if opened_session is not None:
+                self._switch_to(*opened_session)
             else:
                 await self._begin_new_session(model)
 
     async def _begin_new_session(self, model: str | None) -> None:
         """Open a new session after the user interrupted the opening of the first one."""
         self._switch_to(*await self._opener.open(None, model, "first"))
-        self.after_preview()
+        self.on_preview_shown()
         self.show_notice("opening was interrupted. This is a new session; `/resume` opens an earlier one.")
 
     async def open(self, session_id: str | None = None, model: str | None = None) -> bool:
@@ -82,34 +82,34 @@ class SessionController:
         or is interrupted, the current session stays open. Failures are shown."""
         with self.busy_with("opening the session"):
             previous_id = self.session.id if self.session is not None else None
-            is_same = previous_id is not None and session_id is not None and previous_id.startswith(session_id)
-            self.unsent.save_in_progress("")  # the text stays in the prompt and then belongs to the opened session
+            is_reopening = previous_id is not None and session_id is not None and previous_id.startswith(session_id)
+            self.unsent_text.save_in_progress("")  # the text stays in the prompt and then belongs to the opened session
             # A session can be open only once. To reopen the same one, close it first.
-            has_begun = self.session is not None and self.session.hooks is not None and self.session.hooks.has_begun
-            opening: OpeningKind = "first" if not has_begun else "again" if is_same else "instead"
-            problem = await self._try_close(None) if is_same else ""
-            previous = self.view
+            has_started = self.session is not None and self.session.hooks is not None and self.session.hooks.has_started
+            opening: OpeningKind = "first" if not has_started else "again" if is_reopening else "instead"
+            problem = await self._try_close(None) if is_reopening else ""
+            previous_view = self.view
             try:
-                opened = (
+                opened_session = (
                     await self._opener.open(session_id, model, opening, is_displayed=True)  # no other session is open
-                    if is_same
+                    if is_reopening
                     else await self._opener.open_unless_stopped(session_id, model, opening)
                 )
             except AgentError as error:
-                self._show(replace(previous, is_busy=True, activity=self.view.activity))
+                self._show(replace(previous_view, is_busy=True, activity=self.view.activity))
                 self.show_failure(error)
-                if is_same:
+                if is_reopening:
                     await self._reopen(previous_id, opening)
                 return False
-            if opened is None and self.session is None:
+            if opened_session is None and self.session is None:
                 await self._begin_new_session(model)
                 return True
-            if opened is None:
-                self._show(replace(previous, is_busy=True, activity=self.view.activity))
-                self.after_preview()
+            if opened_session is None:
+                self._show(replace(previous_view, is_busy=True, activity=self.view.activity))
+                self.on_preview_shown()
                 return False
             problem = await self._try_close("clear" if session_id is None else "resume") or problem
-            self._switch_to(*opened)
+            self._switch_to(*opened_session)
             if problem:
                 self.show_notice(problem)
             return True
@@ -126,24 +126,24 @@ class SessionController:
         """Show the last messages of a session while it is being opened."""
         view = build_resumed_view(self.sessions.hide_secrets(conversation), self.folder)
         self._show(replace(view, is_busy=True, activity=self.view.activity))
-        self.after_preview()
+        self.on_preview_shown()
 
     def _show_opening_progress(self, activity: str) -> None:
         self._show(replace(self.view, activity=activity))
 
-    async def adopt(self, session: "Session") -> None:
+    async def switch_to_open_session(self, session: "Session") -> None:
         """Switch to a session that is already open, and show its history."""
         self._switch_to(session, await build_session_view(self.sessions, session))
 
     def _switch_to(self, session: "Session", view: SessionView) -> None:
         """Switch to a session."""
         self.session = session
-        session.set_listener(self.advance)
+        session.set_listener(self.show_event)
         self._show(replace(view, model=session.model, mode=session.mode, cost=session.cost))
         for text in session.changes_while_closed:
             self.show_notice(text)
 
-    async def load_earlier_messages(self, *, load_all: bool = False) -> None:
+    async def load_older_messages(self, *, load_all: bool = False) -> None:
         """Add earlier messages to the view: one page, or all of them with `load_all`. Errors are shown. Without
         `load_all`, does nothing if a page is already being read."""
         if self._reading_lock.locked() and not load_all:
@@ -154,7 +154,7 @@ class SessionController:
                 return
             limit = position if load_all else MESSAGES_PER_PAGE
             try:
-                start, blocks = await load_earlier_blocks(self.sessions, session.id, position, limit)
+                remaining_count, blocks = await load_older_blocks(self.sessions, session.id, position, limit)
             except AgentError as error:
                 if self.session is session and self.view.older_message_count == position:
                     self._show(self.view.with_read_problem(str(error)))
@@ -164,7 +164,7 @@ class SessionController:
             if self.session is not session or self.view.older_message_count != position:
                 return
             earlier_count = len(self.view.past_blocks)
-            self.view = self.view.with_older_blocks(start, blocks)
+            self.view = self.view.with_older_blocks(remaining_count, blocks)
             self.on_blocks_prepended(len(self.view.past_blocks) - earlier_count)
 
     async def measure_context(self, *, is_outdated: bool = False) -> None:
@@ -180,16 +180,16 @@ class SessionController:
         if self.session is session and (is_outdated or not self.view.used_tokens):
             self._show(self.view.with_overview(overview, is_estimate=session.history.anchor is None))
 
-    def _draft_owner(self) -> str | None:
+    def _draft_session_id(self) -> str | None:
         """The id of the session that unsent text is saved for; None before its first message."""
-        has_begun = self.session is not None and (self.is_occupied or self.session.history.messages)
+        has_begun = self.session is not None and (self.is_busy or self.session.history.messages)
         return self.session.id if self.session is not None and has_begun else None
 
     def take_draft(self) -> str:
         """Return the session's saved unsent text and delete it."""
         if self.session is None:
             return ""
-        draft = self.unsent.take(self.session.id)
+        draft = self.unsent_text.take(self.session.id)
         if draft:
             self.show_notice("your unsent text is back in the prompt")
         return draft
@@ -199,7 +199,7 @@ class SessionController:
         if self.session is None:
             return False
         return await self._run_turn_events(
-            self.session.send(text, self.pastes.attachments(text), pending_messages=self._steering_messages)
+            self.session.send(text, self.pastes.attachments(text), pending_messages=self._take_steering_messages)
         )
 
     async def continue_after_jobs(self) -> None:
@@ -210,7 +210,7 @@ class SessionController:
             and not self.session.is_at_question
         ):
             await self._run_turn_events(
-                self.session.send("", (Note(JOB_ENDED_PROMPT),), pending_messages=self._steering_messages)
+                self.session.send("", (Note(JOB_ENDED_PROMPT),), pending_messages=self._take_steering_messages)
             )
 
     async def resume_turn(self) -> None:
@@ -219,21 +219,21 @@ class SessionController:
         session = self.session
         if session is not None and session.is_at_question:
             self.show_notice("this session was closed while a question was open; here it is again")
-            await self._run_turn_events(session.resume_turn(self._steering_messages))
-        elif session is not None and session.trust is not None and session.trust.has_undecided:
+            await self._run_turn_events(session.resume_turn(self._take_steering_messages))
+        elif session is not None and session.trust is not None and session.trust.has_undecided_items:
             await self._run_turn_events(session.trust.ask_now())
 
     async def _run_turn_events(self, events: AsyncIterator[Event]) -> bool:
         """Show a turn as it runs. Returns whether it ended with an answer."""
         has_failed = False
-        ended_early = False
+        has_ended_early = False
         timer = TurnTimer(monotonic())
         with self.busy_with("thinking"):
             try:
                 async for event in events:
                     has_failed = has_failed or isinstance(event, TurnFailed)
-                    ended_early = has_failed or (isinstance(event, TurnFinished) and event.end != "answered")
-                    self.advance(event)
+                    has_ended_early = has_failed or (isinstance(event, TurnFinished) and event.end != "answered")
+                    self.show_event(event)
                     timer.elapsed_at(monotonic(), is_waiting=bool(self.view.open_questions))
                     if isinstance(event, Steered):
                         self.queue.confirm_delivered(event.text)
@@ -245,7 +245,7 @@ class SessionController:
                     await events.aclose()
                 self.show_turn_total(timer.elapsed_at(monotonic(), is_waiting=False))
                 self.queue.return_undelivered()
-        if ended_early:  # the last known size is too small or too large now
+        if has_ended_early:  # the last known size is too small or too large now
             await self.measure_context(is_outdated=True)
         return not has_failed
 
@@ -253,7 +253,7 @@ class SessionController:
         """Show the total line of the finished turn. `elapsed_seconds`: how long the turn took."""
         self._show(with_total(self.view, elapsed_seconds))
 
-    def _steering_messages(self) -> tuple[User, ...]:
+    def _take_steering_messages(self) -> tuple[User, ...]:
         return tuple(User((Text(text), *self.pastes.attachments(text))) for text in self.queue.take_for_step())
 
     async def run_with_activity(self, activity: str, work: "Callable[[Session], Awaitable[ResultT]]") -> ResultT | None:
@@ -268,11 +268,11 @@ class SessionController:
                 self.show_failure(error)
                 return None
 
-    def answer(self, question: str, answer: Decision | PlanDecision | str) -> None:
+    def answer(self, question_id: str, answer: Decision | PlanDecision | str) -> None:
         if self.session is not None:
-            self.session.answer(question, answer)
+            self.session.answer(question_id, answer)
 
-    async def change_mode(self, mode: Mode) -> int:
+    async def change_mode(self, mode: PermissionMode) -> int:
         """Switch the permission mode, even during a turn; return the number of open questions that were approved."""
         answered_count = 0
         if self.session is not None:
@@ -294,16 +294,16 @@ class SessionController:
         elif self.session is not None:
             self.session.interrupt()
 
-    def leave_turn(self) -> None:
+    def stop_turn_for_exit(self) -> None:
         """Stop the running turn because the program is exiting."""
         if self.session is not None:
             self.session.leave_turn()
 
     async def wait_until_idle(self) -> None:
         """Wait until the session is idle."""
-        if self.is_occupied:
-            self._idle.clear()
-            await self._idle.wait()
+        if self.is_busy:
+            self._idle_event.clear()
+            await self._idle_event.wait()
 
     async def close(self, reason: "EndReason | None" = "other") -> None:
         """Close the session, passing the reason to hooks. Does nothing if it is already closed."""
@@ -311,7 +311,7 @@ class SessionController:
         if session is not None:
             await session.close(reason)
 
-    def advance(self, event: Event) -> None:
+    def show_event(self, event: Event) -> None:
         self._show(apply_event(self.view, with_relative_paths(event, self.folder)))
 
     @property
@@ -320,11 +320,11 @@ class SessionController:
         return str(self.sessions.root)
 
     def show_notice(self, text: str) -> None:
-        self.advance(Noticed(text))
+        self.show_event(Noticed(text))
 
     def show_failure(self, error: AgentError) -> None:
         """Show that the current work has failed. If an error does not end any work, use `show_notice`."""
-        self.advance(TurnFailed.from_error(error))
+        self.show_event(TurnFailed.from_error(error))
 
     async def _reopen(self, session_id: str | None, opening: "OpeningKind") -> None:
         try:
@@ -335,15 +335,15 @@ class SessionController:
     @contextmanager
     def busy_with(self, activity: str) -> Iterator[None]:
         """Mark the session as busy inside this context."""
-        self.is_occupied = True
+        self.is_busy = True
         self._show(replace(self.view, is_busy=True, activity=activity))
         try:
             yield
         finally:
-            self.is_occupied = False
-            self._idle.set()
+            self.is_busy = False
+            self._idle_event.set()
             self._show(replace(self.view, is_busy=False, activity="", open_questions=()))
 
     def _show(self, view: SessionView) -> None:
         self.view = view
-        self._changed()
+        self._on_change()

@@ -29,8 +29,8 @@ from ebbtide.tui.terminal.own_command import own_command
 from ebbtide.tui.text.sanitise import sanitise
 from ebbtide.tui.view.call_titles import call_title
 
-PROMPT = "The tests fail. Find out why and fix it."
-FLAGS = (
+DEMO_PROMPT = "The tests fail. Find out why and fix it."
+DEMO_FLAGS = (
     "--permission-mode", "ask", "--allow", "bash(python3 -m unittest -q)", "--allow", "bash(cat orders.log)",
     "--config", "agent.tail_tokens=300",
 )  # fmt: skip
@@ -42,7 +42,7 @@ DEMO_FILES = Path(__file__).parent / "demo_project"
 def print_demo(retained_folder: str | None) -> int:
     """Print the demo. Returns 0 if the tests pass afterwards. Raises `UsageError`."""
     with _demo_project(retained_folder) as folder:
-        print(f"A scripted model works on a small project in {folder}\n\n> {PROMPT}")
+        print(f"A scripted model works on a small project in {folder}\n\n> {DEMO_PROMPT}")
         asyncio.run(_run_demo(folder))
         return _report_result(folder)
 
@@ -52,7 +52,7 @@ def show_demo(retained_folder: str | None) -> int:
     session's exit code. Raises `UsageError`."""
     with _demo_project(retained_folder) as folder, tempfile.TemporaryDirectory(prefix="ebb-demo-home-") as home:
         (folder / "orders.log").write_text(order_log(), encoding="utf-8")
-        flags = ("-C", str(folder), "-m", f"scripted/{DEMO_FILES / 'tour.toml'}", *FLAGS, PROMPT)
+        flags = ("-C", str(folder), "-m", f"scripted/{DEMO_FILES / 'tour.toml'}", *DEMO_FLAGS, DEMO_PROMPT)
         # Use a separate home, so that the demo neither depends on the user's configuration nor changes it. Use a
         # separate process, because an interface may be running in this one.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("EBB_")}
@@ -97,24 +97,24 @@ async def _run_demo(folder: Path) -> None:
     try:
         session = await sessions.open()
         try:
-            async for event in session.send(PROMPT):
+            async for event in session.send(DEMO_PROMPT):
                 if isinstance(event, ToolStarted):
                     titles[event.call_id] = call_title(event.name, event.arguments)
-                _show(event, titles)
+                _print_event(event, titles)
         finally:
             await session.close()
     finally:
         await sessions.close()
 
 
-def _show(event: Event, titles: Mapping[str, str]) -> None:
+def _print_event(event: Event, title_by_call: Mapping[str, str]) -> None:
     """Print an event. Read-only calls run in parallel, so each output is preceded by its call's title. `titles`: titles
     by call id."""
     match event:
         case TextDelta(text=text):
             print(sanitise(text), end="", flush=True)
         case ToolFinished(call_id=call_id, status=status, text=text):
-            print(f"\n  * {titles[call_id]}")
+            print(f"\n  * {title_by_call[call_id]}")
             lines = sanitise(text).rstrip().splitlines()
             print("\n".join(f"    {line}" for line in lines[:14]))
             if len(lines) > 14:
@@ -129,8 +129,8 @@ def _show(event: Event, titles: Mapping[str, str]) -> None:
 
 
 def _report_result(folder: Path) -> int:
-    tests_run = subprocess.run(
+    test_run = subprocess.run(
         [sys.executable, "-m", "unittest", "-q"], cwd=folder, capture_output=True, text=True, check=False
     )
-    print("The tests pass." if tests_run.returncode == 0 else f"The tests still fail:\n{tests_run.stderr}")
-    return tests_run.returncode
+    print("The tests pass." if test_run.returncode == 0 else f"The tests still fail:\n{test_run.stderr}")
+    return test_run.returncode

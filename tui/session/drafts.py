@@ -9,7 +9,7 @@ from pathlib import Path
 from ebbtide.tools.files.bounded import MAX_PROGRAM_FILE_BYTES, read_prefix
 from ebbtide.tools.files.private_folder import create_private_folder
 from ebbtide.tui.prompt.pastes import MAX_EXPANDED_CHARS, Pastes
-from ebbtide.tui.session.queue import Queue
+from ebbtide.tui.session.queue import MessageQueue
 
 
 class Drafts:
@@ -25,7 +25,7 @@ class Drafts:
         """Save texts to disk, replacing any saved earlier."""
         if self._folder is None or not (texts or session_id in self._saved_sessions):
             return
-        file = self._file(self._folder, session_id)
+        file = self._draft_path(self._folder, session_id)
         with suppress(OSError):
             if not texts:
                 file.unlink(missing_ok=True)
@@ -42,7 +42,7 @@ class Drafts:
         """Return a session's saved texts and delete them."""
         if self._folder is None:
             return ()
-        file = self._file(self._folder, session_id)
+        file = self._draft_path(self._folder, session_id)
         try:
             texts = json.loads(read_prefix(file, MAX_PROGRAM_FILE_BYTES))
             file.unlink()
@@ -52,16 +52,18 @@ class Drafts:
 
     def has_draft(self, session_id: str) -> bool:
         """Whether a session has a draft."""
-        return self._folder is not None and self._file(self._folder, session_id).exists()
+        return self._folder is not None and self._draft_path(self._folder, session_id).exists()
 
-    def _file(self, folder: Path, session: str) -> Path:
-        return folder / f"{session}.json"
+    def _draft_path(self, folder: Path, session_id: str) -> Path:
+        return folder / f"{session_id}.json"
 
 
 class UnsentText:
     """The current session's queued messages and prompt text, saved until they are sent."""
 
-    def __init__(self, drafts: Drafts, queue: Queue, pastes: Pastes, get_session_id: Callable[[], str | None]) -> None:
+    def __init__(
+        self, drafts: Drafts, queue: MessageQueue, pastes: Pastes, get_session_id: Callable[[], str | None]
+    ) -> None:
         """`get_session_id` returns the id of the session to save text for, or None."""
         self._drafts, self._queue, self._pastes, self._get_session_id = drafts, queue, pastes, get_session_id
         self._prompt_text = ""
@@ -92,5 +94,5 @@ class UnsentText:
 
     def _save(self, queued_texts: Sequence[str]) -> None:
         texts = (*queued_texts, *filter(None, [self._prompt_text]))
-        if (session := self._get_session_id()) is not None:
-            self._drafts.save(session, [self._pastes.expand(text) for text in texts])
+        if (session_id := self._get_session_id()) is not None:
+            self._drafts.save(session_id, [self._pastes.expand(text) for text in texts])

@@ -41,10 +41,10 @@ class Greeter:
         self._collected_session_id = session.id
         sessions = controller.sessions
         try:
-            recent = await sessions.recent_sessions(limit=view.greeting.MAX_LISTED_SESSIONS + 1)
+            recent_sessions = await sessions.recent_sessions(limit=view.greeting.MAX_LISTED_SESSIONS + 1)
         except AgentError:
-            recent = ()  # the session list will report the error
-        self._sessions = tuple(info for info in recent if info.id != session.id and info.messages)[
+            recent_sessions = ()  # the session list will report the error
+        self._sessions = tuple(info for info in recent_sessions if info.id != session.id and info.messages)[
             : view.greeting.MAX_LISTED_SESSIONS
         ]
         self._branch, self._instruction_files = await asyncio.to_thread(
@@ -52,7 +52,7 @@ class Greeter:
         )
         return True
 
-    def greeting(self) -> "Greeting | None":
+    def build_greeting(self) -> "Greeting | None":
         """Build the open session's greeting; None without a session."""
         controller = self._get_controller()
         session = controller.session
@@ -66,7 +66,7 @@ class Greeter:
             mode=session.mode,
             instruction_files=self._instruction_files,
             advice=(
-                *view.greeting.model_choice_note(session.model, self.settings),
+                *view.greeting.model_choice_notes(session.model, self.settings),
                 *([self.size_notice] if self.size_notice else []),
             ),
             sessions=() if controller.view.blocks else self._sessions,

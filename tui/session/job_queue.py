@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # session modules load only after the first paint
     from ebbtide.tui.session.controller import SessionController
 
 
-class JobWaker:
+class BackgroundJobWaiter:
     """Waits for background jobs to end while the session is idle, which is from `begin` to `end`."""
 
     def __init__(self, get_controller: "Callable[[], SessionController]", wake: Callable[[], None]) -> None:
@@ -46,12 +46,12 @@ class JobWaker:
         self._wake()
 
 
-LEAVE_TIMEOUT_S = 5.0
+EXIT_TIMEOUT_S = 5.0
 """How long to wait for an interrupted turn to end when exiting, in seconds."""
 
 _SESSION_COMMANDS = frozenset(("resume", "sessions", "clear", "fork", "model", "rewind"))
 """Commands that switch to another session."""
-REPLACING_COMMANDS = frozenset(("resume", "sessions", "clear"))
+SESSION_INDEPENDENT_COMMANDS = frozenset(("resume", "sessions", "clear"))
 """Session commands that do not depend on the current session. They cancel any session that is being opened."""
 
 
@@ -70,12 +70,12 @@ class JobQueue(ABC):
         self.is_paused = False
         """Whether queued messages wait until the user sends them."""
         self._job: RunningJob | None = None
-        self._command = ""
+        self._running_command = ""
         """The running command, if any."""
         self._pending_commands: deque[Invocation] = deque()
         """Commands entered while another session was being opened. They will be run in that session."""
-        self._cache = CacheKeepAlive(lambda: self.controller)
-        self._waker = JobWaker(
+        self._keep_alive = CacheKeepAlive(lambda: self.controller)
+        self._background_job_waiter = BackgroundJobWaiter(
             lambda: self.controller, lambda: self.start(lambda: self.controller.continue_after_jobs())
         )
         self._was_stopped = False
@@ -120,8 +120,8 @@ class JobQueue(ABC):
 
     def start(self, work: Callable[[], Awaitable[None]] | None = None) -> None:
         """Run the work, if any, then send the queued messages."""
-        self._cache.end()
-        self._waker.end()
+        self._keep_alive.end()
+        self._background_job_waiter.end()
         self._was_stopped = False
         self.is_paused, self.is_busy = False, True
         self._job = self.run_job(self._run(work))
@@ -131,8 +131,8 @@ class JobQueue(ABC):
             if work is not None:
                 await work()
             while self._pending_commands:
-                await self._do(self._pending_commands.popleft())
-            self._command = ""
+                await self._run_command(self._pending_commands.popleft())
+            self._running_command = ""
             if not self.is_paused:
                 await self.controller.resume_turn()
             while self.controller.queue and not self.is_paused and await self._send_next():
@@ -140,11 +140,11 @@ class JobQueue(ABC):
         except AgentError as error:
             self.controller.show_failure(error)
         finally:
-            self.is_busy, self._command = False, ""
+            self.is_busy, self._running_command = False, ""
             self._pending_commands.clear()
         self.return_queue_to_prompt()
-        self._cache.begin()
-        self._waker.begin(was_stopped=self._was_stopped)
+        self._keep_alive.begin()
+        self._background_job_waiter.begin(was_stopped=self._was_stopped)
 
     async def _send_next(self) -> bool:
         if self.controller.session is None and not await self.open_session():
@@ -180,11 +180,11 @@ class JobQueue(ABC):
     def invoke(self, invocation: Invocation) -> None:
         """Run a command at once, as the next job, or in the session that is being opened. If a job is running that the
         command cannot run in parallel with, say so instead."""
-        is_opening = self._command in _SESSION_COMMANDS
-        if invocation.command.when_busy and not (is_opening and invocation.command.needs_session):
+        is_opening = self._running_command in _SESSION_COMMANDS
+        if invocation.command.can_run_during_turn and not (is_opening and invocation.command.needs_session):
             self.run_in_background(self.with_error_notice(self.run_invocation(invocation)))
         elif is_opening:
-            if invocation.command.name in REPLACING_COMMANDS:
+            if invocation.command.name in SESSION_INDEPENDENT_COMMANDS:
                 self.stop_work()
             self._pending_commands.append(invocation)
         elif self.is_busy:
@@ -195,11 +195,11 @@ class JobQueue(ABC):
             if invocation.argument:
                 self.restore_to_prompt(invocation.source_text)
         else:
-            self._command = invocation.command.name
-            self.start(lambda: self._do(invocation))
+            self._running_command = invocation.command.name
+            self.start(lambda: self._run_command(invocation))
 
-    async def _do(self, invocation: Invocation) -> None:
-        self._command = invocation.command.name
+    async def _run_command(self, invocation: Invocation) -> None:
+        self._running_command = invocation.command.name
         await self.run_invocation(invocation)
 
     async def with_error_notice(self, work: Awaitable[None]) -> None:
@@ -223,14 +223,14 @@ class JobQueue(ABC):
         """Stop the current work and close the session. Returns its id, if it has messages. `prompt_text`: the prompt's
         text, which is saved."""
         controller = self.controller
-        controller.unsent.stash(prompt_text)
-        self._waker.end()
+        controller.unsent_text.stash(prompt_text)
+        self._background_job_waiter.end()
         if self.is_busy:
-            controller.leave_turn()
+            controller.stop_turn_for_exit()
             with suppress(TimeoutError):
-                await asyncio.wait_for(controller.wait_until_idle(), LEAVE_TIMEOUT_S)
+                await asyncio.wait_for(controller.wait_until_idle(), EXIT_TIMEOUT_S)
         await self.stop()
-        await self._cache.end_and_wait()
+        await self._keep_alive.end_and_wait()
         session = controller.session
         session_id = session.id if session is not None and session.history.messages else None
         await controller.close("prompt_input_exit")

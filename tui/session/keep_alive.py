@@ -52,14 +52,14 @@ class CacheKeepAlive:
 
     async def _renew_until_expired(self, session: "Session") -> None:
         try:
-            renewal = await session.change_conversation(request.keep_alive.next_renewal)
+            renewal = await session.change_conversation(request.keep_alive.plan_renewal)
             while renewal.wait_seconds is not None:
                 due_time = self._clock() + renewal.wait_seconds
                 await self._sleep(renewal.wait_seconds)
                 if self._clock() > due_time + renewal.grace_seconds:
                     return  # the machine was asleep and the cache has expired
                 renewal = await session.change_conversation(
-                    request.keep_alive.renew_cache, self._get_controller().advance
+                    request.keep_alive.renew_cache, self._get_controller().show_event
                 )
         except AgentError:
             pass  # a turn is running, or the store failed, which the next action will report

@@ -20,7 +20,7 @@ class QueuedMessage:
     """Whether the message is sent after the turn rather than at its next step."""
 
 
-class Queue:
+class MessageQueue:
     """Unsent messages, oldest first. A message leaves the queue only when it is sent or goes back to the user."""
 
     def __init__(self) -> None:
@@ -32,9 +32,9 @@ class Queue:
     def __len__(self) -> int:
         return len(self.items)
 
-    def add_change_callback(self, changed: Callable[[], None]) -> None:
+    def add_change_callback(self, callback: Callable[[], None]) -> None:
         """Add a callback that is called on every change."""
-        self._change_callbacks.append(changed)
+        self._change_callbacks.append(callback)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ class Queue:
 
     def take(self, item: QueuedMessage) -> str:
         """Remove a message and return its text; empty if it is no longer queued."""
-        index = next((position for position, queued in enumerate(self.items) if queued is item), None)
+        index = next((position for position, queued_item in enumerate(self.items) if queued_item is item), None)
         return self.remove(index) if index is not None else ""
 
     def pop(self) -> str:
@@ -94,8 +94,8 @@ class Queue:
 
     def _set_items(self, items: tuple[QueuedMessage, ...]) -> None:
         self.items = items
-        for changed in self._change_callbacks:
-            changed()
+        for callback in self._change_callbacks:
+            callback()
 
 
 def first_visible_index(count: int, marked_index: int | None) -> int:
@@ -106,16 +106,22 @@ def first_visible_index(count: int, marked_index: int | None) -> int:
 
 def queue_lines(items: tuple[QueuedMessage, ...], marked_index: int | None) -> tuple[Line, ...]:
     """Format the visible messages as lines, with key hints on the marked one."""
-    first = first_visible_index(len(items), marked_index)
-    visible = items[first : first + MAX_QUEUE_LINES]
+    first_index = first_visible_index(len(items), marked_index)
+    visible_items = items[first_index : first_index + MAX_QUEUE_LINES]
     lines: list[Line] = []
-    for index, item in enumerate(visible, first):
+    for index, item in enumerate(visible_items, first_index):
         timing_label = "later      " if item.is_later else "next step  "
         text = sanitise_line(item.text[:_MAX_LINE_CHARS])
         if index == marked_index:
             lines.append(((f"{timing_label}", "accent"), ("Enter edit  Del remove  ", "dim"), (text, "strong")))
         else:
-            hidden_count = first if index == first else len(items) - first - len(visible) if index == first + 3 else 0
+            hidden_count = (
+                first_index
+                if index == first_index
+                else len(items) - first_index - len(visible_items)
+                if index == first_index + 3
+                else 0
+            )
             hidden_note = f"(+{hidden_count}) " if hidden_count else ""
             lines.append(((f"{timing_label}", "dim"), (hidden_note, "warn"), (text, "text")))
     return tuple(lines)

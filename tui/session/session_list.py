@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # session modules load only after the first paint
     from ebbtide.agent.archive.library import Library
 
 
-class ListedSessions:
+class SessionLoader:
     """The sessions in the list; empty until the first page is loaded. If a method raises `AgentError`, the list is
     unchanged."""
 
@@ -53,7 +53,7 @@ class ListedSessions:
         self.sessions, self._excerpts, self.has_more = list(page), {}, bool(page)
         self.search_status = "searching messages …" if self.search_text else ""
 
-    async def add_text_matches(self, changed: Callable[[], None]) -> None:
+    async def add_text_matches(self, on_change: Callable[[], None]) -> None:
         """Append the sessions whose messages match. While messages are still being indexed, the search is repeated, and
         `changed` is called each time."""
         unindexed_count = 0
@@ -64,19 +64,19 @@ class ListedSessions:
             self.search_status = (
                 f"reading {indexed_count:,} of {total_count:,} messages …" if unindexed_count else self.search_status
             )
-            changed()
+            on_change()
 
         while True:
             previous_count = unindexed_count
             matches = await self._library.search(
-                self.search_text, everywhere=self.includes_all_projects, on_progress=on_progress
+                self.search_text, in_all_projects=self.includes_all_projects, on_progress=on_progress
             )
             listed_ids = {info.id for info in self.sessions}
             self._excerpts = {match.info.id: match.excerpt for match in matches}
             self.sessions += [match.info for match in matches if match.info.id not in listed_ids]
             if not unindexed_count or 0 < previous_count <= unindexed_count:
                 break
-            changed()
+            on_change()
         self.search_status = f"{unindexed_count:,} older messages were not searched" if unindexed_count else ""
 
     async def load_next_page(self) -> None:
@@ -102,35 +102,37 @@ TAGS_REQUEST = replace(TITLE_REQUEST, label="Tags, separated by spaces", may_be_
 
 
 class SessionList:
-    def __init__(self, library: "Library", current: str, now: float) -> None:
+    def __init__(self, library: "Library", current_id: str, now: float) -> None:
         """`current`: id of the open session. `now`: current time in Unix seconds."""
         self._library = library
-        self._current = current
+        self._current_id = current_id
         self._now = now
-        self._listed = ListedSessions(library)
-        self._to_delete: dict[str, str] = {}
+        self._loader = SessionLoader(library)
+        self._parent_by_deleted_id: dict[str, str] = {}
         """Ids of sessions marked for deletion, mapped to the id of their parent session or an empty string."""
-        self._expanded: set[str] = set()
+        self._expanded_ids: set[str] = set()
         """Sessions whose sub-agents are all shown."""
-        self._changed: Callable[[], None] | None = None
+        self._on_change: Callable[[], None] | None = None
 
     @property
     def ids_to_delete(self) -> tuple[str, ...]:
         """Ids of the sessions to delete once the list is closed."""
         return tuple(
-            session_id for session_id, parent_id in self._to_delete.items() if parent_id not in self._to_delete
+            session_id
+            for session_id, parent_id in self._parent_by_deleted_id.items()
+            if parent_id not in self._parent_by_deleted_id
         )
 
     def build_panel(self, marked_id: str = "", message: ShowMessage | None = None) -> Panel:
-        listed = self._listed
-        may_have_more = listed.has_more and len(listed.sessions) >= 200
+        loader = self._loader
+        may_have_more = loader.has_more and len(loader.sessions) >= 200
         headline = sessions_headline(
-            len(listed.sessions),
+            len(loader.sessions),
             may_have_more,
-            includes_all_projects=listed.includes_all_projects,
-            search_text=listed.search_text,
-            search_status=listed.search_status,
-            doomed=len(self._to_delete),
+            includes_all_projects=loader.includes_all_projects,
+            search_text=loader.search_text,
+            search_status=loader.search_status,
+            deletion_count=len(self._parent_by_deleted_id),
         )
         actions = (
             PanelAction(("enter",), "show", self._expand, is_available=_is_more_row),
@@ -150,7 +152,7 @@ class SessionList:
         return Panel(
             "sessions",
             (headline,),
-            tuple(row for info in listed.sessions for row in self._build_rows(info)),
+            tuple(row for info in loader.sessions for row in self._build_rows(info)),
             SESSIONS_KEY_HINTS,
             SESSIONS_LIST_KEY_HINTS,
             empty_message="no sessions in this project yet",
@@ -158,33 +160,37 @@ class SessionList:
             actions=actions,
             search_placeholder="type to find titles, #tags and messages",
             initial_value=marked_id,
-            scrolls_details=True,
+            page_keys_scroll_details=True,
             min_side_by_side_width=MIN_SIDE_BY_SIDE_WIDTH,
             message=message,
             find_rows=self._search,
-            load_more=self._load_more if listed.has_more and not listed.search_text else None,
-            watch=self._watch,
+            load_more=self._load_more if loader.has_more and not loader.search_text else None,
+            set_watcher=self._set_watcher,
             rebuild=self.build_panel,
         )
 
     def _build_rows(self, info: SessionInfo) -> Iterator[PanelRow]:
         """Yield the row of a session and, unless the user is searching, the rows of its sub-agents."""
         yield self._build_row(info)
-        if self._listed.search_text:
+        if self._loader.search_text:
             return
-        is_collapsed = len(info.agents) > MAX_LISTED_AGENTS + 1 and info.id not in self._expanded
+        is_collapsed = len(info.agents) > MAX_LISTED_AGENTS + 1 and info.id not in self._expanded_ids
         yield from map(self._build_row, info.agents[:MAX_LISTED_AGENTS] if is_collapsed else info.agents)
         if is_collapsed:
             yield more_agents_row(info, MAX_LISTED_AGENTS)
 
     def _build_row(self, info: SessionInfo) -> PanelRow:
-        projects, excerpt = self._listed.includes_all_projects, self._listed.excerpt_of(info)
-        ids_to_delete = (*self._to_delete, info.id) if info.owner in self._to_delete else self._to_delete
+        projects, excerpt = self._loader.includes_all_projects, self._loader.excerpt_of(info)
+        ids_to_delete = (
+            (*self._parent_by_deleted_id, info.id)
+            if info.owner in self._parent_by_deleted_id
+            else self._parent_by_deleted_id
+        )
         draw = partial(
             session_line,
             info,
             now=self._now,
-            current_id=self._current,
+            current_id=self._current_id,
             ids_to_delete=ids_to_delete,
             shows_projects=projects,
         )
@@ -195,50 +201,50 @@ class SessionList:
     async def _load_details(self, info: SessionInfo, excerpt: str) -> Sequence[Line]:
         return session_details(info, excerpt, await self._library.last_messages(info.id, MAX_PREVIEW_MESSAGES))
 
-    def _watch(self, changed: Callable[[], None] | None) -> None:
-        self._changed = changed
+    def _set_watcher(self, on_change: Callable[[], None] | None) -> None:
+        self._on_change = on_change
 
     async def _search(self, text: str) -> AsyncIterator[Panel]:
-        listed = self._listed
-        listed.search_text = text.strip()
+        loader = self._loader
+        loader.search_text = text.strip()
         try:
-            await listed.load_first_page()
-            yield self.build_panel("" if listed.search_text else self._current)
-            if listed.search_text:
+            await loader.load_first_page()
+            yield self.build_panel("" if loader.search_text else self._current_id)
+            if loader.search_text:
                 await asyncio.sleep(SEARCH_DELAY_S)
-                await listed.add_text_matches(lambda: self._changed() if self._changed is not None else None)
+                await loader.add_text_matches(lambda: self._on_change() if self._on_change is not None else None)
                 yield self.build_panel()
         except AgentError:
-            listed.search_status = ""
+            loader.search_status = ""
             raise
 
     async def _load_more(self) -> Panel:
-        await self._listed.load_next_page()
+        await self._loader.load_next_page()
         return self.build_panel()
 
     async def _expand(self, row: PanelRow, _: str) -> Panel:
         session_id = row.value.removesuffix(MORE_AGENTS_SUFFIX)
-        self._expanded.add(session_id)
-        (info,) = (info for info in self._listed.sessions if info.id == session_id)
+        self._expanded_ids.add(session_id)
+        (info,) = (info for info in self._loader.sessions if info.id == session_id)
         return self.build_panel(info.agents[MAX_LISTED_AGENTS].id)
 
     def _will_delete(self, row: PanelRow) -> bool:
-        return row.value in self._to_delete or self._parent_id(row.value) in self._to_delete
+        return row.value in self._parent_by_deleted_id or self._parent_id(row.value) in self._parent_by_deleted_id
 
     def _parent_id(self, session_id: str) -> str:
         """Get the id of a sub-agent session's parent; empty if there is none."""
-        return self._info(session_id).owner
+        return self._find_session(session_id).owner
 
-    def _info(self, session_id: str) -> SessionInfo:
-        listed = (session for info in self._listed.sessions for session in (info, *info.agents))
-        return next((info for info in listed if info.id == session_id), UNLISTED_SESSION)
+    def _find_session(self, session_id: str) -> SessionInfo:
+        listed_sessions = (session for info in self._loader.sessions for session in (info, *info.agents))
+        return next((info for info in listed_sessions if info.id == session_id), UNLISTED_SESSION)
 
     async def _rename(self, row: PanelRow, title: str) -> Panel:
         await self._library.rename(row.value, title)
         return await self._reload_panel(row.value)
 
     def _tags_of(self, row: PanelRow) -> str:
-        return tags_text(self._info(row.value).tags)
+        return tags_text(self._find_session(row.value).tags)
 
     async def _tag(self, row: PanelRow, text: str) -> Panel:
         tags = normalise_tags(text.replace(",", " ").split())
@@ -251,33 +257,33 @@ class SessionList:
         return await self._reload_panel(fork.id, message)
 
     async def _toggle_projects(self, row: PanelRow, _: str) -> Panel:
-        self._listed.includes_all_projects = not self._listed.includes_all_projects
+        self._loader.includes_all_projects = not self._loader.includes_all_projects
         return await self._reload_panel(row.value)
 
     async def _reload_panel(self, marked_id: str, message: ShowMessage | None = None) -> Panel:
         """Reload the list and build the panel with this row marked."""
-        await self._listed.load_first_page()
-        if self._listed.search_text:
-            await self._listed.add_text_matches(lambda: None)
+        await self._loader.load_first_page()
+        if self._loader.search_text:
+            await self._loader.add_text_matches(lambda: None)
         return self.build_panel(marked_id, message)
 
     async def _toggle_deletion(self, row: PanelRow, _: str) -> Panel:
         """Mark or unmark a session for deletion, which happens when the list is closed."""
         session_id = row.value
-        if session_id == self._current:
+        if session_id == self._current_id:
             message = ShowMessage("this session is open: start another one with `/clear`, then delete it", "warn")
-        elif session_id in self._to_delete:
-            del self._to_delete[session_id]
+        elif session_id in self._parent_by_deleted_id:
+            del self._parent_by_deleted_id[session_id]
             message = ShowMessage(f"`{session_id}` will not be deleted")
-        elif (parent_id := self._parent_id(session_id)) in self._to_delete:
+        elif (parent_id := self._parent_id(session_id)) in self._parent_by_deleted_id:
             message = ShowMessage(
                 f"`{session_id}` will be deleted together with `{parent_id}`, which started it", "warn"
             )
         else:
-            self._to_delete[session_id] = parent_id
+            self._parent_by_deleted_id[session_id] = parent_id
             agents_phrase = (
                 " and its agent sessions"
-                if any(session_id == info.id and info.agents for info in self._listed.sessions)
+                if any(session_id == info.id and info.agents for info in self._loader.sessions)
                 else ""
             )
             message = ShowMessage(

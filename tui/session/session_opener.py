@@ -31,22 +31,22 @@ async def build_session_view(sessions: "Sessions", session: "Session") -> Sessio
     )
 
 
-async def load_earlier_blocks(
-    sessions: "Sessions", session: str, position: int, limit: int
+async def load_older_blocks(
+    sessions: "Sessions", session_id: str, position: int, limit: int
 ) -> tuple[int, tuple[Block, ...]]:
     """Read about `limit` messages before a position. Returns the position of the first one, and the blocks. Outputs are
     left out if their call is not among these messages. Raises `AgentError`."""
-    page = await sessions.messages_before(session, position, limit)
+    page = await sessions.messages_before(session_id, position, limit)
     messages = without_orphaned_outputs(page.messages) if position > limit else page.messages
-    visible = await asyncio.to_thread(
+    redacted = await asyncio.to_thread(
         sessions.hide_secrets, Conversation(messages)
     )  # in a thread: slow for many messages
     start = position - len(messages)
     endings = tuple(
-        replace(ending, position=ending.position - start) for ending in await sessions.turn_endings(session)
+        replace(ending, position=ending.position - start) for ending in await sessions.turn_endings(session_id)
     )
     blocks = (
-        await asyncio.to_thread(build_resumed_view, visible, str(sessions.root), endings)
+        await asyncio.to_thread(build_resumed_view, redacted, str(sessions.root), endings)
     ).past_blocks  # slow for many messages
     return start, (*((Notice(page.problem),) if page.problem else ()), *blocks)
 
@@ -72,13 +72,13 @@ class SessionOpener:
         return self._task is not None
 
     async def open(
-        self, resume: str | None, model: str | None, opening: "OpeningKind", *, is_displayed: bool = False
+        self, session_id: str | None, model: str | None, opening: "OpeningKind", *, is_displayed: bool = False
     ) -> OpenedSession:
         """Open a stored session, or a new one if `resume` is None. `is_displayed`: whether all of the session is
         already on the screen. Raises `AgentError`."""
         on_preview = None if is_displayed else self._on_preview
         session = await self._sessions.open(
-            resume, model, on_preview, opening_kind=opening, on_progress=self._report_progress
+            session_id, model, on_preview, opening_kind=opening, on_progress=self._report_progress
         )
         try:
             return session, await build_session_view(self._sessions, session)
@@ -87,10 +87,10 @@ class SessionOpener:
             raise
 
     async def open_unless_stopped(
-        self, resume: str | None, model: str | None, opening: "OpeningKind"
+        self, session_id: str | None, model: str | None, opening: "OpeningKind"
     ) -> "OpenedSession | None":
         """Do the same as `open`, but return None if `stop` is called before it finishes."""
-        task = self._task = asyncio.ensure_future(self.open(resume, model, opening))
+        task = self._task = asyncio.ensure_future(self.open(session_id, model, opening))
         try:
             await asyncio.wait((task,))
         finally:

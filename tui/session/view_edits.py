@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ebbtide.agent.compaction.apply_edits import apply_edit, quote_edit
-from ebbtide.agent.compaction.undo import offer_undo, undo
+from ebbtide.agent.compaction.apply_edits import apply_edit, preview_edit
+from ebbtide.agent.compaction.undo import preview_rewrite_undo, undo_rewrite
 from ebbtide.agent.compaction.view_edits import EditRequest, Refusal
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.session import Event
@@ -53,13 +53,13 @@ class Proposal:
     is_possible: bool
 
 
-async def propose(controller: SessionController, request: EditRequest) -> Proposal:
+async def propose_edit(controller: SessionController, request: EditRequest) -> Proposal:
     """Predict what an action would do and cost. Raises `AgentError`, for example during a turn."""
-    quote = await _require_session(controller).change_conversation(quote_edit, request)
-    return Proposal(edit_proposal(quote.plan, quote.dollars), not isinstance(quote.plan, Refusal))
+    quote = await _require_session(controller).change_conversation(preview_edit, request)
+    return Proposal(edit_proposal(quote.plan, quote.dollars_per_token), not isinstance(quote.plan, Refusal))
 
 
-async def run_action(controller: SessionController, request: EditRequest) -> str:
+async def run_edit(controller: SessionController, request: EditRequest) -> str:
     """Run an action, show its outcome and return it. Raises `AgentError`, for example during a turn."""
     result = await _require_session(controller).change_conversation(apply_edit, request)
     return _show_outcome(controller, result.events)
@@ -93,13 +93,13 @@ def ref_to_bring(row: ComponentRow | None) -> str:
 
 async def preview_undo(controller: SessionController) -> RewriteUndone:
     """Return what undoing the last rewrite would change and cost. Raises `AgentError`."""
-    return (await _require_session(controller).change_conversation(offer_undo)).event
+    return (await _require_session(controller).change_conversation(preview_rewrite_undo)).event
 
 
 async def propose_undo(controller: SessionController) -> Proposal:
     """Predict what undoing the last rewrite would do and cost. Raises `AgentError`."""
     event = await preview_undo(controller)
-    price = "costs nothing" if not event.written else f"costs {_cost(event.written, event.cost)}"
+    price = "costs nothing" if not event.written else f"costs {_cost_text(event.written, event.cost)}"
     added_tokens = event.after_tokens - event.before_tokens
     token_change = (
         f"adds {format_tokens(added_tokens)} tokens"
@@ -109,33 +109,33 @@ async def propose_undo(controller: SessionController) -> Proposal:
     return Proposal(f"undo the last context change: {token_change}, {price} now", is_possible=True)
 
 
-async def carry_out_undo(controller: SessionController) -> str:
+async def run_undo(controller: SessionController) -> str:
     """Undo the last rewrite. Raises `AgentError`."""
-    return _show_outcome(controller, ((await _require_session(controller).change_conversation(undo)).event,))
+    return _show_outcome(controller, ((await _require_session(controller).change_conversation(undo_rewrite)).event,))
 
 
-async def propose_bring(controller: SessionController, ref: str) -> Proposal:
+async def propose_bring_back(controller: SessionController, ref: str) -> Proposal:
     """Predict what bringing a reference back into context would cost. Raises `AgentError`."""
     event = await _require_session(controller).restore_to_view(ref, is_dry_run=True)
     extent_note = "" if event.is_whole else ", first part only"
     text = f"put {event.ref} at the end of the conversation{extent_note}: adds {format_tokens(event.tokens)} tokens"
-    price = "nothing" if event.cost == 0 else _cost(event.tokens, event.cost)
+    price = "nothing" if event.cost == 0 else _cost_text(event.tokens, event.cost)
     return Proposal(sanitise_line(f"{text}, costs {price} now"), is_possible=True)
 
 
-async def carry_out_bring(controller: SessionController, ref: str) -> str:
+async def run_bring_back(controller: SessionController, ref: str) -> str:
     """Bring a reference back into context. Raises `AgentError`."""
     return _show_outcome(controller, (await _require_session(controller).restore_to_view(ref),))
 
 
-async def propose_typed(controller: SessionController, action_text: str) -> Proposal:
+async def propose_typed_action(controller: SessionController, action_text: str) -> Proposal:
     """Predict what the action typed after `/context` would do and cost. Raises `AgentError`."""
-    return await propose(controller, _parse_request(action_text))
+    return await propose_edit(controller, _parse_request(action_text))
 
 
-async def carry_out_typed(controller: SessionController, action_text: str) -> None:
+async def run_typed_action(controller: SessionController, action_text: str) -> None:
     """Run the action typed after `/context`. Raises `AgentError`."""
-    await run_action(controller, _parse_request(action_text))
+    await run_edit(controller, _parse_request(action_text))
 
 
 def _parse_request(action_text: str) -> EditRequest:
@@ -147,13 +147,13 @@ def _parse_request(action_text: str) -> EditRequest:
     return EditRequest(act, key.strip())
 
 
-def _cost(written: int, cost: float | None) -> str:
+def _cost_text(written: int, cost: float | None) -> str:
     return f"{format_tokens(written)} tokens" if cost is None else format_dollars(cost)
 
 
 def _show_outcome(controller: SessionController, events: tuple[Event, ...]) -> str:
     for event in events:
-        controller.advance(event)
+        controller.show_event(event)
     match controller.view.blocks[-1:]:
         case (Compaction() | UndoneCompaction() as receipt,):
             return receipt_title(receipt)

@@ -61,10 +61,10 @@ _blank_styles: dict[CellStyle, CellStyle] = {DEFAULT_STYLE: DEFAULT_STYLE}
 _style_changes: dict[tuple[CellStyle, CellStyle], str] = {}
 
 
-def put_segments(row: Row, x: int, strip: Iterable[Segment], color_system: ColorSystem) -> None:
+def put_segments(row: Row, x: int, segments: Iterable[Segment], color_system: ColorSystem) -> None:
     """Write segments into a line, starting at column `x`."""
     cells: Row = []
-    for text, style, control in strip:
+    for text, style, control in segments:
         if control:
             continue
         codes, link = "", ""
@@ -145,7 +145,7 @@ def _style_change(old_style: CellStyle, new_style: CellStyle) -> str:
 def _style_sequence(old_style: CellStyle, new_style: CellStyle) -> str:
     link = "" if old_style.link == new_style.link else f"\x1b]8;;{new_style.link}\x1b\\"
     colors = [code for code in (new_style.foreground, new_style.background) if code]
-    full = ";".join(("0", *new_style.flags, *colors)) if new_style.flags or colors else ""
+    full_codes = ";".join(("0", *new_style.flags, *colors)) if new_style.flags or colors else ""
     if (old_style.flags, old_style.foreground, old_style.background) == (
         new_style.flags,
         new_style.foreground,
@@ -154,7 +154,7 @@ def _style_sequence(old_style: CellStyle, new_style: CellStyle) -> str:
         return link
     end_codes = {_END_CODES.get(flag, "0") for flag in old_style.flags if flag not in new_style.flags}
     if "0" in end_codes:
-        return f"{link}\x1b[{full}m"
+        return f"{link}\x1b[{full_codes}m"
     # The code that ends bold also ends faint.
     codes = [
         *sorted(end_codes),
@@ -163,8 +163,8 @@ def _style_sequence(old_style: CellStyle, new_style: CellStyle) -> str:
     codes += [new_style.foreground or "39"] * (new_style.foreground != old_style.foreground) + [
         new_style.background or "49"
     ] * (new_style.background != old_style.background)
-    changed = ";".join(codes)
-    return f"{link}\x1b[{min(changed, full, key=len)}m"
+    changed_codes = ";".join(codes)
+    return f"{link}\x1b[{min(changed_codes, full_codes, key=len)}m"
 
 
 def row_text(row: Iterable[Cell]) -> str:
@@ -198,16 +198,16 @@ class CellWriter:
         self._move_cursor(*cursor)
         return "".join(self._output)
 
-    def write_changes(self, current: list[Row | None], target_rows: Sequence[Row], lines: Iterable[int]) -> None:
+    def write_changes(self, current_rows: list[Row | None], target_rows: Sequence[Row], lines: Iterable[int]) -> None:
         """Write what changes these lines of `current` to `target_rows`, and update `current`."""
-        changed = [y for y in lines if current[y] != target_rows[y]]
-        if len(changed) > _MIN_SCROLLED_LINES and self._scroll(current, target_rows, changed):
-            changed = [y for y, row in enumerate(target_rows) if current[y] != row]
-        for y in changed:
+        changed_lines = [y for y in lines if current_rows[y] != target_rows[y]]
+        if len(changed_lines) > _MIN_SCROLLED_LINES and self._scroll(current_rows, target_rows, changed_lines):
+            changed_lines = [y for y, row in enumerate(target_rows) if current_rows[y] != row]
+        for y in changed_lines:
             row = target_rows[y]
-            for start, end in _differing_ranges(self._erase_line_end(current[y], row, y), row):
+            for start, end in _differing_ranges(self._erase_line_end(current_rows[y], row, y), row):
                 self._write(row, y, start, end)
-            current[y] = row
+            current_rows[y] = row
 
     def _erase_line_end(self, old_row: Row | None, new_row: Row, y: int) -> Row | None:
         """Erase the line from its first difference on, if that makes the output shorter. Returns the resulting line."""
@@ -224,25 +224,27 @@ class CellWriter:
             or (style.background and not self._erases_in_color)
         ):
             return old_row
-        erased = [*new_row[:first_x], *[blank] * (len(new_row) - first_x)]
-        if _count_differing_cells(erased, new_row) + _MIN_ERASE_SAVING >= _count_differing_cells(old_row, new_row):
+        erased_row = [*new_row[:first_x], *[blank] * (len(new_row) - first_x)]
+        if _count_differing_cells(erased_row, new_row) + _MIN_ERASE_SAVING >= _count_differing_cells(old_row, new_row):
             return old_row
         self._move_cursor(first_x, y)
         self._set_style(style)
         self._output.append("\x1b[K")
-        return erased
+        return erased_row
 
-    def _scroll(self, current: list[Row | None], wanted_rows: Sequence[Row], changed: Sequence[int]) -> bool:
+    def _scroll(self, current_rows: list[Row | None], target_rows: Sequence[Row], changed_lines: Sequence[int]) -> bool:
         """Scroll lines up or down if that makes the output shorter. Returns whether anything was scrolled."""
-        scroll = find_scroll(current, wanted_rows, changed)
+        scroll = find_scroll(current_rows, target_rows, changed_lines)
         if scroll is None:
             return False
         top, bottom, distance = scroll
-        old_difference_count = sum(_count_differing_cells(current[y], wanted_rows[y]) for y in range(top, bottom + 1))
-        blank: list[Row | None] = [[BLANK_CELL] * len(wanted_rows[top]) for _ in range(abs(distance))]
-        rows = current[top : bottom + 1]
+        old_difference_count = sum(
+            _count_differing_cells(current_rows[y], target_rows[y]) for y in range(top, bottom + 1)
+        )
+        blank: list[Row | None] = [[BLANK_CELL] * len(target_rows[top]) for _ in range(abs(distance))]
+        rows = current_rows[top : bottom + 1]
         rows = [*rows[distance:], *blank] if distance > 0 else [*blank, *rows[:distance]]
-        new_difference_count = sum(_count_differing_cells(row, wanted_rows[y]) for y, row in enumerate(rows, top))
+        new_difference_count = sum(_count_differing_cells(row, target_rows[y]) for y, row in enumerate(rows, top))
         if new_difference_count + 40 > old_difference_count:
             return False
         self._set_style(DEFAULT_STYLE)
@@ -251,7 +253,7 @@ class CellWriter:
             f"\x1b[{top + 1};{bottom + 1}r\x1b[{top + 1}H\x1b[{count}{'M' if distance > 0 else 'L'}\x1b[r"
         )
         self.cursor = None  # some terminals then move the cursor to the first cell, some do not
-        current[top : bottom + 1] = rows
+        current_rows[top : bottom + 1] = rows
         return True
 
     def _write(self, row: Row, y: int, start: int, end: int) -> None:
@@ -291,25 +293,25 @@ class CellWriter:
 
 
 def find_scroll(
-    current: Sequence[Row | None], target_rows: Sequence[Row], changed: Sequence[int]
+    current_rows: Sequence[Row | None], target_rows: Sequence[Row], changed_lines: Sequence[int]
 ) -> tuple[int, int, int] | None:
     """Find the region in which scrolling produces most of the changed `target_rows`. Returns its first line, its last
     line and how far to scroll up (down if negative); None if scrolling does not help."""
-    left, right = _differing_columns(current, target_rows, changed)
+    left, right = _differing_columns(current_rows, target_rows, changed_lines)
     lines_by_text: dict[str, list[int]] = {}
-    for y in range(changed[0], changed[-1] + 1):
-        row = current[y]
+    for y in range(changed_lines[0], changed_lines[-1] + 1):
+        row = current_rows[y]
         if row is not None and (text := row_text(row[left:right])).strip(text[:1]):
             lines_by_text.setdefault(text, []).append(y)
-    votes = Counter[int]()
+    distance_counts = Counter[int]()
     matches = list[tuple[int, int]]()
-    for y in changed:
+    for y in changed_lines:
         for source_y in lines_by_text.get(row_text(target_rows[y][left:right]), ()):
-            votes[source_y - y] += 1
+            distance_counts[source_y - y] += 1
             matches.append((y, source_y))
-    if not votes:
+    if not distance_counts:
         return None
-    distance, count = votes.most_common(1)[0]
+    distance, count = distance_counts.most_common(1)[0]
     if not distance or count < _MIN_SCROLLED_LINES:
         return None
     lines = [line for y, source_y in matches if source_y - y == distance for line in (y, source_y)]
@@ -317,16 +319,16 @@ def find_scroll(
 
 
 def _differing_columns(
-    current: Sequence[Row | None], wanted_rows: Sequence[Row], changed: Sequence[int]
+    current_rows: Sequence[Row | None], target_rows: Sequence[Row], changed_lines: Sequence[int]
 ) -> tuple[int, int]:
     """Estimate from a sample the range of columns in which these lines differ."""
-    left, right = len(wanted_rows[changed[0]]), 0
-    for y in changed[:: max(1, len(changed) // _MAX_SAMPLED_LINES)]:
-        old_row, new_row = current[y], wanted_rows[y]
+    left, right = len(target_rows[changed_lines[0]]), 0
+    for y in changed_lines[:: max(1, len(changed_lines) // _MAX_SAMPLED_LINES)]:
+        old_row, new_row = current_rows[y], target_rows[y]
         if old_row is None or len(old_row) != len(new_row):
             return 0, len(new_row)
-        differing = [x for x, differs in enumerate(map(ne, old_row, new_row)) if differs]
-        left, right = min(left, differing[0]), max(right, differing[-1] + 1)
+        differing_columns = [x for x, differs in enumerate(map(ne, old_row, new_row)) if differs]
+        left, right = min(left, differing_columns[0]), max(right, differing_columns[-1] + 1)
     return left, right
 
 
@@ -343,14 +345,14 @@ def _differing_ranges(old_row: Row | None, new_row: Row) -> Iterator[tuple[int, 
     if old_row is None or len(old_row) != len(new_row):
         yield 0, len(new_row)
         return
-    differing = [x for x, differs in enumerate(map(ne, old_row, new_row)) if differs]
-    if not differing:
+    differing_columns = [x for x, differs in enumerate(map(ne, old_row, new_row)) if differs]
+    if not differing_columns:
         return
     if has_uncertain_width(row_text(old_row)) or has_uncertain_width(row_text(new_row)):
-        yield differing[0], len(new_row)
+        yield differing_columns[0], len(new_row)
         return
-    start = end = differing[0]
-    for x in differing:
+    start = end = differing_columns[0]
+    for x in differing_columns:
         style = new_row[end - 1][1]
         if x - end > _MAX_REWRITTEN_GAP or any(
             cell_style is not style and (text != " " or cell_style is not _blank_styles[style])

@@ -45,7 +45,7 @@ async def read_clipboard_image(environment: Mapping[str, str]) -> bytes:
     if not commands:
         raise NoClipboardImageError("cannot read images from the clipboard; install `wl-paste`, `xclip` or `pngpaste`")
     for command in commands:
-        output = await _command_output(command)
+        output = await _run_command(command)
         match = _APPLESCRIPT_HEX.search(output)
         data = bytes.fromhex(match[1].decode()) if match else output
         if len(data) > MAX_IMAGE_BYTES:
@@ -55,7 +55,7 @@ async def read_clipboard_image(environment: Mapping[str, str]) -> bytes:
     raise NoClipboardImageError("no image in the clipboard")
 
 
-async def _command_output(command: Sequence[str]) -> bytes:
+async def _run_command(command: Sequence[str]) -> bytes:
     """Run a program and return at most `_MAX_OUTPUT_BYTES` of its output; empty if it cannot be run or takes too
     long."""
     try:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from ebbtide.tools.outputs.extent import pluralize
-from ebbtide.tools.process.groups import ProcessFamily
+from ebbtide.tools.process.groups import ProcessTree
 from ebbtide.tui.terminal.passthrough import wrap_for_outer_terminal
 
 MAX_OSC_52_BYTES = 74_000
@@ -94,7 +94,7 @@ async def _pipe_to_program(argv: tuple[str, ...], text: str, environment: Mappin
     try:
         await asyncio.wait_for(process.communicate(text.encode()), _COPY_TIMEOUT_S)
     except TimeoutError:
-        ProcessFamily(process.pid).signal(signal.SIGKILL, is_reaped=process.returncode is not None)
+        ProcessTree(process.pid).signal(signal.SIGKILL, is_reaped=process.returncode is not None)
         with suppress(TimeoutError):  # other processes may keep the pipe open
             await asyncio.wait_for(process.wait(), _KILL_TIMEOUT_S)
         return False

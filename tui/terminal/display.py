@@ -84,11 +84,11 @@ class Display:
             self._is_invalid, self._terminal_cursor, self._terminal_style = False, None, None
             self._screen_rows = [None] * len(self._target_rows)
             self._changed_rows = set(range(len(self._target_rows)))
-        changes = CellWriter(self._terminal_cursor, self._terminal_style, erases_in_color=self._erases_in_color)
-        changes.write_changes(self._screen_rows, self._target_rows, sorted(self._changed_rows))
+        writer = CellWriter(self._terminal_cursor, self._terminal_style, erases_in_color=self._erases_in_color)
+        writer.write_changes(self._screen_rows, self._target_rows, sorted(self._changed_rows))
         self._changed_rows.clear()
-        text = changes.end(self._cursor)
-        self._terminal_cursor, self._terminal_style = changes.cursor, changes.style
+        text = writer.end(self._cursor)
+        self._terminal_cursor, self._terminal_style = writer.cursor, writer.style
         if text:
             self._is_busy = True
             self._write(f"{SYNC_START}{text}{SYNC_END}" if self._is_synchronized else text)
@@ -166,8 +166,8 @@ class DisplayApp(App[Any]):
         """Repaint the whole screen after output by another program or a resize."""
         if self._driver_display is not None:
             self._driver_display.invalidate()
-        if (ask_size := getattr(self._driver, "query_size", None)) is not None:
-            ask_size()
+        if (query_size := getattr(self._driver, "query_size", None)) is not None:
+            query_size()
         self.screen.refresh()
 
 

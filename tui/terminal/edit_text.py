@@ -12,14 +12,14 @@ from pathlib import Path
 from shutil import which
 
 from ebbtide.agent.errors import UsageError
-from ebbtide.tui.terminal.signals import forward_signals, has_terminal, line_settings
+from ebbtide.tui.terminal.signals import forward_signals, get_line_settings, is_in_foreground
 
 _DEFAULT_EDITORS = ("vim", "vi", "nano")
 _SIGNAL_POLL_S = 0.2
 """Maximum seconds until a signal is noticed."""
 
 
-def edit_with(command: Sequence[str], text: str, name: str) -> str:
+def run_editor(command: Sequence[str], text: str, name: str) -> str:
     """Edit text with an editor command and return the result. Raises `UsageError`."""
     try:
         with tempfile.TemporaryDirectory(prefix="ebb-") as folder:
@@ -40,7 +40,7 @@ def edit_with(command: Sequence[str], text: str, name: str) -> str:
 
 def _wait_for_editor(command: Sequence[str], path: Path) -> int:
     """Wait for the editor to exit and return its exit code."""
-    settings = line_settings()
+    settings = get_line_settings()
     try:
         # Pass the full environment, including API keys: this is the user's own program.
         with subprocess.Popen([*command, str(path)], env=os.environ) as editor, forward_signals(editor):
@@ -49,7 +49,7 @@ def _wait_for_editor(command: Sequence[str], path: Path) -> int:
                 with suppress(subprocess.TimeoutExpired):
                     return editor.wait(_SIGNAL_POLL_S)
     finally:
-        if settings is not None and has_terminal():  # a killed editor does not restore the settings
+        if settings is not None and is_in_foreground():  # a killed editor does not restore the settings
             with suppress(termios.error):
                 termios.tcsetattr(0, termios.TCSADRAIN, settings)
 

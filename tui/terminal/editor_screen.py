@@ -7,7 +7,7 @@ from typing import Any
 from textual.app import App, SuspendNotSupported
 
 from ebbtide.agent.errors import UsageError
-from ebbtide.tui.terminal.edit_text import edit_with, editor_command, ignore_interrupt_keys
+from ebbtide.tui.terminal.edit_text import editor_command, ignore_interrupt_keys, run_editor
 from ebbtide.tui.terminal.terminal_features import released_terminal
 
 _NO_TERMINAL = "cannot run an editor in this terminal"
@@ -18,7 +18,7 @@ def edit_in_editor(app: App[Any], text: str, name: str) -> str:
     command = editor_command(os.environ)
     try:
         with released_terminal(app), ignore_interrupt_keys():
-            return edit_with(command, text, name)
+            return run_editor(command, text, name)
     except SuspendNotSupported as error:
         raise UsageError(_NO_TERMINAL) from error
 
@@ -29,6 +29,6 @@ async def edit_while_running(app: App[Any], text: str, name: str) -> str:
     command = editor_command(os.environ)
     try:
         with released_terminal(app), app.batch_update(), ignore_interrupt_keys():
-            return await asyncio.to_thread(edit_with, command, text, name)
+            return await asyncio.to_thread(run_editor, command, text, name)
     except SuspendNotSupported as error:
         raise UsageError(_NO_TERMINAL) from error

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from ebbtide.agent.config.options import NotifyName
+from ebbtide.agent.config.options import NotificationMethod
 from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tui.terminal.passthrough import wrap_for_outer_terminal
 from ebbtide.tui.text.sanitise import sanitise_line
@@ -23,7 +23,7 @@ _NOTIFY_TIMEOUT_S = 5.0
 """Time limit for a notification program, in seconds."""
 
 
-def notification_sequence(method: NotifyName, title: str, text: str, environment: Mapping[str, str]) -> str:
+def notification_sequence(method: NotificationMethod, title: str, text: str, environment: Mapping[str, str]) -> str:
     """Build the escape sequence for a notification; empty for `desktop` and `off`. `auto` picks the sequence that the
     terminal is known to support, or else the bell."""
     title, text = notification_text(title), notification_text(text)
@@ -60,7 +60,7 @@ def notification_text(text: str) -> str:
 
 
 async def notify(
-    method: NotifyName, title: str, text: str, environment: Mapping[str, str], write: Callable[[str], object]
+    method: NotificationMethod, title: str, text: str, environment: Mapping[str, str], write: Callable[[str], object]
 ) -> None:
     """Send a notification. If the desktop cannot be reached, ring the bell."""
     sequence = notification_sequence(method, title, text, environment)

@@ -41,34 +41,34 @@ class TerminalReplies:
     """Removes terminal replies from the input, so that they do not end up in the prompt."""
 
     def __init__(self) -> None:
-        self.pending = ""
+        self.pending_text = ""
         """Input that may be the start of a reply."""
 
     @property
-    def is_certain(self) -> bool:
+    def is_reply_certain(self) -> bool:
         """Whether the held input cannot have been typed character by character, so is the start of a reply or of a key
         sequence."""
-        return bool(self.pending) and self.pending not in _POSSIBLE_KEYS
+        return bool(self.pending_text) and self.pending_text not in _POSSIBLE_KEYS
 
-    def split_replies(self, typed: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def split_replies(self, input_text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Split input into typed pieces and the replies between them. If it ends with an incomplete reply, that part is
         held until the rest arrives."""
-        typed, self.pending = self.pending + typed, ""
-        replies = tuple(_REPLY.findall(typed))
-        *pieces, last_piece = _REPLY.split(typed)
-        partial = _PARTIAL_REPLY.search(last_piece)
-        if partial is not None and len(partial.group()) < MAX_REPLY_CHARS:
-            last_piece, self.pending = last_piece[: partial.start()], partial.group()
+        input_text, self.pending_text = self.pending_text + input_text, ""
+        replies = tuple(_REPLY.findall(input_text))
+        *pieces, last_piece = _REPLY.split(input_text)
+        partial_match = _PARTIAL_REPLY.search(last_piece)
+        if partial_match is not None and len(partial_match.group()) < MAX_REPLY_CHARS:
+            last_piece, self.pending_text = last_piece[: partial_match.start()], partial_match.group()
         return (*pieces, last_piece), replies
 
-    def completes_reply(self, typed: str) -> bool:
+    def completes_reply(self, input_text: str) -> bool:
         """Whether this input completes a reply that was incomplete."""
-        return _REPLY.match(self.pending + typed) is not None
+        return _REPLY.match(self.pending_text + input_text) is not None
 
     def release(self) -> str:
         """Return the held input and stop holding it. Returns an empty string if it was certainly the start of a
         reply."""
-        keys, self.pending = "" if self.is_certain else self.pending, ""
+        keys, self.pending_text = "" if self.is_reply_certain else self.pending_text, ""
         return keys
 
 
@@ -80,14 +80,14 @@ _TOKEN = regex(
 _LINE_BREAKS = regex(r"[\r\n][\r\n\t]*[^\x00-\x1f\x7f]")
 
 
-def split_pastes(typed: str) -> Iterator[tuple[str, bool]]:
+def split_pastes(input_text: str) -> Iterator[tuple[str, bool]]:
     """Split one read into pieces, each with a flag that says whether it was pasted. Text after a line ending in the
     same read cannot have been typed."""
-    if not _LINE_BREAKS.search(typed):
-        yield typed, False
+    if not _LINE_BREAKS.search(input_text):
+        yield input_text, False
         return
     keys = ""
-    for token in _TOKEN.findall(typed):
+    for token in _TOKEN.findall(input_text):
         if token[0] != "\x1b" and _LINE_BREAKS.search(token):
             yield keys, False
             yield token, True
@@ -97,6 +97,6 @@ def split_pastes(typed: str) -> Iterator[tuple[str, bool]]:
     yield keys, False
 
 
-def may_be_pasted(typed: bytes) -> bool:
+def may_be_pasted(input_bytes: bytes) -> bool:
     """Whether one read may contain a paste that is not marked as such (bracketed paste)."""
-    return len(typed) > 1 and (b"\r" in typed or b"\n" in typed) and b"\x1b" not in typed
+    return len(input_bytes) > 1 and (b"\r" in input_bytes or b"\n" in input_bytes) and b"\x1b" not in input_bytes

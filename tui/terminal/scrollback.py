@@ -14,7 +14,7 @@ from ebbtide.tui.text.styles import get_palette
 from ebbtide.tui.text.themes import ANSI_DARK, ANSI_LIGHT
 from ebbtide.tui.view.blocks import Block
 
-_BATCH_BLOCKS = 20
+_BLOCKS_PER_BATCH = 20
 """Number of blocks rendered between yields to the event loop."""
 
 _END_MESSAGE = "\n[end of conversation; press Enter to return]"
@@ -34,47 +34,47 @@ def ansi_blocks(
         )
 
 
-def _ansi_line(segments: list[Segment], colorless: bool) -> str:
+def _ansi_line(segments: list[Segment], is_colorless: bool) -> str:
     """Format a line with colours but without hyperlinks and trailing spaces."""
     styled_texts = [(segment.text, segment.style) for segment in segments if not segment.control]
     while styled_texts and not styled_texts[-1][0].strip():
         styled_texts.pop()
-    if colorless:
+    if is_colorless:
         return "".join(text for text, _ in styled_texts).rstrip()
     return "".join(style.update_link(None).render(text) if style else text for text, style in styled_texts)
 
 
-async def print_all(blocks: Iterable[Block], width: int, *, is_dark: bool, is_colorless: bool) -> None:
+async def print_blocks(blocks: Iterable[Block], width: int, *, is_dark: bool, is_colorless: bool) -> None:
     """Print the conversation to the terminal while drawing is paused, then wait for Enter or Ctrl-C."""
     loop = asyncio.get_running_loop()
     finished = asyncio.Event()
-    terminal = sys.stdin.fileno()
+    stdin_descriptor = sys.stdin.fileno()
 
     def read_key() -> None:
-        data = os.read(terminal, 4096)
+        data = os.read(stdin_descriptor, 4096)
         if not data or b"\n" in data:
             finished.set()
 
     loop.add_signal_handler(signal.SIGINT, finished.set)
-    loop.add_reader(terminal, read_key)
+    loop.add_reader(stdin_descriptor, read_key)
     try:
-        async for text in _batched(ansi_blocks(blocks, width, is_dark=is_dark, is_colorless=is_colorless)):
+        async for text in _batch_texts(ansi_blocks(blocks, width, is_dark=is_dark, is_colorless=is_colorless)):
             if finished.is_set():
                 return
             await asyncio.to_thread(_write, text)
         await asyncio.to_thread(_write, _END_MESSAGE)
         await finished.wait()
     finally:
-        loop.remove_reader(terminal)
+        loop.remove_reader(stdin_descriptor)
         loop.remove_signal_handler(signal.SIGINT)
 
 
-async def _batched(texts: Iterator[str]) -> AsyncIterator[str]:
+async def _batch_texts(texts: Iterator[str]) -> AsyncIterator[str]:
     """Yield texts in batches, returning to the event loop between them."""
     batch: list[str] = []
     for text in texts:
         batch.append(text)
-        if len(batch) == _BATCH_BLOCKS:
+        if len(batch) == _BLOCKS_PER_BATCH:
             yield "".join(batch)
             batch.clear()
             await asyncio.sleep(0)

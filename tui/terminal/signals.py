@@ -22,7 +22,7 @@ _KILL_TIMEOUT_S = 5
 
 _SHUTDOWN_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
-_terminal_borrowers: list[subprocess.Popen[bytes]] = []
+_foreground_processes: list[subprocess.Popen[bytes]] = []
 _received_signals: list[int] = []
 """Numbers of the termination signals received."""
 
@@ -35,7 +35,7 @@ class Shutdown:
         """The first termination signal received."""
 
     @property
-    def code(self) -> int:
+    def exit_code(self) -> int:
         """The exit code for the signal; 0 if there was none."""
         return 0 if self.signal_number is None else 128 + self.signal_number
 
@@ -43,16 +43,16 @@ class Shutdown:
 @contextmanager
 def forward_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
     """Let a process use the terminal. Termination signals are passed on to it as well."""
-    _terminal_borrowers.append(process)
+    _foreground_processes.append(process)
     for number in _received_signals:
         process.send_signal(number)
     try:
         yield
     finally:
-        _terminal_borrowers.remove(process)
+        _foreground_processes.remove(process)
 
 
-def has_terminal() -> bool:
+def is_in_foreground() -> bool:
     """Whether there is a terminal and this program is in its foreground."""
     try:
         return os.tcgetpgrp(0) == os.getpgrp()
@@ -63,8 +63,8 @@ def has_terminal() -> bool:
 def is_shutdown_requested(within_seconds: float = 0.1) -> bool:
     """Whether a termination signal has been received, or arrives within `within_seconds`. A shell that ends a stopped
     program sends two signals, one to terminate and one to continue; threads may receive them in either order."""
-    end = time.monotonic() + within_seconds
-    while not _received_signals and time.monotonic() < end:
+    deadline = time.monotonic() + within_seconds
+    while not _received_signals and time.monotonic() < deadline:
         time.sleep(0.01)  # signal handlers run in between
     return bool(_received_signals)
 
@@ -75,7 +75,7 @@ def shut_down_on_signals(
 ) -> Iterator[Shutdown]:
     """On a termination signal, call `on_signal` once, in the event loop. If that takes too long, exit after running
     `restore_terminal` in a thread. That function must only restore the terminal."""
-    loop, shutdown, settings = asyncio.get_running_loop(), Shutdown(), line_settings()
+    loop, shutdown, settings = asyncio.get_running_loop(), Shutdown(), get_line_settings()
 
     def handle_signal(number: int, frame: FrameType | None) -> None:
         if shutdown.signal_number is not None:
@@ -85,7 +85,7 @@ def shut_down_on_signals(
         # A stopped program that is told to terminate must not draw again, because the terminal may belong to the shell.
         signal.signal(signal.SIGCONT, _ignore_signal)
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-        for process in _terminal_borrowers:
+        for process in _foreground_processes:
             process.send_signal(number)
         timer = Timer(_EXIT_TIMEOUT_S, force_exit)
         timer.daemon = True
@@ -94,14 +94,14 @@ def shut_down_on_signals(
         loop.call_soon_threadsafe(on_signal)
 
     def force_exit() -> None:
-        for process in _terminal_borrowers:
+        for process in _foreground_processes:
             process.kill()
-        if has_terminal():
+        if is_in_foreground():
             restore_terminal()
             if settings is not None:
                 with suppress(termios.error):
                     termios.tcsetattr(0, termios.TCSANOW, settings)
-        os._exit(shutdown.code)
+        os._exit(shutdown.exit_code)
 
     # Do not use the loop's own handlers: they could not run while the loop is blocked by a terminal that accepts no
     # output.
@@ -114,7 +114,7 @@ def shut_down_on_signals(
         _received_signals.clear()
 
 
-def line_settings() -> list[Any] | None:
+def get_line_settings() -> list[Any] | None:
     """Get the terminal's line settings; None if there is no terminal."""
     try:
         return termios.tcgetattr(sys.__stdin__.fileno()) if sys.__stdin__ is not None else None

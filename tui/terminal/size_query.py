@@ -28,20 +28,20 @@ class SizeMismatch(Message):
     def __init__(self, size: Size, system_size: Size) -> None:
         """`system_size`: the size according to the system."""
         super().__init__()
-        self.size, self.system = size, system_size
+        self.size, self.system_size = size, system_size
 
     @property
     def message_text(self) -> str:
-        size, system = self.size, self.system
+        size, system = self.size, self.system_size
         return (
             f"the terminal reports {size.width}×{size.height}, the system {system.width}×{system.height}: "
             f"using the terminal's size; `stty cols {size.width} rows {size.height}` corrects the system's"
         )
 
 
-def size_in_reply(answer: str) -> Size | None:
+def size_in_reply(reply: str) -> Size | None:
     """Parse the size from a reply; None if it does not contain one."""
-    match = _CURSOR_POSITION.fullmatch(answer)
+    match = _CURSOR_POSITION.fullmatch(reply)
     if match is None:
         return None
     lines, columns = int(match[1]), int(match[2])
@@ -53,24 +53,27 @@ class TrackedSize:
     size."""
 
     def __init__(self) -> None:
-        self._system_at_query: Size | None = None
+        self._queried_system_size: Size | None = None
         """The system's size when the terminal was asked."""
-        self._reported: Size | None = None
+        self._reported_size: Size | None = None
 
     def record_query(self, system_size: Size) -> None:
-        self._system_at_query = system_size
+        self._queried_system_size = system_size
 
-    def record_reply(self, reported: Size, system_size: Size) -> bool:
+    def record_reply(self, reported_size: Size, system_size: Size) -> bool:
         """Record a reply. Returns whether the size changed. The reply is ignored if the system's size has changed since
         the query."""
-        if self._system_at_query != system_size:
+        if self._queried_system_size != system_size:
             return False
-        previous_size, self._reported = self.current_size(system_size), reported if reported != system_size else None
+        previous_size, self._reported_size = (
+            self.current_size(system_size),
+            reported_size if reported_size != system_size else None,
+        )
         return self.current_size(system_size) != previous_size
 
     def reset(self) -> None:
         """Forget the reported size, because the system has reported a change."""
-        self._system_at_query = self._reported = None
+        self._queried_system_size = self._reported_size = None
 
     def current_size(self, system_size: Size) -> Size:
-        return self._reported or system_size
+        return self._reported_size or system_size

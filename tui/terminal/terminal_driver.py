@@ -36,7 +36,7 @@ from ebbtide.tui.terminal.replies import (
     may_be_pasted,
     split_pastes,
 )
-from ebbtide.tui.terminal.signals import has_terminal, is_shutdown_requested
+from ebbtide.tui.terminal.signals import is_in_foreground, is_shutdown_requested
 from ebbtide.tui.terminal.size_query import SIZE_QUERY, SizeMismatch, SizeReported, TrackedSize, size_in_reply
 from ebbtide.tui.terminal.window import POP_TITLE, PUSH_TITLE
 from ebbtide.tui.text.themes import BackgroundTone
@@ -45,7 +45,7 @@ BACKGROUND_QUERY = "\x1b]11;?\x1b\\"
 """Query for the background colour (OSC 11)."""
 
 _OSC_REPLY = regex(r"\x1b\](\d+;[^\x07\x1b]*)(?:\x07|\x1b\\)")
-_COLOUR_REPLY = regex(r"11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})(?:/[0-9a-fA-F]{1,4})?")
+_COLOR_REPLY = regex(r"11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})(?:/[0-9a-fA-F]{1,4})?")
 _ESC_BEFORE_PREFIX = regex(r"\x1b(?=[/!#@])")
 """Esc and a command prefix typed so quickly that they arrive together."""
 _ALT_ENTER = regex(r"\x1b[\r\n]")
@@ -75,7 +75,7 @@ PASTE_STALL_S = 1.0
 _MAX_COLUMNS, _MAX_LINES = 1_000, 500
 
 
-class BackgroundColour(Message):
+class BackgroundColor(Message):
     """The terminal reported its background colour."""
 
     def __init__(self, tone: BackgroundTone) -> None:
@@ -85,7 +85,7 @@ class BackgroundColour(Message):
 
 def background_in_reply(reply: str) -> BackgroundTone | None:
     """Parse the background colour from a reply; None if it does not contain one."""
-    match = _COLOUR_REPLY.fullmatch(reply)
+    match = _COLOR_REPLY.fullmatch(reply)
     if match is None:
         return None
     red, green, blue = (int(channel, 16) / (16 ** len(channel) - 1) for channel in match.groups())
@@ -96,7 +96,7 @@ def _reply_messages(reply: str) -> Iterator[Message]:
     match = _OSC_REPLY.fullmatch(reply)
     value = background_in_reply(match[1]) if match is not None else size_in_reply(reply)
     if value is not None:
-        yield SizeReported(value) if isinstance(value, Size) else BackgroundColour(value)
+        yield SizeReported(value) if isinstance(value, Size) else BackgroundColor(value)
 
 
 class _Parser(XTermParser):
@@ -104,7 +104,7 @@ class _Parser(XTermParser):
         super().__init__(debug)
         self._replies = TerminalReplies()
         self._wait_until = 0.0
-        self.pasted: list[str] | None = None
+        self.pasted_chunks: list[str] | None = None
         """The text pasted so far; None if no paste is in progress."""
         self._partial_end_mark = ""
         """What may be the start of the mark that ends a paste."""
@@ -112,18 +112,18 @@ class _Parser(XTermParser):
         """The start of a sequence that Textual's parser has not finished reading."""
 
     def feed(self, data: str) -> Iterator[Message]:
-        if self.pasted is not None:
-            yield from self._feed_paste(self.pasted, data)
+        if self.pasted_chunks is not None:
+            yield from self._feed_paste(self.pasted_chunks, data)
             return
         replies, now = self._replies, get_time()
-        if replies.is_certain and now >= self._wait_until and not replies.completes_reply(data):
+        if replies.is_reply_certain and now >= self._wait_until and not replies.completes_reply(data):
             replies.release()
-        partial_reply = replies.pending if replies.is_certain else ""
-        typed, paste_start, pasted = (replies.pending + data).partition(BRACKETED_PASTE_START)
-        replies.pending = ""
-        pieces, reply_texts = replies.split_replies(typed)
-        if not (partial_reply and replies.pending.startswith(partial_reply)):
-            self._wait_until = now + (REPLY_TIMEOUT_S if replies.is_certain else constants.ESCAPE_DELAY)
+        partial_reply = replies.pending_text if replies.is_reply_certain else ""
+        input_text, paste_start, pasted_text = (replies.pending_text + data).partition(BRACKETED_PASTE_START)
+        replies.pending_text = ""
+        pieces, reply_texts = replies.split_replies(input_text)
+        if not (partial_reply and replies.pending_text.startswith(partial_reply)):
+            self._wait_until = now + (REPLY_TIMEOUT_S if replies.is_reply_certain else constants.ESCAPE_DELAY)
         for reply_text in reply_texts:
             yield from _reply_messages(reply_text)
         *earlier_pieces, last_piece = pieces
@@ -134,8 +134,8 @@ class _Parser(XTermParser):
         if paste_start:
             yield from self._parse_piece(replies.release())
             yield from self._flush_pending()
-            self.pasted = []
-            yield from self._feed_paste(self.pasted, pasted)
+            self.pasted_chunks = []
+            yield from self._feed_paste(self.pasted_chunks, pasted_text)
 
     def _parse_piece(self, piece: str) -> Iterator[Message]:
         if _ESC_BEFORE_PREFIX.match(piece):
@@ -169,21 +169,21 @@ class _Parser(XTermParser):
 
     def _feed_paste(self, pasted_pieces: list[str], data: str) -> Iterator[Message]:
         """Yield a paste once it is complete. Textual's parser would process every character and take some for keys."""
-        text, end_mark, typed = (self._partial_end_mark + data).partition(BRACKETED_PASTE_END)
+        text, end_mark, remaining_input = (self._partial_end_mark + data).partition(BRACKETED_PASTE_END)
         if not end_mark:
             safe_length = max(0, len(text) - len(BRACKETED_PASTE_END) + 1)
             pasted_pieces.append(text[:safe_length])
             self._partial_end_mark = text[safe_length:]
             return
-        self.pasted, self._partial_end_mark = None, ""
+        self.pasted_chunks, self._partial_end_mark = None, ""
         yield Paste("".join([*pasted_pieces, text]).replace("\0", ""))
-        if typed:
-            yield from self.feed(typed)
+        if remaining_input:
+            yield from self.feed(remaining_input)
 
     def tick(self) -> Iterator[Message]:
         """Called every tenth of a second and after input. If input was held for too long, it is treated as keys, or
         dropped if it is certainly the start of a reply."""
-        if self._replies.pending and get_time() >= self._wait_until:
+        if self._replies.pending_text and get_time() >= self._wait_until:
             yield from self._parse_piece(self._replies.release())
             yield from self._flush_pending()
         yield from super().tick()
@@ -191,7 +191,7 @@ class _Parser(XTermParser):
     @property
     def has_partial_input(self) -> bool:
         """Whether some input may be incomplete, for example the start of a key sequence."""
-        return bool(self._replies.pending) or self._timeout_time is not None or self.pasted is not None
+        return bool(self._replies.pending_text) or self._timeout_time is not None or self.pasted_chunks is not None
 
     def _flush_pending(self) -> Iterator[Message]:
         """Treat the held input as complete, so that an Esc becomes the Esc key."""
@@ -204,7 +204,7 @@ class TerminalInput:
     """Emits keys with their arrival times. Drops sequences that keyboards do not send and the parser cannot handle."""
 
     def __init__(self, post: Callable[[Message], None], debug: bool, clock: Callable[[], float] = monotonic) -> None:
-        self._post = post
+        self._post_message = post
         self._debug = debug
         self._decode = getincrementaldecoder("utf-8")("replace").decode
         self._parser = _Parser(debug)
@@ -214,15 +214,15 @@ class TerminalInput:
         self._press_count = 0
         """Number of keys, clicks and pastes found so far in the last read."""
 
-    def feed_bytes(self, typed: bytes) -> None:
+    def feed_bytes(self, input_bytes: bytes) -> None:
         """Process one read. During a paste, Ctrl-C counts as a key only if no pasted text has arrived for a while. It
         then ends the paste."""
         previous_time = self._last_read.time
         self._last_read, self._press_count = KeyArrival(self._clock(), (self._last_read.read_number or 0) + 1), 0
-        text = self._decode(typed)
+        text = self._decode(input_bytes)
         if (
-            typed == b"\x03"
-            and self._parser.pasted is not None
+            input_bytes == b"\x03"
+            and self._parser.pasted_chunks is not None
             and self._last_read.time >= previous_time + PASTE_STALL_S
         ):
             text = BRACKETED_PASTE_END
@@ -234,12 +234,12 @@ class TerminalInput:
         self._post_messages(self._parser.tick())
 
     def _post_messages(self, messages: Iterable[Message]) -> None:
-        received = list(self._skip_invalid(messages))
-        self._press_count += sum(isinstance(message, Key | MouseDown | Paste) for message in received)
+        received_messages = list(self._skip_invalid(messages))
+        self._press_count += sum(isinstance(message, Key | MouseDown | Paste) for message in received_messages)
         arrival = replace(self._last_read, is_alone=self._press_count <= 1 and not self._parser.has_partial_input)
-        for message in received:
+        for message in received_messages:
             record_arrival(message, arrival)
-            self._post(message)
+            self._post_message(message)
 
     def _skip_invalid(self, messages: Iterable[Message]) -> Iterator[Message]:
         try:
@@ -268,10 +268,10 @@ class _ErrorIgnoringWriter:
         self._on_idle()
 
 
-class AnsweringDriver(linux_driver.LinuxDriver):
+class ReplyReadingDriver(linux_driver.LinuxDriver):
     """Textual's driver, extended to read the terminal's replies and to restore the window title."""
 
-    _is_terminal_lent = True
+    _is_terminal_in_use = True
     """Whether another program is using the terminal."""
     joins_reads: Callable[[], bool] = staticmethod(lambda: False)
     """Whether input that follows almost at once counts as part of the same read."""
@@ -279,19 +279,19 @@ class AnsweringDriver(linux_driver.LinuxDriver):
     def __init__(self, app: App[Any], **options: Any) -> None:  # noqa: ANN401  # Textual's
         super().__init__(app, **options)
         terminal: Any = self._file
-        self._output: int = terminal.fileno()
+        self._output_descriptor: int = terminal.fileno()
         self._tracked_size = TrackedSize()
         self.display = Display(self.write, lambda: self._app.call_later(self.display.draw))
         self._file = _ErrorIgnoringWriter(terminal, self.display.mark_idle)  # type: ignore[assignment]  # has all methods that Textual uses
 
     def write(self, data: str) -> None:
         writer = self._writer_thread
-        if not self._is_terminal_lent and writer is not None and writer.is_alive():
+        if not self._is_terminal_in_use and writer is not None and writer.is_alive():
             # While another program is using the terminal, nothing empties the writer's queue.
             writer.write(data)
 
     def start_application_mode(self) -> None:
-        self._is_terminal_lent = False
+        self._is_terminal_in_use = False
         self.display.begin()
         super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual's
         self.write(PUSH_TITLE)
@@ -310,7 +310,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
     def _system_size(self) -> Size:
         columns, lines = 0, 0
         with suppress(OSError):
-            columns, lines = os.get_terminal_size(self._output)
+            columns, lines = os.get_terminal_size(self._output_descriptor)
         if not (columns and lines):
             columns, lines = super()._get_terminal_size()
         return Size(columns, lines)
@@ -328,8 +328,8 @@ class AnsweringDriver(linux_driver.LinuxDriver):
             self._app.post_message(Resize(size, size))
 
     def stop_application_mode(self) -> None:
-        if self._is_terminal_lent:
-            if has_terminal():  # a killed program may have left the terminal in any state
+        if self._is_terminal_in_use:
+            if is_in_foreground():  # a killed program may have left the terminal in any state
                 if self.attrs_before is not None:
                     with suppress(termios.error):
                         termios.tcsetattr(self.fileno, termios.TCSANOW, self.attrs_before)
@@ -337,21 +337,21 @@ class AnsweringDriver(linux_driver.LinuxDriver):
             return
         self.write(f"\x1b[m{POP_TITLE}")
         super().stop_application_mode()
-        self._is_terminal_lent = True
+        self._is_terminal_in_use = True
 
     def disable_input(self) -> None:
-        if not self._is_terminal_lent:  # a program that touches a terminal lent to another one is stopped
+        if not self._is_terminal_in_use:  # a program that touches a terminal lent to another one is stopped
             super().disable_input()
 
     def reset_terminal(self) -> None:
         """Reset the terminal at once, without using other threads. Its line settings are not reset."""
         with suppress(OSError):
-            os.write(self._output, _RESTORE_SEQUENCE.encode())
+            os.write(self._output_descriptor, _RESTORE_SEQUENCE.encode())
 
     def resume_application_mode(self) -> None:
-        if self._is_terminal_lent:  # if not lent, another process stopped this one, and the terminal is unchanged
+        if self._is_terminal_in_use:  # if not lent, another process stopped this one, and the terminal is unchanged
             if (
-                has_terminal() or not is_shutdown_requested()
+                is_in_foreground() or not is_shutdown_requested()
             ):  # without a terminal of its own, it would be stopped again and again
                 super().resume_application_mode()
         else:
@@ -360,17 +360,17 @@ class AnsweringDriver(linux_driver.LinuxDriver):
 
     def _sigtstp_application(self, *_: object) -> None:
         """Suspend the whole process group, as a terminal would. Otherwise, the parent would wait for this process."""
-        if self._auto_restart and not self._is_terminal_lent:
+        if self._auto_restart and not self._is_terminal_in_use:
             self.suspend_application_mode()
             self._must_signal_resume = True
         os.killpg(os.getpgrp(), signal.SIGSTOP)
 
     def process_message(self, message: Message) -> None:
         if isinstance(message, SizeReported):
-            system = self._system_size
-            if not self._tracked_size.record_reply(message.size, system):
+            system_size = self._system_size
+            if not self._tracked_size.record_reply(message.size, system_size):
                 return
-            super().process_message(SizeMismatch(message.size, system))
+            super().process_message(SizeMismatch(message.size, system_size))
             size = Size(*self._get_terminal_size())
             message = Resize(size, size)
         if isinstance(message, Resize):  # reported by the terminal itself
@@ -384,15 +384,15 @@ class AnsweringDriver(linux_driver.LinuxDriver):
             selector.register(self.fileno, selectors.EVENT_READ)
             while not self.exit_event.is_set():
                 if selector.select(0.1):
-                    typed = self._read_input()
-                    if not typed:
+                    input_bytes = self._read_input()
+                    if not input_bytes:
                         os.kill(os.getpid(), signal.SIGHUP)  # not every terminal sends SIGHUP when it is closed
                         return
                     if self.joins_reads():
-                        typed += b"".join(self._following_reads(selector))
-                        terminal_input.feed_bytes(typed)
-                    elif may_be_pasted(typed):
-                        *pieces, last_piece = typed, *self._following_reads(selector)
+                        input_bytes += b"".join(self._following_reads(selector))
+                        terminal_input.feed_bytes(input_bytes)
+                    elif may_be_pasted(input_bytes):
+                        *pieces, last_piece = input_bytes, *self._following_reads(selector)
                         is_separate_enter = (
                             bool(pieces) and last_piece == b"\r"
                         )  # Enter that a program sent after a paste
@@ -400,7 +400,7 @@ class AnsweringDriver(linux_driver.LinuxDriver):
                         if is_separate_enter:
                             terminal_input.feed_bytes(last_piece)
                     else:
-                        terminal_input.feed_bytes(typed)
+                        terminal_input.feed_bytes(input_bytes)
                 else:  # Only after a pause, because right after a read the rest of a key may still arrive.
                     terminal_input.wait()
 

@@ -12,7 +12,7 @@ from typing import Any
 from textual.app import App
 from textual.events import Event, Resize
 
-from ebbtide.agent.config.options import NotifyName
+from ebbtide.agent.config.options import NotificationMethod
 from ebbtide.tui import terminal
 from ebbtide.tui.terminal.notify import notify
 from ebbtide.tui.terminal.window import TerminalWindow
@@ -25,11 +25,11 @@ RESIZE_DELAY_S = 0.1
 class TerminalFeatures:
     """Window title, notifications, clipboard and suspending for one app."""
 
-    def __init__(self, app: App[Any], notify_method: NotifyName, get_name: Callable[[], str]) -> None:
+    def __init__(self, app: App[Any], notify_method: NotificationMethod, get_name: Callable[[], str]) -> None:
         """`get_name` returns the session's name for the window title."""
         self._app = app
         self._notify_method = notify_method
-        self._name = get_name
+        self._get_name = get_name
         self._window = TerminalWindow(self.write, self._notify, monotonic)
 
     def restore_after_suspension(self) -> None:
@@ -44,7 +44,7 @@ class TerminalFeatures:
         self._window.handle_event(event)
 
     def update(self, view: SessionView) -> None:
-        self._window.show(view, self._name())
+        self._window.show(view, self._get_name())
 
     def write(self, sequence: str) -> None:
         """Write directly to the terminal, bypassing the screen."""
@@ -71,7 +71,7 @@ class TerminalFeatures:
     def restore_terminal(self) -> None:
         """Restore the terminal at once, even if the app hangs."""
         driver = self._app._driver  # Textual offers no public access
-        if isinstance(driver, terminal.terminal_driver.AnsweringDriver):
+        if isinstance(driver, terminal.terminal_driver.ReplyReadingDriver):
             driver.reset_terminal()
 
     def _restore_screen(self) -> None:

@@ -96,9 +96,9 @@ class TerminalWindow:
         if title != self._title:
             self._title = title
             self._write(title_sequence(title))
-        text = notification_for(previous_view, view, now - self._turn_started_at)
-        if text and self._focus.is_user_away(now):
-            self._notify(f"ebb · {name}" if name else "ebb", text)
+        notification = notification_for(previous_view, view, now - self._turn_started_at)
+        if notification and self._focus.is_user_away(now):
+            self._notify(f"ebb · {name}" if name else "ebb", notification)
 
     def restore_title(self) -> None:
         """Set the title again after another program used the terminal."""

@@ -7,24 +7,24 @@ def rank_matches(query: str, texts: Sequence[str]) -> tuple[int, ...]:
     """Find the texts that match every word, best first, and return their indices. Ties keep their order. A text matches
     a word if it contains the word, or the word's letters in order and close together."""
     query_words = query.lower().split()
-    scored = [(index, _distance(query_words, text.lower())) for index, text in enumerate(texts)]
-    return tuple(index for index, distance in sorted(scored, key=lambda pair: pair[1]) if distance < _NO_MATCH_SCORE)
+    scored = [(index, _score(query_words, text.lower())) for index, text in enumerate(texts)]
+    return tuple(index for index, score in sorted(scored, key=lambda pair: pair[1]) if score < _NO_MATCH_SCORE)
 
 
 _MAX_OFFSET_PENALTY = 900
 _WORD_START_SCORE, _INSIDE_WORD_SCORE, _SEPARATE_LETTERS_SCORE, _NO_MATCH_SCORE = 1_000, 2_000, 3_000, 1_000_000
 
 
-def _distance(query_words: Sequence[str], text: str) -> int:
-    distance = 0
+def _score(query_words: Sequence[str], text: str) -> int:
+    score = 0
     for word in query_words:
-        distance += _word_distance(word, text)
-        if distance >= _NO_MATCH_SCORE:
+        score += _word_score(word, text)
+        if score >= _NO_MATCH_SCORE:
             return _NO_MATCH_SCORE
-    return distance
+    return score
 
 
-def _word_distance(word: str, text: str) -> int:
+def _word_score(word: str, text: str) -> int:
     """Score how well text matches a word. Lower is better; 0 means that the text starts with the word. Matches at the
     start of a word beat those inside a word, and both beat separate letters. Earlier matches are better."""
     offset = text.find(word)

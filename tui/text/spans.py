@@ -39,13 +39,13 @@ def wrap_spans(line: Line, width: int, indent: int) -> tuple[Line, ...]:
     if sum(cell_len(text) for text, _ in line) <= width or width <= indent + 1:
         return (line,)
     margin: Line = ((" " * indent, "text"),) if indent else ()
-    current: Line = ()
+    current_line: Line = ()
     lines = list[Line]()
     used_width = 0
     for text, style in line:
         for word in _WORD.findall(text):
-            if used_width + cell_len(word.rstrip()) > width and current and current != margin:
-                lines.append(current)
-                current, used_width, word = margin, indent, word.lstrip()
-            current, used_width = (*current, (word, style)), used_width + cell_len(word)
-    return (*lines, current)
+            if used_width + cell_len(word.rstrip()) > width and current_line and current_line != margin:
+                lines.append(current_line)
+                current_line, used_width, word = margin, indent, word.lstrip()
+            current_line, used_width = (*current_line, (word, style)), used_width + cell_len(word)
+    return (*lines, current_line)

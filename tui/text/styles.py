@@ -20,7 +20,7 @@ class Palette:
     dim: Style
     faint: Style
     """Text that is rarely read, such as line numbers. As pale as the minimum contrast allows."""
-    rule: Style
+    border: Style
     """Lines and borders. Paler than any text."""
     accent: Style
     link: Style
@@ -38,7 +38,7 @@ class Palette:
     marked_block: Style
     """Background of the marked block."""
     selected: Style
-    found: Style
+    search_match: Style
     """Search matches, except the current one."""
     current_match: Style
     """The current search match."""
@@ -70,10 +70,10 @@ class Palette:
                 "markdown.list": self.text,
                 "markdown.item.bullet": self.user_bar,
                 "markdown.item.number": self.user_bar,
-                "markdown.hr": self.rule,
+                "markdown.hr": self.border,
                 "markdown.link": self.link,
                 "markdown.link_url": self.link,
-                "markdown.table.border": self.rule,
+                "markdown.table.border": self.border,
                 "markdown.table.header": self.strong,
             }
         )
@@ -95,17 +95,17 @@ def _build_palette(variables: tuple[tuple[str, str], ...]) -> Palette:
     background, foreground = Color.parse(colors["background"]), Color.parse(colors["foreground"])
     if background.ansi is not None or foreground.ansi is not None:
         return _build_ansi_palette(colors, foreground)
-    max_tint = float(colors.get("spread", MAX_TINT_CONTRAST))
-    min_contrast = float(colors.get("least-contrast", MIN_CONTRAST)) * max_tint
+    max_tint_contrast = float(colors.get("spread", MAX_TINT_CONTRAST))
+    min_contrast = float(colors.get("least-contrast", MIN_CONTRAST)) * max_tint_contrast
 
     def blend_share(name: str) -> float:
         return float(colors.get(f"{name}-part", _BLEND_SHARES[name]))
 
-    def legible(color: Color) -> Color:
+    def make_readable(color: Color) -> Color:
         return readable_color(color, background, min_contrast)
 
     def tinted_style(color: Color, share: float) -> Style:
-        return Style(bgcolor=tinted_background(background, color, share, max_tint).rich_color)
+        return Style(bgcolor=tinted_background(background, color, share, max_tint_contrast).rich_color)
 
     def word_style(color: Color) -> Style:
         """Build a style for plain text on a tinted background that stands out from the rest of the line."""
@@ -115,14 +115,14 @@ def _build_palette(variables: tuple[tuple[str, str], ...]) -> Palette:
         )
 
     names = ("primary", "accent", "success", "warning", "error")
-    primary, accent, good, warn, bad = (legible(Color.parse(colors[name])) for name in names)
-    faint = legible(background.blend(foreground, blend_share("faint")))
+    primary, accent, good, warn, bad = (make_readable(Color.parse(colors[name])) for name in names)
+    faint = make_readable(background.blend(foreground, blend_share("faint")))
     return Palette(
         text=_color_style(foreground),
         strong=_color_style(foreground, bold=True),
-        dim=_color_style(legible(background.blend(foreground, blend_share("dim")))),
+        dim=_color_style(make_readable(background.blend(foreground, blend_share("dim")))),
         faint=_color_style(faint),
-        rule=_color_style(Color.parse(colors.get("border", faint.hex))),
+        border=_color_style(Color.parse(colors.get("border", faint.hex))),
         accent=_color_style(primary, bold=True),
         link=_color_style(primary, underline=True),
         good=_color_style(good),
@@ -134,7 +134,7 @@ def _build_palette(variables: tuple[tuple[str, str], ...]) -> Palette:
         code=_color_style(accent),
         marked_block=tinted_style(primary, 0.16),
         selected=tinted_style(primary, blend_share("selected")),
-        found=tinted_style(warn, blend_share("found")) + Style(underline=True),
+        search_match=tinted_style(warn, blend_share("found")) + Style(underline=True),
         current_match=Style(color=background.rich_color, bgcolor=warn.rich_color),
         added=_color_style(good) + tinted_style(good, 0.14),
         removed=_color_style(bad) + tinted_style(bad, 0.14),
@@ -160,7 +160,7 @@ def _build_ansi_palette(colors: Mapping[str, str], foreground: Color) -> Palette
         strong=_color_style(foreground, bold=True),
         dim=dim,
         faint=dim,
-        rule=dim,
+        border=dim,
         accent=_color_style(primary, bold=True),
         link=_color_style(primary, underline=True),
         good=_color_style(good),
@@ -172,7 +172,7 @@ def _build_ansi_palette(colors: Mapping[str, str], foreground: Color) -> Palette
         code=_color_style(accent),
         marked_block=Style(bold=True, underline=True),
         selected=Style(reverse=True, dim=False),  # dim text would be hard to read in reverse
-        found=Style(bold=True, underline=True),
+        search_match=Style(bold=True, underline=True),
         current_match=Style(bold=True, reverse=True),
         added=_color_style(good),
         removed=_color_style(bad),

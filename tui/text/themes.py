@@ -194,7 +194,7 @@ def _adapt_theme(name: str) -> Theme:
     foreground = readable_color(
         Color.parse(colors["foreground"]), background, MIN_CONTRAST * MAX_TINT_CONTRAST * _PLAIN_TEXT_FACTOR
     )
-    muted = readable_color(background.blend(foreground, 0.6), background, MIN_CONTRAST * MAX_TINT_CONTRAST).hex
+    muted_color = readable_color(background.blend(foreground, 0.6), background, MIN_CONTRAST * MAX_TINT_CONTRAST).hex
     text_colors = {
         name: readable_color(Color.parse(colors[name]), background, MIN_CONTRAST * MAX_TINT_CONTRAST).hex
         for name in _TEXT_COLOR_NAMES
@@ -218,7 +218,7 @@ def _adapt_theme(name: str) -> Theme:
                 *(background.blend(foreground, share).hex for share in (0.3, 0.18, 0.4)), background=background.hex
             ),
             **_cursor_colors(cursor_background, foreground.hex),
-            "text-muted": muted,
-            "text-disabled": muted,
+            "text-muted": muted_color,
+            "text-disabled": muted_color,
         },
     )

@@ -9,9 +9,9 @@ from typing import Literal, TypeAlias
 DiffLineKind: TypeAlias = Literal["added", "removed", "kept"]
 FileState: TypeAlias = Literal["changed", "new", "deleted", "renamed"]
 
-_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)", re.DOTALL)
+_HUNK_HEADER = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)", re.DOTALL)
 _PATCH_HEADERS = {"*** Update File: ": "changed", "*** Add File: ": "new", "*** Delete File: ": "deleted"}
-_KINDS: dict[str, DiffLineKind] = {"+": "added", "-": "removed"}
+_KIND_BY_SIGN: dict[str, DiffLineKind] = {"+": "added", "-": "removed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +95,18 @@ class _DiffParser:
         return tuple(self._files)
 
     def _add_line(self, line: str) -> None:
-        kind: DiffLineKind = _KINDS.get(line[:1], "kept")
-        old = self._old_line_number if kind != "added" and self._is_numbered else 0
-        new = self._new_line_number if kind != "removed" and self._is_numbered else 0
+        kind: DiffLineKind = _KIND_BY_SIGN.get(line[:1], "kept")
+        old_number = self._old_line_number if kind != "added" and self._is_numbered else 0
+        new_number = self._new_line_number if kind != "removed" and self._is_numbered else 0
         if self._lines is not None:
-            self._lines.append(DiffLine(kind, line[1:], old, new))
+            self._lines.append(DiffLine(kind, line[1:], old_number, new_number))
         if kind != "added":
             self._old_line_number, self._remaining_old_lines = self._old_line_number + 1, self._remaining_old_lines - 1
         if kind != "removed":
             self._new_line_number, self._remaining_new_lines = self._new_line_number + 1, self._remaining_new_lines - 1
 
     def _parse_header(self, line: str) -> None:
-        match = _HUNK.fullmatch(line)
+        match = _HUNK_HEADER.fullmatch(line)
         self._end_hunk()
         if match is not None:
             self._heading, self._lines = match[5].strip(), []
@@ -124,19 +124,19 @@ class _DiffParser:
             self._parts.append(Remark(line))
 
     def _begin_named_file(self, line: str) -> None:
-        old, new = (header[4:].split("\t", 1)[0] for header in (self._old_header, line))
+        old_name, new_name = (header[4:].split("\t", 1)[0] for header in (self._old_header, line))
         self._is_numbered = True
         last_file = self._files[-1] if self._files else FileDiff("")
         if (
             last_file.state == "renamed"
             and not (last_file.parts or self._parts)
-            and last_file.name == new.removeprefix("b/")
+            and last_file.name == new_name.removeprefix("b/")
         ):
             return  # this header belongs to the file just begun
-        if new == "/dev/null":
-            self._begin_file(FileDiff(old.removeprefix("a/"), "deleted"))
+        if new_name == "/dev/null":
+            self._begin_file(FileDiff(old_name.removeprefix("a/"), "deleted"))
         else:
-            self._begin_file(FileDiff(new.removeprefix("b/"), "new" if old == "/dev/null" else "changed"))
+            self._begin_file(FileDiff(new_name.removeprefix("b/"), "new" if old_name == "/dev/null" else "changed"))
 
     def _begin_file(self, file: FileDiff) -> None:
         self._end_file()
@@ -187,6 +187,6 @@ def _parse_patch(lines: list[str]) -> tuple[FileDiff, ...]:
             if not hunks:
                 headings.append("")
                 hunks.append([])
-            hunks[-1].append(DiffLine(_KINDS.get(line[:1], "kept"), line[1:]))
+            hunks[-1].append(DiffLine(_KIND_BY_SIGN.get(line[:1], "kept"), line[1:]))
     end_file()
     return tuple(files)

@@ -112,7 +112,7 @@ class Retry:
 @dataclass(frozen=True, slots=True)
 class Notice:
     text: str
-    remembered: "Remembered | None" = None
+    saved_note: "Remembered | None" = None
     """The note that was just saved. `/undo` removes it if it is the next command."""
 
 
@@ -213,7 +213,7 @@ class SessionView:
     """Number of characters of the reply received so far."""
     call_argument_chars: int = 0
     """Number of characters of the reply so far that are arguments of the call being written."""
-    step_start: int = 0
+    step_start_index: int = 0
     """Where the current step starts in `turn_blocks`."""
 
     @property
@@ -244,11 +244,11 @@ class SessionView:
             self,
             used_tokens=overview.used_tokens,
             is_estimate=is_estimate,
-            available_tokens=overview.effective,
+            available_tokens=overview.effective_tokens,
             component_tokens=tuple((component.name, component.tokens) for component in overview.components),
         )
 
-    def plus(self, *blocks: Block) -> "SessionView":
+    def with_blocks(self, *blocks: Block) -> "SessionView":
         return replace(self, turn_blocks=self.turn_blocks + blocks)
 
     def without_streaming(self) -> "SessionView":

@@ -4,13 +4,13 @@ summary."""
 from collections.abc import Iterator, Sequence
 
 from ebbtide.agent.compaction.compact import CompactResult
-from ebbtide.agent.compaction.manual import CompactionPreview, SummaryDraft, SummaryQuote
+from ebbtide.agent.compaction.manual import CompactionPreview, DraftResult, SummaryEstimate
 from ebbtide.agent.events.view import RewriteUndone
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.text.numbers import format_dollars, format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle
-from ebbtide.tui.view.receipts import fate_lines, undo_price_text
+from ebbtide.tui.view.receipts import receipt_item_lines, undo_price_text
 
 LINE_STYLES: dict[str, TextStyle] = {"head": "text", "item": "dim"}
 
@@ -29,29 +29,31 @@ def compaction_plan_lines(preview: CompactionPreview) -> tuple[Line, ...]:
 
 
 def _plan_lines(preview: CompactionPreview) -> Iterator[Line]:
-    yield (("Summary  ", "strong"), (quote_text(preview.quote), "text"))
+    yield (("Summary  ", "strong"), (price_estimate_text(preview.quote), "text"))
     yield (("A cheaper model can write summaries: see /settings.", "dim"),)
     if preview.focus:
         yield (("Focus  ", "strong"), (sanitise_line(preview.focus), "text"))
     if preview.floor.problem:
         yield ((sanitise_line(preview.floor.problem), "warn"),)
     yield ()
-    for weight, text in fate_lines(preview.expected_event.receipt):
-        yield ((sanitise_line(text), LINE_STYLES[weight]),)
+    for kind, text in receipt_item_lines(preview.expected_event.receipt):
+        yield ((sanitise_line(text), LINE_STYLES[kind]),)
 
 
-def quote_text(quote: SummaryQuote) -> str:
+def price_estimate_text(estimate: SummaryEstimate) -> str:
     """Format the expected size of the summary request and its maximum price."""
     input_text = (
-        f"{format_tokens(quote.read_tokens)} cached in" if quote.is_cached else f"{format_tokens(quote.read_tokens)} in"
+        f"{format_tokens(estimate.read_tokens)} cached in"
+        if estimate.is_cached
+        else f"{format_tokens(estimate.read_tokens)} in"
     )
-    price = "price unknown" if quote.cost is None else f"at most {format_dollars(quote.cost)}"
+    price = "price unknown" if estimate.cost is None else f"at most {format_dollars(estimate.cost)}"
     return sanitise_line(
-        f"by {quote.model} · cost: {input_text}, up to {format_tokens(quote.written_tokens)} out ({price})"
+        f"by {estimate.model} · cost: {input_text}, up to {format_tokens(estimate.written_tokens)} out ({price})"
     )
 
 
-def draft_status_text(draft: SummaryDraft, summary_tokens: int, result: CompactResult) -> str:
+def draft_status_text(draft: DraftResult, summary_tokens: int, result: CompactResult) -> str:
     """Say who wrote the summary and at what price, how large it is now, and how large the conversation will be."""
     if draft.draft is not None:
         author = f"written by {draft.model} for {format_dollars(draft.cost)}"
@@ -63,16 +65,16 @@ def draft_status_text(draft: SummaryDraft, summary_tokens: int, result: CompactR
     return sanitise_line(f"{author} · about {summary_tokens:,} tokens; total {sizes}")
 
 
-def missing_fact_lines(missing: Sequence[str], is_empty: bool) -> tuple[Line, ...]:
+def missing_fact_lines(missing_facts: Sequence[str], is_empty: bool) -> tuple[Line, ...]:
     """Name up to three required facts that the summary lacks."""
     if is_empty:
         return ((("An empty summary keeps only the key facts.", "dim"),),)
-    if not missing:
+    if not missing_facts:
         return ((("All required facts are included.", "good"),),)
-    lines: list[Line] = [((f"{pluralize(len(missing), 'required fact')} missing:", "warn"),)]
-    lines += [((sanitise_line(line), "dim"),) for line in missing[:3]]
-    if len(missing) > 3:
-        lines.append(((f"… {len(missing) - 3} more", "dim"),))
+    lines: list[Line] = [((f"{pluralize(len(missing_facts), 'required fact')} missing:", "warn"),)]
+    lines += [((sanitise_line(line), "dim"),) for line in missing_facts[:3]]
+    if len(missing_facts) > 3:
+        lines.append(((f"… {len(missing_facts) - 3} more", "dim"),))
     return tuple(lines)
 
 

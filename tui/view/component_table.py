@@ -87,7 +87,7 @@ class ComponentTable:
     """The rows of an overview. They are computed once, because that is slow for a long session."""
 
     overview: Overview
-    groups: tuple[tuple[ComponentRow, Sequence[ComponentRow]], ...]
+    components: tuple[tuple[ComponentRow, Sequence[ComponentRow]], ...]
     """The components, each with its large parts (see `MIN_ROW_TOKENS`)."""
     columns: tuple[ComponentColumn, ...]
     """The columns to show, which are those with a value in any row."""
@@ -97,7 +97,7 @@ class ComponentTable:
     def rows(self, order: SortOrder = "order", query: str = "") -> tuple[ComponentRow, ...]:
         """Get all components with their large parts. The rows of level 0 add up to the next request. `query`: words
         that must occur in a row or its component."""
-        groups: Sequence[tuple[ComponentRow, Sequence[ComponentRow]]] = self.groups
+        groups: Sequence[tuple[ComponentRow, Sequence[ComponentRow]]] = self.components
         if order == "tokens":
             groups = sorted(
                 ((component, _largest_first(part_rows)) for component, part_rows in groups),
@@ -128,11 +128,11 @@ def build_component_table(overview: Overview) -> ComponentTable:
 
 def stacked_bar(table: ComponentTable, width: int) -> Line:
     """Draw the context window as one line of cells: each component's share in its colour, then the free part."""
-    window_tokens = max(table.overview.effective, 1)
+    window_tokens = max(table.overview.effective_tokens, 1)
     summed_tokens = 0
     filled_cells = 0
     spans: list[Span] = []
-    for component, _ in table.groups:
+    for component, _ in table.components:
         summed_tokens += component.tokens
         end = min(max(round(width * summed_tokens / window_tokens), 1 if summed_tokens else 0), width)
         if end > filled_cells:
@@ -208,9 +208,9 @@ def _tool_rows(component: TokenCount, overview: Overview) -> Iterator[ComponentR
             ):
                 yield _tool_row(tool, server)
     if overview.deferred.tools:
-        deferred = overview.deferred
+        deferred_tools = overview.deferred
         yield ComponentRow(
-            f"deferred: {pluralize(deferred.tools, 'tool')}, {format_tokens(deferred.tokens)} not sent",
+            f"deferred: {pluralize(deferred_tools.tools, 'tool')}, {format_tokens(deferred_tools.tokens)} not sent",
             0,
             1,
             "estimated",
@@ -220,9 +220,11 @@ def _tool_rows(component: TokenCount, overview: Overview) -> Iterator[ComponentR
 def _server_row(server: ServerShare, server_tools: Sequence[ToolShare]) -> ComponentRow:
     is_disabled = bool(server_tools) and all(tool.is_excluded for tool in server_tools)
     tool_count_text = pluralize(server.tools, "tool")
-    tool_count_text = f"{server.offered} of {tool_count_text}" if server.offered < server.tools else tool_count_text
+    tool_count_text = (
+        f"{server.offered_count} of {tool_count_text}" if server.offered_count < server.tools else tool_count_text
+    )
     name = sanitise_line(f"{server.name.removeprefix('mcp__')}: {tool_count_text}")
-    state = "disabled" if is_disabled else "deferred" if not server.offered else "visible"
+    state = "disabled" if is_disabled else "deferred" if not server.offered_count else "visible"
     return ComponentRow(name, server.tokens, 1, "estimated", server.name, is_tool=True, state=state)
 
 
@@ -266,8 +268,8 @@ def _is_replaced(item: ViewItem) -> bool:
 
 def _item_row(item: ViewItem, overview: Overview, source: str, *, is_message: bool = True) -> ComponentRow:
     carrying_cost = None
-    if overview.prices_again is not None and is_message:
-        carrying_cost = item.tokens * sum(overview.prices_again[max(len(overview.prices_again) - item.age + 1, 0) :])
+    if overview.resend_prices is not None and is_message:
+        carrying_cost = item.tokens * sum(overview.resend_prices[max(len(overview.resend_prices) - item.age + 1, 0) :])
     description = sanitise_line(item.what) or ITEM_KIND_NAMES[item.kind]
     name = f"{item.ref}  {description}" if item.ref.startswith("r") else description
     return ComponentRow(

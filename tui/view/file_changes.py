@@ -37,18 +37,20 @@ def change_rows(changes: FileChanges) -> tuple[FileChangeRow, ...]:
     return tuple(change_row(file) for file in sorted(changes.files, key=lambda file: not file.is_by_tool))
 
 
-def change_row(file: FileChange, other_note: str = NOT_BY_TOOLS_NOTE) -> FileChangeRow:
+def change_row(change: FileChange, other_note: str = NOT_BY_TOOLS_NOTE) -> FileChangeRow:
     """Build the row of a file. `other_note`: what to say about a file that this session's tools did not change."""
-    remark = "; ".join(text for text in (file.unknown_reason, file.note, "" if file.is_by_tool else other_note) if text)
-    if file.unknown_reason:
-        return FileChangeRow(file.name, "", 0, 0, remark, file.is_by_tool, is_known=False)
+    note = "; ".join(
+        text for text in (change.unknown_reason, change.note, "" if change.is_by_tool else other_note) if text
+    )
+    if change.unknown_reason:
+        return FileChangeRow(change.name, "", 0, 0, note, change.is_by_tool, is_known=False)
     diff = (
-        "\n".join(diff_lines(file.name, file.previous_content, file.current_content))
-        if file.previous_content != file.current_content
+        "\n".join(diff_lines(change.name, change.previous_content, change.current_content))
+        if change.previous_content != change.current_content
         else ""
     )
-    added, removed = count_changes(diff)
-    return FileChangeRow(file.name, diff, added, removed, remark, file.is_by_tool)
+    added_count, removed_count = count_changes(diff)
+    return FileChangeRow(change.name, diff, added_count, removed_count, note, change.is_by_tool)
 
 
 def build_changes_panel(
@@ -77,7 +79,7 @@ def build_changes_panel(
         CHANGES_KEY_HINTS,
         actions=(PanelAction(("s",), run=toggle_scope, needs_row=False),),
         search_placeholder="",
-        scrolls_details=True,
+        page_keys_scroll_details=True,
         previews_before_action=True,
         initial_value=marked_name,
         min_side_by_side_width=100,
@@ -111,7 +113,7 @@ def changes_headline(scope: ChangeScope, rows: Sequence[FileChangeRow], notes: S
     """Build the heading: changes made by tools, other changes, and what is unknown."""
     tool_rows = [row for row in rows if row.is_by_tool]
     other_count = sum(1 for row in rows if not row.is_by_tool)
-    files = (
+    files_text = (
         f"{pluralize(len(tool_rows), 'file')} changed {SCOPE_TEXTS[scope]}"
         if tool_rows
         else f"no files changed {SCOPE_TEXTS[scope]}"
@@ -121,11 +123,11 @@ def changes_headline(scope: ChangeScope, rows: Sequence[FileChangeRow], notes: S
         if tool_rows
         else ""
     )
-    other_files = (
+    other_files_text = (
         f"; {other_count} other{' differs' if other_count == 1 else 's differ'} from the last commit"
         if other_count
         else ""
     )
-    heading: Line = (("Files  ", "strong"), (files, "text"), (counts_text, "dim"), (other_files, "text"))
+    heading: Line = (("Files  ", "strong"), (files_text, "text"), (counts_text, "dim"), (other_files_text, "text"))
     legend: tuple[Line, ...] = ((("~ ", "warn"), (NOT_BY_TOOLS_NOTE, "dim")),) if other_count else ()
     return (heading, *legend, *((((sanitise_line(note), "dim"),)) for note in notes))

@@ -64,32 +64,32 @@ class Greeting:
     """Current time in Unix seconds."""
 
 
-def greeting_lines(greeting: Greeting, width: int, height: int, *, can_draw: bool = True) -> tuple[Line, ...]:
+def greeting_lines(greeting: Greeting, width: int, height: int, *, supports_unicode: bool = True) -> tuple[Line, ...]:
     """Build the greeting for a screen of this size. If there is too little space, the least useful lines are dropped
     first. `can_draw`: whether the terminal can draw non-ASCII characters."""
-    name: Line = ((PROGRAM_NAME, "accent"), (f"  {VERSION}", "dim"))
+    name_line: Line = ((PROGRAM_NAME, "accent"), (f"  {VERSION}", "dim"))
     logo_lines: list[Line] = [((line, "accent"),) for line in LOGO]
     logo_lines[-1] = (*logo_lines[-1], (f"  {VERSION}", "dim"))
-    logo = tuple(logo_lines) if can_draw and width >= len(LOGO[-1]) + len(VERSION) + 2 else (name,)
+    logo = tuple(logo_lines) if supports_unicode and width >= len(LOGO[-1]) + len(VERSION) + 2 else (name_line,)
 
     def labelled_lines(label: str, spans: Line) -> tuple[Line, ...]:
         return wrap_spans(((label.ljust(_LABEL_COLUMNS), "dim"), *spans), width, _LABEL_COLUMNS)
 
-    setup = tuple(line for label, spans in _setup_rows(greeting) for line in labelled_lines(label, spans))
-    sessions = _session_lines(greeting, width)
-    tip = labelled_lines("tip", parse_inline_code(greeting.tip, "text")) if greeting.tip else ()
-    tip = tip if greeting.sessions else (*labelled_lines("try", ((SUGGESTED_MESSAGE, "text"),)), *tip)
+    setup_lines = tuple(line for label, spans in _setup_rows(greeting) for line in labelled_lines(label, spans))
+    session_lines = _session_lines(greeting, width)
+    tip_lines = labelled_lines("tip", parse_inline_code(greeting.tip, "text")) if greeting.tip else ()
+    tip_lines = tip_lines if greeting.sessions else (*labelled_lines("try", ((SUGGESTED_MESSAGE, "text"),)), *tip_lines)
     help_lines = (
         labelled_lines("more", parse_inline_code(HELP_HINT, "text"))
         if width >= _MIN_LABELLED_WIDTH
         else (parse_inline_code(HELP_HINT, "dim"),)
     )
     for layout in (
-        (logo, setup, sessions, (*tip, *help_lines)),
-        (logo, setup, sessions, help_lines),
-        (logo, setup, help_lines),
-        ((name, *setup, *help_lines),),
-        ((name, *help_lines),),
+        (logo, setup_lines, session_lines, (*tip_lines, *help_lines)),
+        (logo, setup_lines, session_lines, help_lines),
+        (logo, setup_lines, help_lines),
+        ((name_line, *setup_lines, *help_lines),),
+        ((name_line, *help_lines),),
     ):
         blocks = [section for section in layout if section]
         if sum(map(len, blocks)) + len(blocks) <= height:
@@ -100,17 +100,17 @@ def greeting_lines(greeting: Greeting, width: int, height: int, *, can_draw: boo
     return lines
 
 
-def centred_greeting(greeting: Greeting, width: int, height: int, *, can_draw: bool = True) -> tuple[Line, ...]:
+def centred_greeting(greeting: Greeting, width: int, height: int, *, supports_unicode: bool = True) -> tuple[Line, ...]:
     """Build the part of the greeting that is above a centred prompt on a large screen. `lines_below_prompt` builds the
     rest."""
-    if not can_draw:
-        return greeting_lines(greeting, width, height, can_draw=False)
+    if not supports_unicode:
+        return greeting_lines(greeting, width, height, supports_unicode=False)
     logo = tuple(_centre(((line, "accent"),), width, len(LOGO[0])) for line in LOGO)
-    setup = (
+    setup_lines = (
         *_setup_lines(greeting, width),
         *(_centre(parse_inline_code(sanitise_line(line), "dim"), width) for line in greeting.advice),
     )
-    blocks = (logo, setup, _session_lines(greeting, width))
+    blocks = (logo, setup_lines, _session_lines(greeting, width))
     lines: tuple[Line, ...] = ()
     for block in blocks:
         if block:
@@ -212,9 +212,9 @@ def plain_greeting(greeting: Greeting) -> tuple[str, ...]:
         f"{number} {session_title(info)} ({_session_age(greeting, info)})"
         for number, info in enumerate(greeting.sessions, 1)
     ]
-    sessions = (f"Resume by number: {'; '.join(numbered_sessions)}.",) if numbered_sessions else ()
+    session_lines = (f"Resume by number: {'; '.join(numbered_sessions)}.",) if numbered_sessions else ()
     tip = f"Tip: {greeting.tip}. " if greeting.tip and not _SCREEN_ONLY_KEY.search(greeting.tip) else ""
-    return (status, *greeting.advice, *sessions, f"{tip}`/help` lists commands.")
+    return (status, *greeting.advice, *session_lines, f"{tip}`/help` lists commands.")
 
 
 def tip_of_the_day(day: int, session_count: int) -> str:
@@ -228,7 +228,7 @@ def session_by_number(text: str, sessions: Sequence[SessionInfo]) -> SessionInfo
     return sessions[int(number) - 1] if number in map(str, range(1, len(sessions) + 1)) else None
 
 
-def model_choice_note(model: str, settings: Settings | None) -> tuple[str, ...]:
+def model_choice_notes(model: str, settings: Settings | None) -> tuple[str, ...]:
     """If the model was chosen because of an API key, say which key and how to change the model. Empty if the model was
     configured."""
     if settings is None or settings.config.model is not None:

@@ -64,9 +64,11 @@ def _status_text(call: Call, diff: str, line_count: int) -> str:
             if role == "ask_question":
                 return f"→ {sanitise_line(', '.join(call.text.strip().splitlines()) or 'no answer')}"
             if diff:
-                added, removed = count_changes(diff)
-                problems = call.problems.count if call.problems else 0
-                return f"+{added} −{removed}" + (f", {pluralize(problems, 'new problem')}" if problems else "")
+                added_count, removed_count = count_changes(diff)
+                problem_count = call.problems.count if call.problems else 0
+                return f"+{added_count} −{removed_count}" + (
+                    f", {pluralize(problem_count, 'new problem')}" if problem_count else ""
+                )
             if (
                 role == "run_command"
                 and call.program

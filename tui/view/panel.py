@@ -29,7 +29,7 @@ class ContentSource(Protocol):
 class PagedText:
     """A reference's content, read page by page."""
 
-    texts: ContentSource
+    source: ContentSource
     ref: str
     contained_text: str = ""
     """Reading starts at the line with this text."""
@@ -108,7 +108,7 @@ class CopyText:
     text: str
 
 
-Outcome: TypeAlias = Union[RowChosen, ShowMessage, CopyText, Literal["whole"], "Panel", None]
+ActionOutcome: TypeAlias = Union[RowChosen, ShowMessage, CopyText, Literal["whole"], "Panel", None]
 """What an action results in. A `Panel` replaces the current one. `whole` switches between the list and the details,
 which take its place."""
 
@@ -131,7 +131,7 @@ class TextRequest:
     """Shown while the action runs."""
 
 
-def any_row(row: PanelRow) -> bool:
+def always_available(row: PanelRow) -> bool:
     return True
 
 
@@ -143,10 +143,10 @@ class PanelAction:
     """Keys that run the action. Letters do so only while the user is not typing search text."""
     command_word: str = ""
     """The word that runs the action in line mode; empty if only keys run it."""
-    run: Callable[[PanelRow, str], Awaitable[Outcome]] | None = None
+    run: Callable[[PanelRow, str], Awaitable[ActionOutcome]] | None = None
     """Runs the action on a row with the text that the user entered. Raises `AgentError`. None if the action chooses the
     row."""
-    is_available: Callable[[PanelRow], bool] = any_row
+    is_available: Callable[[PanelRow], bool] = always_available
     text_request: TextRequest | None = None
     needs_row: bool = True
 
@@ -181,7 +181,7 @@ class Panel:
     """What rows are called next to the number of matches in the heading."""
     initial_value: str = ""
     """Value of the row that is marked at first."""
-    scrolls_details: bool = False
+    page_keys_scroll_details: bool = False
     """Whether PgUp and PgDn scroll the details instead of the list."""
     previews_before_action: bool = False
     """Whether line mode shows the details of a row before it runs an action."""
@@ -209,22 +209,22 @@ class Panel:
     """Replaces the built-in search. Yields a panel after each group of results. Raises `AgentError`."""
     load_more: "Callable[[], Awaitable[Panel]] | None" = None
     """Loads the next rows and returns the panel with them. Raises `AgentError`."""
-    watch: "Callable[[Callable[[], None] | None], None] | None" = None
+    set_watcher: "Callable[[Callable[[], None] | None], None] | None" = None
     """Registers a callback to be called on changes, or unregisters it if given None."""
     rebuild: "Callable[[], Panel] | None" = None
     """Builds an up-to-date version of the panel."""
 
 
-def build_report_panel(name: str, head: Line, lines: Sequence[Line]) -> Panel:
+def build_report_panel(name: str, headline: Line, lines: Sequence[Line]) -> Panel:
     """Build a panel of lines with nothing to choose."""
     return Panel(
         name,
-        (head,),
+        (headline,),
         (),
         "Up, Down   Esc close",
         empty_details=tuple(lines),
         search_placeholder="",
-        scrolls_details=True,
+        page_keys_scroll_details=True,
     )
 
 
@@ -268,10 +268,10 @@ def action_for_key(panel: Panel, key: str, row: PanelRow | None) -> PanelAction 
     return None
 
 
-def panel_key_hints(panel: Panel, row: PanelRow, *, in_list: bool, is_expanded: bool = False) -> str:
+def panel_key_hints(panel: Panel, row: PanelRow, *, is_in_list: bool, is_expanded: bool = False) -> str:
     """Get the key hints for a row. `is_expanded`: whether its content is shown instead of the list."""
     hints_text = panel.key_hints if isinstance(panel.key_hints, str) else panel.key_hints(row)
-    hints_text = panel.list_key_hints if in_list and panel.list_key_hints else hints_text
+    hints_text = panel.list_key_hints if is_in_list and panel.list_key_hints else hints_text
     if not is_expanded:
         return hints_text
     return (
@@ -281,12 +281,12 @@ def panel_key_hints(panel: Panel, row: PanelRow, *, in_list: bool, is_expanded: 
     )
 
 
-def panel_headline(panel: Panel, count: int, *, is_searched: bool) -> list[Line]:
+def panel_headline(panel: Panel, match_count: int, *, is_searched: bool) -> list[Line]:
     """Build the heading with the number of matches."""
     first_line, *other_lines = panel.headline
     total_text = f" of {len(panel.rows):,}" if is_searched else ""
     return [
-        (*first_line, (f"  {count:,}{total_text} {panel.row_noun}", "dim")) if panel.row_noun else first_line,
+        (*first_line, (f"  {match_count:,}{total_text} {panel.row_noun}", "dim")) if panel.row_noun else first_line,
         *other_lines,
     ]
 

@@ -39,10 +39,10 @@ def panel_height(panel: Panel, width: int) -> int:
         return 0
     details_height = max((_wrapped_height(row.details, width) for row in rows if not callable(row.details)), default=0)
     details_height = max(details_height, _wrapped_height(panel.empty_details, width))
-    details_height = details_height if panel.scrolls_details else min(details_height, MAX_DETAIL_LINES)
+    details_height = details_height if panel.page_keys_scroll_details else min(details_height, MAX_DETAIL_LINES)
     list_height = min(len(rows), panel.max_list_lines) if panel.max_list_lines else len(rows)
     input_height = 2 if any(action.text_request is not None for action in panel.actions) else 0
-    key_line_count = len(key_hint_lines(panel_key_hints(panel, NO_ROW, in_list=not panel.search_placeholder), width))
+    key_line_count = len(key_hint_lines(panel_key_hints(panel, NO_ROW, is_in_list=not panel.search_placeholder), width))
     heights = (
         _wrapped_height(panel.headline, width),
         int(bool(panel.search_placeholder)),

@@ -17,13 +17,13 @@ def rule_description(rule: str, *, is_exact: bool = False) -> str:
     """Describe what a rule covers, so that it completes "don't ask again for …". `is_exact`: whether the rule covers
     just one command line or file."""
     try:
-        parsed = parse_rule(rule)
+        parsed_rule = parse_rule(rule)
     except ConfigError:
         return sanitise_line(rule)
-    tool, prefix = sanitise_line(parsed.tool), sanitise_line(parsed.prefix)
+    tool, prefix = sanitise_line(parsed_rule.tool), sanitise_line(parsed_rule.prefix)
     traits = traits_of(tool)
     scope_suffix = " outside the sandbox" if tool == "outside" else ""
-    if parsed.exact_line is not None:
+    if parsed_rule.exact_line is not None:
         return f"this command{scope_suffix}"
     if tool == "network":
         return f"connections to {prefix}" if prefix else "all connections"
@@ -77,14 +77,14 @@ def _build_subject(question: PermissionAsked) -> Subject:
 
 def _build_choices(question: PermissionAsked, scope: str) -> tuple[Choice, ...]:
     """Build the answers in order: yes once, yes with a rule, edit, and two ways to say no."""
-    once = "Yes, once"
+    allow_label = "Yes, once"
     if question.host:
-        once = "Yes, while this command runs"
+        allow_label = "Yes, while this command runs"
     elif question.id.startswith(OUTSIDE_ID_PREFIX):
-        once = "Yes, run it again outside the sandbox"
-    note = TextEntry("words", _build_denial, "reason, or what to do instead; Enter deny, Esc back")
+        allow_label = "Yes, run it again outside the sandbox"
+    denial_entry = TextEntry("words", _build_denial, "reason, or what to do instead; Enter deny, Esc back")
     return (
-        Choice(once, "y", Decision("allow"), short_label="Yes"),
+        Choice(allow_label, "y", Decision("allow"), short_label="Yes"),
         *(_build_rule_choice(question, number, scope) for number in range(len(question.offers))),
         *(
             (Choice("Edit it first", "e", text_entry=_build_edit_entry(question)),)
@@ -92,7 +92,7 @@ def _build_choices(question: PermissionAsked, scope: str) -> tuple[Choice, ...]:
             else ()
         ),
         Choice("No", "n", Decision("deny")),
-        Choice("No, tell it what to do instead", "d", text_entry=note, short_label="No, because"),
+        Choice("No, tell it what to do instead", "d", text_entry=denial_entry, short_label="No, because"),
     )
 
 
@@ -118,25 +118,27 @@ def _build_rule_choice(question: PermissionAsked, offer_index: int, scope: str) 
 
 def _build_edit_entry(question: PermissionAsked) -> TextEntry:
     """Decide how the user edits the call: a printable command in place, anything else in their editor."""
-    original = str(question.arguments[editable_argument(question)])
-    if editable_argument(question) == "command" and sanitise(original) == original:
+    original_text = str(question.arguments[editable_argument(question)])
+    if editable_argument(question) == "command" and sanitise(original_text) == original_text:
         return TextEntry(
-            "command", lambda text: _edited_command_decision(question, original, text), initial_text=original
+            "command", lambda text: _edited_command_decision(question, original_text, text), initial_text=original_text
         )
 
     def build_decision(text: str) -> Decision | None:
-        return Decision("edit", arguments=with_edited_argument(question, text)) if text != original else None
+        return Decision("edit", arguments=with_edited_argument(question, text)) if text != original_text else None
 
-    return TextEntry("editor", build_decision, initial_text=original, file=path_argument(question.arguments))
+    return TextEntry(
+        "editor", build_decision, initial_text=original_text, file_suffix=path_argument(question.arguments)
+    )
 
 
-def _edited_command_decision(question: PermissionAsked, original: str, text: str) -> Decision | None:
+def _edited_command_decision(question: PermissionAsked, original_text: str, text: str) -> Decision | None:
     """Allow the call with the edited command, without unprintable characters. None if the command is empty."""
     if not text.strip():
         return None
     return (
         Decision("allow")
-        if text == original
+        if text == original_text
         else Decision("allow", arguments=with_edited_argument(question, sanitise(text)))
     )
 
@@ -178,31 +180,33 @@ def _danger_parts(question: PermissionAsked) -> tuple[tuple[str, str], ...]:
     command, parts = command_argument(question.arguments), dict[str, list[str]]()
     for danger in question.dangers:
         part = ellipsize(sanitise_line(command[danger.start : danger.end]), _MAX_PART_CHARS)
-        parts.setdefault(part, []).append(sanitise_line(danger.why))
+        parts.setdefault(part, []).append(sanitise_line(danger.effect))
     return tuple((part, f" {', and '.join(dict.fromkeys(reasons))}") for part, reasons in parts.items())
 
 
 def reason_lines(question: PermissionAsked) -> tuple[Line, ...]:
     """Format the dangerous parts and the reason for asking."""
-    dangerous = _danger_parts(question)
+    danger_parts = _danger_parts(question)
     dangers: list[Line] = [
         (("Dangerous: ", "bad"), (part, "code"), (danger_reason, "strong"))
-        for part, danger_reason in dangerous[:_MAX_DANGERS]
+        for part, danger_reason in danger_parts[:_MAX_DANGERS]
     ]
-    if len(dangerous) > _MAX_DANGERS:
-        dangers.append(((f"and {pluralize(len(dangerous) - _MAX_DANGERS, 'more dangerous part')}", "bad"),))
+    if len(danger_parts) > _MAX_DANGERS:
+        dangers.append(((f"and {pluralize(len(danger_parts) - _MAX_DANGERS, 'more dangerous part')}", "bad"),))
     return (*dangers, *(parse_inline_code(line, "dim") for line in sanitise(question.reason).split("\n")))
 
 
-def rule_trial_text(rule: RuleTrial) -> str:
+def rule_trial_text(trial: RuleTrial) -> str:
     """Say how many earlier calls the rule would have allowed."""
-    if not rule.of:
+    if not trial.of:
         return "no earlier call is like this"
-    calls = pluralize(rule.of, "earlier call")
-    if not rule.allowed:
+    calls = pluralize(trial.of, "earlier call")
+    if not trial.allowed:
         return f"would have allowed none of {calls}"
-    examples = ", ".join(f'"{sanitise_line(example)}"' for example in rule.examples)
-    return f"would have allowed {rule.allowed:,} of {calls}" + (f", e.g. {examples}" if examples else ", all like this")
+    examples = ", ".join(f'"{sanitise_line(example)}"' for example in trial.examples)
+    return f"would have allowed {trial.allowed:,} of {calls}" + (
+        f", e.g. {examples}" if examples else ", all like this"
+    )
 
 
 def editable_argument(question: PermissionAsked) -> str:

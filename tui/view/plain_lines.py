@@ -69,9 +69,9 @@ def block_lines(block: Block) -> tuple[str, ...]:
         case RunningCompaction() | Compaction() | UndoneCompaction():
             title = receipt_title(block)
             return (sanitise_line(title[:1].upper() + title[1:]).replace("→", "to"),)
-        case OlderMessages(message_count=messages, problem=problem):
+        case OlderMessages(message_count=message_count, problem=problem):
             hint = sanitise_line(problem) or "`/print` prints them."
-            return (f"{pluralize(messages, 'earlier message')} before this: {hint}",)
+            return (f"{pluralize(message_count, 'earlier message')} before this: {hint}",)
         case SummaryBlock(text=text):
             return ("Summary of the earlier conversation:", *text_lines(text))
 

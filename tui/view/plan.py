@@ -34,15 +34,15 @@ def build_plan_question(question: PlanSubmitted) -> QuestionSpec:
         )
         for index, mode in enumerate(question.modes)
     )
-    note = TextEntry("words", _build_rejection, "what to do instead; Enter reject the plan, Esc back")
-    edit = TextEntry(
-        "editor", lambda text: _build_edited_plan(question, text), initial_text=question.plan, file=PLAN_FILE
+    rejection_entry = TextEntry("words", _build_rejection, "what to do instead; Enter reject the plan, Esc back")
+    edit_entry = TextEntry(
+        "editor", lambda text: _build_edited_plan(question, text), initial_text=question.plan, file_suffix=PLAN_FILE
     )
     choices = (
         *accept_choices,
-        Choice("Edit the plan first", "e", text_entry=edit, short_label="Edit it"),
+        Choice("Edit the plan first", "e", text_entry=edit_entry, short_label="Edit it"),
         Choice("No", "n", PlanDecision("reject")),
-        Choice("No, tell it what to do instead", "d", text_entry=note, short_label="No, because"),
+        Choice("No, tell it what to do instead", "d", text_entry=rejection_entry, short_label="No, because"),
     )
     return QuestionSpec(plan_headline(question), Subject("markdown", question.plan), choices)
 

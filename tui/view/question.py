@@ -35,7 +35,7 @@ class TextEntry:
     """Converts the text to an answer; None if the text is not valid."""
     hint: str = ""
     initial_text: str = ""
-    file: str = ""
+    file_suffix: str = ""
     """Suffix of the name of the file opened in the editor."""
 
 
@@ -105,7 +105,7 @@ def current_choices(spec: QuestionSpec, state: AnswerState) -> tuple[Choice, ...
 
 
 def key_effect(
-    key: str, spec: QuestionSpec, state: AnswerState, *, is_whole: bool = False
+    key: str, spec: QuestionSpec, state: AnswerState, *, is_expanded: bool = False
 ) -> tuple[KeyEffect, AnswerState]:
     """Determine what a key does in the list. The key of a lasting choice only marks it; Enter confirms it."""
     choices = current_choices(spec, state)
@@ -113,7 +113,7 @@ def key_effect(
     match key:
         case "escape":
             return "stopped", state
-        case _ if is_whole and (key in _SCROLL_KEYS or (key == "space" and not spec.allows_multiple)):
+        case _ if is_expanded and (key in _SCROLL_KEYS or (key == "space" and not spec.allows_multiple)):
             return "read", state
         case "down" if spec.free_text is not None and state.marked_index == len(spec.choices) - 1:
             return "to words", state
@@ -139,7 +139,7 @@ def key_effect(
 
 
 def key_effect_in_text(
-    key: str, spec: QuestionSpec, state: AnswerState, *, is_writing: bool, is_empty: bool, is_whole: bool
+    key: str, spec: QuestionSpec, state: AnswerState, *, is_writing: bool, is_empty: bool, is_expanded: bool
 ) -> tuple[KeyEffect, AnswerState]:
     """Determine what a key does in the text field, if it does more than type a character. `is_writing`: whether the
     text belongs to a choice."""
@@ -152,14 +152,14 @@ def key_effect_in_text(
             return "moved", replace(state, marked_index=len(spec.choices) - 1 if key == "up" else 0)
         case "ctrl+o":
             return "whole", state
-        case "pageup" | "pagedown" if is_whole:
+        case "pageup" | "pagedown" if is_expanded:
             return "read", state
     return "nothing", state
 
 
-def is_list_key(key: str, spec: QuestionSpec, state: AnswerState, *, is_whole: bool) -> bool:
+def is_list_key(key: str, spec: QuestionSpec, state: AnswerState, *, is_expanded: bool) -> bool:
     """Whether a character key does something in the list, so is not text."""
-    return key_effect(key, spec, state, is_whole=is_whole)[0] not in ("text", "nothing")
+    return key_effect(key, spec, state, is_expanded=is_expanded)[0] not in ("text", "nothing")
 
 
 def _choice_index(key: str, choices: Sequence[Choice]) -> int | None:

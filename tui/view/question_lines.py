@@ -16,9 +16,9 @@ MAX_CHOICE_LINES, MAX_DETAILS_LINES = 5, 2
 """Maximum number of lines for the marked choice, and for its details."""
 
 
-def headline_and_reason(spec: QuestionSpec, width: int, position: str = "") -> tuple[Line, tuple[Line, ...]]:
+def headline_and_reason(spec: QuestionSpec, width: int, position_text: str = "") -> tuple[Line, tuple[Line, ...]]:
     """Get the headline and the reason below it. `position`: the question's position among several."""
-    headline: Line = (*spec.headline, (f"  {position}", "dim")) if position else spec.headline
+    headline: Line = (*spec.headline, (f"  {position_text}", "dim")) if position_text else spec.headline
     if spec.is_short:
         combined: Line = (*headline, ("   ", "dim"), *spec.reason[0])
         if sum(cell_len(text) for text, _ in combined) <= width:
@@ -104,9 +104,9 @@ def choices_height(spec: QuestionSpec, state: AnswerState, width: int) -> int:
     )
 
 
-Part: TypeAlias = Literal["headline", "subject", "list", "field", "keys", "border", "reason", "air"]
+PanelPart: TypeAlias = Literal["headline", "subject", "list", "field", "keys", "border", "reason", "air"]
 
-_LINE_ALLOTMENTS: tuple[tuple[Part, int], ...] = (
+_LINE_ALLOTMENTS: tuple[tuple[PanelPart, int], ...] = (
     ("field", 1),
     ("list", 1),
     ("headline", 1),
@@ -129,13 +129,13 @@ _LINE_ALLOTMENTS: tuple[tuple[Part, int], ...] = (
 blank lines between parts."""
 
 
-def allot_lines(lines: int, requested_lines: Mapping[Part, int]) -> dict[Part, int]:
+def allot_lines(lines: int, requested_lines: Mapping[PanelPart, int]) -> dict[PanelPart, int]:
     """Divide the panel's lines among its parts. The text field, one choice, the headline and the subject come first."""
-    allotted: dict[Part, int] = dict.fromkeys((part for part, _ in _LINE_ALLOTMENTS), 0)
+    lines_by_part: dict[PanelPart, int] = dict.fromkeys((part for part, _ in _LINE_ALLOTMENTS), 0)
     for part, max_lines in _LINE_ALLOTMENTS:
-        added_count = max(0, min(max_lines, requested_lines.get(part, 0)) - allotted[part])
-        allotted[part] += min(added_count, max(0, lines - sum(allotted.values())))
-    return allotted
+        added_count = max(0, min(max_lines, requested_lines.get(part, 0)) - lines_by_part[part])
+        lines_by_part[part] += min(added_count, max(0, lines - sum(lines_by_part.values())))
+    return lines_by_part
 
 
 def question_key_hints(
@@ -143,22 +143,24 @@ def question_key_hints(
     state: AnswerState,
     text_entry: TextEntry | None,
     *,
-    is_away: bool,
-    is_whole: bool,
-    hidden_lines: int,
+    is_unfocused: bool,
+    is_expanded: bool,
+    hidden_line_count: int,
 ) -> str:
     """Get the key hints that apply now. `hidden_lines`: number of lines of the subject that do not fit."""
-    if is_away:
+    if is_unfocused:
         return "Tab back to the question"
     if text_entry is not None:
         enter_hint = "Enter run  Ctrl-J new line" if text_entry.kind == "command" else "Enter send"
         return f"{enter_hint}  Esc back"
     hints = ["Space toggle", "Enter send"] if spec.allows_multiple else ["Enter select"]
     hints.append(f"Esc {spec.escape_hint}")
-    if is_whole:
+    if is_expanded:
         hints.append("Ctrl-O collapse  PgUp, PgDn scroll")
-    elif hidden_lines:
-        hints.append(f"Ctrl-O show {hidden_lines:,} more lines" if hidden_lines > 1 else "Ctrl-O show one more line")
+    elif hidden_line_count:
+        hints.append(
+            f"Ctrl-O show {hidden_line_count:,} more lines" if hidden_line_count > 1 else "Ctrl-O show one more line"
+        )
     if spec.project_choices:
         hints.append("p remember for " + ("this session" if state.is_for_project else "this project"))
     return "  ".join(hints)

@@ -91,8 +91,8 @@ DetailKind: TypeAlias = Literal["head", "item"]
 MAX_LISTED_ITEMS = 40
 """Maximum number of items listed for each fate."""
 
-FATE_ORDER = ("summarised", "dropped", "masked", "cut", "deferred", "kept")
-FATE_NAMES = {"masked": "one line each"}
+STATUS_ORDER = ("summarised", "dropped", "masked", "cut", "deferred", "kept")
+STATUS_NAMES = {"masked": "one line each"}
 """Clearer names for some fates. Other fates are shown as they are."""
 STRATEGY_NAMES = {
     "mask": "older outputs as one line each",
@@ -218,7 +218,7 @@ def _detail_lines(block: Compaction) -> Iterator[tuple[DetailKind, str]]:
         yield "head", f"summary by {event.model} · {format_dollars(event.cost)}"
     for failure in block.failures:
         yield "head", failure
-    yield from fate_lines(event.receipt)
+    yield from receipt_item_lines(event.receipt)
     yield "head", RECEIPT_UNDO_HINT
 
 
@@ -233,13 +233,13 @@ def _cost_and_saving(price: "Price") -> str:
     )
 
 
-def fate_lines(items: Sequence["ReceiptItem"]) -> Iterator[tuple[DetailKind, str]]:
+def receipt_item_lines(items: Sequence["ReceiptItem"]) -> Iterator[tuple[DetailKind, str]]:
     """Say what happened to each part, grouping parts by their fate."""
-    items = sorted(items, key=lambda item: FATE_ORDER.index(item.fate))
-    for (fate, why), group in groupby(items, key=lambda item: (item.fate, item.why)):
-        fate_items = tuple(group)
-        yield "head", f"{FATE_NAMES.get(fate, fate)}, {sum(item.tokens for item in fate_items):,} tokens: {why}"
-        yield from _item_lines(fate_items)
+    items = sorted(items, key=lambda item: STATUS_ORDER.index(item.fate))
+    for (status, why), group in groupby(items, key=lambda item: (item.fate, item.why)):
+        status_items = tuple(group)
+        yield "head", f"{STATUS_NAMES.get(status, status)}, {sum(item.tokens for item in status_items):,} tokens: {why}"
+        yield from _item_lines(status_items)
 
 
 def _item_lines(items: "Sequence[ReceiptItem]") -> Iterator[tuple[DetailKind, str]]:

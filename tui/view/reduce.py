@@ -120,7 +120,7 @@ def with_changed_call(
         block = view.turn_blocks[index]
         if isinstance(block, Call) and block.call_id == default_call.call_id and block.status in statuses:
             return replace(view, turn_blocks=(*view.turn_blocks[:index], change(block), *view.turn_blocks[index + 1 :]))
-    return view.plus(change(default_call))
+    return view.with_blocks(change(default_call))
 
 
 def as_started(name: str, arguments: Mapping[str, object]) -> Callable[[Call], Call]:
@@ -164,35 +164,35 @@ def with_agent_activity(view: SessionView, event: AgentActivity) -> SessionView:
 
 
 def finished_call(call: Call, event: ToolFinished) -> Call:
-    finished = replace(
+    updated_call = replace(
         call, name=event.name, status=event.status, output_tail="", text=event.text, changed_files=event.changed
     )
     preview = event.diff or call.diff
-    finished = replace(finished, lines=event.lines, inserted=event.inserted, problems=event.problems)
-    return replace(finished, program=event.program, diff=preview)
+    updated_call = replace(updated_call, lines=event.lines, inserted=event.inserted, problems=event.problems)
+    return replace(updated_call, program=event.program, diff=preview)
 
 
-def tool_finished(view: SessionView, event: ToolFinished) -> SessionView:
+def apply_tool_finished(view: SessionView, event: ToolFinished) -> SessionView:
     statuses: tuple[CallStatus, ...] = (
         (*UNFINISHED_STATUSES, "denied") if event.status == "denied" else UNFINISHED_STATUSES
     )
-    finished = with_changed_call(
+    updated_view = with_changed_call(
         view, Call(event.call_id, event.name), lambda call: finished_call(call, event), statuses
     )
-    step = finished.turn_blocks[finished.step_start :]
+    step = updated_view.turn_blocks[updated_view.step_start_index :]
     running_names = [block.name for block in step if isinstance(block, Call) and block.status == "running"]
-    return replace(finished, activity=f"running {running_names[-1]}" if running_names else "thinking")
+    return replace(updated_view, activity=f"running {running_names[-1]}" if running_names else "thinking")
 
 
-def permission_asked(view: SessionView, event: PermissionAsked) -> SessionView:
-    asking = view
+def apply_permission_asked(view: SessionView, event: PermissionAsked) -> SessionView:
+    updated_view = view
     if _is_about_block(view, event):
-        asking = with_changed_call(
+        updated_view = with_changed_call(
             view,
             Call(event.call_id, event.name),
             lambda call: replace(call, arguments=event.arguments, status="asking", diff=event.preview),
         )
-    return replace(asking, open_questions=(*view.open_questions, event), activity="waiting for you")
+    return replace(updated_view, open_questions=(*view.open_questions, event), activity="waiting for you")
 
 
 def _is_about_block(view: SessionView, question: PermissionAsked) -> bool:
@@ -200,13 +200,15 @@ def _is_about_block(view: SessionView, question: PermissionAsked) -> bool:
     a background job asks for network access after its call has ended."""
     if question.agent:
         return False  # the call belongs to the sub-agent's own session
-    open_calls = (
+    open_call_ids = (
         block.call_id for block in view.turn_blocks if isinstance(block, Call) and block.status in UNFINISHED_STATUSES
     )
-    return not question.host or question.call_id in open_calls
+    return not question.host or question.call_id in open_call_ids
 
 
-def permission_answered(view: SessionView, question_id: str, verdict: Literal["allow", "deny", "edit"]) -> SessionView:
+def apply_permission_answered(
+    view: SessionView, question_id: str, verdict: Literal["allow", "deny", "edit"]
+) -> SessionView:
     question = next((open_question for open_question in view.open_questions if open_question.id == question_id), None)
     view = replace(_without_question(view, question_id), activity="thinking")
     if not isinstance(question, PermissionAsked) or (verdict != "allow" and not question.host):
@@ -218,17 +220,17 @@ def permission_answered(view: SessionView, question_id: str, verdict: Literal["a
     return with_changed_call(view, call, lambda block: replace(block, status="running"))
 
 
-def plan_submitted(view: SessionView, event: PlanSubmitted) -> SessionView:
+def apply_plan_submitted(view: SessionView, event: PlanSubmitted) -> SessionView:
     default_call = Call(event.call_id, PLAN_TOOL, {"plan": event.plan})
-    asking = with_changed_call(view, default_call, lambda call: replace(call, status="asking"))
-    return replace(asking, open_questions=(*view.open_questions, event), activity="waiting for you")
+    updated_view = with_changed_call(view, default_call, lambda call: replace(call, status="asking"))
+    return replace(updated_view, open_questions=(*view.open_questions, event), activity="waiting for you")
 
 
-def plan_answered(view: SessionView, event: PlanAnswered) -> SessionView:
+def apply_plan_answered(view: SessionView, event: PlanAnswered) -> SessionView:
     return replace(_without_question(view, event.id), mode=event.mode or view.mode, activity="thinking")
 
 
-def question_answered(view: SessionView, question_id: str, answer: str) -> SessionView:
+def apply_answer(view: SessionView, question_id: str, answer: str) -> SessionView:
     """Show the answer as a notice, unless the call that asked is in the transcript and will show it itself."""
     question = next((open_question for open_question in view.open_questions if open_question.id == question_id), None)
     view = replace(_without_question(view, question_id), activity="thinking")
@@ -240,7 +242,7 @@ def question_answered(view: SessionView, question_id: str, answer: str) -> Sessi
         return view
     answer_text = ", ".join(answer.strip().splitlines()) or "no answer"
     first_line, _, _ = question.question.strip().partition("\n")
-    return view.without_streaming().plus(Notice(f"{first_line} → {answer_text}"))
+    return view.without_streaming().with_blocks(Notice(f"{first_line} → {answer_text}"))
 
 
 def _without_question(view: SessionView, question_id: str) -> SessionView:
@@ -278,12 +280,14 @@ def apply_event(view: SessionView, event: Event) -> SessionView:
     """Update the view with an event. Events may come in any order."""
     match event:
         case TurnStarted(model=model, text=text):
-            return _turn_started(view, model, text)
+            return _apply_turn_started(view, model, text)
         case Steered(text=text):
-            return view.without_streaming().plus(UserText(text))
+            return view.without_streaming().with_blocks(UserText(text))
         case StepStarted():
-            settled = view.without_streaming()
-            return replace(settled, is_busy=True, activity="thinking", step_start=len(settled.turn_blocks))
+            settled_view = view.without_streaming()
+            return replace(
+                settled_view, is_busy=True, activity="thinking", step_start_index=len(settled_view.turn_blocks)
+            )
         case ContextMeasured(used=used, effective=available_tokens, parts=parts):
             return replace(
                 view, used_tokens=used, available_tokens=available_tokens, component_tokens=parts, is_estimate=False
@@ -302,27 +306,27 @@ def apply_event(view: SessionView, event: Event) -> SessionView:
             added_chars = size - (
                 view.call_argument_chars if size >= view.call_argument_chars else 0
             )  # a smaller size means another call
-            updated = replace(
+            updated_view = replace(
                 view.without_streaming(), streamed_chars=view.streamed_chars + added_chars, call_argument_chars=size
             )
-            return replace(updated, activity=f"writing {name} ({size:,})")
+            return replace(updated_view, activity=f"writing {name} ({size:,})")
         case CallsRead(text=text):
-            return _calls_read(view, text)
+            return _remove_call_text(view, text)
         case RetryScheduled():
-            return _retry_scheduled(view, event)
+            return _apply_retry(view, event)
         case ReplyFinished():
-            return _reply_finished(view, event)
+            return _apply_reply_finished(view, event)
         case ToolStarted(call_id=call_id, name=name, arguments=arguments):
-            started = with_changed_call(view, Call(call_id, name), as_started(name, arguments))
-            return replace(started, activity=f"running {name}")
+            started_view = with_changed_call(view, Call(call_id, name), as_started(name, arguments))
+            return replace(started_view, activity=f"running {name}")
         case ToolProgress(call_id=call_id, text=text):
             return with_progress(view, call_id, text)
         case ToolFinished():
-            return tool_finished(view, event)
+            return apply_tool_finished(view, event)
         case PermissionAsked():
-            return permission_asked(view, event)
+            return apply_permission_asked(view, event)
         case PermissionAnswered(id=question_id, verdict=verdict):
-            return permission_answered(view, question_id, verdict)
+            return apply_permission_answered(view, question_id, verdict)
         case CallEdited(call_id=call_id, name=name, arguments=arguments):
             return with_changed_call(view, Call(call_id, name), as_edited(arguments))
         case CallDenied(call_id=call_id, name=name, arguments=arguments, rule=rule):
@@ -332,60 +336,64 @@ def apply_event(view: SessionView, event: Event) -> SessionView:
         case QuestionAsked():
             return replace(view, open_questions=(*view.open_questions, event), activity="waiting for you")
         case QuestionAnswered(id=question_id, answer=answer):
-            return question_answered(view, question_id, answer)
+            return apply_answer(view, question_id, answer)
         case PlanSubmitted():
-            return plan_submitted(view, event)
+            return apply_plan_submitted(view, event)
         case PlanAnswered():
-            return plan_answered(view, event)
+            return apply_plan_answered(view, event)
         case CompactionStarted(used=used):
             return replace(
-                _end_compaction(view).without_streaming().plus(RunningCompaction(used)), activity="compacting"
+                _end_compaction(view).without_streaming().with_blocks(RunningCompaction(used)), activity="compacting"
             )
         case ContextCompacted():
-            return _context_compacted(view, event)
+            return _apply_compaction(view, event)
         case NothingCompacted():
             return replace(_end_compaction(view), activity="thinking")
         case RewriteUndone(after_tokens=used, effective=available_tokens):
             return replace(
-                view.without_streaming().plus(UndoneCompaction(event)),
+                view.without_streaming().with_blocks(UndoneCompaction(event)),
                 used_tokens=used,
                 available_tokens=available_tokens,
             )
         case PrefixDrifted(where=where):
             text = f"the start of the request changed ({where}) and the provider's cache is lost; please report this"
-            return view.without_streaming().plus(Notice(text))
+            return view.without_streaming().with_blocks(Notice(text))
         case PrefixRenewed():
             return view  # normal after a resume; `/context` lists it
         case CacheBroken():
             return view  # the user cannot do anything about it; see `CONTEXT_DEBUG`
         case BroughtBack():
-            return _content_brought_back(view, event)
+            return _apply_brought_back(view, event)
         case ViewChanged():
-            return _view_changed(view, event)
+            return _apply_view_change(view, event)
         case CompactionFailed():
-            return _compaction_failed(view, event)
+            return _apply_compaction_failure(view, event)
         case WindowLearned():
-            return _window_learned(view, event)
+            return _apply_learned_window(view, event)
         case ModelSwitched(after=model, why=why):
-            return replace(view, model=model).without_streaming().plus(Notice(f"the model is now {model}: {why}"))
-        case FinalTurn():
-            return view.without_streaming().plus(Notice("the window is full: asking the model for a final report"))
-        case ToolsFound(names=names):
-            return view.without_streaming().plus(Notice(tool_search_summary(names)))
-        case Noticed(text=text):
-            settled = view.without_streaming()
             return (
-                settled
-                if (settled.turn_blocks or settled.past_blocks)[-1:] == (Notice(text),)
-                else settled.plus(Notice(text))
+                replace(view, model=model).without_streaming().with_blocks(Notice(f"the model is now {model}: {why}"))
+            )
+        case FinalTurn():
+            return view.without_streaming().with_blocks(
+                Notice("the window is full: asking the model for a final report")
+            )
+        case ToolsFound(names=names):
+            return view.without_streaming().with_blocks(Notice(tool_search_summary(names)))
+        case Noticed(text=text):
+            settled_view = view.without_streaming()
+            return (
+                settled_view
+                if (settled_view.turn_blocks or settled_view.past_blocks)[-1:] == (Notice(text),)
+                else settled_view.with_blocks(Notice(text))
             )
         case JobEnded():
-            return view.without_streaming().plus(Notice(job_end_text(event)))
+            return view.without_streaming().with_blocks(Notice(job_end_text(event)))
         case HookStatus(text=text):
             return replace(view, hook_status=text)
         case Remembered(path=path):
             notice_text = f"saved in `{path}` for this and later sessions · `/undo` to revert"
-            return view.without_streaming().plus(Notice(notice_text, event))
+            return view.without_streaming().with_blocks(Notice(notice_text, event))
         case Resumed():
             return view  # the session's opening already showed it
         case AgentStarted() | AgentFinished():
@@ -395,16 +403,16 @@ def apply_event(view: SessionView, event: Event) -> SessionView:
         case FilesChanged():
             return with_file_changes(view.without_streaming(), event)
         case TurnFinished(end=end, text=text):
-            return _turn_finished(view, end, text)
+            return _apply_turn_finished(view, end, text)
         case TurnFailed(code=code, message=message, cause=cause, todo=todo):
-            return _idle_view(view).plus(Failure(code, message, cause, todo))
+            return _idle_view(view).with_blocks(Failure(code, message, cause, todo))
 
 
-def _turn_started(view: SessionView, model: str, text: str) -> SessionView:
-    idle = _idle_view(view)
+def _apply_turn_started(view: SessionView, model: str, text: str) -> SessionView:
+    idle_view = _idle_view(view)
     user_blocks = (UserText(text),) if text else ()
-    reset = replace(
-        idle,
+    reset_view = replace(
+        idle_view,
         turn_cost=0.0,
         turn_tokens=0,
         keep_alive_count=0,
@@ -415,10 +423,10 @@ def _turn_started(view: SessionView, model: str, text: str) -> SessionView:
         call_argument_chars=0,
     )
     return replace(
-        reset,
-        past_blocks=idle.blocks,
+        reset_view,
+        past_blocks=idle_view.blocks,
         turn_blocks=user_blocks,
-        step_start=len(user_blocks),
+        step_start_index=len(user_blocks),
         is_busy=True,
         activity="thinking",
         model=model,
@@ -437,36 +445,41 @@ def _append_text(view: SessionView, block_type: type[AnswerText] | type[Reasonin
                 view, turn_blocks=(*view.turn_blocks[:-1], block_type(previous_text + text, is_streaming=True))
             )
         case _:
-            return view.without_streaming().plus(block_type(text, is_streaming=True))
+            return view.without_streaming().with_blocks(block_type(text, is_streaming=True))
 
 
-def _calls_read(view: SessionView, text: str) -> SessionView:
+def _remove_call_text(view: SessionView, text: str) -> SessionView:
     """Remove text that turned out to be tool calls. `text`: what remains."""
-    earlier_blocks, step_blocks = view.turn_blocks[: view.step_start], view.turn_blocks[view.step_start :]
-    remaining = tuple(block for block in step_blocks if not isinstance(block, AnswerText))
-    return replace(view, turn_blocks=(*earlier_blocks, *remaining, *((AnswerText(text),) if text else ())))
+    earlier_blocks, step_blocks = view.turn_blocks[: view.step_start_index], view.turn_blocks[view.step_start_index :]
+    remaining_blocks = tuple(block for block in step_blocks if not isinstance(block, AnswerText))
+    return replace(view, turn_blocks=(*earlier_blocks, *remaining_blocks, *((AnswerText(text),) if text else ())))
 
 
-def _retry_scheduled(view: SessionView, event: RetryScheduled) -> SessionView:
-    earlier_blocks, step_blocks = view.turn_blocks[: view.step_start], view.turn_blocks[view.step_start :]
+def _apply_retry(view: SessionView, event: RetryScheduled) -> SessionView:
+    earlier_blocks, step_blocks = view.turn_blocks[: view.step_start_index], view.turn_blocks[view.step_start_index :]
     # During a compaction, it was the summary request that failed, so the answer before it stays.
     removed_types = AnswerText | ReasoningBlock | Retry if _running_compaction(view) is None else Retry
-    remaining = tuple(block for block in step_blocks if not isinstance(block, removed_types))
-    note = Retry(event.attempt, event.attempts, event.delay, event.reason, event.left)
-    return replace(view, turn_blocks=(*earlier_blocks, *remaining, note), activity=f"waiting for {note.attempt_text}")
-
-
-def _window_learned(view: SessionView, event: WindowLearned) -> SessionView:
-    """Remove the reply that reached the end of the context window. It will be requested again."""
-    earlier_blocks, step_blocks = view.turn_blocks[: view.step_start], view.turn_blocks[view.step_start :]
-    remaining = tuple(block for block in step_blocks if not isinstance(block, AnswerText | ReasoningBlock))
-    notice = Notice(f"the request was too large for the model: its window is now taken as {event.size:,} tokens")
+    remaining_blocks = tuple(block for block in step_blocks if not isinstance(block, removed_types))
+    retry = Retry(event.attempt, event.attempts, event.delay, event.reason, event.left)
     return replace(
-        view, turn_blocks=(*earlier_blocks, *remaining, notice), available_tokens=event.effective, activity="compacting"
+        view, turn_blocks=(*earlier_blocks, *remaining_blocks, retry), activity=f"waiting for {retry.attempt_text}"
     )
 
 
-def _reply_finished(view: SessionView, event: ReplyFinished) -> SessionView:
+def _apply_learned_window(view: SessionView, event: WindowLearned) -> SessionView:
+    """Remove the reply that reached the end of the context window. It will be requested again."""
+    earlier_blocks, step_blocks = view.turn_blocks[: view.step_start_index], view.turn_blocks[view.step_start_index :]
+    remaining_blocks = tuple(block for block in step_blocks if not isinstance(block, AnswerText | ReasoningBlock))
+    notice = Notice(f"the request was too large for the model: its window is now taken as {event.size:,} tokens")
+    return replace(
+        view,
+        turn_blocks=(*earlier_blocks, *remaining_blocks, notice),
+        available_tokens=event.effective,
+        activity="compacting",
+    )
+
+
+def _apply_reply_finished(view: SessionView, event: ReplyFinished) -> SessionView:
     view = replace(view, cost=add_costs(view.cost, event.cost))
     if event.purpose == "keep-alive":
         return replace(
@@ -488,24 +501,24 @@ def _reply_finished(view: SessionView, event: ReplyFinished) -> SessionView:
     return replace(view.without_streaming(), used_tokens=used, streamed_chars=0, call_argument_chars=0)
 
 
-def _context_compacted(view: SessionView, event: ContextCompacted) -> SessionView:
-    running = _running_compaction(view)
-    receipt = Compaction(event, running.failures if running else ())
+def _apply_compaction(view: SessionView, event: ContextCompacted) -> SessionView:
+    running_compaction = _running_compaction(view)
+    receipt = Compaction(event, running_compaction.failures if running_compaction else ())
     view = _without_running_compaction(view)
-    return replace(view.without_streaming().plus(receipt), used_tokens=event.after_tokens, activity="thinking")
+    return replace(view.without_streaming().with_blocks(receipt), used_tokens=event.after_tokens, activity="thinking")
 
 
-def _content_brought_back(view: SessionView, event: BroughtBack) -> SessionView:
+def _apply_brought_back(view: SessionView, event: BroughtBack) -> SessionView:
     extent_note = "" if event.is_whole else ", first part only"
     note = Notice(
         f"`{event.ref}` is back in context, at the end of the conversation ({event.tokens:,} tokens{extent_note})"
     )
-    return replace(view.without_streaming().plus(note), used_tokens=event.used, available_tokens=event.effective)
+    return replace(view.without_streaming().with_blocks(note), used_tokens=event.used, available_tokens=event.effective)
 
 
-def _view_changed(view: SessionView, event: ViewChanged) -> SessionView:
+def _apply_view_change(view: SessionView, event: ViewChanged) -> SessionView:
     return replace(
-        view.without_streaming().plus(Notice(view_change_text(event))),
+        view.without_streaming().with_blocks(Notice(view_change_text(event))),
         used_tokens=event.after_tokens,
         available_tokens=event.effective,
     )
@@ -524,39 +537,41 @@ def _without_running_compaction(view: SessionView) -> SessionView:
     )
 
 
-def _compaction_failed(view: SessionView, event: CompactionFailed) -> SessionView:
-    failure, running = summary_failure_text(event), _running_compaction(view)
-    if running is None:
-        return view.without_streaming().plus(Notice(failure))
-    return _without_running_compaction(view).plus(replace(running, failures=(*running.failures, failure)))
+def _apply_compaction_failure(view: SessionView, event: CompactionFailed) -> SessionView:
+    failure, running_compaction = summary_failure_text(event), _running_compaction(view)
+    if running_compaction is None:
+        return view.without_streaming().with_blocks(Notice(failure))
+    return _without_running_compaction(view).with_blocks(
+        replace(running_compaction, failures=(*running_compaction.failures, failure))
+    )
 
 
 def _end_compaction(view: SessionView) -> SessionView:
     """End a compaction that has no receipt. Only its failures are shown."""
-    running = _running_compaction(view)
-    if running is None:
+    running_compaction = _running_compaction(view)
+    if running_compaction is None:
         return view
-    return _without_running_compaction(view).plus(*(Notice(failure) for failure in running.failures))
+    return _without_running_compaction(view).with_blocks(*(Notice(failure) for failure in running_compaction.failures))
 
 
-def _turn_finished(view: SessionView, end: TurnEnd, text: str) -> SessionView:
+def _apply_turn_finished(view: SessionView, end: TurnEnd, text: str) -> SessionView:
     if text and not any(isinstance(block, AnswerText) for block in view.turn_blocks):
-        view = view.plus(AnswerText(text))
-    idle = _idle_view(view)
-    return idle.plus(Notice(TURN_END_MESSAGES[end])) if end in TURN_END_MESSAGES else idle
+        view = view.with_blocks(AnswerText(text))
+    idle_view = _idle_view(view)
+    return idle_view.with_blocks(Notice(TURN_END_MESSAGES[end])) if end in TURN_END_MESSAGES else idle_view
 
 
 def _idle_view(view: SessionView) -> SessionView:
     """End all work: text is complete, running calls count as interrupted, and questions are removed."""
-    settled = _end_compaction(view).without_streaming()
+    settled_view = _end_compaction(view).without_streaming()
     turn_blocks = tuple(
         replace(block, status="interrupted")
         if isinstance(block, Call) and block.status in UNFINISHED_STATUSES
         else block
-        for block in settled.turn_blocks
+        for block in settled_view.turn_blocks
     )
     return replace(
-        settled,
+        settled_view,
         turn_blocks=turn_blocks,
         is_busy=False,
         activity="",

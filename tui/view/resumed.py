@@ -70,12 +70,12 @@ def build_resumed_view(
                     blocks.append(block)
         if position in endings_by_position:
             blocks.extend(_ending_blocks(endings_by_position[position]))
-    open_calls = {call.id for call in conversation.unanswered_calls} if is_at_question else ()
+    open_call_ids = {call.id for call in conversation.unanswered_calls} if is_at_question else ()
     return SessionView(
         past_blocks=tuple(
             past_block
             for past_block in blocks
-            if not (isinstance(past_block, Call) and past_block.call_id in open_calls)
+            if not (isinstance(past_block, Call) and past_block.call_id in open_call_ids)
         )
     )
 
@@ -133,12 +133,12 @@ def _with_output(block: Block, output: ToolOutput, folder: str) -> Block:
     if not isinstance(block, Call):
         return block
     line_count = output.stored.lines if output.stored is not None else None
-    finished = Call(block.call_id, block.name, block.arguments, output.status, text=output.text, lines=line_count)
-    finished = replace(finished, inserted=output.inserted, program=output.program, problems=output.problems)
+    finished_call = Call(block.call_id, block.name, block.arguments, output.status, text=output.text, lines=line_count)
+    finished_call = replace(finished_call, inserted=output.inserted, program=output.program, problems=output.problems)
     return (
-        finished
+        finished_call
         if output.edited is None
-        else replace(finished, arguments=with_relative_arguments(output.edited, folder), is_edited=True)
+        else replace(finished_call, arguments=with_relative_arguments(output.edited, folder), is_edited=True)
     )
 
 

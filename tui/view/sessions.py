@@ -49,14 +49,18 @@ def session_line(
     project_prefix = f"{sanitise_line(Path(info.project).name)}  " if shows_projects and not indent else ""
     left_width = max(4, width - 2 - cell_len(right_columns) - 2)
     full_title = f"{indent}{project_prefix}{_session_title(info)}"
-    tags = f"  {tags_text(info.tags)}" if info.tags else ""
-    if tags:
-        tags = fit_width(tags, min(cell_len(tags), max(0, left_width - min(cell_len(full_title), MIN_TITLE_WIDTH))))
-    title = fit_width(full_title, min(cell_len(full_title), left_width - cell_len(tags)))
-    gap = " " * (left_width - cell_len(title) - cell_len(tags))
+    tags_column = f"  {tags_text(info.tags)}" if info.tags else ""
+    if tags_column:
+        tags_column = fit_width(
+            tags_column, min(cell_len(tags_column), max(0, left_width - min(cell_len(full_title), MIN_TITLE_WIDTH)))
+        )
+    title = fit_width(full_title, min(cell_len(full_title), left_width - cell_len(tags_column)))
+    gap = " " * (left_width - cell_len(title) - cell_len(tags_column))
     style: TextStyle = "dim" if is_to_delete else "strong" if info.id == current_id else "text"
     title_spans: Line = (
-        ((title, style), (f"{tags}{gap}", "dim" if is_to_delete else "accent")) if tags else ((title + gap, style),)
+        ((title, style), (f"{tags_column}{gap}", "dim" if is_to_delete else "accent"))
+        if tags_column
+        else ((title + gap, style),)
     )
     return (status_mark, *title_spans, (f"  {right_columns}", "dim"))
 
@@ -87,8 +91,8 @@ def _model_or_origin(info: SessionInfo) -> str:
 
 def deleted_message(info: SessionInfo) -> str:
     """Build the message to show after a deletion."""
-    agents = f" and {pluralize(len(info.agents), 'agent session')}" if info.agents else ""
-    return f"deleted {info.id}  {sanitise_line(info.title)}{agents}"
+    agents_text = f" and {pluralize(len(info.agents), 'agent session')}" if info.agents else ""
+    return f"deleted {info.id}  {sanitise_line(info.title)}{agents_text}"
 
 
 def session_details(info: SessionInfo, excerpt: str, messages: Sequence[Message]) -> tuple[Line, ...]:
@@ -145,7 +149,13 @@ def _message_text_lines(text: str, prefix: str, style: TextStyle) -> Iterator[Li
 
 
 def sessions_headline(
-    listed_count: int, has_more: bool, *, includes_all_projects: bool, search_text: str, search_status: str, doomed: int
+    listed_count: int,
+    has_more: bool,
+    *,
+    includes_all_projects: bool,
+    search_text: str,
+    search_status: str,
+    deletion_count: int,
 ) -> Line:
     """Build the heading: the number of sessions and where they are from, the progress of a search, and how many
     sessions will be deleted."""
@@ -155,6 +165,6 @@ def sessions_headline(
     parts = [
         f"{count_text}{found_note} in {scope_text}",
         search_status,
-        f"{doomed} to be deleted when you close this list" if doomed else "",
+        f"{deletion_count} to be deleted when you close this list" if deletion_count else "",
     ]
     return (("Sessions  ", "strong"), (" · ".join(filter(None, parts)), "dim"))

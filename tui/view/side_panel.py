@@ -42,7 +42,7 @@ class FileLineCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerLine:
+class ServerEntry:
     """An MCP server as shown in the side panel."""
 
     name: str
@@ -58,7 +58,7 @@ class SidePanelState:
     is_estimate: bool = False
     todos: "tuple[TodoItem, ...]" = ()
     files: tuple[FileLineCounts, ...] = ()
-    servers: tuple[ServerLine, ...] = ()
+    servers: tuple[ServerEntry, ...] = ()
     queued_count: int = 0
 
     @property
@@ -100,19 +100,21 @@ def file_line_counts(changes: "Sequence[FileChange]") -> tuple[FileLineCounts, .
     return tuple(FileLineCounts(row.name, row.added_count, row.removed_count) for row in rows)
 
 
-def merge_effects(before: CallEffects, later: CallEffects) -> CallEffects:
+def merge_effects(earlier_effects: CallEffects, later_effects: CallEffects) -> CallEffects:
     """Combine the effects of earlier and later blocks."""
-    files = {file.name: file for file in before.files}
-    for file in later.files:
-        earlier = files.get(file.name) or FileLineCounts(file.name)
+    files = {file.name: file for file in earlier_effects.files}
+    for file in later_effects.files:
+        earlier_counts = files.get(file.name) or FileLineCounts(file.name)
         files[file.name] = FileLineCounts(
-            file.name, earlier.added_count + file.added_count, earlier.removed_count + file.removed_count
+            file.name, earlier_counts.added_count + file.added_count, earlier_counts.removed_count + file.removed_count
         )
-    return CallEffects(before.todos if later.todos is None else later.todos, tuple(files.values()))
+    return CallEffects(
+        earlier_effects.todos if later_effects.todos is None else later_effects.todos, tuple(files.values())
+    )
 
 
 def build_side_panel_state(
-    view: SessionView, effects: CallEffects, servers: tuple[ServerLine, ...], queued_count: int
+    view: SessionView, effects: CallEffects, servers: tuple[ServerEntry, ...], queued_count: int
 ) -> SidePanelState:
     return SidePanelState(
         view.component_tokens,
@@ -152,41 +154,41 @@ def file_at_line(state: SidePanelState, lines: Sequence[Line], y: int) -> str | 
     return names[y - heading_index] if y - heading_index < len(names) else ""
 
 
-def _context_lines(side: SidePanelState) -> tuple[Line, ...]:
+def _context_lines(state: SidePanelState) -> tuple[Line, ...]:
     heading: Line = (("Context", "strong"),)
-    if not side.available_tokens:
+    if not state.available_tokens:
         return (heading, (("not measured yet", "dim"),))
-    used_text = f"{'~' if side.is_estimate else ''}{format_tokens(side.used_tokens)}"
-    share = f" {100 * side.used_tokens / side.available_tokens:.0f}%"
+    used_text = f"{'~' if state.is_estimate else ''}{format_tokens(state.used_tokens)}"
+    share = f" {100 * state.used_tokens / state.available_tokens:.0f}%"
     context_cells = context_bar(
-        side.component_tokens or (("history", side.used_tokens),), side.available_tokens, side.used_tokens
+        state.component_tokens or (("history", state.used_tokens),), state.available_tokens, state.used_tokens
     )
     return (
         heading,
-        (*context_cells, (share, "text"), (f"  {used_text} of {format_tokens(side.available_tokens)}", "dim")),
+        (*context_cells, (share, "text"), (f"  {used_text} of {format_tokens(state.available_tokens)}", "dim")),
     )
 
 
-def _todo_lines(side: SidePanelState) -> tuple[Line, ...]:
-    if not side.todos:
+def _todo_lines(state: SidePanelState) -> tuple[Line, ...]:
+    if not state.todos:
         return ()
     return (
-        (("To do  ", "strong"), (progress_text(side.todos), "dim")),
-        *limited_todo_lines(side.todos, _MAX_TODO_ITEMS),
+        (("To do  ", "strong"), (progress_text(state.todos), "dim")),
+        *limited_todo_lines(state.todos, _MAX_TODO_ITEMS),
     )
 
 
-def _file_lines(side: SidePanelState, width: int) -> tuple[Line, ...]:
-    if not side.files:
+def _file_lines(state: SidePanelState, width: int) -> tuple[Line, ...]:
+    if not state.files:
         return ()
-    added = sum(file.added_count for file in side.files)
-    removed = sum(file.removed_count for file in side.files)
-    visible = side.files[-_MAX_FILES:][::-1]
-    hidden_count = len(side.files) - len(visible)
+    added_count = sum(file.added_count for file in state.files)
+    removed_count = sum(file.removed_count for file in state.files)
+    visible_files = state.files[-_MAX_FILES:][::-1]
+    hidden_count = len(state.files) - len(visible_files)
     more_line: tuple[Line, ...] = (((f"… {pluralize(hidden_count, 'more file')}", "dim"),),) if hidden_count else ()
     return (
-        (_FILES_HEADING, (f"+{added} −{removed}", "dim")),
-        *(_file_line(file, width) for file in visible),
+        (_FILES_HEADING, (f"+{added_count} −{removed_count}", "dim")),
+        *(_file_line(file, width) for file in visible_files),
         *more_line,
     )
 
@@ -204,20 +206,20 @@ def _file_line(file: FileLineCounts, width: int) -> Line:
     return ((f"{fit_width(name, name_width)} ", "text"), *counts)
 
 
-def _server_lines(side: SidePanelState, width: int) -> tuple[Line, ...]:
-    if not side.servers:
+def _server_lines(state: SidePanelState, width: int) -> tuple[Line, ...]:
+    if not state.servers:
         return ()
     lines: list[Line] = [(("MCP servers", "strong"),)]
-    for server in side.servers[:_MAX_SERVERS]:
+    for server in state.servers[:_MAX_SERVERS]:
         mark, style = _PHASE_MARKS.get(server.phase, ("·", "dim"))
         status = pluralize(server.tool_count, "tool") if server.phase == "ready" else server.phase.replace("_", " ")
         name_width = max(4, width - cell_len(status) - 4)
         lines.append(
             ((f"{mark} ", style), (f"{fit_width(sanitise_line(server.name), name_width)}  ", "text"), (status, "dim"))
         )
-    hidden_count = len(side.servers) - _MAX_SERVERS
+    hidden_count = len(state.servers) - _MAX_SERVERS
     return (*lines, *((((f"… {hidden_count} more", "dim"),),) if hidden_count > 0 else ()))
 
 
-def _queue_lines(side: SidePanelState) -> tuple[Line, ...]:
-    return ((("Queued  ", "strong"), (pluralize(side.queued_count, "message"), "dim")),) if side.queued_count else ()
+def _queue_lines(state: SidePanelState) -> tuple[Line, ...]:
+    return ((("Queued  ", "strong"), (pluralize(state.queued_count, "message"), "dim")),) if state.queued_count else ()

@@ -70,12 +70,12 @@ class ElapsedTimer:
 def _activity_id(view: SessionView) -> object:
     """Get a value that identifies the current activity. Progress within an activity, such as a call's text growing,
     does not change it."""
-    running = (
+    running_call_ids = (
         block.call_id
         for block in view.turn_blocks[-_MAX_SEARCHED_BLOCKS:]
         if isinstance(block, Call) and block.status == "running"
     )
-    return view.hook_status or view.activity.partition(" (")[0], next(running, "")
+    return view.hook_status or view.activity.partition(" (")[0], next(running_call_ids, "")
 
 
 CHARS_PER_TOKEN = 4
@@ -155,10 +155,10 @@ class StatusLineState:
 def status_line(state: StatusLineState, width: int, key_hints: str = "") -> Line:
     """Build the status line: the activity on the left, and as many parts as fit on the right. An activity that is too
     long is cut. `key_hints`: hints to show when idle."""
-    left_spans = _left_side(state, key_hints, width)
+    left_spans = _activity_spans(state, key_hints, width)
     parts = [part for name in state.visible_parts if (part := _status_part(name, state))]
-    if (sandbox_text := sandbox_label(state.sandbox, state.view.mode))[0]:
-        parts.append((sandbox_text,))
+    if (sandbox_span := sandbox_label(state.sandbox, state.view.mode))[0]:
+        parts.append((sandbox_span,))
     while parts and _line_width(left_spans) + sum(_line_width(part) + 2 for part in parts) > width:
         parts.pop(0)
     gap_width = width - _line_width(left_spans) - sum(_line_width(part) for part in parts) - 2 * max(0, len(parts) - 1)
@@ -182,14 +182,14 @@ def context_bar(parts: Sequence[tuple[str, int]], available_tokens: int, used_to
     for name, size in parts:
         sizes[_BAR_GROUPS.get(name, name)] = sizes.get(_BAR_GROUPS.get(name, name), 0) + max(0, size)
     used_tokens = sum(sizes.values()) if used_tokens is None else used_tokens
-    filled = (
+    filled_cells = (
         min(BAR_CELLS, max(1, round(BAR_CELLS * used_tokens / available_tokens)))
         if used_tokens and available_tokens > 0
         else 0
     )
-    cells = _distribute_cells(sizes, filled)
+    cells = _distribute_cells(sizes, filled_cells)
     spans: Line = tuple(("━" * count, _BAR_STYLES.get(name, "text")) for name, count in cells.items() if count)
-    return (*spans, ("─" * (BAR_CELLS - filled), "dim")) if filled < BAR_CELLS else spans
+    return (*spans, ("─" * (BAR_CELLS - filled_cells), "dim")) if filled_cells < BAR_CELLS else spans
 
 
 def _distribute_cells(sizes: Mapping[str, int], cells: int) -> dict[str, int]:
@@ -205,15 +205,15 @@ def _distribute_cells(sizes: Mapping[str, int], cells: int) -> dict[str, int]:
     return counts
 
 
-def _left_side(state: StatusLineState, keys: str, width: int) -> Line:
+def _activity_spans(state: StatusLineState, key_hints: str, width: int) -> Line:
     view = state.view
     if state.hint:
         return parse_inline_code(sanitise_line(state.hint), "warn")
     if not view.is_busy:
-        return key_hint_lines(keys, width)[0] if keys else _mode_text(state)
+        return key_hint_lines(key_hints, width)[0] if key_hints else _mode_text(state)
     if view.open_questions:
         return (("● waiting for your answer", "warn"),)
-    activity = _countdown(state) or sanitise_line(view.hook_status or view.activity or "working")
+    activity = _retry_countdown_text(state) or sanitise_line(view.hook_status or view.activity or "working")
     activity_seconds, turn_seconds = state.elapsed.activity, state.elapsed.turn
     elapsed = (
         format_duration(activity_seconds)
@@ -224,7 +224,7 @@ def _left_side(state: StatusLineState, keys: str, width: int) -> Line:
     return ((f"{mark} ", "accent"), (activity, "text"), (f"  {elapsed}  Esc interrupt", "dim"))
 
 
-def _countdown(state: StatusLineState) -> str:
+def _retry_countdown_text(state: StatusLineState) -> str:
     """Format the time until a failed request is retried; empty if no retry is pending."""
     last_block = state.view.turn_blocks[-1] if state.view.turn_blocks else None
     if not isinstance(last_block, Retry):

@@ -101,7 +101,7 @@ def request_columns(
     """Build at most `width` columns with one request each. If there are more requests, older ones share columns. A
     rewrite after the last request gets a column of its own."""
     width = max(width, 1)
-    has_late_rewrite = any(rewrite.requests >= len(requests) for rewrite in rewrites)
+    has_late_rewrite = any(rewrite.request_count >= len(requests) for rewrite in rewrites)
     request_width = max(width - 1, 1) if has_late_rewrite and width > 1 else width
     bounds = [0]
     for column_size in _column_sizes(len(requests), request_width):
@@ -110,11 +110,11 @@ def request_columns(
         RequestColumn(
             tuple(requests[start:end]),
             start + 1,
-            tuple(rewrite for rewrite in rewrites if start <= rewrite.requests < end),
+            tuple(rewrite for rewrite in rewrites if start <= rewrite.request_count < end),
         )
         for start, end in itertools.pairwise(bounds)
     ]
-    late_rewrites = tuple(rewrite for rewrite in rewrites if rewrite.requests >= len(requests))
+    late_rewrites = tuple(rewrite for rewrite in rewrites if rewrite.request_count >= len(requests))
     if late_rewrites and width > 1:
         columns.append(RequestColumn((), len(requests) + 1, late_rewrites))
     return tuple(columns)
@@ -210,7 +210,7 @@ def _letter_meanings(columns: Sequence[RequestColumn]) -> dict[str, str]:
     return {rewrite_letter([rewrite]): names.get(rewrite.reason, "changed") for rewrite in last_rewrites}
 
 
-def column_figures(column: RequestColumn) -> str:
+def column_numbers_text(column: RequestColumn) -> str:
     """Format the numbers of the selected column as one line."""
     if not column.requests:
         return "the next request has a new prefix"
@@ -225,15 +225,15 @@ def column_figures(column: RequestColumn) -> str:
     purpose = column.requests[0].purpose
     purpose_text = f", {purpose} by {column.requests[0].model}" if request_count == 1 and purpose != "step" else ""
     count_text = f", {pluralize(request_count, 'request')}" if request_count > 1 else ""
-    sizes = (
+    sizes_text = (
         f"{format_tokens(usage.cache_read)} read, {format_tokens(usage.cache_write)} written, "
         f"{format_tokens(usage.input)} fresh"
     )
     return sanitise_line(
-        f"{requests_text}{purpose_text}{count_text}: {sizes}, {format_tokens(usage.output)} output, "
+        f"{requests_text}{purpose_text}{count_text}: {sizes_text}, {format_tokens(usage.output)} output, "
         f"{hit_rate:.0%} hit, {format_dollars(cost)}"
     )
 
 
-def rewrites_in(overview: Overview) -> tuple[Rewrite, ...]:
+def list_rewrites(overview: Overview) -> tuple[Rewrite, ...]:
     return tuple(epoch.rewrite for epoch in overview.epochs if epoch.rewrite is not None)

@@ -49,11 +49,11 @@ def limited_todo_lines(items: "Sequence[TodoItem]", max_items: int) -> tuple[Lin
     if len(items) <= max_items:
         return todo_lines(items)
     current_index = next((index for index, item in enumerate(items) if item.status != "done"), 0)
-    first = max(0, min(current_index - max_items // 3, len(items) - max_items))
-    end = first + max_items
-    above: tuple[Line, ...] = (((f"… {first:,} earlier", "dim"),),) if first else ()
-    below: tuple[Line, ...] = (((f"… {len(items) - end:,} more", "dim"),),) if end < len(items) else ()
-    return (*above, *todo_lines(items[first:end]), *below)
+    first_index = max(0, min(current_index - max_items // 3, len(items) - max_items))
+    end = first_index + max_items
+    earlier_line: tuple[Line, ...] = (((f"… {first_index:,} earlier", "dim"),),) if first_index else ()
+    later_line: tuple[Line, ...] = (((f"… {len(items) - end:,} more", "dim"),),) if end < len(items) else ()
+    return (*earlier_line, *todo_lines(items[first_index:end]), *later_line)
 
 
 def progress_text(items: "Sequence[TodoItem]") -> str:
@@ -66,8 +66,8 @@ def todo_summary(items: "Sequence[TodoItem]") -> str:
     unfinished = [item for item in items if item.status != "done"]
     if not unfinished:
         return ""
-    current = next((item for item in unfinished if item.status == "doing"), unfinished[0])
-    return f"{progress_text(items)} · {strip_backticks(sanitise_line(current.text))}"
+    current_item = next((item for item in unfinished if item.status == "doing"), unfinished[0])
+    return f"{progress_text(items)} · {strip_backticks(sanitise_line(current_item.text))}"
 
 
 def build_todos_panel(items: "Sequence[TodoItem]") -> Panel:

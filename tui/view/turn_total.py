@@ -17,28 +17,31 @@ class TurnTimer:
     """Measures how long a turn takes, without waiting for the user. The caller supplies the current time."""
 
     def __init__(self, now: float) -> None:
-        self._last_time, self._counted_seconds, self._is_asked = now, 0.0, False
+        self._last_time, self._counted_seconds, self._is_waiting = now, 0.0, False
 
     def elapsed_at(self, now: float, *, is_waiting: bool) -> float:
         """Get the seconds counted until `now`. Must be called whenever a question may have opened or closed."""
-        if not self._is_asked:
+        if not self._is_waiting:
             self._counted_seconds += now - self._last_time
-        self._last_time, self._is_asked = now, is_waiting
+        self._last_time, self._is_waiting = now, is_waiting
         return self._counted_seconds
 
 
-def with_file_changes(view: SessionView, changed: "FilesChanged") -> SessionView:
+def with_file_changes(view: SessionView, file_changes: "FilesChanged") -> SessionView:
     """Add file changes to the view of a turn that is ending."""
-    return view.plus(TurnTotal(files=changed))
+    return view.with_blocks(TurnTotal(files=file_changes))
 
 
 def with_total(view: SessionView, elapsed_seconds: float) -> SessionView:
     """Add a total line to the view of a finished turn, unless the turn neither called a model nor changed a file."""
-    file_changes = next((block for block in reversed(view.turn_blocks) if isinstance(block, TurnTotal)), None)
-    if file_changes is None and not view.turn_tokens:
+    changes_block = next((block for block in reversed(view.turn_blocks) if isinstance(block, TurnTotal)), None)
+    if changes_block is None and not view.turn_tokens:
         return view
     total = TurnTotal(
-        int(elapsed_seconds), view.turn_cost, view.turn_tokens, file_changes.files if file_changes is not None else None
+        int(elapsed_seconds),
+        view.turn_cost,
+        view.turn_tokens,
+        changes_block.files if changes_block is not None else None,
     )
     other_blocks = tuple(block for block in view.turn_blocks if not isinstance(block, TurnTotal))
     return replace(view, turn_blocks=(*other_blocks, total))
@@ -47,17 +50,19 @@ def with_total(view: SessionView, elapsed_seconds: float) -> SessionView:
 def total_text(total: TurnTotal) -> str:
     """Format the total as one line, such as `12s $0.0123 2 files +10 −3`."""
     files = total.files
-    count = pluralize(_changed_file_count(total), "file")
-    changes_text = f"{count} +{files.added} −{files.removed}, {UNDO_HINT}" if files is not None and files.files else ""
+    count_text = pluralize(_changed_file_count(total), "file")
+    changes_text = (
+        f"{count_text} +{files.added} −{files.removed}, {UNDO_HINT}" if files is not None and files.files else ""
+    )
     return "  ".join(filter(None, (*_time_and_cost(total), changes_text, _uncovered_note(total))))
 
 
 def total_sentence(total: TurnTotal) -> str:
     """Format the total as a sentence for line mode."""
     files = total.files
-    lines = f" ({pluralize(files.added, 'line')} added, {files.removed} removed)" if files is not None else ""
+    lines_text = f" ({pluralize(files.added, 'line')} added, {files.removed} removed)" if files is not None else ""
     changes_text = (
-        f"{pluralize(_changed_file_count(total), 'file')} changed{lines}, {UNDO_HINT}"
+        f"{pluralize(_changed_file_count(total), 'file')} changed{lines_text}, {UNDO_HINT}"
         if _changed_file_count(total)
         else ""
     )

@@ -60,8 +60,8 @@ class ChoiceList(ScrollView, can_focus=False):
         index, width = y + self.scroll_offset.y, self.scrollable_content_region.width
         if index >= len(self._rows):
             return Strip.blank(width, self.rich_style)
-        choice, line = self._rows[index]
+        choice_index, line = self._rows[index]
         palette = get_palette(self.app.theme_variables)
         strip = Strip(clipped_text([line], palette).render(self.app.console)).adjust_cell_length(width)
         strip = strip.apply_style(self.rich_style)
-        return with_style(strip, palette.selected) if choice == self._marked_index else strip
+        return with_style(strip, palette.selected) if choice_index == self._marked_index else strip

@@ -23,18 +23,18 @@ class Completions(Listing, can_focus=False):
         self.is_outdated = False
         """Whether the candidates are for an earlier text, so cannot be accepted."""
 
-    def offer(self, candidates: Sequence[PromptCompletion]) -> None:
+    def set_candidates(self, candidates: Sequence[PromptCompletion]) -> None:
         self.is_outdated = False
         if tuple(candidates) == self.candidates:
             return
         self.candidates = tuple(candidates)
-        column = max((cell_len(sanitise_line(candidate.label)) for candidate in candidates), default=0) + 2
+        label_width = max((cell_len(sanitise_line(candidate.label)) for candidate in candidates), default=0) + 2
 
         def paint(index: int, width: int) -> Text:
             candidate = self.candidates[index]
             label, description = sanitise_line(candidate.label), strip_backticks(sanitise_line(candidate.description))
             dim = get_palette(self.app.theme_variables).dim
-            text = Text.assemble(label, " " * (column - cell_len(label)), (description, dim), end="")
+            text = Text.assemble(label, " " * (label_width - cell_len(label)), (description, dim), end="")
             text.truncate(max(1, width), overflow="ellipsis")
             return text
 

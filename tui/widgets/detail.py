@@ -24,7 +24,7 @@ class Detail(Vertical):
         super().__init__(id=id)
         self._content: PanelContent = None
         self._row_value = ""
-        self._loading = Loading(self, lambda error: self.show_lines([((sanitise(str(error)), "warn"),)]))
+        self._loading_worker = Loading(self, lambda error: self.show_lines([((sanitise(str(error)), "warn"),)]))
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="about", can_focus=False):
@@ -39,7 +39,7 @@ class Detail(Vertical):
     @property
     def is_settled(self) -> bool:
         """Whether the content that was last requested is visible."""
-        return self._loading.is_finished and (self._pages.is_settled or not self._pages.display)
+        return self._loading_worker.is_finished and (self._pages.is_settled or not self._pages.display)
 
     def show(self, row: PanelRow, *, scrolls_to_end: bool = False) -> None:
         """Show the details of a row. `scrolls_to_end`: whether to scroll to their last line."""
@@ -99,12 +99,12 @@ class Detail(Vertical):
         self._content = content
         self._pages.display, self._diff.display = isinstance(content, PagedText), isinstance(content, DiffText)
         match content:
-            case PagedText(texts, ref, contained_text):
-                self._pages.show(texts, ref, contained_text)
+            case PagedText(source, ref, contained_text):
+                self._pages.show(source, ref, contained_text)
             case DiffText(text, no_difference_text):
                 self._diff.show_diff(parse_diff(text)) if text else self._diff.show_code(no_difference_text, "")
             case LoadedText(load, arguments):
-                self._loading.start("load", partial(self._load, partial(load, *arguments)))
+                self._loading_worker.start("load", partial(self._load, partial(load, *arguments)))
             case None:
                 pass
 

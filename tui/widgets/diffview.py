@@ -17,7 +17,7 @@ from ebbtide.tui.render.diff_rows import (
     GapRow,
     build_code_layout,
     build_diff_layout,
-    first_change,
+    first_change_range,
     without_file_name,
 )
 from ebbtide.tui.render.themed_markdown import PaletteConsole
@@ -47,7 +47,7 @@ class DiffView(ScrollView, can_focus=True):
         self._make_layout: Callable[[int, int], DiffLayout] = lambda width, max_rows: DiffLayout()
         self._max_rows = MAX_INITIAL_ROWS
         self._layout = DiffLayout()
-        self._drawn: RenderedDiff | None = None
+        self._rendered_diff: RenderedDiff | None = None
         self._palette: Palette | None = None
         self._drawn_width = 0
         """The width that was last drawn."""
@@ -80,10 +80,10 @@ class DiffView(ScrollView, can_focus=True):
 
     def next_change(self, step: int) -> None:
         """Go to the next or previous hunk or file."""
-        if self._drawn is None:
+        if self._rendered_diff is None:
             return
         starts = [
-            self._drawn.first_line_of(index)
+            self._rendered_diff.first_line_of(index)
             for index, row in enumerate(self._layout.rows)
             if isinstance(row, FileRow | GapRow) or index == 0
         ]
@@ -94,11 +94,15 @@ class DiffView(ScrollView, can_focus=True):
 
     def scroll_to_change(self) -> None:
         """Scroll to the first change, with as many lines before it as fit."""
-        first_index, end_index = first_change(self._layout.rows)
-        if self._drawn is None or end_index <= first_index:
+        first_index, end_index = first_change_range(self._layout.rows)
+        if self._rendered_diff is None or end_index <= first_index:
             return
-        starts = [self._drawn.first_line_of(index) for index in range(first_index + 1)]
-        bottom = self._drawn.first_line_of(end_index) if end_index < len(self._layout.rows) else self._drawn.line_count
+        starts = [self._rendered_diff.first_line_of(index) for index in range(first_index + 1)]
+        bottom = (
+            self._rendered_diff.first_line_of(end_index)
+            if end_index < len(self._layout.rows)
+            else self._rendered_diff.line_count
+        )
         top = next((start for start in starts if start >= bottom - self.size.height), starts[-1])
         self.scroll_to(y=top, animate=False, force=True, immediate=True)
 
@@ -108,20 +112,20 @@ class DiffView(ScrollView, can_focus=True):
 
     def _draw(self, width: int) -> None:
         """Draw for a width, keeping the top row of the screen where it is."""
-        top_row = self._drawn.row_at(self.scroll_offset.y) if self._drawn is not None else 0
-        previous = self._layout
+        top_row = self._rendered_diff.row_index_at(self.scroll_offset.y) if self._rendered_diff is not None else 0
+        previous_layout = self._layout
         self._palette = get_palette(self.app.theme_variables)
         self._layout = self._make_layout(width, self._max_rows)
-        self._drawn = RenderedDiff(self._layout, width, PaletteConsole(self._palette))
+        self._rendered_diff = RenderedDiff(self._layout, width, PaletteConsole(self._palette))
         self._drawn_width = width
-        self.virtual_size = Size(width, self._drawn.line_count)
-        if previous.rows and top_row:
-            self.scroll_to(y=self._drawn.first_line_of(top_row), animate=False, force=True, immediate=True)
+        self.virtual_size = Size(width, self._rendered_diff.line_count)
+        if previous_layout.rows and top_row:
+            self.scroll_to(y=self._rendered_diff.first_line_of(top_row), animate=False, force=True, immediate=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        if width != self._drawn_width or self._drawn is None:
+        if width != self._drawn_width or self._rendered_diff is None:
             self._draw(width)
-        return self._drawn.line_count if self._drawn is not None else 0
+        return self._rendered_diff.line_count if self._rendered_diff is not None else 0
 
     def on_resize(self) -> None:
         if self._width != self._drawn_width:
@@ -131,15 +135,15 @@ class DiffView(ScrollView, can_focus=True):
     def notify_style_update(self) -> None:
         """Redraw in the colours of the new theme."""
         super().notify_style_update()
-        if self._drawn is not None and get_palette(self.app.theme_variables) != self._palette:
+        if self._rendered_diff is not None and get_palette(self.app.theme_variables) != self._palette:
             self._draw(self._drawn_width)
 
     def render_line(self, y: int) -> Strip:
         width = self._width
-        if self._drawn is None or self._drawn_width != width:
+        if self._rendered_diff is None or self._drawn_width != width:
             self._draw(width)
         index = y + self.scroll_offset.y
-        if self._drawn is None or index >= self._drawn.line_count:
+        if self._rendered_diff is None or index >= self._rendered_diff.line_count:
             return Strip.blank(width, self.rich_style)
-        line: list[Segment] = self._drawn.get_line(index)
+        line: list[Segment] = self._rendered_diff.get_line(index)
         return Strip(line).adjust_cell_length(width).apply_style(self.rich_style)

@@ -23,7 +23,7 @@ from ebbtide.tui.text.styles import clipped_text, get_palette
 from ebbtide.tui.view.panel import PanelAction, PanelRow
 from ebbtide.tui.widgets.text_box import TextBox
 
-_KEYS = {
+_ACTION_BY_KEY = {
     **dict.fromkeys(("alt+left", "alt+b"), "cursor_left_word"),
     **dict.fromkeys(("alt+right", "alt+f"), "cursor_right_word"),
     **dict.fromkeys(("alt+backspace", "ctrl+backspace"), "delete_left_word"),
@@ -54,7 +54,7 @@ class Field(Input):
         self.insert_text_at_cursor(character)
 
     async def _on_key(self, event: events.Key) -> None:
-        action = _KEYS.get(event.key)
+        action = _ACTION_BY_KEY.get(event.key)
         if action is not None:
             event.stop()
             event.prevent_default()
@@ -127,16 +127,16 @@ class Field(Input):
             self.delete_selection()
 
 
-class NoteField(Field):
+class ActionField(Field):
     """A field for text that a list action needs. It is visible only while open."""
 
-    request: tuple[PanelAction, PanelRow] | None = None
+    pending_action: tuple[PanelAction, PanelRow] | None = None
     """The action and the row that the text is for; None while the field is closed."""
 
-    def open_for(self, action: PanelAction, row: PanelRow) -> None:
+    def open_field(self, action: PanelAction, row: PanelRow) -> None:
         request = action.text_request
         assert request is not None
-        self.request = (action, row)
+        self.pending_action = (action, row)
         self.value = request.initial_text(row)
         self.placeholder = request.placeholder(row)
         self.select_on_focus = request.replaces_initial_text
@@ -148,14 +148,14 @@ class NoteField(Field):
     @property
     def key_hints(self) -> str:
         """The key hints while the field is open; empty while it is closed."""
-        request = self.request[0].text_request if self.request is not None else None
+        request = self.pending_action[0].text_request if self.pending_action is not None else None
         return request.key_hints if request is not None else ""
 
     def close_field(self) -> PanelAction | None:
         """Close the field and return the action that it was opened for."""
-        request, self.request = self.request, None
+        pending_action, self.pending_action = self.pending_action, None
         self.display = False
-        return request[0] if request is not None else None
+        return pending_action[0] if pending_action is not None else None
 
 
 class CommandField(TextBox):

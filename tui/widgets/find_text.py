@@ -17,7 +17,7 @@ _IGNORED_CHARS = frozenset("*`_~#>|│─")
 class TextMatch:
     """A match in the transcript."""
 
-    row: int
+    row_index: int
     match_index: int
     """Index of the match in its row."""
 
@@ -57,7 +57,7 @@ class TextFinder:
         folded_text = fold_for_search(search_text)
         if not folded_text:
             return (0,) * len(blocks)
-        self.cache_texts(search_texts(self.uncached_blocks(blocks)))
+        self.cache_texts(normalise_block_texts(self.uncached_blocks(blocks)))
         self._texts = {id(block): self._texts[id(block)] for block in blocks}
         return tuple(self._texts[id(block)][1].count(folded_text) for block in blocks)
 
@@ -66,7 +66,7 @@ BlockTexts: TypeAlias = dict[int, tuple[Block, str]]
 """Blocks with their normalised text, by object id."""
 
 
-def search_texts(blocks: Sequence[Block]) -> BlockTexts:
+def normalise_block_texts(blocks: Sequence[Block]) -> BlockTexts:
     """Normalise the text of each block. Thread-safe, because this is done in a thread if there are many blocks."""
     return {id(block): (block, fold_for_search(block_text(block))) for block in blocks}
 
@@ -87,9 +87,11 @@ class MatchNumbers:
 
     def index_of(self, match: TextMatch) -> int | None:
         """Find the index of a match among all matches; None if the match no longer exists."""
-        if match.row >= len(self._ends) or match.match_index >= self._ends[match.row] - self._count_before(match.row):
+        if match.row_index >= len(self._ends) or match.match_index >= self._ends[match.row_index] - self._count_before(
+            match.row_index
+        ):
             return None
-        return self._count_before(match.row) + match.match_index
+        return self._count_before(match.row_index) + match.match_index
 
     def count_up_to(self, row: int) -> int:
         """Count the matches up to and including that row."""

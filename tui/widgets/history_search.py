@@ -86,11 +86,11 @@ class HistorySearchBar(Vertical):
     def _process_key(self, key: str) -> bool:
         match key:
             case "ctrl+r" | "up":
-                self._search = self._search.older()
+                self._search = self._search.with_older_match()
             case "ctrl+s" | "down":
-                self._search = self._search.newer()
+                self._search = self._search.with_newer_match()
             case "enter" | "tab":
-                self._close_with(self._search.current)
+                self._close_with(self._search.current_match)
             case "escape":
                 self._close_with("")
             case _:
@@ -112,9 +112,11 @@ class HistorySearchBar(Vertical):
 def match_text(search: HistorySearch, palette: Palette) -> Text:
     """Format the current message with the match highlighted. Only the lines around the match are shown."""
     start, end = search.match_range
-    lines = search.current.split("\n")
+    lines = search.current_match.split("\n")
     first_index = (
-        max(search.current.count("\n", 0, start) - MAX_MESSAGE_LINES + 2, 0) if len(lines) > MAX_MESSAGE_LINES else 0
+        max(search.current_match.count("\n", 0, start) - MAX_MESSAGE_LINES + 2, 0)
+        if len(lines) > MAX_MESSAGE_LINES
+        else 0
     )
     line_start = sum(len(line) + 1 for line in lines[:first_index])
     text = Text(no_wrap=True, overflow="ellipsis", end="")

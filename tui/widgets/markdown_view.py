@@ -39,23 +39,23 @@ class MarkdownView(ScrollView, can_focus=False):
     def _draw(self, width: int) -> None:
         """Draw for a width, keeping the scroll position approximately."""
         previous_count, y = len(self._lines), self.scroll_offset.y
-        self._lines, self._drawn_width = self._lines_for(width), width
+        self._lines, self._drawn_width = self._render_lines(width), width
         self.virtual_size = Size(width, len(self._lines))
         if previous_count and y:
             self.scroll_to(y=y * len(self._lines) // previous_count, animate=False, force=True, immediate=True)
 
-    def _lines_for(self, width: int) -> list[SegmentLine]:
+    def _render_lines(self, width: int) -> list[SegmentLine]:
         palette = get_palette(self.app.theme_variables)
         if palette != self._palette:
             self._lines_by_width.clear()
             self._palette = palette
         if width not in self._lines_by_width:
-            drawn = AnswerRenderer(width, PaletteConsole(palette)).render(self._text)
-            self._lines_by_width = {**dict(list(self._lines_by_width.items())[-1:]), width: drawn}
+            rendered_lines = AnswerRenderer(width, PaletteConsole(palette)).render(self._text)
+            self._lines_by_width = {**dict(list(self._lines_by_width.items())[-1:]), width: rendered_lines}
         return self._lines_by_width[width]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return len(self._lines_for(width))
+        return len(self._render_lines(width))
 
     def on_resize(self) -> None:
         if self._width != self._drawn_width:

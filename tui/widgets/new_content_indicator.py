@@ -41,17 +41,19 @@ class NewContentIndicator(Widget):
         self.refresh(layout=True)
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
-        return clipped_text((below_line(self._count, container.width),), get_palette(self.app.theme_variables)).cell_len
+        return clipped_text(
+            (indicator_line(self._count, container.width),), get_palette(self.app.theme_variables)
+        ).cell_len
 
     def render(self) -> Text:
-        return clipped_text((below_line(self._count, self.size.width),), get_palette(self.app.theme_variables))
+        return clipped_text((indicator_line(self._count, self.size.width),), get_palette(self.app.theme_variables))
 
     def on_click(self, event: events.Click) -> None:
         event.stop()
         self.post_message(self.JumpRequested())
 
 
-def below_line(count: int, width: int) -> Line:
+def indicator_line(count: int, width: int) -> Line:
     """Format the number of new blocks and the key that jumps to them, shortened to fit. At least the arrow is left."""
     lines: tuple[Line, ...] = (
         ((f"↓ {count:,} new below", "accent"), ("  End", "dim")),

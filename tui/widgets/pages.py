@@ -20,7 +20,7 @@ class Pages(Vertical):
 
     def __init__(self) -> None:
         super().__init__()
-        self._texts: ContentSource | None = None
+        self._source: ContentSource | None = None
         self._ref = ""
         self._page = ContentPage((), 1, 0)
         self._text_to_find = ""
@@ -37,16 +37,16 @@ class Pages(Vertical):
         """The number of lines that fit into the view."""
         return max(1, self.query_one("#content").size.height)
 
-    def show(self, texts: ContentSource, ref: str, contained_text: str = "") -> None:
+    def show(self, source: ContentSource, ref: str, contained_text: str = "") -> None:
         """Show the start of the referenced content, or the page that contains `contained_text`."""
-        self._texts = texts
+        self._source = source
         self._page = ContentPage((), 1, 0)
         self._load_page(ref, 1, contained_text)
 
-    def scroll_lines(self, lines: int) -> None:
+    def scroll_lines(self, line_count: int) -> None:
         """Scroll down by that many lines, or up if negative."""
         if self._ref:
-            self._load_page(self._ref, max(1, self._page.first_line + lines))
+            self._load_page(self._ref, max(1, self._page.first_line + line_count))
 
     def on_resize(self) -> None:
         """Load as many lines as fit now."""
@@ -63,11 +63,11 @@ class Pages(Vertical):
 
     async def _load_and_show(self, ref: str, first_line: int, contained_text: str) -> None:
         palette = get_palette(self.app.theme_variables)
-        assert self._texts is not None
+        assert self._source is not None
         try:
             if contained_text:
-                first_line = max(1, await self._texts.find_line(ref, contained_text) - 1)
-            self._page = await self._texts.page(ref, first_line, self.page_height)
+                first_line = max(1, await self._source.find_line(ref, contained_text) - 1)
+            self._page = await self._source.page(ref, first_line, self.page_height)
         except AgentError as error:
             self._show_loaded(ref, Text(sanitise(str(error)), palette.warn))
         else:

@@ -10,9 +10,9 @@ TextPosition: TypeAlias = tuple[int, int]
 """Line and column, both from 0."""
 
 
-def char_index(text: str, location: TextPosition) -> int:
+def char_index(text: str, position: TextPosition) -> int:
     """Convert a line and column to a character index."""
-    line, column = location
+    line, column = position
     line_start = 0
     for _ in range(line):
         line_start = text.index("\n", line_start) + 1

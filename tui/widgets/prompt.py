@@ -16,7 +16,7 @@ from ebbtide.tui import terminal, widgets
 from ebbtide.tui.prompt.completion import PromptCompletion, file_completions, mentioned_path
 from ebbtide.tui.prompt.files import ProjectFiles
 from ebbtide.tui.prompt.history import History
-from ebbtide.tui.prompt.pastes import Pastes, dropped_image
+from ebbtide.tui.prompt.pastes import Pastes, read_dropped_image
 from ebbtide.tui.slash_commands import PromptMode, command_awaiting_argument, detect_prompt_mode
 from ebbtide.tui.text.sanitise import describe_invisible_count, normalise_paste
 from ebbtide.tui.text.spans import strip_backticks
@@ -45,7 +45,7 @@ class PromptCompleter(Protocol):
 
     def candidates(self, text: str) -> Sequence[PromptCompletion]: ...
     @property
-    def files(self) -> ProjectFiles | None: ...
+    def project_files(self) -> ProjectFiles | None: ...
 
 
 _MODE_TITLES: Mapping[PromptMode, str] = {"message": "", "shell": "! run as your command", "memory": "# save as a note"}
@@ -75,7 +75,7 @@ class PromptInput(TextBox):
             super().__init__()
             self.text = text
 
-    class RecallRequested(Message):
+    class QueueRequested(Message):
         """Up was pressed in an empty prompt. The user wants queued messages before the history."""
 
     class HintRequested(Message):
@@ -124,7 +124,7 @@ class PromptInput(TextBox):
         """The text at the time the history search was opened."""
         self._stashed_text = ""
         """The text that was last cleared. Discarded when the user types something else."""
-        self._file_search: asyncio.Task[None] | None = None
+        self._file_search_task: asyncio.Task[None] | None = None
         """The running search for files."""
         self._completed_text = ""
 
@@ -134,8 +134,8 @@ class PromptInput(TextBox):
         return super().render_line(y) if self.content_size.width > 0 else Strip.blank(self.size.width)
 
     def on_unmount(self) -> None:
-        if self._file_search is not None:
-            self._file_search.cancel()
+        if self._file_search_task is not None:
+            self._file_search_task.cancel()
 
     def set_text(self, text: str) -> None:
         """Replace the text and move the cursor to the end."""
@@ -183,20 +183,20 @@ class PromptInput(TextBox):
 
     def _search_files(self, text_before: str, text_after: str, candidates: Sequence[PromptCompletion]) -> None:
         """Search for files if a file name is being typed. Any earlier search is cancelled."""
-        if self._file_search is not None:
-            self._file_search.cancel()
-            self._file_search = None
-        typed_path, files = mentioned_path(text_before), self._completer.files
-        if typed_path is None or files is None:
-            self._completions.offer(candidates)
+        if self._file_search_task is not None:
+            self._file_search_task.cancel()
+            self._file_search_task = None
+        typed_path, project_files = mentioned_path(text_before), self._completer.project_files
+        if typed_path is None or project_files is None:
+            self._completions.set_candidates(candidates)
             return
 
         async def search() -> None:
-            async for paths in files.matching(typed_path):
-                self._completions.offer((*candidates, *file_completions(text_before, text_after, paths)))
+            async for paths in project_files.find_matches(typed_path):
+                self._completions.set_candidates((*candidates, *file_completions(text_before, text_after, paths)))
 
         self._completions.is_outdated = True
-        self._file_search = asyncio.create_task(search())
+        self._file_search_task = asyncio.create_task(search())
 
     def _show_mode(self) -> None:
         mode = detect_prompt_mode(self.text)
@@ -211,7 +211,7 @@ class PromptInput(TextBox):
         self.border_title = "  ".join(filter(None, (invisible_note, title)))
 
     def paste(self, text: str) -> None:
-        image = dropped_image(text, os.environ)
+        image = read_dropped_image(text, os.environ)
         if image is None or not self.add_image(image):
             super().paste(self._pastes.collapse(text))
 
@@ -224,15 +224,15 @@ class PromptInput(TextBox):
             return False
         return True
 
-    def take_typed_ahead(self) -> str:
+    def take_typeahead(self) -> str:
         """Return the text that was typed for the history search before it opened, and remove it."""
         previous_text, self._text_before_search = self._text_before_search, None
         if previous_text is None or not self.text.startswith(previous_text):
             return ""
-        typed = self.text[len(previous_text) :]
-        if typed:
+        typed_text = self.text[len(previous_text) :]
+        if typed_text:
             self.set_text(previous_text)
-        return typed
+        return typed_text
 
     async def _paste_image(self) -> None:
         """Paste the image in the clipboard. If there is none, paste text copied in this program."""
@@ -253,21 +253,21 @@ class PromptInput(TextBox):
     def uses_vim(self) -> bool:
         return self._vim is not None
 
-    def use_vim(self, is_enabled: bool) -> None:
+    def set_vim_enabled(self, is_enabled: bool) -> None:
         """Turn vi keys on or off."""
         self._vim = None
         if is_enabled:
             self._vim = widgets.vimkeys.VimKeys(self, self._show_older, self._show_newer)
-        self._show_vim()
+        self._show_vim_status()
 
-    def _show_vim(self) -> None:
+    def _show_vim_status(self) -> None:
         self.border_subtitle = escape(self._vim.status_text) if self._vim is not None else ""
 
     def _handle_vim_key(self, event: events.Key) -> bool:
         if self._vim is None or (self._completions.selected_candidate is not None and self._vim.vim.mode == "insert"):
             return False
         is_handled = self._vim.process_key(event)
-        self._show_vim()
+        self._show_vim_status()
         return is_handled
 
     async def _run_edit_key(self, key: str) -> bool:
@@ -323,7 +323,7 @@ class PromptInput(TextBox):
             case "up" | "down":
                 self._completions.move_mark(-1 if key == "up" else 1)
             case "escape":
-                self._completions.offer(())
+                self._completions.set_candidates(())
             case "tab":
                 self._insert_candidate(candidate)
             case "enter" if candidate.is_final or self.text == candidate.text_before.rstrip():
@@ -341,7 +341,7 @@ class PromptInput(TextBox):
             location = self.cursor_location
             self.insert(candidate.text_after)
             self.move_cursor(location)
-        self._completions.offer(())
+        self._completions.set_candidates(())
         self._completed_text = self.text
         if candidate.text_before.endswith("/"):
             self._completed_text = ""  # offer the contents of the folder next
@@ -362,22 +362,22 @@ class PromptInput(TextBox):
             self.prompt_history.reset()
         else:
             self.prompt_history.add(self._pastes.expand(text))
-        self._completions.offer(())
+        self._completions.set_candidates(())
         self.load_text("")
         self.post_message(self.Submitted(text))
 
     def _show_older(self) -> bool:
         if self.has_queued_messages and not self.text:
-            self.post_message(self.RecallRequested())
+            self.post_message(self.QueueRequested())
             return True
-        text = self.prompt_history.older(self.text)
+        text = self.prompt_history.step_older(self.text)
         if text is not None:
             self.set_text(text)
             self.move_cursor((0, len(self.document.get_line(0))))  # another Up then goes further back
         return True
 
     def _show_newer(self) -> bool:
-        text = self.prompt_history.newer()
+        text = self.prompt_history.step_newer()
         if text is not None:
             self.set_text(text)
         return True

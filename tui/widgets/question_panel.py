@@ -28,7 +28,7 @@ from ebbtide.tui.view.question import (
     selected_answer,
 )
 from ebbtide.tui.view.question_lines import (
-    Part,
+    PanelPart,
     allot_lines,
     choice_rows,
     choices_height,
@@ -44,7 +44,7 @@ _MIN_BORDER_HEIGHT, _MIN_BORDER_WIDTH = 6, 30
 """Minimum height and width for the panel to have a border."""
 _MIN_SPACED_HEIGHT = 18
 """Minimum height for blank lines between parts of the panel."""
-_WIDGET_PARTS: tuple[tuple[str, Part], ...] = (
+_WIDGET_PARTS: tuple[tuple[str, PanelPart], ...] = (
     ("#headline", "headline"),
     ("#subject", "subject"),
     ("#command", "subject"),
@@ -77,16 +77,16 @@ class QuestionPanel(Vertical, can_focus=True):
         self,
         spec: QuestionSpec,
         on_answer: Callable[[Answer | None], None],
-        available_lines: Callable[[bool], int],
-        position: str = "",
+        count_available_lines: Callable[[bool], int],
+        position_text: str = "",
     ) -> None:
         """`available_lines` returns how many lines the panel may use; its argument is whether the subject is shown in
         full. `position`: the question's position among several."""
         super().__init__()
         self.spec = spec
         self._on_answer = on_answer
-        self._available_lines = available_lines
-        self._position = position
+        self._count_available_lines = count_available_lines
+        self._position_text = position_text
         self._state = AnswerState()
         self._clicked_index: int | None = None
         """The choice that was last clicked, if no key has been pressed since."""
@@ -96,7 +96,7 @@ class QuestionPanel(Vertical, can_focus=True):
         self.is_text_in_prompt = False
         """Whether the user has typed something into the prompt. Enter may then be meant for the prompt, until another
         key is pressed in the panel."""
-        self._hidden_lines = 0
+        self._hidden_line_count = 0
         """Number of lines of the subject that do not fit."""
 
     def compose(self) -> ComposeResult:
@@ -136,10 +136,10 @@ class QuestionPanel(Vertical, can_focus=True):
         """Take the focus once the panel is mounted. Keys typed before that are not meant for the question."""
         self.call_after_refresh(self.take_focus)
 
-    def show_position(self, position: str) -> None:
+    def show_position(self, position_text: str) -> None:
         """Show the question's position among several."""
-        if position != self._position:
-            self._position = position
+        if position_text != self._position_text:
+            self._position_text = position_text
             self.fit_to_screen()
 
     # Keys
@@ -155,7 +155,7 @@ class QuestionPanel(Vertical, can_focus=True):
             return False
         if not key.is_printable or self.has_text_focus:
             return True
-        return is_list_key(key.key, self.spec, self._state, is_whole=self._is_expanded)
+        return is_list_key(key.key, self.spec, self._state, is_expanded=self._is_expanded)
 
     def insert_key(self, key: events.Key) -> bool:
         """Move the focus to the text field and insert the key. Returns False if the key should be handled as usual."""
@@ -182,11 +182,11 @@ class QuestionPanel(Vertical, can_focus=True):
             return
         parent_width = self.parent.size.width if isinstance(self.parent, Widget) else 0
         width = max(1, parent_width or self.screen.size.width)
-        max_lines = max(1, self._available_lines(self._is_expanded))
+        max_lines = max(1, self._count_available_lines(self._is_expanded))
         inner_width = width if width < _MIN_BORDER_WIDTH or max_lines < _MIN_BORDER_HEIGHT else width - 2
         palette, spec = get_palette(self.app.theme_variables), self.spec
         entry_kind = self._text_entry.kind if self._text_entry is not None else ""
-        headline_line, reason_lines = headline_and_reason(spec, inner_width, self._position)
+        headline_line, reason_lines = headline_and_reason(spec, inner_width, self._position_text)
         headline, reason = wrapped_text([headline_line], palette), wrapped_text(reason_lines, palette)
         subject_height = 0
         subject_id = "#command" if entry_kind == "command" else "#subject"
@@ -194,7 +194,7 @@ class QuestionPanel(Vertical, can_focus=True):
             subject_height = self.query_one("#subject").get_content_height(
                 self.screen.size, self.screen.size, inner_width
             )
-        allotted = allot_lines(
+        lines_by_part = allot_lines(
             max_lines,
             {
                 "headline": len(headline.wrap(self.app.console, inner_width)),
@@ -209,37 +209,39 @@ class QuestionPanel(Vertical, can_focus=True):
                 "air": 4 if max_lines >= _MIN_SPACED_HEIGHT else 0,
             },
         )
-        self.set_class(not allotted["border"], "bare")
-        self._hidden_lines = max(0, subject_height - allotted["subject"])
+        self.set_class(not lines_by_part["border"], "bare")
+        self._hidden_line_count = max(0, subject_height - lines_by_part["subject"])
         self.query_one("#headline", Static).update(headline)
         self.query_one("#reason", Static).update(reason)
         for selector, part in _WIDGET_PARTS:
             widget = self.query_one(selector)
-            widget.display = bool(allotted[part]) and (part != "subject" or selector == subject_id)
-            widget.styles.height = widget.styles.max_height = allotted[part]
+            widget.display = bool(lines_by_part[part]) and (part != "subject" or selector == subject_id)
+            widget.styles.height = widget.styles.max_height = lines_by_part[part]
         visible_widgets = [widget for selector in _SPACED_WIDGETS if (widget := self.query_one(selector)).display]
-        has_spare_lines = allotted["list"] > len(choice_rows(spec, replace(self._state, marked_index=0), inner_width))
+        has_spare_lines = lines_by_part["list"] > len(
+            choice_rows(spec, replace(self._state, marked_index=0), inner_width)
+        )
         for index, widget in enumerate(visible_widgets):
             # The list reserves lines for choices that get longer when marked. If any are left over, they already
             # separate it from the keys.
-            has_margin = index < allotted["air"] and not (has_spare_lines and widget.id == "answers")
+            has_margin = index < lines_by_part["air"] and not (has_spare_lines and widget.id == "answers")
             widget.styles.margin = (int(has_margin), 0, 0, 0)
-        self._show_keys()
-        self._show_choices(inner_width - (choices_height(spec, self._state, inner_width) > allotted["list"]))
+        self._show_key_hints()
+        self._show_choices(inner_width - (choices_height(spec, self._state, inner_width) > lines_by_part["list"]))
 
     def _show_choices(self, width: int) -> None:
         self.query_one(ChoiceList).show(choice_rows(self.spec, self._state, width), self._state.marked_index)
 
-    def _key_hints(self, hidden_lines: int) -> str:
+    def _key_hints(self, hidden_line_count: int) -> str:
         """Get the key hints that apply now."""
-        is_away = not self.has_focus_within and self.is_attached and self.screen.focused is not None
+        is_unfocused = not self.has_focus_within and self.is_attached and self.screen.focused is not None
         return question_key_hints(
             self.spec,
             self._state,
             self._text_entry,
-            is_away=is_away,
-            is_whole=self._is_expanded,
-            hidden_lines=hidden_lines,
+            is_unfocused=is_unfocused,
+            is_expanded=self._is_expanded,
+            hidden_line_count=hidden_line_count,
         )
 
     @on(events.Focus)
@@ -247,13 +249,13 @@ class QuestionPanel(Vertical, can_focus=True):
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
     @on(CommandField.Changed)
-    def _show_keys(self) -> None:
+    def _show_key_hints(self) -> None:
         if self._has_widgets:
             invisible_char_count = (
                 count_invisible_characters(self.query_one(CommandField).text) if self._text_entry is not None else 0
             )
             hints = "  ".join(
-                filter(None, (describe_invisible_count(invisible_char_count), self._key_hints(self._hidden_lines)))
+                filter(None, (describe_invisible_count(invisible_char_count), self._key_hints(self._hidden_line_count)))
             )
             self.query_one(KeyLine).show(hints)
 
@@ -269,10 +271,10 @@ class QuestionPanel(Vertical, can_focus=True):
         if self._has_key_focus(self.query_one(CommandField)):
             return ("back" if key == "escape" else "nothing"), self._state
         if not self._has_key_focus(self._field):
-            return key_effect(key, self.spec, self._state, is_whole=self._is_expanded)
+            return key_effect(key, self.spec, self._state, is_expanded=self._is_expanded)
         is_writing, is_empty = self._text_entry is not None, not self._field.value
         return key_effect_in_text(
-            key, self.spec, self._state, is_writing=is_writing, is_empty=is_empty, is_whole=self._is_expanded
+            key, self.spec, self._state, is_writing=is_writing, is_empty=is_empty, is_expanded=self._is_expanded
         )
 
     def _process_key(self, effect: KeyEffect, state: AnswerState, event: events.Key) -> bool:
@@ -323,7 +325,7 @@ class QuestionPanel(Vertical, can_focus=True):
     def _set_state(self, state: AnswerState) -> None:
         self._state, self._clicked_index, self.is_text_in_prompt = state, None, False
         self._show_choices(self.query_one(ChoiceList).scrollable_content_region.width)
-        self._show_keys()
+        self._show_key_hints()
 
     def _choose(self) -> None:
         choice = self.marked_choice
@@ -360,7 +362,7 @@ class QuestionPanel(Vertical, can_focus=True):
 
     def _edit_in_editor(self, entry: TextEntry) -> None:
         try:
-            text = edit_in_editor(self.app, entry.initial_text, entry.file)
+            text = edit_in_editor(self.app, entry.initial_text, entry.file_suffix)
         except UsageError as error:
             self._warn(str(error))
             return

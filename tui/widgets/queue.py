@@ -51,7 +51,7 @@ class QueueLines(Widget, can_focus=True):
 
         def __init__(self, typed: str = "") -> None:
             super().__init__()
-            self.typed = typed
+            self.typed_text = typed
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -23,7 +23,7 @@ from ebbtide.tui.view.blocks import (
 )
 
 if TYPE_CHECKING:  # the renderer loads when there is something to draw
-    from ebbtide.agent.config.options import ThoughtsName
+    from ebbtide.agent.config.options import ThoughtsDisplay
     from ebbtide.tui.render.blocks import AnswerRenderer
     from ebbtide.tui.render.themed_markdown import PaletteConsole
 
@@ -32,15 +32,15 @@ class BlockRow:
     """A transcript block. It is drawn on demand, and its height is an estimate until then."""
 
     __slots__ = (
-        "_painter",
+        "_answer_renderer",
         "_size_estimate",
+        "are_todos_in_panel",
         "blank_lines_above",
         "block",
         "detail",
-        "displayed",
+        "displayed_block",
         "height",
         "is_expanded",
-        "is_in_panel",
         "is_measured",
         "is_ungrouped",
         "strips",
@@ -53,48 +53,48 @@ class BlockRow:
         block_above: Block | None,
         width: int,
         detail: DetailLevel = "normal",
-        thoughts: "ThoughtsName" = "line",
+        thoughts_display: "ThoughtsDisplay" = "line",
         *,
-        is_in_panel: bool = False,
+        are_todos_in_panel: bool = False,
     ) -> None:
         self.block = block
-        self.displayed: DisplayedBlock = block
+        self.displayed_block: DisplayedBlock = block
         """What is drawn: the block itself, the group that starts with it, or None."""
         self.is_ungrouped = False
         """Whether the block is drawn on its own although it belongs to a group."""
         self.detail = detail
         """The detail level, which applies unless the user has expanded or collapsed the block."""
-        self.thoughts = thoughts
+        self.thoughts = thoughts_display
         """How reasoning is shown, which applies unless the user has expanded or collapsed the block."""
-        self.is_in_panel = is_in_panel
+        self.are_todos_in_panel = are_todos_in_panel
         """Whether the to-do list is in the side panel. If so, only its title line is shown here."""
         self.is_expanded = self._is_initially_expanded
         self.blank_lines_above = _blank_lines_between(block_above, block, detail)
         self.is_measured = False
         """Whether `height` was measured rather than estimated."""
         self.strips: list[Strip] | None = None
-        self._painter: AnswerRenderer | None = None
+        self._answer_renderer: AnswerRenderer | None = None
         self._size_estimate = _text_size(block)
         self.height = self.blank_lines_above + self._estimate_height(width)
 
     def replace_block(self, block: Block, block_above: Block | None) -> None:
         """Show another block. The height stays the same until it is drawn."""
         if not (isinstance(block, AnswerText) and isinstance(self.block, AnswerText) and _has_grown(self.block, block)):
-            self._painter = None
+            self._answer_renderer = None
         has_other_type = type(block) is not type(self.block)
         self.block = block
         self.blank_lines_above = _blank_lines_between(block_above, block, self.detail)
         self._size_estimate = _text_size(block)
         if has_other_type:
             self.is_expanded = self._is_initially_expanded
-        self.displayed = block
+        self.displayed_block = block
         self.strips, self.is_measured = None, False
 
-    def set_displayed(self, displayed: DisplayedBlock, width: int) -> bool:
+    def set_displayed_block(self, displayed: DisplayedBlock, width: int) -> bool:
         """Set what is drawn for the block. Returns whether this changed."""
-        if displayed is self.displayed or displayed == self.displayed:
+        if displayed is self.displayed_block or displayed == self.displayed_block:
             return False
-        was_hidden, self.displayed = self.displayed is None, displayed
+        was_hidden, self.displayed_block = self.displayed_block is None, displayed
         self.strips, self.is_measured = None, False
         if displayed is None:
             self.height, self.is_measured = 0, True
@@ -104,8 +104,8 @@ class BlockRow:
 
     def update_gap(self, block_above: DisplayedBlock) -> bool:
         """Update the number of blank lines above the block. Returns whether it changed."""
-        gap = _blank_lines_between(block_above, self.displayed, self.detail)
-        if self.displayed is None or gap == self.blank_lines_above:
+        gap = _blank_lines_between(block_above, self.displayed_block, self.detail)
+        if self.displayed_block is None or gap == self.blank_lines_above:
             return False
         self.height += gap - self.blank_lines_above
         self.blank_lines_above, self.strips = gap, None
@@ -113,16 +113,16 @@ class BlockRow:
 
     @property
     def is_markable(self) -> bool:
-        return self.displayed is not None and is_markable(self.block)
+        return self.displayed_block is not None and is_markable(self.block)
 
     def toggle(self) -> None:
         self.is_expanded = not self.is_expanded
         self.strips, self.is_measured = None, False
 
-    def set_detail(self, detail: DetailLevel, thoughts: "ThoughtsName") -> None:
+    def set_detail(self, detail: DetailLevel, thoughts_display: "ThoughtsDisplay") -> None:
         """Set the detail level, and forget what the user expanded or collapsed."""
         self.is_ungrouped = False
-        self.detail, self.thoughts = detail, thoughts
+        self.detail, self.thoughts = detail, thoughts_display
         self.is_expanded = self._is_initially_expanded
         self.strips, self.is_measured = None, False
 
@@ -137,19 +137,19 @@ class BlockRow:
 
     def reset_width(self, width: int) -> None:
         """Discard the cached lines because the width has changed."""
-        self._painter = None
+        self._answer_renderer = None
         self.strips, self.is_measured = None, False
         self.height = self.blank_lines_above + self._estimate_height(width)
 
     def discard_lines(self) -> None:
         """Discard the cached lines because the colours or the screen height have changed. The height stays the same
         until the block is drawn."""
-        self._painter = None
+        self._answer_renderer = None
         self.strips, self.is_measured = None, False
 
     def draw(self, width: int, console: "PaletteConsole") -> list[Strip]:
         """Draw the block at this width, including the blank lines above it."""
-        if self.displayed is None:
+        if self.displayed_block is None:
             self.strips, self.height, self.is_measured = [], 0, True
         if self.strips is None:
             lines = self._drawn_lines(width, console)
@@ -162,23 +162,25 @@ class BlockRow:
         if self.is_expanded:
             return "full"
         is_list = isinstance(self.block, Call) and role_of(self.block.name) == "list_todos"
-        return "normal" if self.detail == "normal" and not (is_list and self.is_in_panel) else "compact"
+        return "normal" if self.detail == "normal" and not (is_list and self.are_todos_in_panel) else "compact"
 
     def _estimate_height(self, width: int) -> int:
         """Estimate the height without drawing."""
-        if self.displayed is None:
+        if self.displayed_block is None:
             return -self.blank_lines_above
-        characters, min_lines = self._size_estimate
-        return characters // max(1, width - MARGIN) + min_lines
+        char_count, min_lines = self._size_estimate
+        return char_count // max(1, width - MARGIN) + min_lines
 
     def _drawn_lines(self, width: int, console: "PaletteConsole") -> list[list[Segment]]:
-        if isinstance(self.displayed, LookupGroup):
-            return render.blocks.render_lookups(self.displayed, width, console)
+        if isinstance(self.displayed_block, LookupGroup):
+            return render.blocks.render_lookups(self.displayed_block, width, console)
         if not isinstance(self.block, AnswerText):
-            return render.blocks.render_block(self.displayed or self.block, self._effective_detail, width, console)
-        painter = self._painter or render.blocks.AnswerRenderer(width, console)
-        self._painter = painter if self.block.is_streaming else None
-        return painter.render(self.block.text)
+            return render.blocks.render_block(
+                self.displayed_block or self.block, self._effective_detail, width, console
+            )
+        renderer = self._answer_renderer or render.blocks.AnswerRenderer(width, console)
+        self._answer_renderer = renderer if self.block.is_streaming else None
+        return renderer.render(self.block.text)
 
 
 def _text_size(block: Block) -> tuple[int, int]:
@@ -196,10 +198,10 @@ def _has_grown(old: AnswerText, new: AnswerText) -> bool:
     return new.text.startswith(old.text)
 
 
-def _blank_lines_between(above: DisplayedBlock, block: DisplayedBlock, detail: DetailLevel) -> int:
+def _blank_lines_between(block_above: DisplayedBlock, block: DisplayedBlock, detail: DetailLevel) -> int:
     """Count the blank lines above a block. There are none between consecutive one-line calls and reasoning."""
-    if above is None:
+    if block_above is None:
         return 0
     compact_types = (Call, ReasoningBlock, Retry, LookupGroup)
-    is_above_compact = detail == "compact" or not (isinstance(above, Call) and has_collapsed_details(above))
-    return 0 if is_above_compact and isinstance(above, compact_types) and isinstance(block, compact_types) else 1
+    is_above_compact = detail == "compact" or not (isinstance(block_above, Call) and has_collapsed_details(block_above))
+    return 0 if is_above_compact and isinstance(block_above, compact_types) and isinstance(block, compact_types) else 1

@@ -14,7 +14,7 @@ from ebbtide.tui.view.blocks import Block, Call, DetailLevel, ReasoningBlock, is
 from ebbtide.tui.widgets.row import BlockRow
 
 if TYPE_CHECKING:  # the renderer loads when there is something to draw
-    from ebbtide.agent.config.options import ThoughtsName
+    from ebbtide.agent.config.options import ThoughtsDisplay
     from ebbtide.tui.render.themed_markdown import PaletteConsole
 
 _MAX_CACHED_ROWS = 400
@@ -28,32 +28,39 @@ class RowStack:
         self.rows: list[BlockRow] = []
         self.width = 0
         self.detail: DetailLevel = "normal"
-        self.thoughts: ThoughtsName = "line"
-        self.is_in_panel = False
+        self.thoughts: ThoughtsDisplay = "line"
+        self.are_todos_in_panel = False
         """Whether the to-do list is in the side panel."""
         self.console: PaletteConsole | None = None
         self._past_blocks: Sequence[Block] = ()
-        self._starts = [0]
+        self._start_lines = [0]
         """Start lines of the first rows. The others are computed when needed."""
         self._cached_rows: OrderedDict[int, BlockRow] = OrderedDict()
 
-    def show(self, past_blocks: Sequence[Block], turn_blocks: Sequence[Block]) -> None:
+    def set_blocks(self, past_blocks: Sequence[Block], turn_blocks: Sequence[Block]) -> None:
         """Set the blocks. Blocks that are the same objects as before are skipped. All of `past_blocks` is skipped if it
         is the same tuple."""
         rows, first_index = self.rows, len(past_blocks) if past_blocks is self._past_blocks else 0
         blocks = turn_blocks if first_index else (*past_blocks, *turn_blocks)
         self._past_blocks = past_blocks
         row_count = first_index + len(blocks)
-        del rows[row_count:], self._starts[row_count + 1 :]
-        above = rows[first_index - 1].block if first_index else None
+        del rows[row_count:], self._start_lines[row_count + 1 :]
+        block_above = rows[first_index - 1].block if first_index else None
         for index, block in enumerate(blocks, first_index):
             if index >= len(rows):
                 rows.append(
-                    BlockRow(block, above, self.width, self.detail, self.thoughts, is_in_panel=self.is_in_panel)
+                    BlockRow(
+                        block,
+                        block_above,
+                        self.width,
+                        self.detail,
+                        self.thoughts,
+                        are_todos_in_panel=self.are_todos_in_panel,
+                    )
                 )
             elif rows[index].block is not block:
-                rows[index].replace_block(block, above)
-            above = block
+                rows[index].replace_block(block, block_above)
+            block_above = block
         self._group_rows(first_index)
 
     def regroup(self) -> None:
@@ -63,106 +70,112 @@ class RowStack:
     def ungroup(self, index: int) -> None:
         """Draw each call of a group on its own."""
         for row in self.rows[index:]:
-            if row is not self.rows[index] and row.displayed is not None:
+            if row is not self.rows[index] and row.displayed_block is not None:
                 break
             row.is_ungrouped = True
         self.regroup()
 
     def _group_rows(self, first_index: int) -> None:
         rows = self.rows[first_index:]
-        first_changed = None
+        first_changed_index = None
         is_separate = [row.is_expanded or row.is_ungrouped for row in rows]
-        displayed = group_blocks([row.block for row in rows], is_separate.__getitem__) if self.detail != "full" else []
+        displayed_blocks = (
+            group_blocks([row.block for row in rows], is_separate.__getitem__) if self.detail != "full" else []
+        )
         hides_reasoning = self.thoughts == "hidden" and self.detail != "full"
         for index, row in enumerate(rows):
             block = (
                 None
                 if hides_reasoning and isinstance(row.block, ReasoningBlock)
-                else displayed[index]
-                if displayed
+                else displayed_blocks[index]
+                if displayed_blocks
                 else row.block
             )
-            if row.set_displayed(block, self.width) and first_changed is None:
-                first_changed = first_index + index
-        above = next(
+            if row.set_displayed_block(block, self.width) and first_changed_index is None:
+                first_changed_index = first_index + index
+        block_above = next(
             (
-                self.rows[row_index].displayed
+                self.rows[row_index].displayed_block
                 for row_index in range(first_index - 1, -1, -1)
-                if self.rows[row_index].displayed
+                if self.rows[row_index].displayed_block
             ),
             None,
         )
         for index, row in enumerate(rows):
-            if row.update_gap(above) and (first_changed is None or first_index + index < first_changed):
-                first_changed = first_index + index
-            above = row.displayed or above
-        if first_changed is not None:
-            del self._starts[first_changed + 1 :]
+            if row.update_gap(block_above) and (
+                first_changed_index is None or first_index + index < first_changed_index
+            ):
+                first_changed_index = first_index + index
+            block_above = row.displayed_block or block_above
+        if first_changed_index is not None:
+            del self._start_lines[first_changed_index + 1 :]
 
     def prepend_blocks(self, past_blocks: Sequence[Block], turn_blocks: Sequence[Block], count: int) -> None:
         """Add `count` earlier blocks at the start, and replace the first row. The other rows keep their lines and
         state."""
-        remaining = self.rows[1:]
-        self._past_blocks, self._starts = (), [0]
+        remaining_rows = self.rows[1:]
+        self._past_blocks, self._start_lines = (), [0]
         self.rows.clear()
-        self.show(past_blocks[: count + 1], ())
-        if remaining and self.rows:
-            remaining[0].replace_block(remaining[0].block, self.rows[-1].block)  # the block above it has changed
-        self.rows += remaining
-        self._past_blocks, self._starts = (), [0]
-        self.show(past_blocks, turn_blocks)
+        self.set_blocks(past_blocks[: count + 1], ())
+        if remaining_rows and self.rows:
+            remaining_rows[0].replace_block(
+                remaining_rows[0].block, self.rows[-1].block
+            )  # the block above it has changed
+        self.rows += remaining_rows
+        self._past_blocks, self._start_lines = (), [0]
+        self.set_blocks(past_blocks, turn_blocks)
 
     def replace_blocks(self, blocks: Sequence[Block], unchanged_count: int) -> None:
         """Replace the blocks. The last `unchanged_count` blocks are equal to the current ones, so their drawn lines are
         kept."""
         if not unchanged_count:
             self.clear()
-            self.show(blocks, ())
+            self.set_blocks(blocks, ())
             return
         rows, new_count = list(self.rows), len(blocks) - unchanged_count
-        self._past_blocks, self._starts = (), [0]
+        self._past_blocks, self._start_lines = (), [0]
         self.rows.clear()
-        self.show(blocks[:new_count], ())
+        self.set_blocks(blocks[:new_count], ())
         for row, block in zip(rows, blocks[new_count:], strict=True):
             row.block = block
         if new_count:
             rows[0].replace_block(rows[0].block, self.rows[-1].block)  # the block above it has changed
         self.rows += rows
-        self._past_blocks, self._starts = (), [0]
-        self.show(blocks, ())
+        self._past_blocks, self._start_lines = (), [0]
+        self.set_blocks(blocks, ())
 
     def clear(self) -> None:
         self.rows.clear()
         self._cached_rows.clear()
-        self._past_blocks, self._starts = (), [0]
+        self._past_blocks, self._start_lines = (), [0]
 
     def resize(self, width: int) -> None:
         """Discard all cached lines because the width has changed."""
         self.width = width
         for row in self.rows:
             row.reset_width(width)
-        self._starts = [0]
+        self._start_lines = [0]
 
-    def set_detail(self, detail: DetailLevel, thoughts: "ThoughtsName") -> None:
+    def set_detail(self, detail: DetailLevel, thoughts: "ThoughtsDisplay") -> None:
         """Set the detail level of blocks and of reasoning. At full detail, reasoning is expanded too."""
         self.detail, self.thoughts = detail, thoughts
         for row in self.rows:
             row.set_detail(detail, thoughts)
         self._group_rows(0)
-        self._starts = [0]
+        self._start_lines = [0]
 
-    def set_todos_in_panel(self, is_in_panel: bool) -> None:
+    def set_todos_in_panel(self, are_todos_in_panel: bool) -> None:
         """Set whether the to-do list is in the side panel."""
-        self.is_in_panel = is_in_panel
+        self.are_todos_in_panel = are_todos_in_panel
         for row in self.rows:
             if (
-                row.is_in_panel != is_in_panel
+                row.are_todos_in_panel != are_todos_in_panel
                 and isinstance(row.block, Call)
                 and role_of(row.block.name) == "list_todos"
             ):
                 row.strips, row.is_measured = None, False
-            row.is_in_panel = is_in_panel
-        self._starts = [0]
+            row.are_todos_in_panel = are_todos_in_panel
+        self._start_lines = [0]
 
     def set_console(self, console: "PaletteConsole") -> None:
         """Discard all cached lines because the colours or the screen height have changed."""
@@ -177,7 +190,7 @@ class RowStack:
         previous_height = row.height
         strips = row.draw(self.width, self.console)
         if row.height != previous_height:
-            del self._starts[index + 1 :]
+            del self._start_lines[index + 1 :]
         self._cached_rows[id(row)] = row
         self._cached_rows.move_to_end(id(row))
         while len(self._cached_rows) > _MAX_CACHED_ROWS:
@@ -215,23 +228,23 @@ class RowStack:
     @property
     def height(self) -> int:
         """Total height of all rows in lines."""
-        return self._all_starts()[-1]
+        return self._compute_start_lines()[-1]
 
     def start_line(self, index: int) -> int:
         """Get the line at which a row starts."""
-        return self._all_starts()[index]
+        return self._compute_start_lines()[index]
 
     def locate(self, y: int) -> tuple[int, int]:
         """Find the row at a line. Returns its index, and which line of the row it is."""
         if not self.rows:
             return 0, 0
-        starts = self._all_starts()
+        starts = self._compute_start_lines()
         index = min(max(0, bisect_right(starts, y) - 1), len(self.rows) - 1)
         return index, max(0, y - starts[index])
 
-    def _all_starts(self) -> list[int]:
-        computed_count = len(self._starts) - 1
+    def _compute_start_lines(self) -> list[int]:
+        computed_count = len(self._start_lines) - 1
         if computed_count < len(self.rows):
-            last_start = self._starts.pop()
-            self._starts += accumulate((row.height for row in self.rows[computed_count:]), initial=last_start)
-        return self._starts
+            last_start = self._start_lines.pop()
+            self._start_lines += accumulate((row.height for row in self.rows[computed_count:]), initial=last_start)
+        return self._start_lines

@@ -44,8 +44,8 @@ class SearchedRows(ScrolledRows):
 
     async def cache_texts(self) -> None:
         """Read the text of all blocks in a thread and cache it."""
-        uncached = self.finder.uncached_blocks([row.block for row in self._stack.rows])
-        self.finder.cache_texts(await asyncio.to_thread(widgets.find_text.search_texts, uncached))
+        uncached_blocks = self.finder.uncached_blocks([row.block for row in self._stack.rows])
+        self.finder.cache_texts(await asyncio.to_thread(widgets.find_text.normalise_block_texts, uncached_blocks))
 
     def find(self, search_text: str) -> "SearchResult":
         """Highlight the matches and go to the last one that was on or above the screen when the search began."""
@@ -95,6 +95,6 @@ class SearchedRows(ScrolledRows):
         if self._search is None or self._palette is None:
             return strip
         for span, is_current in self._search.spans_in_line(index, line):
-            style = self._palette.current_match if is_current else self._palette.found
+            style = self._palette.current_match if is_current else self._palette.search_match
             strip = with_style_on_range(strip, span.start, span.end, style)
         return strip

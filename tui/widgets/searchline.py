@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # this module loads with the first search
 
 _MIN_HINTS_WIDTH = 76
 """Minimum width at which key hints are shown."""
-_KEYS = "Enter older  Shift-Enter newer  Esc back"
+_KEY_HINTS = "Enter older  Shift-Enter newer  Esc back"
 
 
 class SearchLine(Horizontal):
@@ -63,7 +63,7 @@ class SearchLine(Horizontal):
         count_text = (
             f"{result.match_number:,} of {result.total:,}" if result.total else "no match" if self.search_text else ""
         )
-        hint_lines = key_hint_lines(_KEYS, width) if width >= _MIN_HINTS_WIDTH else []
+        hint_lines = key_hint_lines(_KEY_HINTS, width) if width >= _MIN_HINTS_WIDTH else []
         self._set_status(
             lambda palette: Text(f"{count_text}   " if hint_lines else count_text, palette.text).append_text(
                 clipped_text(hint_lines, palette)

@@ -13,7 +13,7 @@ from ebbtide.tui.view.blocks import Block, Call, SessionView
 from ebbtide.tui.view.side_panel import (
     CallEffects,
     FileLineCounts,
-    ServerLine,
+    ServerEntry,
     SidePanelState,
     build_side_panel_state,
     collect_call_effects,
@@ -49,34 +49,34 @@ class SidePanel(Widget):
         self._past_blocks: tuple[Block, ...] = ()
         self._past_effects = CallEffects()
         """What the turns in `_past_blocks` did."""
-        self._finished_calls: tuple[str, ...] = ()
+        self._finished_call_ids: tuple[str, ...] = ()
         """The turn's calls that had finished at the last update."""
         self._turn_effects = CallEffects()
         self._counted_files: tuple[FileLineCounts, ...] | None = None
         """The changed files when they were last counted; None if they never were."""
-        self._counted_calls: frozenset[str] = frozenset()
+        self._counted_call_ids: frozenset[str] = frozenset()
         """The turn's calls whose changes were included in the last count."""
-        self._servers_and_queue: tuple[tuple[ServerLine, ...], int] = (), 0
+        self._servers_and_queue: tuple[tuple[ServerEntry, ...], int] = (), 0
 
     def set_counted_files(
-        self, files: "tuple[FileLineCounts, ...] | None", calls: frozenset[str], view: SessionView
+        self, files: "tuple[FileLineCounts, ...] | None", call_ids: frozenset[str], view: SessionView
     ) -> None:
         """Set the files changed in the session, or None if unknown. `calls`: the finished calls whose changes are
         included."""
-        self._counted_files, self._counted_calls, self._finished_calls = files, calls, ("",)
+        self._counted_files, self._counted_call_ids, self._finished_call_ids = files, call_ids, ("",)
         self.show(view, *self._servers_and_queue)
 
-    def show(self, view: SessionView, servers: tuple[ServerLine, ...], queued_count: int) -> None:
+    def show(self, view: SessionView, servers: tuple[ServerEntry, ...], queued_count: int) -> None:
         if not self.display and not self.has_class("empty"):
             return
         if view.past_blocks is not self._past_blocks:
             self._past_blocks, self._past_effects = view.past_blocks, collect_call_effects(view.past_blocks)
         self._servers_and_queue = servers, queued_count
-        finished_calls = tuple(
+        finished_call_ids = tuple(
             block.call_id for block in view.turn_blocks if isinstance(block, Call) and block.status == "done"
         )
-        if finished_calls != self._finished_calls:
-            self._finished_calls, self._turn_effects = finished_calls, self._effects_since_count(view.turn_blocks)
+        if finished_call_ids != self._finished_call_ids:
+            self._finished_call_ids, self._turn_effects = finished_call_ids, self._effects_since_count(view.turn_blocks)
         past_effects = (
             self._past_effects
             if self._counted_files is None
@@ -88,11 +88,11 @@ class SidePanel(Widget):
             self.set_class(state.is_empty, "empty")
             self.refresh()
 
-    def _effects_since_count(self, turn: Sequence[Block]) -> CallEffects:
+    def _effects_since_count(self, turn_blocks: Sequence[Block]) -> CallEffects:
         uncounted_blocks = [
-            block for block in turn if not (isinstance(block, Call) and block.call_id in self._counted_calls)
+            block for block in turn_blocks if not (isinstance(block, Call) and block.call_id in self._counted_call_ids)
         ]
-        return replace(collect_call_effects(turn), files=collect_call_effects(uncounted_blocks).files)
+        return replace(collect_call_effects(turn_blocks), files=collect_call_effects(uncounted_blocks).files)
 
     @property
     def lines(self) -> tuple[Line, ...]:

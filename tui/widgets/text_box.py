@@ -17,7 +17,7 @@ from ebbtide.tui.text.sanitise import normalise_paste, with_control_pictures
 
 TextPosition = tuple[int, int]
 """Line and column, both from 0."""
-_KEYS: Mapping[str, str] = {
+_ACTION_BY_KEY: Mapping[str, str] = {
     "alt+left": "cursor_word_left", "alt+right": "cursor_word_right", "alt+b": "cursor_word_left",
     "alt+f": "cursor_word_right", "alt+shift+left": "cursor_word_left(True)", "alt+d": "delete_word_right",
     "alt+shift+right": "cursor_word_right(True)", "ctrl+delete": "delete_word_right",
@@ -37,12 +37,12 @@ class _LineFeedDocument(Document):
 
     def replace_range(self, start: TextPosition, end: TextPosition, text: str) -> EditResult:
         (top, left), (bottom, right) = sorted((start, end))
-        replaced = self.get_text_range((top, left), (bottom, right))
+        replaced_text = self.get_text_range((top, left), (bottom, right))
         prefix = self._lines[top][:left] if top < len(self._lines) else ""
         suffix = self._lines[bottom][right:] if bottom < len(self._lines) else ""
         *new_lines, last_line = (prefix + text).split("\n")
         self._lines[top : bottom + 1] = [*new_lines, last_line + suffix]
-        return EditResult((top + len(new_lines), len(last_line)), replaced)
+        return EditResult((top + len(new_lines), len(last_line)), replaced_text)
 
 
 class _RenderedLines(Sequence[str]):
@@ -110,7 +110,7 @@ class TextBox(TextArea):
         )
 
     async def _on_key(self, event: events.Key) -> None:
-        action = _KEYS.get(event.key)
+        action = _ACTION_BY_KEY.get(event.key)
         if action is not None and not self.read_only:
             event.stop()
             event.prevent_default()

@@ -32,9 +32,9 @@ from ebbtide.tui.widgets.searched_rows import SearchedRows
 from ebbtide.tui.widgets.selection import with_style
 
 if TYPE_CHECKING:  # the settings module loads only after the first paint
-    from ebbtide.agent.config.options import ThoughtsName
+    from ebbtide.agent.config.options import ThoughtsDisplay
 
-_COUNTED_AS_NEW = (UserText, AnswerText, Call, Failure)
+_NEW_CONTENT_BLOCKS = (UserText, AnswerText, Call, Failure)
 """Blocks that count as new content below the screen."""
 
 
@@ -74,9 +74,9 @@ class TranscriptView(SearchedRows, can_focus=True):
 
         def __init__(self, typed: str = "") -> None:
             super().__init__()
-            self.typed = typed
+            self.typed_text = typed
 
-    class Unseen(Message):
+    class UnseenCountChanged(Message):
         """The number of new blocks below the screen has changed."""
 
         def __init__(self, count: int) -> None:
@@ -95,7 +95,7 @@ class TranscriptView(SearchedRows, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._seen_rows = self._unseen_count = 0
+        self._seen_row_count = self._unseen_count = 0
         """Number of rows seen so far, and number of new blocks below them."""
         self._marked_row: BlockRow | None = None
         self._was_clicked = False
@@ -104,12 +104,12 @@ class TranscriptView(SearchedRows, can_focus=True):
 
     # Public methods
 
-    def show(self, past: Sequence[Block], turn: Sequence[Block] = ()) -> None:
+    def show(self, past_blocks: Sequence[Block], turn_blocks: Sequence[Block] = ()) -> None:
         """Show these blocks. Blocks that are the same objects as before are not redrawn. All of `past` is skipped if it
         is the same tuple."""
-        self._stack.show(past, turn)
+        self._stack.set_blocks(past_blocks, turn_blocks)
         if self._marked_row is not None and (
-            self._marked_row.displayed is None or self._marked_row not in self._stack.rows
+            self._marked_row.displayed_block is None or self._marked_row not in self._stack.rows
         ):
             self._marked_row = None
         self._place_rows()
@@ -131,34 +131,34 @@ class TranscriptView(SearchedRows, can_focus=True):
             self._is_following or not ends_with_current,
             (index + new_count, offset),
         )
-        self._seen_rows += new_count
+        self._seen_row_count += new_count
         self.show(blocks)
 
-    def prepend_blocks(self, past: Sequence[Block], turn: Sequence[Block], count: int) -> None:
+    def prepend_blocks(self, past_blocks: Sequence[Block], turn_blocks: Sequence[Block], count: int) -> None:
         """Add `count` earlier blocks at the start. The visible lines stay where they are."""
         index, offset = self._top_position
-        self._stack.prepend_blocks(past, turn, count)
+        self._stack.prepend_blocks(past_blocks, turn_blocks, count)
         # Keep the rows below the placeholder for older messages where they are.
         self._top_position = (index + count, offset) if index else (count, max(0, offset - 1))
-        self._seen_rows += count
+        self._seen_row_count += count
         if self._search is not None:
             self._search.shift_rows(count)
         self._marked_row = self._marked_row if self._marked_row in self._stack.rows else None
-        self.show(past, turn)
+        self.show(past_blocks, turn_blocks)
 
     def scroll_page(self, direction: int) -> None:
         super().scroll_page(direction)
         if direction < 0:
-            self._request_older()
+            self._request_older_messages()
 
     def go_to_start(self) -> None:
         super().go_to_start()
-        self._request_older()
+        self._request_older_messages()
 
     def on_mouse_scroll_up(self) -> None:
-        self._request_older()
+        self._request_older_messages()
 
-    def _request_older(self) -> None:
+    def _request_older_messages(self) -> None:
         """Request older messages if the view is at the top."""
         rows = self._stack.rows
         if rows and isinstance(rows[0].block, OlderMessages) and self.scroll_offset.y <= 0:
@@ -171,17 +171,17 @@ class TranscriptView(SearchedRows, can_focus=True):
         """The detail level."""
         return self._stack.detail
 
-    def set_detail(self, detail: DetailLevel | None = None, thoughts: "ThoughtsName | None" = None) -> None:
+    def set_detail(self, detail: DetailLevel | None = None, thoughts: "ThoughtsDisplay | None" = None) -> None:
         """Set the detail level of blocks or of reasoning. The top line of the screen stays where it is. If the view is
         at the end, it stays there."""
         self._stack.set_detail(detail or self._stack.detail, thoughts or self._stack.thoughts)
         self._place_rows()
         self.refresh()
 
-    def set_todos_in_panel(self, is_in_panel: bool) -> None:
+    def set_todos_in_panel(self, are_todos_in_panel: bool) -> None:
         """Set whether the to-do list is in the side panel. If so, its block here is only one line."""
-        if is_in_panel != self._stack.is_in_panel:
-            self._stack.set_todos_in_panel(is_in_panel)
+        if are_todos_in_panel != self._stack.are_todos_in_panel:
+            self._stack.set_todos_in_panel(are_todos_in_panel)
             self._place_rows()
             self.refresh()
 
@@ -213,16 +213,19 @@ class TranscriptView(SearchedRows, can_focus=True):
         """Report how many new blocks are below the screen."""
         rows = self._stack.rows
         if self._is_following or not rows:
-            self._seen_rows, unseen_count = len(rows), 0
+            self._seen_row_count, unseen_count = len(rows), 0
         else:
             index, line = self._stack.locate(self.scroll_offset.y + self.size.height - 1)
-            self._seen_rows = max(min(self._seen_rows, len(rows)), index + (line >= rows[index].blank_lines_above))
+            self._seen_row_count = max(
+                min(self._seen_row_count, len(rows)), index + (line >= rows[index].blank_lines_above)
+            )
             unseen_count = sum(
-                isinstance(row.block, _COUNTED_AS_NEW) and row.displayed is not None for row in rows[self._seen_rows :]
+                isinstance(row.block, _NEW_CONTENT_BLOCKS) and row.displayed_block is not None
+                for row in rows[self._seen_row_count :]
             )
         if unseen_count != self._unseen_count:
             self._unseen_count = unseen_count
-            self.post_message(self.Unseen(unseen_count))
+            self.post_message(self.UnseenCountChanged(unseen_count))
 
     def render_line(self, y: int) -> Strip:
         """Return one line of the screen."""
@@ -349,7 +352,7 @@ class TranscriptView(SearchedRows, can_focus=True):
             and isinstance(self._stack.rows[index - 1].block, OlderMessages)
         ):
             self.post_message(self.OlderMessagesRequested())
-        if isinstance(row.displayed, LookupGroup):
+        if isinstance(row.displayed_block, LookupGroup):
             self._stack.ungroup(index)
         else:
             row.toggle()

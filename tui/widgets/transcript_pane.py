@@ -38,7 +38,7 @@ class TranscriptPane(Vertical):
 
     async def open_search(self) -> None:
         """Open the search field."""
-        if self._open_line is None:
+        if self._open_search_line is None:
             self._focus_before_search = self.screen.focused
             if self._search_line is None:
                 self._search_line = widgets.searchline.SearchLine(id="search")
@@ -46,7 +46,7 @@ class TranscriptPane(Vertical):
             self._search_line.display = True
             self.add_class("searched")
             self.post_message(self.SearchOpened())
-        if (line := self._open_line) is not None:
+        if (line := self._open_search_line) is not None:
             line.open_field()
             if self._transcript.is_ready_to_search:
                 self._search_if_changed(line)
@@ -62,7 +62,7 @@ class TranscriptPane(Vertical):
             self.screen.set_focus(self._focus_before_search)
 
     @property
-    def _open_line(self) -> "SearchLine | None":
+    def _open_search_line(self) -> "SearchLine | None":
         """The search field if it is open."""
         return self._search_line if self._search_line is not None and self._search_line.display else None
 
@@ -71,7 +71,7 @@ class TranscriptPane(Vertical):
         return self.query_one(TranscriptView)
 
     def on_key(self, event: events.Key) -> None:
-        line = self._open_line
+        line = self._open_search_line
         if line is None:
             return
         match event.key:
@@ -95,16 +95,16 @@ class TranscriptPane(Vertical):
 
     def on_input_changed(self, message: Message) -> None:
         message.stop()
-        if self._open_line is not None:
-            self._search_if_changed(self._open_line)
+        if self._open_search_line is not None:
+            self._search_if_changed(self._open_search_line)
 
     @on(TranscriptView.TranscriptLeft)
     def _close_search(self) -> None:
-        if self._open_line is not None:
-            self.close_search(self._open_line, goes_back=False)
+        if self._open_search_line is not None:
+            self.close_search(self._open_search_line, goes_back=False)
 
-    @on(TranscriptView.Unseen)
-    async def _show_unseen(self, message: TranscriptView.Unseen) -> None:
+    @on(TranscriptView.UnseenCountChanged)
+    async def _show_unseen_count(self, message: TranscriptView.UnseenCountChanged) -> None:
         message.stop()
         if not self.query(widgets.new_content_indicator.NewContentIndicator):
             await self.mount(widgets.new_content_indicator.NewContentIndicator(id="below"))
@@ -115,7 +115,7 @@ class TranscriptPane(Vertical):
 
     def search_again(self) -> None:
         """Repeat the search after blocks have been added."""
-        if (line := self._open_line) is not None and line.search_text:
+        if (line := self._open_search_line) is not None and line.search_text:
             self._searched_text = ""
             self._search_if_changed(line)
 
@@ -142,7 +142,7 @@ class TranscriptPane(Vertical):
             await self._transcript.cache_texts()
         finally:
             self._is_reading = False
-        if self._open_line is line:
+        if self._open_search_line is line:
             self._search_if_changed(line)
 
     def _go_to_match(self, line: "SearchLine", step: int) -> None:

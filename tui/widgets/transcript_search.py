@@ -50,7 +50,7 @@ class TranscriptSearch:
         self.origin, self._bottom_row = (is_following, (row + row_count, line)), self._bottom_row + row_count
         self._matches_by_row.clear()
         if self._current_match is not None:
-            self._current_match = TextMatch(self._current_match.row + row_count, self._current_match.match_index)
+            self._current_match = TextMatch(self._current_match.row_index + row_count, self._current_match.match_index)
 
     def move_to_match(self, step: int) -> SearchResult:
         """Go to the next or previous match, wrapping around."""
@@ -67,19 +67,21 @@ class TranscriptSearch:
     def expand_current_match(self) -> tuple[int, int] | None:
         """Find the row and line of the current match, expanding the row if necessary; None if there is no match."""
         match, rows = self._current_match, self._stack.rows
-        if match is None or match.row >= len(rows):
+        if match is None or match.row_index >= len(rows):
             self.collapse_expanded_row()
             return None
-        row = rows[match.row]
+        row = rows[match.row_index]
         if row is not self._expanded_row:
             self.collapse_expanded_row()
-        title_match_count = sum(spans[0].line == row.blank_lines_above for spans in self._spans(match.row))
+        title_match_count = sum(spans[0].line == row.blank_lines_above for spans in self._spans(match.row_index))
         if match.match_index >= title_match_count and is_expandable(row.block) and not row.is_expanded:
             row.toggle()
             self._stack.regroup()
             self._expanded_row = row
-        spans = self._spans(match.row)
-        return match.row, spans[min(match.match_index, len(spans) - 1)][0].line if spans else row.blank_lines_above
+        spans = self._spans(match.row_index)
+        return match.row_index, spans[min(match.match_index, len(spans) - 1)][
+            0
+        ].line if spans else row.blank_lines_above
 
     def collapse_expanded_row(self) -> None:
         """Collapse the row if it was expanded by the search."""
@@ -93,7 +95,7 @@ class TranscriptSearch:
         row_matches = self._row_matches(row)
         current_index = (
             self._current_match.match_index
-            if self._current_match is not None and self._current_match.row == row
+            if self._current_match is not None and self._current_match.row_index == row
             else -1
         )
         match_index = min(current_index, len(row_matches.spans) - 1)

@@ -32,7 +32,7 @@ BatchEnd: TypeAlias = Literal["done", "interrupted", "cost_limit", "stopped"]
 class BatchProgress(Protocol):
     """Receives the progress of a batch."""
 
-    def begin(self, run: TaskRun, *, goes_on: bool) -> None: ...
+    def begin(self, run: TaskRun, *, is_resumed: bool) -> None: ...
 
     def show(self, run: TaskRun, event: Event) -> None: ...
 
@@ -81,10 +81,10 @@ class Batch:
     running_tasks: list[TaskRun] = field(default_factory=list)
     _shared_sessions: dict[str, Sessions] = field(default_factory=dict)
     """Open sessions, by settings. Tasks with equal settings share them."""
-    _unfinished_by_settings: Counter[str] = field(default_factory=Counter)
+    _unfinished_count_by_settings: Counter[str] = field(default_factory=Counter)
     """Number of unfinished tasks, keyed like `_shared_sessions`."""
     _opening_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _end: BatchEnd = "done"
+    _end_reason: BatchEnd = "done"
     _message: str = ""
     _exit_code: int = 0
     _blocked_reason: str = ""
@@ -98,7 +98,7 @@ class Batch:
         self._finished_cost = sum(_result_cost(results[task.id]) for task in self.tasks if task.id in results)
         unfinished = [task for task in self.tasks if task.id not in results]
         pending = iter(sorted(unfinished, key=lambda task: task.id not in self.journal.started_tasks))
-        self._unfinished_by_settings = Counter(task.options_key for task in unfinished)
+        self._unfinished_count_by_settings = Counter(task.options_key for task in unfinished)
         if unfinished or self.worktrees is not None:
             await self._run_all(pending, min(self.max_concurrent_tasks, len(unfinished)))
         return self._build_result()
@@ -117,18 +117,22 @@ class Batch:
 
     async def _remove_leftover_worktrees(self) -> None:
         """Remove worktrees of finished tasks that a killed run left behind. They are kept if Git fails."""
-        results, begun = self.journal.results, self.journal.started_tasks
-        finished = ((task, begun[task.id].session_id) for task in self.tasks if task.id in results and task.id in begun)
-        for task, session in self.worktrees.leftover_tasks(finished) if self.worktrees is not None else ():
+        results, started_tasks = self.journal.results, self.journal.started_tasks
+        finished_tasks = (
+            (task, started_tasks[task.id].session_id)
+            for task in self.tasks
+            if task.id in results and task.id in started_tasks
+        )
+        for task, session_id in self.worktrees.leftover_tasks(finished_tasks) if self.worktrees is not None else ():
             if self.worktrees is not None and "commit" in results[task.id]:
                 with suppress(AgentError, GitError):
                     root = self.open_sessions(task, None).root
-                    worktree = await asyncio.to_thread(self.worktrees.enter, task, session, root)
+                    worktree = await asyncio.to_thread(self.worktrees.enter, task, session_id, root)
                     await asyncio.to_thread(self.worktrees.remove, worktree, results[task.id])
 
     def interrupt(self) -> None:
         """Interrupt all running tasks. The next run of the batch resumes them."""
-        self._stop("interrupted", 130)
+        self._record_stop("interrupted", 130)
         self._interrupt_running()
 
     @property
@@ -138,36 +142,38 @@ class Batch:
 
     async def _run_worker(self, pending: Iterator[BatchTask]) -> None:
         """Run tasks one after another, until none are left or the batch ends."""
-        while self._end == "done" and (task := next(pending, None)) is not None:
+        while self._end_reason == "done" and (task := next(pending, None)) is not None:
             if self._is_over_budget():
-                self._stop("cost_limit", 6)
+                self._record_stop("cost_limit", 6)
                 return
             try:
                 await self._run_task(task)
             except OSError as error:
-                self._stop("stopped", 1, f"cannot write `{self.journal.output}`: {error.strerror or error}")
+                self._record_stop(
+                    "stopped", 1, f"cannot write `{self.journal.results_path}`: {error.strerror or error}"
+                )
                 self._interrupt_running()
 
     async def _run_task(self, task: BatchTask) -> None:
-        begun = self.journal.started_tasks.get(task.id)
-        is_resumed = begun is not None and begun.digest == task.digest
-        session_id = begun.session_id if begun is not None and is_resumed else secrets.token_hex(ID_BYTES)
+        started_task = self.journal.started_tasks.get(task.id)
+        is_resumed = started_task is not None and started_task.digest == task.digest
+        session_id = started_task.session_id if started_task is not None and is_resumed else secrets.token_hex(ID_BYTES)
         run = TaskRun(
-            task, session_id, was_stopped=task.id in self.journal.interrupted_ids, should_stop=self._is_over_budget
+            task, session_id, was_interrupted=task.id in self.journal.interrupted_ids, should_stop=self._is_over_budget
         )
         run.max_time = task.options.get("max_time", self.max_time)
         self.running_tasks.append(run)
         try:
             if not is_resumed:
                 await asyncio.to_thread(self.journal.record_start, task, session_id)
-            self.progress.begin(run, goes_on=is_resumed)
+            self.progress.begin(run, is_resumed=is_resumed)
             worktree = await self._run_in_sessions(run)
         finally:
             self.running_tasks.remove(run)
             self._finished_cost += run.cost
         self._blocked_reason = run.blocked_reason or self._blocked_reason
         if run.batch_problem:
-            self._stop("stopped", run.outcome.exit_code, run.batch_problem)
+            self._record_stop("stopped", run.outcome.exit_code, run.batch_problem)
         is_batch_limit = run.outcome.stop_reason == "cost_limit" and self._is_over_budget()
         if run.is_done and not is_batch_limit:
             await asyncio.to_thread(self._finish_task, run, worktree)
@@ -177,7 +183,7 @@ class Batch:
         """Run a task, and return the worktree that it used, if any."""
         worktree = None
         try:
-            sessions = await self._shared_sessions_for(run.task)
+            sessions = await self._open_shared_sessions(run.task)
             if self.worktrees is None:
                 await run.run(sessions, partial(self.progress.show, run))
             else:
@@ -188,12 +194,12 @@ class Batch:
                 finally:
                     await worktree_sessions.close()
         except AgentError as error:
-            run.outcome.fail(error.code, str(error), error.exit_code)
+            run.outcome.record_failure(error.code, str(error), error.exit_code)
         finally:
             await self._release_sessions(run.task)
         return worktree
 
-    async def _shared_sessions_for(self, task: BatchTask) -> Sessions:
+    async def _open_shared_sessions(self, task: BatchTask) -> Sessions:
         """Return open sessions for a task; tasks with equal settings share them. Raises `AgentError`."""
         async with self._opening_lock:
             if task.options_key not in self._shared_sessions:
@@ -207,16 +213,16 @@ class Batch:
             return self._shared_sessions[task.options_key]
 
     async def _release_sessions(self, task: BatchTask) -> None:
-        self._unfinished_by_settings[task.options_key] -= 1
+        self._unfinished_count_by_settings[task.options_key] -= 1
         if (
-            self._unfinished_by_settings[task.options_key] <= 0
+            self._unfinished_count_by_settings[task.options_key] <= 0
             and (sessions := self._shared_sessions.pop(task.options_key, None)) is not None
         ):
             await sessions.close()
 
     def _finish_task(self, run: TaskRun, worktree: Worktree | None) -> None:
         """Write the result of a task. If Git fails, the worktree is kept and the result contains the error."""
-        result = run.result_line()
+        result = run.build_result()
         if self.worktrees is None or worktree is None:
             self.journal.record_result(run.task, result)
             return
@@ -234,28 +240,28 @@ class Batch:
             with suppress(OSError):  # the disk is full, which is reported when a result cannot be written
                 self.journal.record_interruption(*(run.task.id for run in self.running_tasks))
         for run in self.running_tasks:
-            run.stopper.request()
+            run.stopper.request_stop()
 
     def _is_over_budget(self) -> bool:
         return self.max_cost is not None and self.cost >= self.max_cost
 
-    def _stop(self, end: BatchEnd, exit_code: int, message: str = "") -> None:
+    def _record_stop(self, end: BatchEnd, exit_code: int, message: str = "") -> None:
         """Start no more tasks. Only the first reason for stopping is reported."""
-        if self._end == "done":
-            self._end, self._exit_code, self._message = end, exit_code, message
+        if self._end_reason == "done":
+            self._end_reason, self._exit_code, self._message = end, exit_code, message
 
     def _build_result(self) -> BatchResult:
         results = [self.journal.results[task.id] for task in self.tasks if task.id in self.journal.results]
         answered_count = sum(result["exit_code"] == 0 for result in results)
         failed_count, unfinished_count = len(results) - answered_count, len(self.tasks) - len(results)
-        if unfinished_count and self._end == "done":
+        if unfinished_count and self._end_reason == "done":
             if self._is_over_budget():
-                self._stop("cost_limit", 6)
+                self._record_stop("cost_limit", 6)
             else:
-                self._stop("stopped", 1, self._blocked_reason)
+                self._record_stop("stopped", 1, self._blocked_reason)
         exit_code = self._exit_code or (1 if failed_count else 0)
         return BatchResult(
-            self._end,
+            self._end_reason,
             len(self.tasks),
             answered_count,
             failed_count,

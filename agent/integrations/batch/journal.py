@@ -34,19 +34,21 @@ class BatchJournal:
     """The journal of a results file, locked until it is closed. Raises `UsageError` if the files cannot be used, and
     `OSError` if they cannot be written."""
 
-    def __init__(self, output: Path) -> None:
-        self.output, self.path = output, output.with_name(f"{output.name}.journal")
+    def __init__(self, results_path: Path) -> None:
+        self.results_path, self.path = results_path, results_path.with_name(f"{results_path.name}.journal")
         self._write_lock = threading.Lock()
         with ExitStack() as exit_stack:
             self._lock_descriptor = self._acquire_lock()
             exit_stack.callback(os.close, self._lock_descriptor)
             journal_rows, journal_end = self._read_entries(self.path, _is_journal_entry)
-            if not journal_rows and output.exists() and output.stat().st_size > 0:
+            if not journal_rows and results_path.exists() and results_path.stat().st_size > 0:
                 raise UsageError(
-                    f"`{output}` exists but was not written by a batch; remove it, or choose another file with "
+                    f"`{results_path}` exists but was not written by a batch; remove it, or choose another file with "
                     "`--output`"
                 )
-            result_rows, results_end = self._read_entries(output, _is_result) if output.exists() else ([], 0)
+            result_rows, results_end = (
+                self._read_entries(results_path, _is_result) if results_path.exists() else ([], 0)
+            )
             self.results: dict[str, Mapping[str, Any]] = {str(result["id"]): result for result in result_rows}
             """Results of finished tasks, by id."""
             self.started_tasks: dict[str, StartedTask] = {
@@ -55,26 +57,26 @@ class BatchJournal:
             """All tasks that were started, finished or not, by id."""
             self.interrupted_ids: set[str] = {task_id for row in journal_rows for task_id in row.get("stopped", ())}
             """Ids of interrupted tasks. The last reply in their sessions may be incomplete."""
-            self._results_descriptor = _open_for_append(output, results_end)
+            self._results_descriptor = _open_for_append(results_path, results_end)
             exit_stack.callback(os.close, self._results_descriptor)
             self._journal_descriptor = _open_for_append(self.path, journal_end)
             exit_stack.callback(os.close, self._journal_descriptor)
             if not journal_rows:
                 _append_line(self._journal_descriptor, _HEADER)
-            _sync_folder(output.parent)
+            _sync_folder(results_path.parent)
             exit_stack.pop_all()
 
-    def record_start(self, task: BatchTask, session: str) -> None:
+    def record_start(self, task: BatchTask, session_id: str) -> None:
         """Record that a task starts, with the id of its session."""
         with self._write_lock:
-            _append_line(self._journal_descriptor, {"begun": task.id, "task": task.digest, "session": session})
-        self.started_tasks[task.id] = StartedTask(task.digest, session)
+            _append_line(self._journal_descriptor, {"begun": task.id, "task": task.digest, "session": session_id})
+        self.started_tasks[task.id] = StartedTask(task.digest, session_id)
 
-    def record_interruption(self, *ids: str) -> None:
+    def record_interruption(self, *task_ids: str) -> None:
         """Record that these tasks are being interrupted."""
         with self._write_lock:
-            _append_line(self._journal_descriptor, {"stopped": ids})
-        self.interrupted_ids.update(ids)
+            _append_line(self._journal_descriptor, {"stopped": task_ids})
+        self.interrupted_ids.update(task_ids)
 
     def record_result(self, task: BatchTask, result: Mapping[str, Any]) -> None:
         """Write the result of a finished task."""
@@ -82,23 +84,26 @@ class BatchJournal:
             _append_line(self._results_descriptor, result)
         self.results[task.id] = result
 
-    def reopen(self, *ids: str) -> None:
+    def remove_results(self, *task_ids: str) -> None:
         """Remove these tasks' results, so that the tasks run again in the same sessions, even if a session already has
         an answer."""
-        self.record_interruption(*ids)
-        remaining = {task_id: result for task_id, result in self.results.items() if task_id not in ids}
-        temporary_path = self.output.with_name(f".{self.output.name}.{os.getpid()}")
+        self.record_interruption(*task_ids)
+        remaining = {task_id: result for task_id, result in self.results.items() if task_id not in task_ids}
+        temporary_path = self.results_path.with_name(f".{self.results_path.name}.{os.getpid()}")
         try:
             with open(temporary_path, "wb") as file:
                 file.writelines(map(_encoded_line, remaining.values()))
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(temporary_path, self.output)
+            os.replace(temporary_path, self.results_path)
         finally:
             temporary_path.unlink(missing_ok=True)
-        _sync_folder(self.output.parent)
+        _sync_folder(self.results_path.parent)
         os.close(self._results_descriptor)
-        self._results_descriptor, self.results = _open_for_append(self.output, self.output.stat().st_size), remaining
+        self._results_descriptor, self.results = (
+            _open_for_append(self.results_path, self.results_path.stat().st_size),
+            remaining,
+        )
 
     def close(self) -> None:
         for descriptor in (self._results_descriptor, self._journal_descriptor, self._lock_descriptor):
@@ -111,7 +116,7 @@ class BatchJournal:
         except BlockingIOError as error:
             os.close(descriptor)
             raise UsageError(
-                f"another `ebb batch` is using `{self.output}`; wait for it, or choose another file"
+                f"another `ebb batch` is using `{self.results_path}`; wait for it, or choose another file"
             ) from error
         return descriptor
 
@@ -162,21 +167,21 @@ def _is_journal_entry(row: object) -> bool:
 
 
 @contextmanager
-def open_journal(output: Path) -> Iterator[BatchJournal]:
+def open_journal(results_path: Path) -> Iterator[BatchJournal]:
     """Open the journal of a results file, and close it when the context ends. Raises `UsageError`."""
     try:
-        journal = BatchJournal(output)
+        journal = BatchJournal(results_path)
     except OSError as error:
-        raise UsageError(f"cannot write `{output}`: {error.strerror or error}") from error
+        raise UsageError(f"cannot write `{results_path}`: {error.strerror or error}") from error
     with closing(journal):
         yield journal
 
 
-def _open_for_append(path: Path, end: int) -> int:
+def _open_for_append(path: Path, size: int) -> int:
     """Open a file for appending, truncated to `end` bytes."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
-        os.ftruncate(descriptor, end)
+        os.ftruncate(descriptor, size)
     except OSError:
         os.close(descriptor)
         raise
@@ -191,9 +196,9 @@ def _append_line(descriptor: int, row: Mapping[str, Any]) -> None:
     """Write a line and sync it to disk. If that fails, the partial line is removed."""
     line, start = _encoded_line(row), os.fstat(descriptor).st_size
     try:
-        unwritten = memoryview(line)
-        while unwritten:
-            unwritten = unwritten[os.write(descriptor, unwritten) :]
+        unwritten_bytes = memoryview(line)
+        while unwritten_bytes:
+            unwritten_bytes = unwritten_bytes[os.write(descriptor, unwritten_bytes) :]
         os.fsync(descriptor)
     except OSError:
         with suppress(OSError):  # the next line must not be appended to a partial one

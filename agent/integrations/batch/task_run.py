@@ -36,7 +36,7 @@ class TaskRun:
     task: BatchTask
     session_id: str
     """The id of its session."""
-    was_stopped: bool = False
+    was_interrupted: bool = False
     """Whether an earlier run was interrupted, so that the last reply in the session may be incomplete."""
     max_time: float | None = None
     """Time limit in seconds."""
@@ -70,17 +70,17 @@ class TaskRun:
             with stop_after(self.stopper, self.max_time):
                 await self._run_in_session(sessions, show)
         except StoreFailed as error:
-            outcome.fail(error.code, str(error), error.exit_code)
+            outcome.record_failure(error.code, str(error), error.exit_code)
             if error.reason in ("in use", "locked"):
-                outcome.record_end("interrupted")
+                outcome.record_turn_end("interrupted")
                 self.blocked_reason = str(error)
         except AgentError as error:
-            outcome.fail(error.code, str(error), error.exit_code)
+            outcome.record_failure(error.code, str(error), error.exit_code)
         except Exception as error:  # noqa: BLE001  # a bug ends one task and becomes its result
             crash = crash_error(error, sessions.config.folders.logs, tuple(config_secrets(sessions.config, os.environ)))
-            outcome.fail(crash.code, str(crash), crash.exit_code)
+            outcome.record_failure(crash.code, str(crash), crash.exit_code)
         if outcome.stop_reason == "interrupted":
-            outcome.record_end(self.stopper.cause)
+            outcome.record_turn_end(self.stopper.cause)
         if outcome.error is not None and outcome.error.code in _FATAL_CODES:
             self.batch_problem = outcome.error.message
 
@@ -98,7 +98,7 @@ class TaskRun:
         def on_event(event: Event) -> None:
             show(event)
             if isinstance(event, ReplyFinished) and event.stop_reason in ("calls", "pause") and self.should_stop():
-                self.stopper.request()
+                self.stopper.request_stop()
 
         session.set_listener(on_event)
         try:
@@ -107,7 +107,7 @@ class TaskRun:
                 outcome.mark_interrupted()
             elif stored_answer is not None:
                 outcome.result = stored_answer
-                outcome.record_end("answered")
+                outcome.record_turn_end("answered")
             else:
                 # The session may have been stored before its first message.
                 prompt = RESUME_PROMPT if session.history.messages else self.task.prompt
@@ -118,17 +118,17 @@ class TaskRun:
             self._open_session = None
         outcome.sandbox = "off" if sessions.config.sandbox == "off" else detected_sandbox_kind()
 
-    def result_line(self) -> dict[str, Any]:
+    def build_result(self) -> dict[str, Any]:
         """Return the task's entry in the results file."""
         end_fields = {"exit_code": self.outcome.exit_code, "seconds": round(time.time() - self.started_at, 3)}
-        return {"id": self.task.original_id, **result_json(self.outcome.to_result), **end_fields}
+        return {"id": self.task.original_id, **result_json(self.outcome.result_so_far), **end_fields}
 
     def _stored_answer(self, conversation: Conversation) -> str | None:
         """Return the session's final answer if the run was killed before it wrote the result. None if there is no
         answer."""
         last_message = conversation.messages[-1] if conversation.messages else None
         if (
-            self.was_stopped
+            self.was_interrupted
             or not isinstance(last_message, Assistant)
             or last_message.calls
             or not last_message.text.strip()

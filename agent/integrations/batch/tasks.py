@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from ebbtide.agent.config.options import MODES
+from ebbtide.agent.config.options import PERMISSION_MODES
 from ebbtide.agent.view.long_texts import sendable_text
 from ebbtide.tools.call_arguments.schema import schema_violations
 
@@ -57,7 +57,7 @@ def _is_positive_number(value: object) -> bool:
 TASK_OPTIONS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "model": (_is_nonempty_text, "PROVIDER/NAME"),
     "cwd": (_is_nonempty_text, "a folder to work in"),
-    "permission_mode": (lambda value: value in MODES, f"one of {', '.join(MODES)}"),
+    "permission_mode": (lambda value: value in PERMISSION_MODES, f"one of {', '.join(PERMISSION_MODES)}"),
     "allow": (_is_text_list, "a list of rules"),
     "deny": (_is_text_list, "a list of rules"),
     "add_dir": (_is_text_list, "a list of folders"),

@@ -37,11 +37,11 @@ class BatchWorktrees:
     """The data folder, which contains the checkpoints."""
     _git_lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def enter(self, task: BatchTask, session: str, root: Path) -> Worktree:
+    def enter(self, task: BatchTask, session_id: str, root: Path) -> Worktree:
         """Create the worktree of a task, or reuse the existing one of its session. Raises `UsageError`."""
         with self._git_lock:
             try:
-                return enter_worktree(root.resolve(), _worktree_name(task, session), self.folder)
+                return enter_worktree(root.resolve(), _worktree_name(task, session_id), self.folder)
             except GitError as error:
                 raise UsageError(f"cannot create a worktree for the task: {error}") from error
 
@@ -60,7 +60,7 @@ class BatchWorktrees:
         """Remove the worktree after its result was written. If nothing changed, remove the branch as well. Raises
         `GitError`."""
         with self._git_lock:
-            remove_worktree(worktree, branch=result["commit"] is None)
+            remove_worktree(worktree, delete_branch=result["commit"] is None)
         shutil.rmtree(checkpoint_folder(self.data_folder, worktree.path), ignore_errors=True)  # its checkpoints
 
     def leftover_tasks(self, tasks: Iterable[tuple[BatchTask, str]]) -> Sequence[tuple[BatchTask, str]]:
@@ -69,8 +69,8 @@ class BatchWorktrees:
         return [(task, session) for task, session in tasks if _worktree_name(task, session) in existing_names]
 
 
-def _worktree_name(task: BatchTask, session: str) -> str:
-    return f"{_branch_name_part(task.id)}-{session[:6]}"
+def _worktree_name(task: BatchTask, session_id: str) -> str:
+    return f"{_branch_name_part(task.id)}-{session_id[:6]}"
 
 
 def _branch_name_part(text: str) -> str:

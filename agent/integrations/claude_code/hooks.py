@@ -20,54 +20,56 @@ class ClientHooks:
 
     def __init__(self, show: Callable[[OutputEvent], None]) -> None:
         self._show = show
-        self._pending: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
+        self._pending_answers: dict[str, asyncio.Future[Mapping[str, Any]]] = {}
         self._has_client_exited = False
 
     async def ask(self, callback_id: str, payload: bytes) -> bytes:
         """Ask the client's hook; see `AskProgram`."""
         request: Mapping[str, Any] = json.loads(payload)
         if self._has_client_exited:
-            return _answer_without_program(request)
+            return _answer_without_client(request)
         request_id = f"hook-{uuid4().hex[:12]}"
-        answer = self._pending[request_id] = asyncio.get_running_loop().create_future()
+        answer_future = self._pending_answers[request_id] = asyncio.get_running_loop().create_future()
         try:
             self._show(HookCalled(request_id, callback_id, request))
-            return json.dumps(await answer).encode()
-        except _ProgramExited:
-            return _answer_without_program(request)
+            return json.dumps(await answer_future).encode()
+        except _ClientExited:
+            return _answer_without_client(request)
         except asyncio.CancelledError:
             self._show(HookLeft(request_id))
             raise
         finally:
-            del self._pending[request_id]
+            del self._pending_answers[request_id]
 
     def handle_response(self, request_id: str, response: Mapping[str, Any]) -> bool:
         """Handle a response; return whether it answers a hook request."""
-        answer = self._pending.get(request_id)
-        if answer is None:
+        answer_future = self._pending_answers.get(request_id)
+        if answer_future is None:
             return False
-        if answer.done():
+        if answer_future.done():
             return True
         result = response.get("response") or {}
         if response.get("subtype") != "success" or not isinstance(result, Mapping):
-            answer.set_exception(ValueError(f"it failed: {response.get('error', 'it did not return an object')}"))
+            answer_future.set_exception(
+                ValueError(f"it failed: {response.get('error', 'it did not return an object')}")
+            )
         else:
-            answer.set_result(result)
+            answer_future.set_result(result)
         return True
 
-    def end(self) -> None:
+    def end_input(self) -> None:
         """Fail all pending requests after the client has exited."""
         self._has_client_exited = True
-        for answer in self._pending.values():
-            if not answer.done():
-                answer.set_exception(_ProgramExited())
+        for answer_future in self._pending_answers.values():
+            if not answer_future.done():
+                answer_future.set_exception(_ClientExited())
 
 
-class _ProgramExited(Exception):
+class _ClientExited(Exception):
     """The client exited without an answer."""
 
 
-def _answer_without_program(request: Mapping[str, Any]) -> bytes:
+def _answer_without_client(request: Mapping[str, Any]) -> bytes:
     """Block the action of a hook whose client has exited. Raises `ValueError` for events that hooks cannot block."""
     reason = "the program that decides about this has exited"
     if request.get("hook_event_name") not in _BLOCKING_EVENTS:
@@ -75,21 +77,21 @@ def _answer_without_program(request: Mapping[str, Any]) -> bytes:
     return json.dumps({"decision": "block", "reason": reason}).encode()
 
 
-def parse_hooks(declared: object) -> tuple[Sequence[DeclaredHook], Sequence[str]]:
+def parse_hooks(hook_declarations: object) -> tuple[Sequence[DeclaredHook], Sequence[str]]:
     """Parse the hooks declared in an `initialize` request. Also return the problems found, each as a clause."""
     problems = list[str]()
-    hooks = [*_declared_hooks(declared, problems)]
+    hooks = [*_declared_hooks(hook_declarations, problems)]
     problems += filter(None, (hook.unusable_reason for hook in hooks))
     return hooks, problems
 
 
-def _declared_hooks(declared: object, problems: list[str]) -> Iterator[DeclaredHook]:
-    if not declared:
+def _declared_hooks(hook_declarations: object, problems: list[str]) -> Iterator[DeclaredHook]:
+    if not hook_declarations:
         return
-    if not isinstance(declared, Mapping):
+    if not isinstance(hook_declarations, Mapping):
         problems.append("`hooks` is not an object")
         return
-    for event, groups in declared.items():
+    for event, groups in hook_declarations.items():
         if not groups:
             continue
         if event not in HOOK_EVENTS:
@@ -104,12 +106,12 @@ def _declared_hooks(declared: object, problems: list[str]) -> Iterator[DeclaredH
 
 
 def _group_hooks(
-    event: HookEvent, ids: Sequence[object], group: Mapping[str, Any], problems: list[str]
+    event: HookEvent, callback_ids: Sequence[object], group: Mapping[str, Any], problems: list[str]
 ) -> Iterator[DeclaredHook]:
     matcher, timeout = group.get("matcher") or "", group.get("timeout")
     if not isinstance(matcher, str) or not (timeout is None or (isinstance(timeout, int | float) and timeout > 0)):
         problems.append(f"the matcher or the timeout of a hook for `{event}` is invalid")
         return
-    for callback_id in ids:
+    for callback_id in callback_ids:
         call = ClientAction(str(callback_id), must_answer=group.get("onFailure") not in (None, "continue"))
         yield DeclaredHook(HookEntry(event, matcher, call, timeout), "user", "the program that drives the session")

@@ -14,7 +14,7 @@ from ebbtide.agent.headless.input_messages import (
     ModelRequest,
     ModeRequest,
     Question,
-    RefusedLine,
+    RefusedLineError,
     SetupRequest,
     image_from_base64,
     parse_json_object,
@@ -56,11 +56,11 @@ class ClaudeInput:
             "agents": [], "account": {}, "output_style": "default", "available_output_styles": ["default"],
             "hook_on_failure_supported": True, "hooks_applied": True,
         }  # fmt: skip
-        self._edited_calls: set[str] = set()
+        self._edited_call_ids: set[str] = set()
         """Ids of the calls that the client allowed with changed arguments. When the changed call asks for permission
         again, it is approved without asking the client."""
 
-    def read(self, line: InputLine) -> InputRequest | None:
+    def parse_line(self, line: InputLine) -> InputRequest | None:
         """Parse a line; None if it requires no action. Raises `RefusedLine`."""
         value = parse_json_object(line)
         match value:
@@ -86,18 +86,18 @@ class ClaudeInput:
             }:
                 answer = response.get("response") or {}
                 if not isinstance(answer, Mapping):
-                    raise RefusedLine(f"the `response` to `{request_id}` must be an object")
+                    raise RefusedLineError(f"the `response` to `{request_id}` must be an object")
                 return ClientAnswer(request_id, answer)
             case {"type": "control_response", "response": {"request_id": str(request_id)} as response}:
                 return ClientAnswer(request_id, {"behavior": "deny", "message": str(response.get("error", ""))})
             case _:
-                raise RefusedLine("it is not a valid `user`, `control_request` or `control_response`")
+                raise RefusedLineError("it is not a valid `user`, `control_request` or `control_response`")
 
-    def answer(self, question: Question, content: Mapping[str, Any]) -> Answer:
+    def convert_answer(self, question: Question, content: Mapping[str, Any]) -> Answer:
         """Convert a `can_use_tool` response to an answer. Raises `RefusedLine`."""
         behavior, note = content.get("behavior"), str(content.get("message", ""))
         if behavior not in ("allow", "deny"):
-            raise RefusedLine(f"the `behavior` for `{question.id}` must be `allow` or `deny`")
+            raise RefusedLineError(f"the `behavior` for `{question.id}` must be `allow` or `deny`")
         updated_input = content.get("updatedInput")
         match question:
             case PlanSubmitted():
@@ -111,20 +111,20 @@ class ClaudeInput:
             case PermissionAsked(name=name, arguments=arguments):
                 claude_name, original_input = claude_name_and_arguments(ToolCall("", name, arguments), self._root)
                 if not (updated_input is None or isinstance(updated_input, Mapping)):
-                    raise RefusedLine(f"the `updatedInput` for `{question.id}` must be an object")
+                    raise RefusedLineError(f"the `updatedInput` for `{question.id}` must be an object")
                 if updated_input is None or updated_input == original_input:
                     return _allow_decision(question, content.get("updatedPermissions"))
-                self._edited_calls.add(question.call_id)
-                return Decision("edit", arguments=_converted_arguments(name, claude_name, updated_input, self._root))
+                self._edited_call_ids.add(question.call_id)
+                return Decision("edit", arguments=_convert_arguments(name, claude_name, updated_input, self._root))
 
     def automatic_answer(self, question: Question) -> Answer | None:
         """Return the answer to a question that the client has already answered; None if the client must be asked."""
-        if isinstance(question, PermissionAsked) and question.is_edited and question.call_id in self._edited_calls:
+        if isinstance(question, PermissionAsked) and question.is_edited and question.call_id in self._edited_call_ids:
             return Decision("allow")
         return None
 
-    def end(self) -> None:
-        self._hooks.end()
+    def end_input(self) -> None:
+        self._hooks.end_input()
 
     def _parse_setup(self, request: Mapping[str, Any]) -> tuple[SetupRequest | None, str]:
         """Parse an `initialize` request. Return its setup (None if there is nothing to set up), and the reason if it is
@@ -174,7 +174,9 @@ def _allow_decision(question: PermissionAsked, updates: object) -> Decision:
     if not requested_updates:
         return Decision("allow")
     if len(scopes) < len(requested_updates) or not {*scopes} <= _RULE_SCOPES.keys():
-        raise RefusedLine("its `updatedPermissions` are ignored: only suggested rules can be added", Decision("allow"))
+        raise RefusedLineError(
+            "its `updatedPermissions` are ignored: only suggested rules can be added", Decision("allow")
+        )
     return Decision("allow", question.offers[0], scope=_RULE_SCOPES[scopes[0]] if question.rules_file else "session")
 
 
@@ -188,16 +190,16 @@ def _parse_content(content: object) -> Iterator[Text | Image]:
             case {"type": "image", "source": {"type": "base64", "data": str(data)}}:
                 images.append(image_from_base64(data))
             case _:
-                raise RefusedLine(
+                raise RefusedLineError(
                     "the content of a message is text, or blocks of the types `text` and `image` (base64)"
                 )
     if not (text := "\n\n".join(texts)).strip():
-        raise RefusedLine("its text is empty")
+        raise RefusedLineError("its text is empty")
     yield Text(text)
     yield from images
 
 
-def _converted_arguments(
+def _convert_arguments(
     name: str, claude_name: str, updated_input: Mapping[str, Any], root: str
 ) -> Mapping[str, object]:
     """Convert arguments that the client has changed to this program's names. Raises `RefusedLine`."""
@@ -208,4 +210,4 @@ def _converted_arguments(
             name, claude_name, updated_input, tuple(properties) if isinstance(properties, Mapping) else (), root
         )
     except ToolError as error:
-        raise RefusedLine(f"the call cannot be changed like this: {error}") from error
+        raise RefusedLineError(f"the call cannot be changed like this: {error}") from error

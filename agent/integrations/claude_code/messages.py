@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias, cast
 from uuid import uuid4
 
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.events.permissions import (
     CallDenied,
     PermissionAnswered,
@@ -45,9 +45,9 @@ from ebbtide.agent.messages import ToolCall, Usage
 
 ClaudeMessage: TypeAlias = dict[str, Any]
 
-MODES_BY_CLAUDE_NAME: Mapping[str, Mode] = {claude_mode: mode for mode, claude_mode in CLAUDE_MODES.items()} | {
-    "auto": "auto"
-}
+MODES_BY_CLAUDE_NAME: Mapping[str, PermissionMode] = {
+    claude_mode: mode for mode, claude_mode in CLAUDE_MODES.items()
+} | {"auto": "auto"}
 _SERVER_STATES = {"ready": "connected", "starting": "pending", "needs_login": "needs-auth", "disabled": "disabled"}
 _RESULT_SUBTYPES: Mapping[RunStop, str] = {
     "answered": "success", "denied": "success", "step_limit": "error_max_turns", "cost_limit": "error_max_budget_usd",
@@ -79,9 +79,9 @@ class ClaudeMessageConverter:
 
     def __init__(self, clock: Callable[[], float], *, includes_partials: bool = False) -> None:
         """`clock` returns seconds. `includes_partials` adds partial messages."""
-        self._parts = ReplyStreamConverter() if includes_partials else None
+        self._partial_converter = ReplyStreamConverter() if includes_partials else None
         self._clock = clock
-        self._started: RunStarted | None = None
+        self._run_started: RunStarted | None = None
         self._model = ""
         self._texts: list[str] = []
         self._thoughts: list[str] = []
@@ -89,9 +89,9 @@ class ClaudeMessageConverter:
         """Token usage of the latest reply."""
         self._message_id = ""
         """The id of the latest reply."""
-        self._running_calls: set[str] = set()
+        self._running_call_ids: set[str] = set()
         """Ids of the calls already sent."""
-        self._denied: list[ClaudeMessage] = []
+        self._denied_calls: list[ClaudeMessage] = []
         self._turn_start = self._step_start = clock()
         self._api_seconds = 0.0
         """Seconds of this turn spent waiting for the provider."""
@@ -102,14 +102,14 @@ class ClaudeMessageConverter:
         """Yield the messages for an event."""
         if isinstance(event, StepStarted):
             self._message_id = f"msg_{uuid4().hex[:24]}"
-        if self._parts is not None:
-            for part in self._parts.convert(event, self._message_id, self._model):
+        if self._partial_converter is not None:
+            for part in self._partial_converter.convert(event, self._message_id, self._model):
                 yield self._with_ids({"type": "stream_event", "event": part, "parent_tool_use_id": None})
         match event:
             case RunStarted():
-                self._started, self._model = event, event.model
-            case ModeChanged(mode=mode) if self._started is not None:
-                self._started = replace(self._started, mode=mode)
+                self._run_started, self._model = event, event.model
+            case ModeChanged(mode=mode) if self._run_started is not None:
+                self._run_started = replace(self._run_started, mode=mode)
             case TurnStarted(model=model):
                 self._model = model
                 self._turn_start, self._api_seconds = self._clock(), 0.0
@@ -133,7 +133,7 @@ class ClaudeMessageConverter:
                 yield from self._call_messages(event, None)
             case CallDenied(call_id=event_id, name=name, arguments=arguments):
                 tool_name, tool_input = self._claude_call(name, arguments)
-                self._denied.append({"tool_name": tool_name, "tool_use_id": event_id, "tool_input": tool_input})
+                self._denied_calls.append({"tool_name": tool_name, "tool_use_id": event_id, "tool_input": tool_input})
             case AgentActivity(call_id=parent, event=ToolStarted() | ToolFinished() as agent_event):
                 yield from self._call_messages(agent_event, parent)
             case ContextCompacted(cause=cause, before_tokens=tokens):
@@ -176,17 +176,17 @@ class ClaudeMessageConverter:
             "result": outcome.result, "stop_reason": outcome.stop_reason, "session_id": outcome.session or "",
             "total_cost_usd": outcome.cost, "usage": _usage_json(usage),
             "modelUsage": {self._model: _model_usage_json(total_usage, outcome.cost)} if self._model else {},
-            "permission_denials": self._denied, "uuid": str(uuid4()),
+            "permission_denials": self._denied_calls, "uuid": str(uuid4()),
         }  # fmt: skip
         if outcome.error is not None:
             result["errors"] = [outcome.error.message]
         if outcome.is_json and subtype == "success":
             result["structured_output"] = json.loads(outcome.result)
-        self._totals_at_turn_start, self._denied = (total_usage, outcome.steps), []
+        self._totals_at_turn_start, self._denied_calls = (total_usage, outcome.steps), []
         yield result
 
     def _init_message(self) -> ClaudeMessage:
-        run_started = self._started
+        run_started = self._run_started
         assert run_started is not None, "`RunStarted` is the first event"
         return self._with_ids({
             "type": "system", "subtype": "init", "cwd": run_started.folder, "model": self._model,
@@ -195,7 +195,8 @@ class ClaudeMessageConverter:
                 {"name": server.name, "status": _SERVER_STATES.get(server.state, "failed")}
                 for server in run_started.servers
             ],
-            "permissionMode": CLAUDE_MODES[cast(Mode, run_started.mode)], "slash_commands": [*run_started.commands],
+            "permissionMode": CLAUDE_MODES[cast(PermissionMode, run_started.mode)],
+            "slash_commands": [*run_started.commands],
             "agents": [*run_started.agents], "apiKeySource": "user", "output_style": "default",
             "claude_code_version": f"ebbtide {run_started.version}",
         })  # fmt: skip
@@ -211,27 +212,27 @@ class ClaudeMessageConverter:
         if content:
             yield self._assistant_message(content, None)
 
-    def _call_messages(self, event: ToolStarted | ToolFinished, parent: str | None) -> Iterator[ClaudeMessage]:
-        if event.call_id not in self._running_calls:
-            self._running_calls.add(event.call_id)
+    def _call_messages(self, event: ToolStarted | ToolFinished, parent_call_id: str | None) -> Iterator[ClaudeMessage]:
+        if event.call_id not in self._running_call_ids:
+            self._running_call_ids.add(event.call_id)
             name, tool_input = self._claude_call(event.name, event.arguments if isinstance(event, ToolStarted) else {})
             yield self._assistant_message(
-                [{"type": "tool_use", "id": event.call_id, "name": name, "input": tool_input}], parent
+                [{"type": "tool_use", "id": event.call_id, "name": name, "input": tool_input}], parent_call_id
             )
         if isinstance(event, ToolFinished):
-            self._running_calls.discard(event.call_id)
+            self._running_call_ids.discard(event.call_id)
             tool_result: ClaudeMessage = {"type": "tool_result", "tool_use_id": event.call_id, "content": event.text}
             if event.status != "done":
                 tool_result["is_error"] = True
             message = {"role": "user", "content": [tool_result]}
-            yield self._with_ids({"type": "user", "message": message, "parent_tool_use_id": parent})
+            yield self._with_ids({"type": "user", "message": message, "parent_tool_use_id": parent_call_id})
 
-    def _assistant_message(self, content: list[ClaudeMessage], parent: str | None) -> ClaudeMessage:
+    def _assistant_message(self, content: list[ClaudeMessage], parent_call_id: str | None) -> ClaudeMessage:
         message = {
             "id": self._message_id, "type": "message", "role": "assistant", "model": self._model, "content": content,
             "stop_reason": None, "stop_sequence": None, "usage": _usage_json(self._usage),
         }  # fmt: skip
-        return self._with_ids({"type": "assistant", "message": message, "parent_tool_use_id": parent})
+        return self._with_ids({"type": "assistant", "message": message, "parent_tool_use_id": parent_call_id})
 
     def _permission_request(self, event: PermissionAsked | PlanSubmitted | QuestionAsked) -> ClaudeMessage:
         suggestions: list[ClaudeMessage] = []
@@ -254,11 +255,11 @@ class ClaudeMessageConverter:
 
     def _claude_call(self, name: str, arguments: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
         return claude_name_and_arguments(
-            ToolCall("", name, arguments), self._started.folder if self._started is not None else "/"
+            ToolCall("", name, arguments), self._run_started.folder if self._run_started is not None else "/"
         )
 
     def _with_ids(self, message: ClaudeMessage) -> ClaudeMessage:
-        session = self._started.session if self._started is not None else ""
+        session = self._run_started.session if self._run_started is not None else ""
         return {**message, "session_id": session, "uuid": str(uuid4())}
 
     def _clear_reply(self) -> None:

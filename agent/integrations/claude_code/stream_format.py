@@ -22,26 +22,26 @@ class ClaudeOutput:
         """See `ClaudeMessageConverter`."""
         self._out = out
         self._progress = progress
-        self._messages = ClaudeMessageConverter(time.monotonic, includes_partials=includes_partials)
-        self._has_result = False
+        self._converter = ClaudeMessageConverter(time.monotonic, includes_partials=includes_partials)
+        self._has_printed_result = False
         """Whether the result of the latest turn was printed."""
 
     def show(self, event: OutputEvent) -> None:
         if isinstance(event, TurnStarted):
-            self._has_result = False
-        for message in self._messages.convert(event):
+            self._has_printed_result = False
+        for message in self._converter.convert(event):
             print_json(self._out, message)
         if self._progress is not None:
             self._progress.show(event)
 
     def end_turn(self, outcome: RunOutcome) -> None:
-        for message in self._messages.end_turn(outcome):
+        for message in self._converter.end_turn(outcome):
             print_json(self._out, message)
-        self._has_result = True
+        self._has_printed_result = True
 
-    def end(self, outcome: RunOutcome) -> None:
+    def end_run(self, outcome: RunOutcome) -> None:
         """Print a result if the latest turn has none, for example because it could not begin."""
-        if not self._has_result:
+        if not self._has_printed_result:
             self.end_turn(outcome)
 
 

@@ -23,10 +23,10 @@ def check_folders(folders: Folders) -> Iterator[CheckResult]:
         return
     problem_count = 0
     for path in (data, data / "sessions.db", data / "blobs", data / "outputs", data / "history", folders.logs):
-        finding = _check_path(path, is_open=path in (data, folders.logs))
-        if finding is not None:
+        result = _check_path(path, is_reachable=path in (data, folders.logs))
+        if result is not None:
             problem_count += 1
-            yield finding
+            yield result
     if not problem_count:
         yield CheckResult("folders", "well", f"`{data}` is private")
 
@@ -43,7 +43,7 @@ def access_problem(path: Path) -> str:
     return ""
 
 
-def _check_path(path: Path, *, is_open: bool) -> CheckResult | None:
+def _check_path(path: Path, *, is_reachable: bool) -> CheckResult | None:
     """Check one path, if it exists. `is_open`: other users can reach it through its parent folders."""
     try:
         status = path.stat()
@@ -55,7 +55,7 @@ def _check_path(path: Path, *, is_open: bool) -> CheckResult | None:
         return CheckResult("folders", "broken", f"`{path}` belongs to another user", f"run `chown $USER {path}`")
     if not os.access(path, os.W_OK):
         return CheckResult("folders", "broken", f"`{path}` is not writable", f"run `chmod u+w {path}`")
-    if is_open and status.st_mode & 0o077:
+    if is_reachable and status.st_mode & 0o077:
         return _exposed_folder_result(path, stat.S_IMODE(status.st_mode))
     return None
 
@@ -77,11 +77,11 @@ def _exposed_folder_result(path: Path, mode: int) -> CheckResult:
 
 def _readable_file(path: Path) -> Path | None:
     """Find a file that other users can read, among the first `MAX_CHECKED_FILES` entries. None if there is none."""
-    folders, remaining = [path], MAX_CHECKED_FILES
-    while folders and remaining > 0:
+    folders, remaining_entries = [path], MAX_CHECKED_FILES
+    while folders and remaining_entries > 0:
         with suppress(OSError), os.scandir(folders.pop()) as entries:
             for entry in entries:
-                remaining -= 1
+                remaining_entries -= 1
                 mode = entry.stat(follow_symlinks=False).st_mode
                 if stat.S_ISREG(mode) and mode & 0o044:
                     return Path(entry.path)

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-from ebbtide.agent.config.options import PROVIDERS
+from ebbtide.agent.config.options import PROVIDER_NAMES
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.integrations.doctor.check_result import CheckResult
-from ebbtide.agent.providers.factory import check_provider, proxy_route
-from ebbtide.agent.providers.setup import find_address, find_default_model
+from ebbtide.agent.providers.factory import check_provider, describe_proxy
+from ebbtide.agent.providers.setup import find_base_url, find_default_model
 
 CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
@@ -22,16 +22,16 @@ REPLY_TIMEOUT_S = 15.0
 def check_network(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Check the proxies and certificates in the environment, without network access."""
     hosts_by_proxy: dict[str, list[str]] = {}
-    for name in providers_in_use(config, environment):
+    for name in used_provider_names(config, environment):
         try:
-            url = find_address(name, config.provider(name), environment)
-            route = proxy_route(url)
+            url = find_base_url(name, config.provider_config(name), environment)
+            proxy = describe_proxy(url)
         except AgentError as error:
             yield CheckResult("network", "broken", str(error))
             continue
-        hosts_by_proxy.setdefault(route or "no proxy", []).append(urlsplit(url).netloc.rpartition("@")[2])
-    for route, hosts in hosts_by_proxy.items():
-        yield CheckResult("network", "well", f"{route} between here and {', '.join(dict.fromkeys(hosts))}")
+        hosts_by_proxy.setdefault(proxy or "no proxy", []).append(urlsplit(url).netloc.rpartition("@")[2])
+    for proxy, hosts in hosts_by_proxy.items():
+        yield CheckResult("network", "well", f"{proxy} between here and {', '.join(dict.fromkeys(hosts))}")
     yield _check_certificates(environment)
 
 
@@ -54,7 +54,7 @@ def _check_certificates(environment: Mapping[str, str]) -> CheckResult:
 
 def check_providers(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Check whether the providers in use answer and accept the key. Each server gets one free request."""
-    names = providers_in_use(config, environment)
+    names = used_provider_names(config, environment)
     if not names:
         yield CheckResult("provider", "note", "none to check: no model and no key is set")
     yield from asyncio.run(_check_providers(names, config, environment))
@@ -79,17 +79,17 @@ async def _check_provider(name: str, config: Config, environment: Mapping[str, s
     )
 
 
-def providers_in_use(config: Config, environment: Mapping[str, str]) -> Sequence[str]:
+def used_provider_names(config: Config, environment: Mapping[str, str]) -> Sequence[str]:
     """List the providers of all configured models, or of the default model if none is configured. Providers for which
     the user has set an address are included."""
     models = [config.model, *config.fallback_models, config.summary_model, config.agents_model]
-    providers = [model.partition("/")[0] for model in models if model]
+    provider_names = [model.partition("/")[0] for model in models if model]
     if not config.model:
         with suppress(AgentError):  # the model check reports this
-            providers.append(find_default_model(config.providers, environment).partition("/")[0])
+            provider_names.append(find_default_model(config.providers, environment).partition("/")[0])
     providers_with_address = [name for name, provider in config.providers.items() if provider.base_url]
     return [
         name
-        for name in dict.fromkeys((*providers, *providers_with_address))
-        if name in PROVIDERS and name != "scripted"
+        for name in dict.fromkeys((*provider_names, *providers_with_address))
+        if name in PROVIDER_NAMES and name != "scripted"
     ]

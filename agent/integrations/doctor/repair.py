@@ -18,20 +18,20 @@ _TABLE_LABELS = {
 }
 
 
-def repair_store(folders: Folders, report: ReportProgress) -> Iterator[CheckResult]:
+def repair_store(folders: Folders, report_progress: ReportProgress) -> Iterator[CheckResult]:
     """Repair the database if it is damaged and no session is open."""
-    path, locks = folders.data / "sessions.db", folders.data / "locks"
+    path, lock_folder = folders.data / "sessions.db", folders.data / "locks"
     if not path.exists() and not path.with_name(f"{path.name}-wal").exists():
         yield CheckResult("repair", "well", "no database yet")
         return
-    open_sessions = [lock.stem for lock in locks.glob("*.lock") if is_open(locks, lock.stem)]
+    open_sessions = [lock.stem for lock in lock_folder.glob("*.lock") if is_open(lock_folder, lock.stem)]
     if open_sessions:
         names = ", ".join(f"`{session}`" for session in open_sessions[:5])
         yield CheckResult("repair", "broken", f"nothing was repaired: {names} is open", "close it and run this again")
         return
     problems: tuple[str, ...] = ()
     try:
-        database_check = check_database(path, lambda: report("the database", 0, 0))
+        database_check = check_database(path, lambda: report_progress("the database", 0, 0))
         if database_check.version > len(MIGRATIONS):
             yield CheckResult(
                 "repair",
@@ -50,11 +50,11 @@ def repair_store(folders: Folders, report: ReportProgress) -> Iterator[CheckResu
         if not is_damaged(path, problems):
             yield CheckResult("repair", "well", "the database is not damaged; nothing was changed")
             return
-        repair_result = repair_database(path, lambda: report("saving the database", 0, 0))
+        repair_result = repair_database(path, lambda: report_progress("saving the database", 0, 0))
     except StoreError as error:
         yield CheckResult("repair", "broken", f"nothing was changed: {error}")
         return
-    yield CheckResult("repair", "note", f"saved {_format_saved_counts(repair_result.saved)} in a new `{path}`")
+    yield CheckResult("repair", "note", f"saved {_format_saved_counts(repair_result.saved_rows)} in a new `{path}`")
     yield CheckResult(
         "repair",
         "note",

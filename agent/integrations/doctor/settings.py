@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias, cast
 
-from ebbtide.agent.config.options import PROVIDERS
+from ebbtide.agent.config.options import PROVIDER_NAMES
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AgentError, ConfigError
 from ebbtide.agent.integration_registry import DOCTOR_CHECKS, load_integration
 from ebbtide.agent.integrations.doctor.check_result import CheckResult
-from ebbtide.agent.providers.keys import KeyStore, StoredKey, sign_in_store, stored_key
+from ebbtide.agent.providers.keys import KeyStore, StoredKey, read_stored_key, sign_in_store
 from ebbtide.agent.providers.setup import find_default_model, find_endpoint, key_variable, uses_key_command
 from ebbtide.tools.outputs.extent import join_limited
 from ebbtide.tools.process.shell import child_environment
@@ -45,7 +45,7 @@ def _check_sandbox(config: Config) -> CheckResult:
         case SandboxProgram(kind=kind, note=note):
             no_network_reason = namespace_problem()
             description = f"commands run in {kind}"
-            network = (
+            network_text = (
                 f"they have no network access; the rule `network` grants all of it: {no_network_reason}"
                 if no_network_reason
                 else "rules such as `network(example.org)` grant network access"
@@ -53,7 +53,7 @@ def _check_sandbox(config: Config) -> CheckResult:
             return CheckResult(
                 "sandbox",
                 "note" if note or no_network_reason else "well",
-                "; ".join(filter(None, (description, note, network))),
+                "; ".join(filter(None, (description, note, network_text))),
             )
         case NoSandbox(problem=reason):
             if config.sandbox == "require":
@@ -68,23 +68,26 @@ def _check_sandbox(config: Config) -> CheckResult:
 def _check_environment(environment: Mapping[str, str]) -> Iterator[CheckResult]:
     """Report variables set by direnv that commands do not receive. Other withheld variables are not reported, because a
     shell has many."""
-    withheld = withheld_direnv_variables(environment, child_environment(environment))
-    if withheld:
-        names = " ".join(sorted(withheld))
+    withheld_variables = withheld_direnv_variables(environment, child_environment(environment))
+    if withheld_variables:
+        names = " ".join(sorted(withheld_variables))
         yield CheckResult(
             "environment",
             "note",
-            f"direnv sets variables that may contain secrets; commands do not get them: {', '.join(sorted(withheld))}",
+            "direnv sets variables that may contain secrets; commands do not get them: "
+            f"{', '.join(sorted(withheld_variables))}",
             f"set `EBB_PASS_ENV='{names}'` to pass them on",
         )
 
 
 def _check_keys(config: Config, environment: Mapping[str, str]) -> Iterator[CheckResult]:
-    variables = dict.fromkeys(filter(None, (key_variable(name, config.provider(name)) for name in PROVIDERS)))
+    variables = dict.fromkeys(
+        filter(None, (key_variable(name, config.provider_config(name)) for name in PROVIDER_NAMES))
+    )
     set_variables = [variable for variable in variables if environment.get(variable)]
-    store = KeyStore(config.folders.config)
+    key_store = KeyStore(config.folders.config)
     try:
-        stored_keys = store.stored_keys()
+        stored_keys = key_store.stored_keys()
     except ConfigError as error:
         stored_keys = {}
         yield CheckResult("keys", "broken", str(error))
@@ -96,17 +99,19 @@ def _check_keys(config: Config, environment: Mapping[str, str]) -> Iterator[Chec
     for name, sign_in in sign_ins.items():
         yield CheckResult("keys", "well", f"signed in to {name} as {sign_in.account}, used only for {sign_in.origin}")
     for name, key in stored_keys.items():
-        location = "the keyring of this system" if key.storage == "keyring" else f"`{store.path}`"
-        if stored_key(environment, name) is None:
+        location = "the keyring of this system" if key.storage == "keyring" else f"`{key_store.path}`"
+        if read_stored_key(environment, name) is None:
             yield CheckResult(
                 "keys", "broken", f"{location} does not return the key for {name}; run `ebb key set {name}` again"
             )
         else:
             yield CheckResult("keys", "well", f"key for {name} from {location}, used only for {key.origin}")
-    commands = [name for name in PROVIDERS if uses_key_command(name, config.provider(name), environment)]
-    for name in commands:
+    providers_with_command = [
+        name for name in PROVIDER_NAMES if uses_key_command(name, config.provider_config(name), environment)
+    ]
+    for name in providers_with_command:
         yield CheckResult("keys", "well", f"key for {name} from `providers.{name}.key_command`, which was not run")
-    if set_variables or stored_keys or sign_ins or commands:
+    if set_variables or stored_keys or sign_ins or providers_with_command:
         if not set_variables:
             return
         yield CheckResult("keys", "well", f"found in {', '.join(set_variables)}")
@@ -119,13 +124,13 @@ def _check_models(config: Config, environment: Mapping[str, str]) -> Iterator[Ch
         try:
             chosen_model = model or find_default_model(config.providers, environment)
             provider = chosen_model.partition("/")[0]
-            if provider in PROVIDERS and provider != "scripted":
-                find_endpoint(provider, config.provider(provider), environment)
+            if provider in PROVIDER_NAMES and provider != "scripted":
+                find_endpoint(provider, config.provider_config(provider), environment)
         except AgentError as error:
             yield CheckResult("model", "broken", str(error))
             continue
-        if provider in PROVIDERS:
+        if provider in PROVIDER_NAMES:
             yield CheckResult("model", "well", f"`{chosen_model}`; the server was not contacted")
         else:
-            advice = f"write PROVIDER/NAME; providers are {', '.join(PROVIDERS)}"
+            advice = f"write PROVIDER/NAME; providers are {', '.join(PROVIDER_NAMES)}"
             yield CheckResult("model", "broken", f"unknown provider in `{chosen_model}`", advice)

@@ -11,7 +11,7 @@ from ebbtide.agent.errors import UsageError
 
 
 @contextmanager
-def atomic_file(path: Path, *, force: bool, alternative: str = "") -> Iterator[IO[bytes]]:
+def atomic_file(path: Path, *, should_replace: bool, alternative: str = "") -> Iterator[IO[bytes]]:
     """Open a private file for writing. It appears at `path` only once it is complete. An existing file is replaced only
     with `force`; the error raised without it ends with `alternative`. Raises `UsageError`."""
     temporary_path = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
@@ -19,7 +19,7 @@ def atomic_file(path: Path, *, force: bool, alternative: str = "") -> Iterator[I
     try:
         if path.exists() and not path.is_file():
             raise UsageError(f"`{path}` is not a file: choose another name")
-        if not force:
+        if not should_replace:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             has_placeholder = True
         descriptor = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

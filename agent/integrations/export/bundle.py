@@ -28,7 +28,7 @@ _MANIFEST = "manifest.json"
 _MEMBER_NAME = re.compile(r"manifest\.json|rows/[a-z]+\.jsonl|blobs/[0-9a-f]{64}")
 
 
-class InvalidBundle(UsageError):
+class InvalidBundleError(UsageError):
     """The file is not an exported session, is damaged, or was written by a newer version."""
 
 
@@ -60,23 +60,23 @@ class BundleWriter:
 
     def add_blob(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
         """Add a blob. Raises `StoreFailed` if it does not match the digest, which makes the bundle invalid."""
-        actual_digest = hashlib.sha256()
+        hasher = hashlib.sha256()
         with self._zip.open(_zip_entry(f"blobs/{digest}"), "w", force_zip64=size >= 1 << 30) as entry:
             for chunk in chunks:
-                actual_digest.update(chunk)
+                hasher.update(chunk)
                 entry.write(chunk)
-        if actual_digest.hexdigest() != digest:
+        if hasher.hexdigest() != digest:
             raise StoreFailed(f"the output `{digest[:12]}` changed during the export; export again", "corrupt")
         self._blobs[digest] = size
 
     def add_rows(self, table: str, rows: Iterable[Mapping[str, object]]) -> None:
-        count, digest = 0, hashlib.sha256()
+        count, hasher = 0, hashlib.sha256()
         with self._zip.open(_zip_entry(f"rows/{table}.jsonl"), "w", force_zip64=True) as entry:
-            for line in map(bundle_line, rows):
-                digest.update(line)
+            for line in map(encode_row, rows):
+                hasher.update(line)
                 entry.write(line)
                 count += 1
-        self._rows[table] = TableEntry(count, digest.hexdigest())
+        self._rows[table] = TableEntry(count, hasher.hexdigest())
 
     def finish(self, session: Mapping[str, object], now: float) -> Manifest:
         manifest = Manifest(session, self._rows, self._blobs, now)
@@ -91,7 +91,7 @@ class BundleWriter:
             self._zip.close()
 
 
-def bundle_line(row: Mapping[str, object]) -> bytes:
+def encode_row(row: Mapping[str, object]) -> bytes:
     """Encode a row as a line of the file."""
     return json.dumps(row, ensure_ascii=True, separators=(",", ":")).encode("ascii") + b"\n"
 
@@ -125,7 +125,7 @@ class Bundle:
         try:
             self._file = open_regular_file(path)
         except OSError as error:
-            raise InvalidBundle(f"cannot read `{path}`: {error.strerror or error}") from error
+            raise InvalidBundleError(f"cannot read `{path}`: {error.strerror or error}") from error
         try:
             self.manifest = self._open_manifest()
         except BaseException:
@@ -136,21 +136,23 @@ class Bundle:
         try:
             self._zip = zipfile.ZipFile(self._file)
         except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
-            raise InvalidBundle(
+            raise InvalidBundleError(
                 f"`{self._path}` is not an exported session, or only a part of one: {error}; export it again"
             ) from error
         names = self._zip.namelist()
         for name in names:
             if name.startswith("/") or "\\" in name or ".." in name.split("/"):
-                raise InvalidBundle(f"`{self._path}` was not imported: it contains `{name}`, a path outside its folder")
+                raise InvalidBundleError(
+                    f"`{self._path}` was not imported: it contains `{name}`, a path outside its folder"
+                )
         if _MANIFEST not in names:
-            raise InvalidBundle(f"`{self._path}` is not an exported session: it has no `{_MANIFEST}`")
+            raise InvalidBundleError(f"`{self._path}` is not an exported session: it has no `{_MANIFEST}`")
         manifest = self._read_manifest(len(names))
         if any(not _MEMBER_NAME.fullmatch(name) for name in names) or len(set(names)) < len(names):
             raise self.damage_error("it contains files that do not belong to a session")
-        declared = {_MANIFEST, *(f"rows/{table}.jsonl" for table in manifest.rows)}
-        declared |= {f"blobs/{digest}" for digest in manifest.blobs}
-        undeclared = next((name for name in names if name not in declared), None)
+        declared_names = {_MANIFEST, *(f"rows/{table}.jsonl" for table in manifest.rows)}
+        declared_names |= {f"blobs/{digest}" for digest in manifest.blobs}
+        undeclared = next((name for name in names if name not in declared_names), None)
         if undeclared is not None:
             raise self.damage_error(f"its manifest does not list `{Path(undeclared).stem[:12]}`")
         return manifest
@@ -166,9 +168,9 @@ class Bundle:
         except (ValueError, RecursionError) as error:
             raise self.damage_error(f"its manifest cannot be read: {error}") from error
         if not isinstance(body, dict) or body.get("format") != FORMAT_NAME or not isinstance(body.get("version"), int):
-            raise InvalidBundle(f"`{self._path}` is not an exported session")
+            raise InvalidBundleError(f"`{self._path}` is not an exported session")
         if body["version"] > FORMAT_VERSION:
-            raise InvalidBundle(
+            raise InvalidBundleError(
                 f"`{self._path}` has version {body['version']} of the format, but this program supports only "
                 f"{FORMAT_VERSION}: update this program"
             )
@@ -192,9 +194,9 @@ class Bundle:
     def rows(self, table: str) -> Iterator[object]:
         """Yield the row on each line. Some damage is detected only after the last line."""
         expected = self._part(table)
-        count, digest = 0, hashlib.sha256()
+        count, hasher = 0, hashlib.sha256()
         for line in self._lines(f"rows/{table}.jsonl"):
-            digest.update(line)
+            hasher.update(line)
             count += 1
             if line.count(b"[") + line.count(b"{") > MAX_NESTED_VALUES:
                 raise self.damage_error(f"line {count} of `{table}` is not a valid row")
@@ -203,7 +205,7 @@ class Bundle:
             except (ValueError, RecursionError) as error:
                 raise self.damage_error(f"line {count} of `{table}` cannot be read: {error}") from error
             yield row
-        if (count, digest.hexdigest()) != (expected.count, expected.sha256):
+        if (count, hasher.hexdigest()) != (expected.count, expected.sha256):
             raise self.damage_error(f"`{table}` does not match its manifest")
 
     def _part(self, table: str) -> TableEntry:
@@ -236,9 +238,11 @@ class Bundle:
         self._zip.close()
         self._file.close()
 
-    def damage_error(self, problem: str) -> InvalidBundle:
+    def damage_error(self, problem: str) -> InvalidBundleError:
         """Return the error to raise for a damaged file."""
-        return InvalidBundle(f"`{self._path}` is damaged and was not imported: {problem}; export the session again")
+        return InvalidBundleError(
+            f"`{self._path}` is damaged and was not imported: {problem}; export the session again"
+        )
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
@@ -247,4 +251,4 @@ class Bundle:
         except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError) as error:
             raise self.damage_error(str(error)) from error
         except OSError as error:
-            raise InvalidBundle(f"cannot read `{self._path}`: {error.strerror or error}") from error
+            raise InvalidBundleError(f"cannot read `{self._path}`: {error.strerror or error}") from error

@@ -24,10 +24,10 @@ from ebbtide.agent.integrations.export.transcript_entries import (
     AgentTranscript,
     MessageWithOutputs,
     ReadableSession,
+    arguments_as_run,
     arguments_text,
     cost_text,
     messages_with_outputs,
-    run_arguments,
 )
 from ebbtide.agent.messages import Assistant, Image, Note, Reasoning, Text, ToolCall, ToolOutput, User
 from ebbtide.tools.outputs.extent import pluralize
@@ -54,8 +54,8 @@ def render_html_chunks(session: ReadableSession) -> Iterator[str]:
         yield html_message(item, session.agents)
     for agent in session.agents:
         yield from html_agent(agent)
-    secrets = "Recognised keys and passwords were removed." if session.is_redacted else "Secrets were not removed."
-    yield Template(tail).substitute(secrets=secrets)
+    secrets_note = "Recognised keys and passwords were removed." if session.is_redacted else "Secrets were not removed."
+    yield Template(tail).substitute(secrets=secrets_note)
 
 
 def _template() -> str:
@@ -64,16 +64,16 @@ def _template() -> str:
 
 def _facts(session: ReadableSession) -> Iterator[tuple[str, str]]:
     """Yield the names and values shown at the top of the page; the values are HTML."""
-    about = session.details
-    yield "session", f"<code>{escape(about.id)}</code>"
-    yield "model", escape(about.model)
-    if about.project:
-        yield "project", f"<code>{escape(about.project)}</code>"
-    time_texts = [_local_time(timestamp) for timestamp in (about.created, about.updated) if timestamp is not None]
+    details = session.details
+    yield "session", f"<code>{escape(details.id)}</code>"
+    yield "model", escape(details.model)
+    if details.project:
+        yield "project", f"<code>{escape(details.project)}</code>"
+    time_texts = [_local_time(timestamp) for timestamp in (details.created, details.updated) if timestamp is not None]
     yield "when", " to ".join(dict.fromkeys(time_texts))
-    yield "messages", f"{about.messages:,}"
-    yield "cost", cost_text(about.cost)
-    yield "tags", "".join(f'<span class="tag">#{escape(tag)}</span>' for tag in about.tags)
+    yield "messages", f"{details.messages:,}"
+    yield "cost", cost_text(details.cost)
+    yield "tags", "".join(f'<span class="tag">#{escape(tag)}</span>' for tag in details.tags)
     yield "agents", ", ".join(map(_agent_link, session.agents))
 
 
@@ -137,7 +137,7 @@ def _model_pieces(
 
 
 def _call_block(call: ToolCall, output: ToolOutput | None, agents: Sequence[AgentTranscript]) -> str:
-    arguments = run_arguments(call, output)
+    arguments = arguments_as_run(call, output)
     visible_arguments, _ = arguments_text(arguments)
     summary = next(
         (value for name in _SUMMARY_ARGUMENTS if isinstance(value := arguments.get(name), str) and value.strip()), ""
@@ -189,8 +189,8 @@ def _details_block(css_class: str, summary_html: str, content_html: str) -> str:
 
 
 def _pre_block(text: str) -> str:
-    remaining = len(text) - MAX_OUTPUT_CHARS
-    size_note = f'<p class="more">… {remaining:,} more characters</p>' if remaining > 0 else ""
+    remaining_chars = len(text) - MAX_OUTPUT_CHARS
+    size_note = f'<p class="more">… {remaining_chars:,} more characters</p>' if remaining_chars > 0 else ""
     return f"<pre>{escape(text[:MAX_OUTPUT_CHARS])}</pre>{size_note}"
 
 

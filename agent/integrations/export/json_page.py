@@ -26,19 +26,19 @@ time."""
 
 
 def render_json_chunks(session: ReadableSession) -> Iterator[str]:
-    yield _open_object({"format": "ebbtide-session", "version": FORMAT_VERSION, "session": asdict(session.details)})
+    yield _unclosed_object({"format": "ebbtide-session", "version": FORMAT_VERSION, "session": asdict(session.details)})
     yield from _list_field("messages", map(_message_json, session.entries()))
     yield from _list_field("requests", map(_request_json, session.requests()))
     yield from _list_field("rewrites", map(asdict, session.rewrites))
     yield ',\n"agents":['
     for index, agent in enumerate(session.agents):
-        yield f"{',' if index else ''}\n{_open_object({'agent': agent.name, 'session': asdict(agent.details)})}"
+        yield f"{',' if index else ''}\n{_unclosed_object({'agent': agent.name, 'session': asdict(agent.details)})}"
         yield from _list_field("messages", map(_message_json, agent.entries()))
         yield "}"
     yield "]}\n"
 
 
-def _open_object(fields: Mapping[str, object]) -> str:
+def _unclosed_object(fields: Mapping[str, object]) -> str:
     """Return the object without its closing brace, so that more fields can follow."""
     return to_json(fields).removesuffix("}")
 

@@ -5,19 +5,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from ebbtide.agent.integrations.export.transcript_entries import (
     MAX_OUTPUT_CHARS,
     ReadableSession,
+    arguments_as_run,
     arguments_text,
     cost_text,
     messages_with_outputs,
-    run_arguments,
 )
 from ebbtide.agent.messages import Assistant, Image, Reasoning, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.prompt.code_blocks import fenced_lines
 
 
 def render_markdown_chunks(session: ReadableSession) -> Iterator[str]:
-    about = session.details
-    facts = (f"session {about.id}", f"model {about.model}", f"cost {cost_text(about.cost)}")
-    yield _joined_lines([f"# {_one_line(about.title) or 'A session'}", "", *(f"- {_one_line(fact)}" for fact in facts)])
+    details = session.details
+    facts = (f"session {details.id}", f"model {details.model}", f"cost {cost_text(details.cost)}")
+    yield _joined_lines(
+        [f"# {_one_line(details.title) or 'A session'}", "", *(f"- {_one_line(fact)}" for fact in facts)]
+    )
     for item in messages_with_outputs(session.entries()):
         match item.entry.message:
             case User() as message:
@@ -51,13 +53,15 @@ def _model_lines(message: Assistant, outputs: Mapping[str, ToolOutput]) -> Itera
 
 def _call_lines(call: ToolCall, output: ToolOutput | None) -> Iterator[str]:
     yield from ("", f"**{_one_line(call.name)}** ({output.status if output is not None else 'no output'})", "")
-    yield from fenced_lines(*arguments_text(run_arguments(call, output)))
+    yield from fenced_lines(*arguments_text(arguments_as_run(call, output)))
     if output is not None and output.text.strip():
         text = output.text
-        remaining = len(text) - MAX_OUTPUT_CHARS
+        remaining_chars = len(text) - MAX_OUTPUT_CHARS
         yield from (
             "",
-            *fenced_lines(text[:MAX_OUTPUT_CHARS] + (f"\n… {remaining:,} more characters" if remaining > 0 else "")),
+            *fenced_lines(
+                text[:MAX_OUTPUT_CHARS] + (f"\n… {remaining_chars:,} more characters" if remaining_chars > 0 else "")
+            ),
         )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from ebbtide.agent.archive.content import LogFile
 from ebbtide.agent.integrations.export.bundle import BundleWriter, sha256_of
 from ebbtide.agent.integrations.export.export_mask import SecretMask
-from ebbtide.store.blobs import Blobs
+from ebbtide.store.blobs import BlobStore
 from ebbtide.store.errors import StoreError
 from ebbtide.store.transfer import TransferRow
 from ebbtide.tools.outputs.stored_content import Content
@@ -18,13 +18,17 @@ class OutputWriter:
     """Writes the bytes of outputs to a bundle, each once."""
 
     def __init__(
-        self, blobs: Blobs | None, writer: BundleWriter, files: Mapping[tuple[int, str], str], mask: SecretMask
+        self,
+        blobs: BlobStore | None,
+        writer: BundleWriter,
+        path_by_call: Mapping[tuple[int, str], str],
+        mask: SecretMask,
     ) -> None:
         """`files` maps messages and calls to the plain files in which earlier versions stored outputs. It may be filled
         after this call."""
         self._blobs = blobs
         self._writer = writer
-        self._files = files
+        self._files = path_by_call
         self._mask = mask
         self._written_digests: set[str] = set()
         self.unreadable: list[str] = []

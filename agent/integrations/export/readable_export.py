@@ -21,12 +21,12 @@ from ebbtide.agent.integrations.export.transcript_entries import (
 )
 from ebbtide.agent.messages import Message, User
 from ebbtide.agent.records.damage import restore_messages
-from ebbtide.agent.records.images import with_image_bytes
+from ebbtide.agent.records.images import load_image_bytes
 from ebbtide.agent.records.rows import decode_request_mark
 from ebbtide.agent.records.session_lookup import find_session, project_name
 from ebbtide.agent.records.store_access import open_store_briefly
 from ebbtide.agent.records.usage import RequestUsage, Rewrite, request_usage_from_row, rewrite_from_row
-from ebbtide.store.catalogue import Catalogue, ListedRow
+from ebbtide.store.catalogue import Catalogue, ListedSession
 from ebbtide.store.sessions import SessionStore
 from ebbtide.store.usage import UsageStore
 
@@ -104,7 +104,7 @@ def export_readable(
         return ReadableExportResult(info.id, info.title, info.messages, "; ".join(dict.fromkeys(problems)))
 
 
-def _session_details(listed_row: ListedRow) -> SessionDetails:
+def _session_details(listed_row: ListedSession) -> SessionDetails:
     info = session_info_from_row(listed_row)
     return SessionDetails(
         info.id, info.title, info.model, info.project, info.messages, info.cost, listed_row.session.created,
@@ -113,7 +113,7 @@ def _session_details(listed_row: ListedRow) -> SessionDetails:
 
 
 def _read_agent_transcript(
-    store: SessionStore, listed_row: ListedRow, problems: list[str], *, include_images: bool
+    store: SessionStore, listed_row: ListedSession, problems: list[str], *, include_images: bool
 ) -> AgentTranscript:
     details = _session_details(listed_row)
     first_entry = next(iter(_read_entries(store, details.id, min(1, details.messages), [], include_images=False)), None)
@@ -133,7 +133,7 @@ def _read_entries(
         created_by_position = {row.position: row.created for row in rows}
         restored = restore_messages(rows, range(start, end), start)
         problems += [restored.problem] if restored.problem else []
-        messages = with_image_bytes(restored.messages, store.blobs) if include_images else restored.messages
+        messages = load_image_bytes(restored.messages, store.blobs) if include_images else restored.messages
         for position, message in enumerate(messages, start):
             yield PositionedMessage(position, message, created_by_position.get(position))
 
@@ -142,4 +142,4 @@ def _last_request_limit(store: SessionStore, session_id: str) -> int | None:
     """Return the token limit of the last request; None if unknown."""
     snapshot = store.snapshot(session_id)
     mark = decode_request_mark(snapshot.body) if snapshot is not None else None
-    return mark.window.effective if mark is not None and mark.window is not None else None
+    return mark.window.available_tokens if mark is not None and mark.window is not None else None

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import IO, Any
 
 from ebbtide.agent.archive.archive import FORMER_ID_FACT
-from ebbtide.agent.config.options import MODES, stricter_mode
+from ebbtide.agent.config.options import PERMISSION_MODES, stricter_mode
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.integrations.export.atomic_file import atomic_file
-from ebbtide.agent.integrations.export.bundle import Bundle, BundleWriter, bundle_line, is_digest, sha256_of
+from ebbtide.agent.integrations.export.bundle import Bundle, BundleWriter, encode_row, is_digest, sha256_of
 from ebbtide.agent.integrations.export.export_mask import SecretMask
 from ebbtide.agent.integrations.export.output_writer import OutputWriter
 from ebbtide.agent.records.message_rows import decode_message
 from ebbtide.agent.records.rows import blob_digests, body_without_files, decode_summary_row, legacy_output_files
 from ebbtide.agent.records.session_lookup import find_session, project_name
 from ebbtide.agent.records.store_access import open_store_briefly
-from ebbtide.store.blobs import Blobs
+from ebbtide.store.blobs import BlobStore
 from ebbtide.store.errors import StoreError
 from ebbtide.store.session_rows import SESSION_ID, MessageRow, SessionRow, SummaryRow
 from ebbtide.store.sessions import SessionStore
@@ -38,7 +38,7 @@ from ebbtide.store.transfer import (
 OPTIONAL_TABLES = frozenset({"views"})
 """Tables that are missing in files from earlier versions."""
 
-_ID = re.compile(SESSION_ID)
+_SESSION_ID_PATTERN = re.compile(SESSION_ID)
 
 FORCE_HINT = ", or replace it with --force"
 
@@ -83,12 +83,12 @@ def export_session(
         row = find_session(store, id_prefix, project_name(config))
         if file is not None and not isinstance(file, Path):
             return _write_bundle(store, row.id, file, mask)
-        with atomic_file(file or default_name(row.id), force=force, alternative=FORCE_HINT) as new_file:
+        with atomic_file(file or default_export_path(row.id), should_replace=force, alternative=FORCE_HINT) as new_file:
             return _write_bundle(store, row.id, new_file, mask)
 
 
-def default_name(session: str) -> Path:
-    return Path(f"ebb-session-{session}.zip")
+def default_export_path(session_id: str) -> Path:
+    return Path(f"ebb-session-{session_id}.zip")
 
 
 def import_session(config: Config, path: Path) -> ImportedSession:
@@ -98,26 +98,26 @@ def import_session(config: Config, path: Path) -> ImportedSession:
         return _import_bundle(store, bundle, config)
 
 
-def _write_bundle(store: SessionStore, session: str, file: IO[bytes], mask: SecretMask) -> ExportedSession:
-    rows = TransferStore(store).read_session(session)
+def _write_bundle(store: SessionStore, session_id: str, file: IO[bytes], mask: SecretMask) -> ExportedSession:
+    rows = TransferStore(store).read_session(session_id)
     if rows is None:
-        raise StoreFailed(f"session `{session}` was deleted in the meantime", "missing")
+        raise StoreFailed(f"session `{session_id}` was deleted in the meantime", "missing")
     with closing(BundleWriter(file)) as writer:
         return _fill_bundle(store, rows, writer, mask)
 
 
 def _fill_bundle(store: SessionStore, rows: SessionRows, writer: BundleWriter, mask: SecretMask) -> ExportedSession:
-    files: dict[tuple[int, str], str] = {}
+    path_by_call: dict[tuple[int, str], str] = {}
     """Plain files in which earlier versions stored outputs, by message and call."""
-    outputs = OutputWriter(store.blobs, writer, files, mask)
+    outputs = OutputWriter(store.blobs, writer, path_by_call, mask)
     outputs.prepare_digests(rows.tables["outputs"])
 
-    def messages() -> Iterator[TransferRow]:
+    def mask_messages() -> Iterator[TransferRow]:
         for row in TransferStore(store).messages(rows.session.id, rows.session.messages):
-            files.update(legacy_output_files(_message_row(row)))
+            path_by_call.update(legacy_output_files(_message_row(row)))
             yield mask.mask_row(_without_paths(row))
 
-    writer.add_rows(MESSAGES_TABLE, messages())
+    writer.add_rows(MESSAGES_TABLE, mask_messages())
     output_rows = tuple(map(outputs.export_row, rows.tables["outputs"]))
     for table in rows.tables:
         writer.add_rows(table, output_rows if table == "outputs" else map(mask.mask_row, rows.tables[table]))
@@ -142,13 +142,15 @@ def _import_bundle(store: SessionStore, bundle: Bundle, config: Config) -> Impor
         exported,
         id=exported.id if store.session(exported.id) is None else TransferStore(store).unused_id(),
         project=exported.project if _is_folder(exported.project) else project_name(config),
-        mode=stricter_mode(config.permission_mode, exported.mode) if exported.mode in MODES else config.permission_mode,
+        mode=stricter_mode(config.permission_mode, exported.mode)
+        if exported.mode in PERMISSION_MODES
+        else config.permission_mode,
     )
     skipped_tables = {MESSAGES_TABLE} | (OPTIONAL_TABLES - bundle.manifest.rows.keys())
     tables = {table: _checked_rows(bundle, table) for table in COLUMNS if table not in skipped_tables}
     if (row.id, row.project) != (exported.id, exported.project):
         tables["situation"] = _with_former_id(tables["situation"], exported)
-    with _stored_blobs(store.blobs, row.id, bundle):
+    with _store_blobs(store.blobs, row.id, bundle):
         TransferStore(store).write_session(row, _checked_messages(bundle), tables)
     return ImportedSession(row.id, row.title, message_count, exported.id)
 
@@ -158,7 +160,7 @@ def _session_row(bundle: Bundle) -> SessionRow:
     fields = bundle.manifest.session
     texts = [fields.get(name) for name in ("id", "project", "title", "model", "mode")]
     times = [fields.get(name) for name in ("created", "updated")]
-    if not all(isinstance(text, str) for text in texts) or not _ID.fullmatch(str(texts[0])):
+    if not all(isinstance(text, str) for text in texts) or not _SESSION_ID_PATTERN.fullmatch(str(texts[0])):
         raise bundle.damage_error("its manifest has no valid session")
     if not all(map(is_valid_time, times)):
         raise bundle.damage_error("its manifest has no valid times")
@@ -170,7 +172,9 @@ def _session_row(bundle: Bundle) -> SessionRow:
 
 
 def _is_branch(parent: object, family: object, forked: object) -> bool:
-    are_ids_valid = all(isinstance(session_id, str) and _ID.fullmatch(session_id) for session_id in (parent, family))
+    are_ids_valid = all(
+        isinstance(session_id, str) and _SESSION_ID_PATTERN.fullmatch(session_id) for session_id in (parent, family)
+    )
     return are_ids_valid and type(forked) is int and forked >= 0
 
 
@@ -241,9 +245,9 @@ def _identical_session(store: SessionStore, exported_id: str, bundle: Bundle) ->
     for session_id in (exported_id, *transfer.sessions_with_fact(FORMER_ID_FACT, exported_id)):
         row = store.session(session_id)
         if row is not None:
-            bundle_digest = bundle_digest or sha256_of(map(bundle_line, _checked_messages(bundle)))
+            bundle_digest = bundle_digest or sha256_of(map(encode_row, _checked_messages(bundle)))
             stored_messages = map(_without_paths, transfer.messages(session_id, row.messages))
-            if sha256_of(map(bundle_line, stored_messages)) == bundle_digest:
+            if sha256_of(map(encode_row, stored_messages)) == bundle_digest:
                 return row
     return None
 
@@ -265,13 +269,13 @@ def _with_former_id(facts: Iterable[TransferRow], exported: SessionRow) -> Itera
 
 
 @contextmanager
-def _stored_blobs(blobs: Blobs, session: str, bundle: Bundle) -> Iterator[None]:
+def _store_blobs(blobs: BlobStore, session_id: str, bundle: Bundle) -> Iterator[None]:
     """Store the blobs of a bundle while the session is written. On exit, remove those that no output of the session
     uses."""
     stored_digests: list[str] = []
     try:
         for digest, size in bundle.manifest.blobs.items():
-            blob = blobs.put(bundle.blob_chunks(digest), session)
+            blob = blobs.put(bundle.blob_chunks(digest), session_id)
             stored_digests.append(blob.digest)
             if (blob.digest, blob.size) != (digest, size):
                 raise bundle.damage_error(f"the output `{digest[:12]}` was changed")
@@ -279,4 +283,4 @@ def _stored_blobs(blobs: Blobs, session: str, bundle: Bundle) -> Iterator[None]:
     finally:
         for digest in stored_digests:
             with suppress(StoreError):  # garbage collection removes it within a day
-                blobs.discard(digest, session)
+                blobs.discard(digest, session_id)

@@ -36,7 +36,7 @@ class TimelineColumn:
         self.cost = None if self.cost is None or request.cost is None else self.cost + request.cost
 
     @property
-    def parts(self) -> tuple[int, int, int, int]:
+    def mean_token_counts(self) -> tuple[int, int, int, int]:
         """Tokens in each part of the column; for several requests, the mean per request."""
         usage, request_count = self.usage, max(self.request_count, 1)
         return (
@@ -48,7 +48,7 @@ class TimelineColumn:
 
     @property
     def token_count(self) -> int:
-        return sum(self.parts)
+        return sum(self.mean_token_counts)
 
 
 def timeline_columns(requests: Iterable[RequestUsage], request_count: int) -> list[TimelineColumn]:
@@ -66,9 +66,9 @@ def timeline_svg(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite],
     """Draw the timeline. `token_limit` is the token limit of a request, if known."""
     if not columns:
         return ""
-    max_tokens = max(max(column.token_count for column in columns), 1)
-    if token_limit is not None and token_limit < 4 * max_tokens:
-        max_tokens = max(max_tokens, token_limit)
+    axis_max = max(max(column.token_count for column in columns), 1)
+    if token_limit is not None and token_limit < 4 * axis_max:
+        axis_max = max(axis_max, token_limit)
     plot_height, column_width = (
         HEIGHT - TOP_MARGIN - BOTTOM_MARGIN,
         min((WIDTH - LEFT_MARGIN - 8) / len(columns), MAX_COLUMN_WIDTH),
@@ -83,17 +83,19 @@ def timeline_svg(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite],
         pieces.append(f'<line class="grid" x1="{LEFT_MARGIN}" y1="{y:.1f}" x2="{WIDTH - 8}" y2="{y:.1f}"/>')
         pieces.append(
             f'<text x="{LEFT_MARGIN - 6}" y="{y + 4:.1f}" text-anchor="end">'
-            f"{_short_count(round(max_tokens * fraction))}</text>"
+            f"{_short_count(round(axis_max * fraction))}</text>"
         )
     for index, column in enumerate(columns):
-        pieces.append(_column_svg(column, LEFT_MARGIN + index * column_width, column_width, plot_height, max_tokens))
-    if token_limit is not None and token_limit <= max_tokens:
-        y = TOP_MARGIN + plot_height * (1 - token_limit / max_tokens)
+        pieces.append(_column_svg(column, LEFT_MARGIN + index * column_width, column_width, plot_height, axis_max))
+    if token_limit is not None and token_limit <= axis_max:
+        y = TOP_MARGIN + plot_height * (1 - token_limit / axis_max)
         pieces.append(f'<line class="limit" x1="{LEFT_MARGIN}" y1="{y:.1f}" x2="{WIDTH - 8}" y2="{y:.1f}">')
         pieces.append(f"<title>a request may take {token_limit:,} tokens</title></line>")
     requests_per_column = columns[0].request_count
     pieces += [
-        _rewrite_svg(rewrite, LEFT_MARGIN + min(rewrite.requests / requests_per_column, len(columns)) * column_width)
+        _rewrite_svg(
+            rewrite, LEFT_MARGIN + min(rewrite.request_count / requests_per_column, len(columns)) * column_width
+        )
         for rewrite in rewrites
     ]
     end = LEFT_MARGIN + len(columns) * column_width
@@ -128,7 +130,7 @@ def _column_svg(column: TimelineColumn, x: float, column_width: float, plot_heig
     )
     token_counts = ", ".join(
         f"{token_count:,} {part_label}"
-        for (_, part_label), token_count in zip(_COLUMN_PARTS, column.parts, strict=True)
+        for (_, part_label), token_count in zip(_COLUMN_PARTS, column.mean_token_counts, strict=True)
         if token_count
     )
     cost = "price unknown" if column.cost is None else f"${column.cost:.4f}"
@@ -137,7 +139,7 @@ def _column_svg(column: TimelineColumn, x: float, column_width: float, plot_heig
         float(TOP_MARGIN + plot_height),
         max(column_width * 0.86, 0.6),
     )
-    for (name, _), token_count in zip(_COLUMN_PARTS, column.parts, strict=True):
+    for (name, _), token_count in zip(_COLUMN_PARTS, column.mean_token_counts, strict=True):
         height = plot_height * token_count / max_tokens
         y -= height
         if height > 0:
@@ -146,9 +148,9 @@ def _column_svg(column: TimelineColumn, x: float, column_width: float, plot_heig
 
 
 def _rewrite_svg(rewrite: Rewrite, x: float) -> str:
-    tooltip = f"before request {rewrite.requests + 1:,}: {rewrite.reason}"
-    if rewrite.before != rewrite.after:
-        tooltip += f", {rewrite.before:,} to {rewrite.after:,} tokens"
+    tooltip = f"before request {rewrite.request_count + 1:,}: {rewrite.reason}"
+    if rewrite.tokens_before != rewrite.after:
+        tooltip += f", {rewrite.tokens_before:,} to {rewrite.after:,} tokens"
     if rewrite.strategies:
         tooltip += f" ({', '.join(rewrite.strategies)})"
     y = HEIGHT - BOTTOM_MARGIN

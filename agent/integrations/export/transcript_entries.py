@@ -170,7 +170,7 @@ class Redactor:
         return cast(T, result)
 
 
-def run_arguments(call: ToolCall, output: ToolOutput | None) -> Mapping[str, object]:
+def arguments_as_run(call: ToolCall, output: ToolOutput | None) -> Mapping[str, object]:
     """Return the arguments that a call was run with."""
     return output.edited if output is not None and output.edited is not None else call.arguments
 

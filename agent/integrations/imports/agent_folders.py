@@ -48,18 +48,18 @@ class AgentFolders:
 def find_agent_folders(environment: Mapping[str, str]) -> AgentFolders:
     """Find the agents' folders. Environment variables override the default locations."""
     home = Path(environment.get("HOME") or Path.home())
-    settings = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
-    data = Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share")
+    config_home = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
+    data_home = Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share")
     custom_folder = environment.get("CLAUDE_CONFIG_DIR")
     claude = Path(custom_folder).expanduser() if custom_folder else home / ".claude"
     return AgentFolders(
         home=home,
-        xdg_config=settings,
+        xdg_config=config_home,
         claude=claude,
         claude_state=claude / ".claude.json" if custom_folder else home / ".claude.json",
         codex=Path(environment.get("CODEX_HOME") or home / ".codex").expanduser(),
-        opencode=settings / "opencode",
-        opencode_data=data / "opencode",
+        opencode=config_home / "opencode",
+        opencode_data=data_home / "opencode",
         gemini=home / ".gemini",
     )
 

@@ -13,13 +13,13 @@ from ebbtide.agent.integrations.imports.json_lines import (
     read_lines,
 )
 from ebbtide.agent.integrations.imports.transcript import (
-    ForeignTranscript,
+    ImportableTranscript,
     ImportProblems,
-    OpenTranscript,
+    OpenedTranscript,
     ProgramEntry,
     ReplyEntry,
     TranscriptEntry,
-    UnreadableTranscript,
+    UnreadableTranscriptError,
     UserEntry,
 )
 from ebbtide.tools.lazy import dataclass, regex
@@ -35,7 +35,7 @@ class _Section:
     """The part of the file that contains one session."""
 
     id: str
-    started: float
+    started_at: float
     start: int
     end: int
 
@@ -46,30 +46,30 @@ class AiderTranscripts:
 
     def find_transcripts(
         self, folders: AgentFolders, project: Path, problems: ImportProblems
-    ) -> Iterator[ForeignTranscript]:
+    ) -> Iterator[ImportableTranscript]:
         path = project / HISTORY_FILE_NAME
         if not path.exists():
             return
         try:
             sections = self._file_sections(path)
-        except UnreadableTranscript:
+        except UnreadableTranscriptError:
             problems.add("files that cannot be read")
             return
         for section in sections:
             size = section.end - section.start
-            yield ForeignTranscript(
-                "aider", f"{project}@{section.id}", path, size, section.started, str(project), str(size)
+            yield ImportableTranscript(
+                "aider", f"{project}@{section.id}", path, size, section.started_at, str(project), str(size)
             )
 
-    def open_transcript(self, transcript: ForeignTranscript, problems: ImportProblems) -> OpenTranscript:
+    def open_transcript(self, transcript: ImportableTranscript, problems: ImportProblems) -> OpenedTranscript:
         section_id = transcript.id.rpartition("@")[2]
         section = next(
             (candidate for candidate in self._file_sections(transcript.path) if candidate.id == section_id), None
         )
         if section is None:
-            raise UnreadableTranscript("it no longer exists")
+            raise UnreadableTranscriptError("it no longer exists")
         entries = _entries(transcript.path, section, problems)
-        return OpenTranscript(entries, transcript.project, "", section.started, section.started)
+        return OpenedTranscript(entries, transcript.project, "", section.started_at, section.started_at)
 
     def _file_sections(self, path: Path) -> list[_Section]:
         if path not in self._sections:
@@ -103,11 +103,11 @@ def _entries(path: Path, section: _Section, problems: ImportProblems) -> Iterato
             text = as_text(line.data.decode("utf-8", "replace")).rstrip("\r\n")
             line_kind = "user" if text.startswith("#### ") else "program" if text.startswith("> ") else "reply"
             if text.strip() and (line_kind != kind or char_count > _MAX_TEXT_CHARS):
-                yield from _section_entry(kind, lines, section.started)
+                yield from _section_entry(kind, lines, section.started_at)
                 kind, lines, char_count = line_kind, [], 0
             lines.append(re.sub(r"\A(#### |> )", "", text) if line_kind != "reply" else text)
             char_count += len(text)
-    yield from _section_entry(kind, lines, section.started)
+    yield from _section_entry(kind, lines, section.started_at)
 
 
 def _section_entry(kind: str, lines: list[str], timestamp: float) -> Iterator[TranscriptEntry]:

@@ -64,9 +64,9 @@ class MessageAssembler:
         """All call ids used so far."""
         self._deferred_messages: list[tuple[User, float]] = []
         """User messages that arrived before the outputs of all calls."""
-        self._has_begun = False
+        self._has_started = False
 
-    def messages(self, entries: Iterable[TranscriptEntry]) -> Iterator[TimedMessage]:
+    def assemble(self, entries: Iterable[TranscriptEntry]) -> Iterator[TimedMessage]:
         """Yield the messages in order, each as soon as it is complete."""
         for entry in entries:
             match entry:
@@ -84,7 +84,7 @@ class MessageAssembler:
                 case SummaryEntry():
                     yield from self._flush_reply()
                     yield User((Note(COMPACTED_NOTE),)), entry.timestamp  # separates two replies
-                    self._has_begun = True
+                    self._has_started = True
                     if entry.text.strip():
                         yield Summary(summary=entry.text), entry.timestamp
         yield from self._flush_reply()
@@ -96,7 +96,7 @@ class MessageAssembler:
             self._deferred_messages.append((message, timestamp))
             return
         yield from self._flush_reply()
-        self._has_begun = True
+        self._has_started = True
         yield message, timestamp
 
     def _add_reply_part(self, entry: ReplyEntry | CallEntry) -> Iterator[TimedMessage]:
@@ -140,8 +140,8 @@ class MessageAssembler:
         """Yield the reply being assembled, and the outputs of its calls."""
         parts, outputs, timestamp = self._parts, self._outputs, self._replied_at
         if any(isinstance(part, Text | ToolCall) for part in parts):
-            if not self._has_begun:
-                self._has_begun = True
+            if not self._has_started:
+                self._has_started = True
                 yield User((Note(MISSING_BEGINNING),)), timestamp
             reply = self._with_converted_calls(Assistant(tuple(parts), f"{IMPORT_PROVIDER}/{self._model or 'model'}"))
             yield reply, timestamp

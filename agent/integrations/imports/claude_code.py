@@ -24,15 +24,15 @@ from ebbtide.agent.integrations.imports.json_lines import (
 )
 from ebbtide.agent.integrations.imports.transcript import (
     CallEntry,
-    ForeignTranscript,
+    ImportableTranscript,
     ImportProblems,
-    OpenTranscript,
+    OpenedTranscript,
     OutputEntry,
     ProgramEntry,
     ReplyEntry,
     SummaryEntry,
     TranscriptEntry,
-    UnreadableTranscript,
+    UnreadableTranscriptError,
     UserEntry,
     readable_files,
 )
@@ -58,44 +58,44 @@ OUTPUT_TOO_LONG = "[This output had more than {:,} MiB and was not imported.]"
 class ClaudeTranscripts:
     def find_transcripts(
         self, folders: AgentFolders, project: Path, problems: ImportProblems
-    ) -> Iterator[ForeignTranscript]:
+    ) -> Iterator[ImportableTranscript]:
         paths = (folders.claude / "projects").glob("*/*.jsonl")
-        sessions = (path for path in paths if not path.name.startswith("agent-"))  # skips the files of sub-agents
-        for file in readable_files(sessions, problems):
+        session_paths = (path for path in paths if not path.name.startswith("agent-"))  # skips the files of sub-agents
+        for file in readable_files(session_paths, problems):
             cwd = next((as_text(row.get("cwd")) for row in head_rows(file.path) if row.get("cwd")), "")
             yield file.transcript("claude", file.path.stem, cwd)
 
-    def open_transcript(self, transcript: ForeignTranscript, problems: ImportProblems) -> OpenTranscript:
+    def open_transcript(self, transcript: ImportableTranscript, problems: ImportProblems) -> OpenedTranscript:
         tree = _read_tree(transcript.path, problems)
         offsets = tree.newest_branch(problems)
         if not offsets:
-            raise UnreadableTranscript("it has no messages")
+            raise UnreadableTranscriptError("it has no messages")
         created, updated = tree.created or transcript.updated_at, tree.updated or transcript.updated_at
         entries = _entries(transcript.path, offsets, created)
-        return OpenTranscript(entries, transcript.project, tree.title, created, updated, tree.version)
+        return OpenedTranscript(entries, transcript.project, tree.title, created, updated, tree.version)
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
+class _TranscriptLine:
     """A line that other lines can refer to."""
 
     offset: int
     uuid: str
-    parent: str
+    parent_uuid: str
     is_message: bool
     is_sidechain: bool
     """Whether it belongs to a sub-agent."""
     reply_id: str = ""
     """The id of the reply that this line is part of."""
-    calls: tuple[str, ...] = ()
-    answered_calls: tuple[str, ...] = ()
+    call_ids: tuple[str, ...] = ()
+    answered_call_ids: tuple[str, ...] = ()
 
 
 class _Tree:
     """The lines of a file, linked by their ids."""
 
     def __init__(self) -> None:
-        self.nodes: list[_Node] = []
+        self.nodes: list[_TranscriptLine] = []
         self.created = self.updated = 0.0
         self.version = ""
         self._titles: dict[str, str] = {}
@@ -120,7 +120,7 @@ class _Tree:
         message = as_object(row.get("message"))
         blocks = objects_in(message.get("content"))
         self.nodes.append(
-            _Node(
+            _TranscriptLine(
                 line.offset,
                 uuid,
                 parent if isinstance(parent, str) else "",
@@ -137,10 +137,12 @@ class _Tree:
         ids = dict[str, str]()
         for name, value in _ID_FIELD.findall(line.data):
             ids.setdefault(name.decode(), value.decode("utf-8", "replace"))
-        answered_calls = (ids["tool_use_id"],) if "tool_use_id" in ids else ()
+        answered_call_ids = (ids["tool_use_id"],) if "tool_use_id" in ids else ()
         if "uuid" in ids:
             self.nodes.append(
-                _Node(line.offset, ids["uuid"], ids.get("parentUuid", ""), True, False, "", (), answered_calls)
+                _TranscriptLine(
+                    line.offset, ids["uuid"], ids.get("parentUuid", ""), True, False, "", (), answered_call_ids
+                )
             )
 
     def newest_branch(self, problems: ImportProblems) -> list[int]:
@@ -161,7 +163,7 @@ class _Tree:
         while branch_index is not None and branch_index not in branch:
             branch.add(branch_index)
             branch_index = self._parent_index(branch_index, index_by_uuid, main_indices, problems)
-        branch |= self._parallel_parts(branch, main_indices)
+        branch |= self._parallel_lines(branch, main_indices)
         abandoned_count = sum(self.nodes[index].is_message and index not in branch for index in main_indices)
         problems.add_skipped("lines on abandoned branches", abandoned_count)
         return [self.nodes[index].offset for index in sorted(branch) if self.nodes[index].offset >= 0]
@@ -171,36 +173,36 @@ class _Tree:
     ) -> int | None:
         """Return the index of a line's parent. If the parent is missing, the preceding line in the file is used. None
         if there is none."""
-        parent = self.nodes[index].parent
-        if not parent or parent in index_by_uuid:
-            return index_by_uuid.get(parent)
+        parent_uuid = self.nodes[index].parent_uuid
+        if not parent_uuid or parent_uuid in index_by_uuid:
+            return index_by_uuid.get(parent_uuid)
         earlier_indices = [candidate for candidate in main_indices if candidate < index]
         if not earlier_indices:
             return None  # the conversation continues in another file
         problems.add("lines that are missing")
         return earlier_indices[-1]
 
-    def _parallel_parts(self, branch: set[int], main_indices: list[int]) -> set[int]:
+    def _parallel_lines(self, branch: set[int], main_indices: list[int]) -> set[int]:
         """Find lines on side branches that belong to this branch: other parts of its replies, and outputs of parallel
         calls."""
         reply_ids = {self.nodes[index].reply_id for index in branch if self.nodes[index].reply_id}
         part_indices = {index for index in main_indices if self.nodes[index].reply_id in reply_ids}
-        calls_by_uuid = {self.nodes[index].uuid: self.nodes[index].calls for index in branch | part_indices}
-        call_ids = {call for line_calls in calls_by_uuid.values() for call in line_calls}
-        answered_ids = {call_id for index in branch for call_id in self.nodes[index].answered_calls}
+        call_ids_by_uuid = {self.nodes[index].uuid: self.nodes[index].call_ids for index in branch | part_indices}
+        call_ids = {call for line_calls in call_ids_by_uuid.values() for call in line_calls}
+        answered_ids = {call_id for index in branch for call_id in self.nodes[index].answered_call_ids}
         output_indices = set[int]()
         for index in main_indices:
             node = self.nodes[index]
-            answers_open_calls = call_ids.issuperset(node.answered_calls) and not answered_ids.intersection(
-                node.answered_calls
+            answers_open_calls = call_ids.issuperset(node.answered_call_ids) and not answered_ids.intersection(
+                node.answered_call_ids
             )
             if (
-                node.answered_calls
+                node.answered_call_ids
                 and index not in branch
-                and (answers_open_calls or set(node.answered_calls) <= {*calls_by_uuid.get(node.parent, ())})
+                and (answers_open_calls or set(node.answered_call_ids) <= {*call_ids_by_uuid.get(node.parent_uuid, ())})
             ):
                 output_indices.add(index)
-                answered_ids.update(node.answered_calls)
+                answered_ids.update(node.answered_call_ids)
         return part_indices | output_indices
 
 

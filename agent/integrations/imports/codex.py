@@ -25,9 +25,9 @@ from ebbtide.agent.integrations.imports.json_lines import (
 )
 from ebbtide.agent.integrations.imports.transcript import (
     CallEntry,
-    ForeignTranscript,
+    ImportableTranscript,
     ImportProblems,
-    OpenTranscript,
+    OpenedTranscript,
     OutputEntry,
     ProgramEntry,
     ReplyEntry,
@@ -54,7 +54,7 @@ _CALL_ID = regex(rb'"call_id":\s*"([^"\\]{1,100})"')
 class CodexTranscripts:
     def find_transcripts(
         self, folders: AgentFolders, project: Path, problems: ImportProblems
-    ) -> Iterator[ForeignTranscript]:
+    ) -> Iterator[ImportableTranscript]:
         for folder_name in ("sessions", "archived_sessions"):
             for file in readable_files((folders.codex / folder_name).rglob("rollout-*.jsonl*"), problems):
                 if file.path.suffix != ".jsonl":
@@ -67,22 +67,22 @@ class CodexTranscripts:
                 transcript_id = as_text(meta.get("id")) or file.path.stem.removeprefix("rollout-")
                 yield file.transcript("codex", transcript_id, as_text(meta.get("cwd")))
 
-    def open_transcript(self, transcript: ForeignTranscript, problems: ImportProblems) -> OpenTranscript:
-        outline = _outline(transcript.path)
+    def open_transcript(self, transcript: ImportableTranscript, problems: ImportProblems) -> OpenedTranscript:
+        outline = _scan_rollout(transcript.path)
         created, updated = outline.created or transcript.updated_at, outline.updated or transcript.updated_at
         entries = _EntryReader(outline, problems).entries(transcript.path, created)
-        return OpenTranscript(entries, transcript.project or outline.cwd, "", created, updated, outline.version)
+        return OpenedTranscript(entries, transcript.project or outline.cwd, "", created, updated, outline.version)
 
 
 @dataclass(slots=True)
-class _Outline:
+class _RolloutFacts:
     """Facts about a rollout, collected before its entries are read."""
 
     created: float = 0.0
     updated: float = 0.0
     version: str = ""
     cwd: str = ""
-    rolled_back: tuple[tuple[int, int], ...] = ()
+    rolled_back_ranges: tuple[tuple[int, int], ...] = ()
     """Start and end offsets of the parts that the user rolled back."""
 
 
@@ -93,8 +93,8 @@ def _session_meta(row: Row) -> Row:
     return row if "type" not in row and isinstance(row.get("id"), str) and "timestamp" in row else {}
 
 
-def _outline(path: Path) -> _Outline:
-    outline, turns, rolled_back = _Outline(), list[int](), list[tuple[int, int]]()
+def _scan_rollout(path: Path) -> _RolloutFacts:
+    outline, turn_offsets, rolled_back = _RolloutFacts(), list[int](), list[tuple[int, int]]()
     with open_regular_file(path) as file:
         for line in read_lines(file):
             if not (b'"user"' in line.data or b"rolled_back" in line.data or b"cwd" in line.data or not line.offset):
@@ -109,12 +109,12 @@ def _outline(path: Path) -> _Outline:
             outline.cwd = outline.cwd or as_text(payload.get("cwd"))
             if payload.get("type") == "thread_rolled_back":
                 turn_count = payload.get("num_turns")
-                undone_turns = turns[-turn_count:] if isinstance(turn_count, int) and turn_count > 0 else []
-                del turns[len(turns) - len(undone_turns) :]
-                rolled_back += [(undone_turns[0], line.offset)] if undone_turns else []
+                undone_offsets = turn_offsets[-turn_count:] if isinstance(turn_count, int) and turn_count > 0 else []
+                del turn_offsets[len(turn_offsets) - len(undone_offsets) :]
+                rolled_back += [(undone_offsets[0], line.offset)] if undone_offsets else []
             elif any(isinstance(entry, UserEntry) for entry in _message_entries(_conversation_item(row), 0.0, "")):
-                turns.append(line.offset)
-    outline.rolled_back = tuple(rolled_back)
+                turn_offsets.append(line.offset)
+    outline.rolled_back_ranges = tuple(rolled_back)
     return outline
 
 
@@ -128,7 +128,7 @@ def _conversation_item(row: Row) -> Row:
 class _EntryReader:
     """Converts one rollout to entries."""
 
-    def __init__(self, outline: _Outline, problems: ImportProblems) -> None:
+    def __init__(self, outline: _RolloutFacts, problems: ImportProblems) -> None:
         self._outline = outline
         self._problems = problems
         self._model = ""
@@ -137,11 +137,11 @@ class _EntryReader:
         timestamp = created
         with open_regular_file(path) as file:
             for line in read_lines(file):
-                if any(start <= line.offset < end for start, end in self._outline.rolled_back):
+                if any(start <= line.offset < end for start, end in self._outline.rolled_back_ranges):
                     continue
                 row = parse_row(line)
                 if row is None:
-                    yield from self._unreadable_entries(line, timestamp)
+                    yield from self._handle_unreadable_line(line, timestamp)
                     continue
                 timestamp = parse_time(row.get("timestamp"), timestamp)
                 payload = as_object(row.get("payload"))
@@ -152,7 +152,7 @@ class _EntryReader:
                 else:
                     yield from self._item_entries(_conversation_item(row), timestamp)
 
-    def _unreadable_entries(self, line: Line, timestamp: float) -> Iterator[TranscriptEntry]:
+    def _handle_unreadable_line(self, line: Line, timestamp: float) -> Iterator[TranscriptEntry]:
         if not line.is_complete:
             self._problems.add(f"lines of more than {MAX_LINE_BYTES >> 20} MiB")
             if (id_match := _CALL_ID.search(line.data)) is not None and b"_output" in line.data:

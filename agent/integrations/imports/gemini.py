@@ -28,14 +28,14 @@ from ebbtide.agent.integrations.imports.json_lines import (
 )
 from ebbtide.agent.integrations.imports.transcript import (
     CallEntry,
-    ForeignTranscript,
+    ImportableTranscript,
     ImportProblems,
-    OpenTranscript,
+    OpenedTranscript,
     OutputEntry,
     ProgramEntry,
     ReplyEntry,
     TranscriptEntry,
-    UnreadableTranscript,
+    UnreadableTranscriptError,
     UserEntry,
     readable_files,
 )
@@ -49,7 +49,7 @@ _MAX_PATH_CHARS = 4_096
 class GeminiTranscripts:
     def find_transcripts(
         self, folders: AgentFolders, project: Path, problems: ImportProblems
-    ) -> Iterator[ForeignTranscript]:
+    ) -> Iterator[ImportableTranscript]:
         projects = _project_paths(folders, project)
         for file in readable_files((folders.gemini / "tmp").glob("*/chats/session-*.json*"), problems):
             path = file.path
@@ -61,7 +61,7 @@ class GeminiTranscripts:
             cwd = projects.get(folder.name) or projects.get(as_text(header.get("projectHash"))) or _project_root(folder)
             yield file.transcript("gemini", as_text(header.get("sessionId")) or path.stem, cwd)
 
-    def open_transcript(self, transcript: ForeignTranscript, problems: ImportProblems) -> OpenTranscript:
+    def open_transcript(self, transcript: ImportableTranscript, problems: ImportProblems) -> OpenedTranscript:
         if transcript.path.suffix == ".jsonl":
             meta, messages = _replay_log(transcript.path, problems)
         else:
@@ -69,7 +69,7 @@ class GeminiTranscripts:
             messages = objects_in(meta.get("messages"))
         created = parse_time(meta.get("startTime"), transcript.updated_at)
         updated = parse_time(meta.get("lastUpdated"), transcript.updated_at)
-        return OpenTranscript(
+        return OpenedTranscript(
             _entries(messages, created), transcript.project, as_text(meta.get("summary")), created, updated
         )
 
@@ -101,13 +101,13 @@ def _read_document(path: Path) -> Row:
     try:
         data = read_prefix(path, MAX_SETTINGS_BYTES + 1)
     except OSError as error:
-        raise UnreadableTranscript(error.strerror or str(error)) from error
+        raise UnreadableTranscriptError(error.strerror or str(error)) from error
     if len(data) > MAX_SETTINGS_BYTES:
-        raise UnreadableTranscript(f"it is larger than {MAX_SETTINGS_BYTES >> 20} MiB")
+        raise UnreadableTranscriptError(f"it is larger than {MAX_SETTINGS_BYTES >> 20} MiB")
     try:
         content = json.loads(data.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
-        raise UnreadableTranscript(f"it is not valid JSON: {error}") from error
+        raise UnreadableTranscriptError(f"it is not valid JSON: {error}") from error
     return as_object(content)
 
 
@@ -125,8 +125,8 @@ def _replay_log(path: Path, problems: ImportProblems) -> tuple[Row, list[Row]]:
                 meta |= updates
             elif "$rewindTo" in row:
                 message_ids = [*messages]
-                target = as_text(row["$rewindTo"])
-                for message in message_ids[message_ids.index(target) if target in messages else 0 :]:
+                rewind_id = as_text(row["$rewindTo"])
+                for message in message_ids[message_ids.index(rewind_id) if rewind_id in messages else 0 :]:
                     del messages[message]
             elif isinstance(message_id := row.get("id"), str) and "type" in row:
                 messages[message_id] = row
@@ -134,7 +134,7 @@ def _replay_log(path: Path, problems: ImportProblems) -> tuple[Row, list[Row]]:
                 meta |= row
             size = file.tell()
             if size > MAX_SETTINGS_BYTES:
-                raise UnreadableTranscript(f"it is larger than {MAX_SETTINGS_BYTES >> 20} MiB")
+                raise UnreadableTranscriptError(f"it is larger than {MAX_SETTINGS_BYTES >> 20} MiB")
     return meta, [*messages.values()]
 
 

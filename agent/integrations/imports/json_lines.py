@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
-from ebbtide.agent.integrations.imports.transcript import ImportProblems, UnreadableTranscript
+from ebbtide.agent.integrations.imports.transcript import ImportProblems, UnreadableTranscriptError
 from ebbtide.agent.messages import Image
 from ebbtide.tools.files.image_types import MAX_IMAGE_BYTES, image_type
 from ebbtide.tools.lazy import dataclass
@@ -45,9 +45,9 @@ def open_regular_file(path: Path) -> IO[bytes]:
         file = open(descriptor, "rb", buffering=1 << 16)  # noqa: SIM115  # closed by the caller
         if not path.is_file():
             file.close()
-            raise UnreadableTranscript("it is not a regular file")
+            raise UnreadableTranscriptError("it is not a regular file")
     except OSError as error:
-        raise UnreadableTranscript(error.strerror or str(error)) from error
+        raise UnreadableTranscriptError(error.strerror or str(error)) from error
     return file
 
 
@@ -91,7 +91,7 @@ def parse_rows(file: IO[bytes], problems: ImportProblems) -> Iterator[Row]:
 
 def head_rows(path: Path) -> Iterator[Row]:
     """Yield the objects at the start of a file; nothing if it cannot be read."""
-    with suppress(UnreadableTranscript, OSError), open_regular_file(path) as file:
+    with suppress(UnreadableTranscriptError, OSError), open_regular_file(path) as file:
         data = file.read(HEAD_BYTES)
         for text in data.split(b"\n"):
             row = parse_row(Line(0, text, len(text)))

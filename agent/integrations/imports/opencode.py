@@ -20,15 +20,15 @@ from ebbtide.agent.integrations.imports.json_lines import (
 from ebbtide.agent.integrations.imports.opencode_database import OpencodeDatabase
 from ebbtide.agent.integrations.imports.transcript import (
     CallEntry,
-    ForeignTranscript,
+    ImportableTranscript,
     ImportProblems,
-    OpenTranscript,
+    OpenedTranscript,
     OutputEntry,
     ProgramEntry,
     ReplyEntry,
     SummaryEntry,
     TranscriptEntry,
-    UnreadableTranscript,
+    UnreadableTranscriptError,
     UserEntry,
 )
 from ebbtide.agent.messages import Image
@@ -42,33 +42,33 @@ _DATABASE_NAME = regex(r"opencode(-[\w.-]+)?\.db")
 class OpencodeTranscripts:
     def find_transcripts(
         self, folders: AgentFolders, project: Path, problems: ImportProblems
-    ) -> Iterator[ForeignTranscript]:
+    ) -> Iterator[ImportableTranscript]:
         seen_ids = set[str]()
-        databases = sorted(
+        database_paths = sorted(
             path for path in folders.opencode_data.glob("opencode*.db") if _DATABASE_NAME.fullmatch(path.name)
         )
         database_transcripts = (
-            transcript for path in databases for transcript in _database_transcripts(path, problems)
+            transcript for path in database_paths for transcript in _database_transcripts(path, problems)
         )
         for transcript in (*database_transcripts, *_file_transcripts(folders, problems)):
             if transcript.id not in seen_ids:
                 seen_ids.add(transcript.id)
                 yield transcript
 
-    def open_transcript(self, transcript: ForeignTranscript, problems: ImportProblems) -> OpenTranscript:
+    def open_transcript(self, transcript: ImportableTranscript, problems: ImportProblems) -> OpenedTranscript:
         try:
             source: _TranscriptSource = (
                 _DatabaseSource(transcript) if transcript.path.suffix == ".db" else _FileSource(transcript)
             )
             created = parse_time(as_object(source.info.get("time")).get("created"), transcript.updated_at)
         except StoreError as error:
-            raise UnreadableTranscript(str(error)) from error
+            raise UnreadableTranscriptError(str(error)) from error
         title, version = as_text(source.info.get("title")), as_text(source.info.get("version"))
         entries = _entries(source, created, problems)
-        return OpenTranscript(entries, transcript.project, title, created, transcript.updated_at, version)
+        return OpenedTranscript(entries, transcript.project, title, created, transcript.updated_at, version)
 
 
-def _database_transcripts(path: Path, problems: ImportProblems) -> Iterator[ForeignTranscript]:
+def _database_transcripts(path: Path, problems: ImportProblems) -> Iterator[ImportableTranscript]:
     if not path.is_file():
         return
     try:
@@ -81,12 +81,12 @@ def _database_transcripts(path: Path, problems: ImportProblems) -> Iterator[Fore
         if parent_id:
             problems.add_skipped("conversations of sub-agents")
             continue
-        yield ForeignTranscript("opencode", session_id, path, size, parse_time(updated), folder, f"{updated}:{size}")
+        yield ImportableTranscript("opencode", session_id, path, size, parse_time(updated), folder, f"{updated}:{size}")
 
 
-def _file_transcripts(folders: AgentFolders, problems: ImportProblems) -> Iterator[ForeignTranscript]:
-    storage = folders.opencode_data / "storage"
-    for path in sorted((storage / "session").glob("*/*.json")):
+def _file_transcripts(folders: AgentFolders, problems: ImportProblems) -> Iterator[ImportableTranscript]:
+    storage_folder = folders.opencode_data / "storage"
+    for path in sorted((storage_folder / "session").glob("*/*.json")):
         try:
             info = read_settings(path)
         except ConfigError:
@@ -96,12 +96,14 @@ def _file_transcripts(folders: AgentFolders, problems: ImportProblems) -> Iterat
         if info.get("parentID"):
             problems.add_skipped("conversations of sub-agents")
             continue
-        message_paths = sorted((storage / "message" / session_id).glob("*.json"))
+        message_paths = sorted((storage_folder / "message" / session_id).glob("*.json"))
         size = sum(
-            _file_size(part) for message in message_paths for part in (storage / "part" / message.stem).glob("*.json")
+            _file_size(part)
+            for message in message_paths
+            for part in (storage_folder / "part" / message.stem).glob("*.json")
         )
         updated = parse_time(times.get("updated"), parse_time(times.get("created")))
-        yield ForeignTranscript(
+        yield ImportableTranscript(
             "opencode", session_id, path, size, updated, as_text(info.get("directory")), f"{updated}:{size}"
         )
 
@@ -123,33 +125,34 @@ class _TranscriptSource(Protocol):
 
 
 class _FileSource:
-    def __init__(self, transcript: ForeignTranscript) -> None:
-        self._storage = transcript.path.parent.parent.parent
+    def __init__(self, transcript: ImportableTranscript) -> None:
+        self._storage_folder = transcript.path.parent.parent.parent
         self._id = transcript.id
         try:
             self.info: Row = read_settings(transcript.path)
         except ConfigError as error:
-            raise UnreadableTranscript(str(error)) from error
+            raise UnreadableTranscriptError(str(error)) from error
 
     def messages(self, problems: ImportProblems) -> Iterator[tuple[str, Row]]:
         rows = [
-            (path.stem, _read_object(path, problems)) for path in (self._storage / "message" / self._id).glob("*.json")
+            (path.stem, _read_object(path, problems))
+            for path in (self._storage_folder / "message" / self._id).glob("*.json")
         ]
         yield from sorted(rows, key=lambda row: (parse_time(as_object(row[1].get("time")).get("created")), row[0]))
 
     def parts(self, message_id: str, problems: ImportProblems) -> Iterator[Row]:
-        for path in sorted((self._storage / "part" / message_id).glob("*.json")):
+        for path in sorted((self._storage_folder / "part" / message_id).glob("*.json")):
             yield _read_object(path, problems)
 
 
 class _DatabaseSource:
-    def __init__(self, transcript: ForeignTranscript) -> None:
+    def __init__(self, transcript: ImportableTranscript) -> None:
         self._database = OpencodeDatabase(transcript.path)
         self._id = transcript.id
         row = self._database.session(self._id)
         if row is None:
             self._database.close()
-            raise UnreadableTranscript("it no longer exists")
+            raise UnreadableTranscriptError("it no longer exists")
         title, version, revert, created = row
         self.info: Row = {
             "title": title, "version": version, "time": {"created": created},

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ebbtide.agent.config.aliases import snake_case
-from ebbtide.agent.config.table_keys import SERVER_KEYS
+from ebbtide.agent.config.table_keys import MCP_SERVER_KEYS
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import ConfigError, UsageError
 from ebbtide.agent.integrations.imports.agent_folders import AgentFolders, nested_table, read_settings
@@ -79,12 +79,12 @@ class ImportableServer:
         return redact_text(" ".join(redact_options(words)) or redact_url(url if isinstance(url, str) else ""), {})
 
     @property
-    def set_names(self) -> tuple[str, ...]:
+    def configured_names(self) -> tuple[str, ...]:
         """Names of the variables and headers that it sets."""
         return tuple(name for key in ("env", "headers") for name in _string_values(self.table.get(key)))
 
     @property
-    def read_variables(self) -> tuple[str, ...]:
+    def referenced_variables(self) -> tuple[str, ...]:
         """Names of the user's environment variables that it refers to."""
         texts = [*_string_list(self.table.get("command")), *_string_list(self.table.get("args"))]
         texts += [*_string_values(self.table.get("env")).values(), *_string_values(self.table.get("headers")).values()]
@@ -138,22 +138,24 @@ def find_importable_servers(folders: AgentFolders, config: Config) -> tuple[list
     """Find servers configured in other programs, including those in the current project's files. Also return an error
     for each unreadable file."""
     offers, problems = list[ImportableServer](), list[str]()
-    for agent, path, tables in _sources(folders, config.project_folder):
+    for agent, path, get_tables in _sources(folders, config.project_folder):
         try:
             content = read_settings(path)
         except ConfigError as error:
             problems.append(str(error))
             continue
-        for scope, servers in tables(content):
+        for scope, server_table in get_tables(content):
             source = f"{path} ({scope})" if scope else str(path)
-            offers += [_create_offer(name, agent, source, entry, content, config) for name, entry in servers.items()]
+            offers += [
+                _create_server(name, agent, source, entry, content, config) for name, entry in server_table.items()
+            ]
     return offers, problems
 
 
-GetServerTables: TypeAlias = Callable[[Mapping[str, object]], Iterator[tuple[str, Table]]]
+ServerTablesReader: TypeAlias = Callable[[Mapping[str, object]], Iterator[tuple[str, Table]]]
 
 
-def _sources(folders: AgentFolders, project: Path) -> Iterator[tuple[str, Path, GetServerTables]]:
+def _sources(folders: AgentFolders, project: Path) -> Iterator[tuple[str, Path, ServerTablesReader]]:
     """Yield each file that may configure servers, with its program and a function that finds the server tables in its
     content."""
     yield "vscode", project / ".vscode" / "mcp.json", _tables_under("servers")
@@ -172,7 +174,7 @@ def _sources(folders: AgentFolders, project: Path) -> Iterator[tuple[str, Path, 
     yield "gemini", folders.gemini / "settings.json", _tables_under("mcpServers")
 
 
-def _tables_under(*keys: str) -> GetServerTables:
+def _tables_under(*keys: str) -> ServerTablesReader:
     return lambda content: iter([("", nested_table(content, *keys))])
 
 
@@ -197,7 +199,7 @@ class _UnusableEntry(Exception):
     """An entry cannot be used. The message gives the reason."""
 
 
-def _create_offer(
+def _create_server(
     name: str, agent: str, source: str, entry: object, content: Mapping[str, object], config: Config
 ) -> ImportableServer:
     notes = list[str]()
@@ -212,7 +214,7 @@ def _create_offer(
             key: _convert_references(value, agent, _input_variables(content), config.project_folder, notes)
             for key, value in table.items()
         }
-        problem = declaration_problem(name, {key: SERVER_KEYS[key](value) for key, value in table.items()}, config)
+        problem = declaration_problem(name, {key: MCP_SERVER_KEYS[key](value) for key, value in table.items()}, config)
     except _UnusableEntry as error:
         problem = str(error)
     display_name = "".join(character if character.isprintable() else "?" for character in name)[:80]
@@ -227,7 +229,7 @@ def _convert_entry(agent: str, entry: Mapping[str, object], notes: list[str]) ->
         key = _KEY_ALIASES.get(key, key)
         if key in _SPECIAL_KEYS or value is None:
             continue
-        if key not in SERVER_KEYS:
+        if key not in MCP_SERVER_KEYS:
             ignored_keys.append(original_key)
             continue
         if key == "type":
@@ -238,7 +240,7 @@ def _convert_entry(agent: str, entry: Mapping[str, object], notes: list[str]) ->
     _convert_special_keys(agent, entry, table)
     for key, value in table.items():
         try:
-            SERVER_KEYS[key](value)
+            MCP_SERVER_KEYS[key](value)
         except ValueError as error:
             raise _UnusableEntry(f"`{key}` must be {error}") from error
     if ignored_keys:
@@ -285,18 +287,18 @@ def _input_variables(content: Mapping[str, object]) -> dict[str, str]:
 
 
 def _convert_references(
-    value: object, agent: str, inputs: Mapping[str, str], project: Path, notes: list[str]
+    value: object, agent: str, variable_by_input: Mapping[str, str], project: Path, notes: list[str]
 ) -> object:
     """Convert the variable references in a value to this program's syntax."""
     if isinstance(value, dict):
-        return {key: _convert_references(item, agent, inputs, project, notes) for key, item in value.items()}
+        return {key: _convert_references(item, agent, variable_by_input, project, notes) for key, item in value.items()}
     if isinstance(value, list):
-        return [_convert_references(item, agent, inputs, project, notes) for item in value]
+        return [_convert_references(item, agent, variable_by_input, project, notes) for item in value]
     if not isinstance(value, str):
         return value
 
     def input_reference(match: re.Match[str]) -> str:
-        name = inputs.get(match[1], re.sub(r"\W", "_", match[1]).upper())
+        name = variable_by_input.get(match[1], re.sub(r"\W", "_", match[1]).upper())
         notes.append(f"it prompts for `{match[1]}` there; set `{name}` in your environment instead")
         return f"${{{name}}}"
 
@@ -312,55 +314,55 @@ def _convert_references(
     return text
 
 
-def select_servers(offers: Sequence[ImportableServer], selectors: Sequence[str]) -> list[ImportableServer]:
+def select_servers(servers: Sequence[ImportableServer], selectors: Sequence[str]) -> list[ImportableServer]:
     """Return the offers selected by NAME, by AGENT:NAME if the name is ambiguous, or by number in the list. Raises
     `UsageError` if a selector matches none, or more than one."""
-    selected_offers = list[ImportableServer]()
+    selected_servers = list[ImportableServer]()
     for selector in selectors:
         agent, separator, name = selector.partition(":")
         matches = [
             offer
-            for offer in offers
+            for offer in servers
             if offer.name == selector or (separator and (offer.agent, offer.name) == (agent, name))
         ]
-        if not matches and selector.isdecimal() and 0 < int(selector) <= len(offers):
-            matches = [offers[int(selector) - 1]]
+        if not matches and selector.isdecimal() and 0 < int(selector) <= len(servers):
+            matches = [servers[int(selector) - 1]]
         if not matches:
             raise UsageError(f"no server `{selector}` to import; run without a name to list all")
         if len({json.dumps(offer.table, sort_keys=True, default=str) for offer in matches}) > 1:
             choices = ", ".join(dict.fromkeys(f"`{offer.agent}:{offer.name}`" for offer in matches))
             raise UsageError(f"several servers are named `{selector}`: use {choices}, or the number in the list")
-        selected_offers += [matches[0]] if matches[0] not in selected_offers else []
-    return selected_offers
+        selected_servers += [matches[0]] if matches[0] not in selected_servers else []
+    return selected_servers
 
 
-def import_problem(offer: ImportableServer, existing: Mapping[str, str], *, into_project: bool) -> str:
+def import_problem(server: ImportableServer, name_by_prefix: Mapping[str, str], *, into_project: bool) -> str:
     """Return why an offer cannot be imported; empty if it can. `existing` maps the prefixes of tool names to the names
     of existing servers."""
-    if offer.problem:
-        return offer.problem
-    if (existing_name := existing.get(ServerSpec(offer.name).prefix)) is not None:
+    if server.problem:
+        return server.problem
+    if (existing_name := name_by_prefix.get(ServerSpec(server.name).prefix)) is not None:
         return (
             f"the server `{existing_name}` exists"
-            if existing_name == offer.name
+            if existing_name == server.name
             else f"its name is too similar to `{existing_name}`"
         )
-    if into_project and offer.may_contain_secrets:
+    if into_project and server.may_contain_secrets:
         return "it may contain keys, and other people can read a project's file: replace them with `${NAME}` first"
     return ""
 
 
-def write_offer(offer: ImportableServer, config: Config, *, into_project: bool) -> Path:
+def write_imported_server(server: ImportableServer, config: Config, *, into_project: bool) -> Path:
     """Write a server to the user's configuration or to the project's `.mcp.json`, and return the path. Raises
     `ConfigError`."""
     if not into_project:
         path = config.folders.config / "config.toml"
-        write_server(path, offer.name, offer.table)
+        write_server(path, server.name, server.table)
         return path
     path = config.servers_file
     content = read_settings(path)
     entries = read_entries(path) if content else {}
-    content["mcpServers"] = {**entries, offer.name: offer.table}
+    content["mcpServers"] = {**entries, server.name: server.table}
     try:
         write_bytes(path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n", 0o644)
     except OSError as error:

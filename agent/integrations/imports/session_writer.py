@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from ebbtide.agent.compose.settings import build_offload_limits
-from ebbtide.agent.config.load import find_project
+from ebbtide.agent.config.load import find_project_folder
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.integrations.imports.assembly import MessageAssembler
-from ebbtide.agent.integrations.imports.transcript import ForeignTranscript, ImportProblems, OpenTranscript
+from ebbtide.agent.integrations.imports.transcript import ImportableTranscript, ImportProblems, OpenedTranscript
 from ebbtide.agent.messages import (
     Assistant,
     Conversation,
@@ -56,12 +56,12 @@ class ImportResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _ImportedSession:
+class _EarlierImport:
     """A session that is an earlier import of the transcript."""
 
-    session: str
+    session_id: str
     mark: str
-    messages: int
+    message_count: int
 
 
 class SessionWriter:
@@ -74,70 +74,76 @@ class SessionWriter:
         self._transfer = TransferStore(store)
         self._projects: dict[str, str] = {}
 
-    def is_imported(self, transcript: ForeignTranscript) -> bool:
+    def is_imported(self, transcript: ImportableTranscript) -> bool:
         """Whether this transcript has already been imported in its present state."""
         return any(
-            earlier_import.mark == _version_mark(transcript) for earlier_import in self._imported_sessions(transcript)
+            earlier_import.mark == _version_mark(transcript)
+            for earlier_import in self._find_earlier_imports(transcript)
         )
 
     def import_transcript(
-        self, transcript: ForeignTranscript, open_transcript: OpenTranscript, problems: ImportProblems
+        self, transcript: ImportableTranscript, open_transcript: OpenedTranscript, problems: ImportProblems
     ) -> ImportResult:
         """Import a transcript as a new session. If it was imported before and its session has not been continued since,
         update that session and keep its id."""
-        earlier_imports = self._imported_sessions(transcript)
+        earlier_imports = self._find_earlier_imports(transcript)
         for earlier_import in earlier_imports:
-            row = self._store.session(earlier_import.session)
-            if row is not None and row.messages == earlier_import.messages:
+            row = self._store.session(earlier_import.session_id)
+            if row is not None and row.messages == earlier_import.message_count:
                 try:
-                    lock = lock_session(self._config, earlier_import.session)
+                    lock = lock_session(self._config, earlier_import.session_id)
                 except StoreFailed:
-                    return ImportResult("open", earlier_import.session)
+                    return ImportResult("open", earlier_import.session_id)
                 try:
-                    return self._write(transcript, open_transcript, problems, earlier_import.session, "renewed")
+                    return self._write(transcript, open_transcript, problems, earlier_import.session_id, "renewed")
                 finally:
                     lock.release()
         return self._write(transcript, open_transcript, problems, self._transfer.unused_id(), "new")
 
-    def _imported_sessions(self, transcript: ForeignTranscript) -> list[_ImportedSession]:
+    def _find_earlier_imports(self, transcript: ImportableTranscript) -> list[_EarlierImport]:
         """Find earlier imports of a transcript. A fork of an import has the same origin, so the session id in the
         origin is checked as well."""
-        sessions = list[_ImportedSession]()
+        sessions = list[_EarlierImport]()
         key = f"{transcript.agent}:{transcript.id}"
-        for session in self._transfer.sessions_with_fact(ORIGIN_FACT, key):
-            for fact in self._store.facts(session, ORIGIN_FACT):
+        for session_id in self._transfer.sessions_with_fact(ORIGIN_FACT, key):
+            for fact in self._store.facts(session_id, ORIGIN_FACT):
                 with suppress(ValueError, KeyError, TypeError):
                     body = json.loads(fact.body)
-                    if fact.key == key and body["session"] == session:
-                        sessions.append(_ImportedSession(session, str(body["mark"]), int(body["messages"])))
+                    if fact.key == key and body["session"] == session_id:
+                        sessions.append(_EarlierImport(session_id, str(body["mark"]), int(body["messages"])))
         return sessions
 
     def _write(
         self,
-        transcript: ForeignTranscript,
-        opened: OpenTranscript,
+        transcript: ImportableTranscript,
+        open_transcript: OpenedTranscript,
         problems: ImportProblems,
-        session: str,
+        session_id: str,
         state: ImportState,
     ) -> ImportResult:
-        project = self._session_project(opened.project)
-        rows = _SessionRows(self._store, self._config, session, MessageAssembler(self._tools, opened.project, problems))
+        project = self._session_project(open_transcript.project)
+        rows = _SessionRows(
+            self._store, self._config, session_id, MessageAssembler(self._tools, open_transcript.project, problems)
+        )
         row = SessionRow(
-            session, project, session_title(opened.title), "", self._config.permission_mode, opened.created,
-            opened.updated,
+            session_id, project, session_title(open_transcript.title), "", self._config.permission_mode,
+            open_transcript.created_at, open_transcript.updated_at,
         )  # fmt: skip
         try:
             self._transfer.write_session(
-                row, rows.messages(opened), rows.tables(transcript, opened), should_replace=state == "renewed"
+                row,
+                rows.write_messages(open_transcript),
+                rows.tables(transcript, open_transcript),
+                should_replace=state == "renewed",
             )
             if not row.title:
-                self._store.rename(session, rows.title)
-        except _EmptyTranscript:
+                self._store.rename(session_id, rows.title)
+        except _EmptyTranscriptError:
             return ImportResult("empty")
         except BaseException:
             rows.discard()
             raise
-        return ImportResult(state, session, rows.position)
+        return ImportResult(state, session_id, rows.position)
 
     def _session_project(self, folder: str) -> str:
         """Return the project that a working folder belongs to. If the folder no longer exists, return its path
@@ -145,48 +151,48 @@ class SessionWriter:
         if folder not in self._projects:
             project = folder
             with suppress(OSError, ValueError):
-                project = str(find_project(Path(folder))) if folder and Path(folder).is_dir() else folder
+                project = str(find_project_folder(Path(folder))) if folder and Path(folder).is_dir() else folder
             project = project or str(self._config.project_folder)
             self._projects[folder] = project.encode("utf-8", "backslashreplace").decode()
         return self._projects[folder]
 
 
-class _EmptyTranscript(Exception):
+class _EmptyTranscriptError(Exception):
     """The transcript has no messages."""
 
 
 class _SessionRows:
     """Yields the rows of one session as they are written."""
 
-    def __init__(self, store: SessionStore, config: Config, session: str, assembly: MessageAssembler) -> None:
+    def __init__(self, store: SessionStore, config: Config, session_id: str, assembler: MessageAssembler) -> None:
         self._blobs = store.blobs
         self._offload_limits = build_offload_limits(config)
-        self._session = session
-        self._assembly = assembly
+        self._session_id = session_id
+        self._assembler = assembler
         self.position = 0
         self.title = ""
         self._calls: Mapping[str, ToolCall] = {}
-        self._outputs: list[TransferRow] = []
-        self._summaries: list[TransferRow] = []
+        self._output_rows: list[TransferRow] = []
+        self._summary_rows: list[TransferRow] = []
         self._context_start: tuple[int, Summary, int] | None = None
         """The beginning of the context: position, summary, and number of earlier outputs."""
         self._stored_digests: list[str] = []
 
-    def messages(self, opened: OpenTranscript) -> Iterator[TransferRow]:
-        for message, timestamp in self._assembly.messages(opened.entries):
+    def write_messages(self, open_transcript: OpenedTranscript) -> Iterator[TransferRow]:
+        for message, timestamp in self._assembler.assemble(open_transcript.entries):
             if isinstance(message, Summary):
-                summary_number = len(self._summaries) + 1
+                summary_number = len(self._summary_rows) + 1
                 row = encode_summary_row(message, summary_number, self.position)
-                self._summaries.append({**row._asdict(), "created": timestamp})
+                self._summary_rows.append({**row._asdict(), "created": timestamp})
                 self._context_start = (self.position, message, self._last_output_number)
                 continue
             yield self._build_message_row(self._store_outputs(message), timestamp)
         if not self.title:
-            raise _EmptyTranscript
+            raise _EmptyTranscriptError
 
     @property
     def _last_output_number(self) -> int:
-        return int(self._outputs[-1]["number"] or 0) if self._outputs else 0
+        return int(self._output_rows[-1]["number"] or 0) if self._output_rows else 0
 
     def _build_message_row(self, message: Message, timestamp: float) -> TransferRow:
         if isinstance(message, Assistant):
@@ -196,9 +202,9 @@ class _SessionRows:
             self.title = session_title(message.text)
         row = encode_message(message, self.position)
         if isinstance(message, User) and message.outputs:
-            tools = {call_id: call.name for call_id, call in self._calls.items()}
-            rows = output_rows(message, self.position, self._last_output_number, tools)
-            self._outputs += [{**output_row._asdict(), "created": timestamp} for output_row in rows]
+            tool_by_call_id = {call_id: call.name for call_id, call in self._calls.items()}
+            rows = output_rows(message, self.position, self._last_output_number, tool_by_call_id)
+            self._output_rows += [{**output_row._asdict(), "created": timestamp} for output_row in rows]
         self.position += 1
         return {"position": row.position, "role": row.role, "body": row.body, "created": timestamp, "ref": row.ref}
 
@@ -222,10 +228,14 @@ class _SessionRows:
             return replace(output, images=images)
         preview = StreamedPreview()
         preview.add_chunk(data)
-        blob = self._blobs.put([data], self._session)
+        blob = self._blobs.put([data], self._session_id)
         self._stored_digests.append(blob.digest)
         excerpt = stored_excerpt(
-            call.name, f"r{output_number}", blob.size, blob.lines, *preview.head_tail_and_matches(self._offload_limits)
+            call.name,
+            f"r{output_number}",
+            blob.size,
+            blob.lines,
+            *preview.excerpt_and_error_lines(self._offload_limits),
         )
         if len(excerpt.text) >= len(output.text):
             return replace(output, images=images)
@@ -235,18 +245,20 @@ class _SessionRows:
     def _store_image(self, image: Image) -> Image:
         if self._blobs is None:
             return image
-        blob = self._blobs.put([base64.b64decode(image.data)], self._session)
+        blob = self._blobs.put([base64.b64decode(image.data)], self._session_id)
         self._stored_digests.append(blob.digest)
         return replace(image, digest=blob.digest)
 
-    def tables(self, transcript: ForeignTranscript, opened: OpenTranscript) -> Mapping[str, Iterable[TransferRow]]:
+    def tables(
+        self, transcript: ImportableTranscript, open_transcript: OpenedTranscript
+    ) -> Mapping[str, Iterable[TransferRow]]:
         """Return the rows of the tables other than messages. They are complete only after all messages have been
         written."""
         return {
-            "outputs": self._outputs,
-            "summaries": self._summaries,
+            "outputs": self._output_rows,
+            "summaries": self._summary_rows,
             "snapshots": self._snapshot_rows(),
-            "situation": self._origin_rows(transcript, opened),
+            "situation": self._origin_rows(transcript, open_transcript),
         }
 
     def _snapshot_rows(self) -> Iterator[TransferRow]:
@@ -256,13 +268,15 @@ class _SessionRows:
             body = encode_snapshot(Conversation((), summary, outputs_before=outputs_before), start)
             yield {"position": self.position, "body": body, "created": time.time()}
 
-    def _origin_rows(self, transcript: ForeignTranscript, opened: OpenTranscript) -> Iterator[TransferRow]:
+    def _origin_rows(
+        self, transcript: ImportableTranscript, open_transcript: OpenedTranscript
+    ) -> Iterator[TransferRow]:
         body = {
-            "session": self._session,
+            "session": self._session_id,
             "mark": _version_mark(transcript),
             "messages": self.position,
             "file": str(transcript.path),
-            "version": opened.version,
+            "version": open_transcript.version,
             "imported": time.time(),
         }
         yield {"kind": ORIGIN_FACT, "key": f"{transcript.agent}:{transcript.id}", "body": json.dumps(body)}
@@ -272,8 +286,8 @@ class _SessionRows:
         for digest in self._stored_digests:
             if self._blobs is not None:
                 with suppress(StoreError):  # garbage collection removes it within a day
-                    self._blobs.discard(digest, self._session)
+                    self._blobs.discard(digest, self._session_id)
 
 
-def _version_mark(transcript: ForeignTranscript) -> str:
+def _version_mark(transcript: ImportableTranscript) -> str:
     return f"{CONVERSION_VERSION}/{transcript.version}"

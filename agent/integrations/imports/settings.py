@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from ebbtide.agent.calls.policy import parse_rule
 from ebbtide.agent.calls.tool_aliases import resolve_alias
 from ebbtide.agent.config.load import read_toml
-from ebbtide.agent.config.options import EFFORTS, PROVIDERS
+from ebbtide.agent.config.options import EFFORTS, PROVIDER_NAMES
 from ebbtide.agent.config.toml_edit import set_key
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import ConfigError
@@ -31,9 +31,9 @@ from ebbtide.tools.write import Write
 SettingKind: TypeAlias = Literal["model", "key", "rules"]
 
 _FAMILIES = ("fable", "opus", "sonnet", "haiku")
-_RULE = regex(r"(?P<tool>[^()\s]+)(?:\((?P<what>.*)\))?", re.DOTALL)
+_RULE_PATTERN = regex(r"(?P<tool>[^()\s]+)(?:\((?P<what>.*)\))?", re.DOTALL)
 _YAML_LINE = regex(r"^(model|reasoning-effort):\s*[\"']?([^\"'#\n]+?)[\"']?\s*(?:#.*)?$", re.MULTILINE)
-_NO_EQUIVALENT = "no equivalent here"
+_NO_EQUIVALENT_NOTE = "no equivalent here"
 ASK_NOTE = "also asked here, as are all calls that no rule allows"
 ALREADY_APPLIES_NOTE = "already applies here, read from that file"
 PARTIAL_ASK_NOTE = "it would allow calls that `{}` asks about there"
@@ -74,14 +74,14 @@ class ImportableSetting:
 
 def find_importable_settings(folders: AgentFolders, project: Path) -> tuple[list[ImportableSetting], list[str]]:
     """Return the user's settings in other agents, and an error for each unreadable file."""
-    offers, problems = list[ImportableSetting](), list[str]()
+    settings, problems = list[ImportableSetting](), list[str]()
     for agent, path, read in _settings_files(folders, project):
         try:
             content = _read_aider_settings(path) if path.suffix == ".yml" else read_settings(path)
-            offers += [_create_offer(agent, str(path), *setting) for setting in read(content)]
+            settings += [_create_setting(agent, str(path), *setting) for setting in read(content)]
         except ConfigError as error:
             problems.append(str(error))
-    return offers, problems
+    return settings, problems
 
 
 FoundSetting: TypeAlias = tuple[SettingKind, str, str, str]
@@ -110,7 +110,7 @@ def _read_aider_settings(path: Path) -> dict[str, object]:
         raise ConfigError(f"`{path}` cannot be read: {error.strerror or error}") from error
 
 
-def _create_offer(
+def _create_setting(
     agent: AgentName, source: str, kind: SettingKind, original: str, key: str, value: str
 ) -> ImportableSetting:
     if not key:
@@ -119,7 +119,7 @@ def _create_offer(
         try:
             parse_rule(value)
         except ConfigError:
-            return ImportableSetting(kind, agent, source, original, problem=_NO_EQUIVALENT)
+            return ImportableSetting(kind, agent, source, original, problem=_NO_EQUIVALENT_NOTE)
     return ImportableSetting(kind, agent, source, original, key, value)
 
 
@@ -146,7 +146,7 @@ def _claude_settings(content: Mapping[str, Any], home: Path) -> Iterator[FoundSe
 
 def _may_overlap(rule: str, other_rule: str) -> bool:
     """Whether two rules may match the same call; true if that is unclear."""
-    first_match, second_match = (_RULE.fullmatch(text.strip()) for text in (rule, other_rule))
+    first_match, second_match = (_RULE_PATTERN.fullmatch(text.strip()) for text in (rule, other_rule))
     if first_match is None or second_match is None:
         return True
     tool_names = [match["tool"].rstrip("*") for match in (first_match, second_match)]
@@ -163,7 +163,7 @@ def _may_overlap(rule: str, other_rule: str) -> bool:
 
 def _claude_rule(rule: str, home: Path) -> list[str]:
     """Convert a Claude Code rule to equivalent rules of this program. Empty if there are none."""
-    match = _RULE.fullmatch(rule.strip())
+    match = _RULE_PATTERN.fullmatch(rule.strip())
     if match is None:
         return []
     tool, pattern = match["tool"], match["what"]
@@ -204,9 +204,9 @@ def _opencode_settings(content: Mapping[str, Any]) -> Iterator[FoundSetting]:
         for index, (pattern, verdict) in enumerate(patterns):
             original = f"{verdict} `{tool}({pattern})`"
             # In opencode, the last matching rule decides.
-            later_asks = (later for later, later_verdict in patterns[index + 1 :] if later_verdict == "ask")
+            later_asking_patterns = (later for later, later_verdict in patterns[index + 1 :] if later_verdict == "ask")
             asking_pattern = next(
-                (later for later in later_asks if _may_overlap(f"{tool}({pattern})", f"{tool}({later})")), ""
+                (later for later in later_asking_patterns if _may_overlap(f"{tool}({pattern})", f"{tool}({later})")), ""
             )
             if verdict not in ("allow", "deny"):
                 yield "rules", original, "", ASK_NOTE
@@ -232,7 +232,7 @@ def _gemini_settings(content: Mapping[str, Any]) -> Iterator[FoundSetting]:
         ("deny", [*_string_list(content.get("excludeTools")), *_string_list(tools.get("exclude"))]),
     ):
         for rule in rules:
-            match = _RULE.fullmatch(rule.strip())
+            match = _RULE_PATTERN.fullmatch(rule.strip())
             equivalent = _equivalent_tool(match["tool"]) if match is not None else ""
             has_no_pattern = match is None or match["what"] is None
             our_rules = [equivalent] if has_no_pattern and equivalent else []
@@ -248,7 +248,7 @@ def _aider_settings(content: Mapping[str, Any]) -> Iterator[FoundSetting]:
     yield from _effort_setting(content.get("reasoning-effort"))
 
 
-_PROVIDER_NAMES = {
+_PROVIDER_ALIASES = {
     "google": "gemini",
     "github-models": "github",
     "togetherai": "together",
@@ -262,11 +262,11 @@ _PROVIDER_NAMES = {
 def _model_setting(model_name: str, qualified_name: str) -> FoundSetting:
     """Convert a model name to this program's form. A family name becomes the newest known model of that family."""
     provider, _, name = qualified_name.partition("/")
-    provider = _PROVIDER_NAMES.get(provider, provider)
+    provider = _PROVIDER_ALIASES.get(provider, provider)
     name = re.sub(r"\[1m\]\Z", "", name)
     original = f"model `{model_name}`"
-    if provider not in PROVIDERS or not name:
-        return "model", original, "", f"its provider is not one of {', '.join(PROVIDERS[:-1])}"
+    if provider not in PROVIDER_NAMES or not name:
+        return "model", original, "", f"its provider is not one of {', '.join(PROVIDER_NAMES[:-1])}"
     if name in _FAMILIES:
         family_models = [f"{provider}/{model}" for model in registry_models(provider) if f"-{name}" in model]
         if not family_models:
@@ -290,7 +290,7 @@ def _effort_setting(effort: object) -> Iterator[FoundSetting]:
 
 def _rule_settings(original: str, verdict: str, our_rules: list[str]) -> Iterator[FoundSetting]:
     if not our_rules:
-        yield "rules", original, "", _NO_EQUIVALENT
+        yield "rules", original, "", _NO_EQUIVALENT_NOTE
     for rule in our_rules:
         yield "rules", original, f"permissions.{verdict}", rule
 
@@ -319,33 +319,33 @@ def _command_rules(pattern: str) -> list[str]:
     return [f"bash({command})" if is_prefix else f"bash(={command})"]
 
 
-def setting_problem(offer: ImportableSetting, config: Config) -> str:
+def setting_problem(setting: ImportableSetting, config: Config) -> str:
     """Return why a setting cannot be imported; empty if it can."""
-    if offer.problem:
-        return offer.problem
-    current_value = _current_value(config, offer.key)
-    if offer.kind == "rules":
-        return "already configured" if isinstance(current_value, list) and offer.value in current_value else ""
+    if setting.problem:
+        return setting.problem
+    current_value = _current_value(config, setting.key)
+    if setting.kind == "rules":
+        return "already configured" if isinstance(current_value, list) and setting.value in current_value else ""
     return (
-        f"`{offer.key}` is {redact_text(repr(current_value), {})} in your configuration"
+        f"`{setting.key}` is {redact_text(repr(current_value), {})} in your configuration"
         if current_value is not None
         else ""
     )
 
 
-def write_setting(offer: ImportableSetting, config: Config) -> None:
+def write_setting(setting: ImportableSetting, config: Config) -> None:
     """Write a setting to the user's configuration. Raises `ConfigError`."""
-    value: object = offer.value
-    if offer.kind == "rules":
-        current_value = _current_value(config, offer.key)
-        value = [*(current_value if isinstance(current_value, list) else []), offer.value]
-    set_key(config.folders.config / "config.toml", offer.key, value)
+    value: object = setting.value
+    if setting.kind == "rules":
+        current_value = _current_value(config, setting.key)
+        value = [*(current_value if isinstance(current_value, list) else []), setting.value]
+    set_key(config.folders.config / "config.toml", setting.key, value)
 
 
 def _current_value(config: Config, key: str) -> object:
-    *tables, name = key.split(".")
+    *table_names, name = key.split(".")
     content: Mapping[str, Any] = read_toml(config.folders.config / "config.toml")
-    for table in tables:
+    for table in table_names:
         content = nested_table(content, table)
     return content.get(name)
 

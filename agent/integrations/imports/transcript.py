@@ -10,7 +10,7 @@ from ebbtide.tools.lazy import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignTranscript:
+class ImportableTranscript:
     """A conversation of another agent that has not been read yet."""
 
     agent: AgentName
@@ -28,7 +28,7 @@ class ForeignTranscript:
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignTranscriptFile:
+class TranscriptFile:
     """A file that contains one transcript."""
 
     path: Path
@@ -36,9 +36,9 @@ class ForeignTranscriptFile:
     updated_at: float
     version: str
 
-    def transcript(self, agent: AgentName, id: str, project: str) -> ForeignTranscript:
+    def transcript(self, agent: AgentName, id: str, project: str) -> ImportableTranscript:
         """Return this file as a transcript."""
-        return ForeignTranscript(agent, id, self.path, self.size, self.updated_at, project, self.version)
+        return ImportableTranscript(agent, id, self.path, self.size, self.updated_at, project, self.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ TranscriptEntry: TypeAlias = UserEntry | ProgramEntry | ReplyEntry | CallEntry |
 
 
 @dataclass(frozen=True, slots=True)
-class OpenTranscript:
+class OpenedTranscript:
     """A transcript opened for reading."""
 
     entries: Iterator[TranscriptEntry]
@@ -112,8 +112,8 @@ class OpenTranscript:
     project: str
     title: str
     """The transcript's own title; empty if it has none."""
-    created: float
-    updated: float
+    created_at: float
+    updated_at: float
     """When it was created and last changed, in Unix seconds."""
     version: str = ""
     """Version of the program that wrote it."""
@@ -124,14 +124,14 @@ class TranscriptReader(Protocol):
 
     def find_transcripts(
         self, folders: AgentFolders, project: Path, problems: "ImportProblems"
-    ) -> Iterator[ForeignTranscript]:
+    ) -> Iterator[ImportableTranscript]:
         """Yield the existing transcripts, reading only the start of each."""
 
-    def open_transcript(self, transcript: ForeignTranscript, problems: "ImportProblems") -> OpenTranscript:
+    def open_transcript(self, transcript: ImportableTranscript, problems: "ImportProblems") -> OpenedTranscript:
         """Open a transcript. Raises `UnreadableTranscript`."""
 
 
-class UnreadableTranscript(Exception):
+class UnreadableTranscriptError(Exception):
     """A transcript cannot be read. The message gives the reason, phrased to follow the transcript's name."""
 
 
@@ -162,7 +162,7 @@ def format_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{kind} ({count:,})" for kind, count in counts.items())
 
 
-def readable_files(paths: Iterable[Path], problems: ImportProblems) -> Iterator[ForeignTranscriptFile]:
+def readable_files(paths: Iterable[Path], problems: ImportProblems) -> Iterator[TranscriptFile]:
     """Yield the readable files, sorted by path; unreadable ones are counted as problems."""
     for path in sorted(paths):
         try:
@@ -170,4 +170,4 @@ def readable_files(paths: Iterable[Path], problems: ImportProblems) -> Iterator[
         except OSError:
             problems.add("files that cannot be read")
         else:
-            yield ForeignTranscriptFile(path, status.st_size, status.st_mtime, f"{status.st_size}:{status.st_mtime_ns}")
+            yield TranscriptFile(path, status.st_size, status.st_mtime, f"{status.st_size}:{status.st_mtime_ns}")

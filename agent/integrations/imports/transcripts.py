@@ -17,10 +17,10 @@ from ebbtide.agent.integrations.imports.gemini import GeminiTranscripts
 from ebbtide.agent.integrations.imports.opencode import OpencodeTranscripts
 from ebbtide.agent.integrations.imports.session_writer import ImportResult, SessionWriter
 from ebbtide.agent.integrations.imports.transcript import (
-    ForeignTranscript,
+    ImportableTranscript,
     ImportProblems,
     TranscriptReader,
-    UnreadableTranscript,
+    UnreadableTranscriptError,
 )
 from ebbtide.agent.records.store_access import delete_session, lock_session, open_store, open_store_briefly
 from ebbtide.agent.records.store_thread import StoreThread
@@ -41,7 +41,7 @@ TRANSCRIPT_READERS: Mapping[AgentName, Callable[[], TranscriptReader]] = {
 
 def find_transcripts(
     folders: AgentFolders, project: Path, agents: Collection[AgentName], problems: ImportProblems
-) -> list[ForeignTranscript]:
+) -> list[ImportableTranscript]:
     """Find the transcripts of these agents, including transcript files in `project`, oldest first. If a conversation
     has several copies, only the newest is returned."""
     transcripts = [
@@ -57,8 +57,8 @@ def find_transcripts(
 
 
 def import_transcripts(
-    config: Config, transcripts: Collection[ForeignTranscript]
-) -> Iterator[tuple[ForeignTranscript, ImportResult | str, ImportProblems]]:
+    config: Config, transcripts: Collection[ImportableTranscript]
+) -> Iterator[tuple[ImportableTranscript, ImportResult | str, ImportProblems]]:
     """Import each transcript, and yield it with its result, or with the reason for failure as a string. Raises
     `StoreFailed`."""
     tools = {tool.name: tool for tool in create_builtin_tools()}
@@ -75,14 +75,14 @@ def import_transcripts(
                 result = writer.import_transcript(
                     transcript, readers[transcript.agent].open_transcript(transcript, problems), problems
                 )
-            except UnreadableTranscript as error:
+            except UnreadableTranscriptError as error:
                 result = str(error)
             except OSError as error:
                 result = error.strerror or str(error)
             yield transcript, result, problems
 
 
-def filter_new_transcripts(config: Config, transcripts: Collection[ForeignTranscript]) -> list[ForeignTranscript]:
+def filter_new_transcripts(config: Config, transcripts: Collection[ImportableTranscript]) -> list[ImportableTranscript]:
     """Return the transcripts that have not been imported yet, or that have changed since their import. Raises
     `StoreFailed`."""
     with open_store_briefly(config.folders) as store:
@@ -106,15 +106,15 @@ async def delete_imported_sessions(config: Config, agents: Collection[AgentName]
     removed_count, remaining_ids = 0, list[str]()
     try:
         store = await store_thread.open()
-        for session, is_untouched in await store_thread.run(_imported_sessions, store, agents):
+        for session_id, is_unchanged in await store_thread.run(_imported_sessions, store, agents):
             lock = None
             with suppress(StoreFailed):
-                lock = lock_session(config, session) if is_untouched else None
+                lock = lock_session(config, session_id) if is_unchanged else None
             if lock is None:
-                remaining_ids.append(session)
+                remaining_ids.append(session_id)
                 continue
             try:
-                await delete_session(store_thread, store, session, is_copy=True)
+                await delete_session(store_thread, store, session_id, is_copy=True)
                 removed_count += 1
             finally:
                 lock.release()
@@ -128,8 +128,8 @@ async def delete_imported_sessions(config: Config, agents: Collection[AgentName]
 def _imported_sessions(store: SessionStore, agents: Collection[AgentName]) -> list[tuple[str, bool]]:
     """Return the id of each imported session, and whether it is unchanged since its import."""
     sessions = list[tuple[str, bool]]()
-    for session, key, body in TransferStore(store).facts_of_kind(ORIGIN_FACT):
-        row = store.session(session)
+    for session_id, key, body in TransferStore(store).facts_of_kind(ORIGIN_FACT):
+        row = store.session(session_id)
         if row is None or key.partition(":")[0] not in agents:
             continue
         with suppress(ValueError, KeyError, TypeError):

@@ -14,14 +14,17 @@ def check_language_servers(config: Config, environment: Mapping[str, str]) -> It
     if not config.lsp_enabled:
         return
     subject = "language servers"
-    servers, endings = find_servers(config, config.project_folder, environment), count_suffixes(config.project_folder)
+    servers, extensions = (
+        find_servers(config, config.project_folder, environment),
+        count_suffixes(config.project_folder),
+    )
     missing_servers = [server for server in servers if not os.access(server.spec.command[0], os.X_OK)]
-    usable_servers = [server for server in servers if server.standing == "on" and server not in missing_servers]
+    usable_servers = [server for server in servers if server.state == "on" and server not in missing_servers]
     if usable_servers:
         names = ", ".join(f"{server.spec.name} ({server.spec.command[0]})" for server in usable_servers)
         yield CheckResult(subject, "well", f"{names}; not started for this check")
     for server in servers:
-        if server.standing == "not approved" and any(ending in endings for ending in server.spec.extensions):
+        if server.state == "not approved" and any(ending in extensions for ending in server.spec.extensions):
             yield CheckResult(
                 subject, "note", f"{server.spec.name} ({server.source}) is not started: this folder is not trusted"
             )

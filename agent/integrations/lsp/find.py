@@ -16,14 +16,14 @@ from ebbtide.agent.extensions.trust import ProjectTrust, TrustItem, hash_texts
 from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tools.files.file_suffixes import count_suffixes
 from ebbtide.tools.integrations.lsp.spec import (
-    PROJECT_FOLDERS,
+    PROJECT_PROGRAM_FOLDERS,
     DetectableServer,
     LanguageServerSpec,
     detectable_servers,
 )
 from ebbtide.tools.sandbox.system import NoSandbox, detect_sandbox
 
-LanguageServerStanding: TypeAlias = Literal["on", "off", "not approved"]
+LanguageServerState: TypeAlias = Literal["on", "off", "not approved"]
 
 _TRUST_EXPLANATION = "A language server runs automatically when files are changed: in the sandbox, if there is one."
 _PACKAGE_FOLDERS = (".venv", "venv", "env")
@@ -37,7 +37,7 @@ class DetectedServer:
     """A language server that was found."""
 
     spec: LanguageServerSpec
-    standing: LanguageServerStanding
+    state: LanguageServerState
     source: str
     """Where the server was found, as text for the user."""
     trust_item: TrustItem | None = None
@@ -49,7 +49,7 @@ def find_servers(config: Config, root: Path, environment: Mapping[str, str]) -> 
     server is not approved, the user's copy is used."""
     trust = ProjectTrust(config)
     servers = [*_configured_servers(config, environment), *_detected_servers(config, root, environment, trust)]
-    enabled_names = {server.spec.name for server in servers if server.standing == "on"}
+    enabled_names = {server.spec.name for server in servers if server.state == "on"}
     replaced_names = {
         known_server.replaces for known_server in detectable_servers() if known_server.name in enabled_names
     }
@@ -57,12 +57,12 @@ def find_servers(config: Config, root: Path, environment: Mapping[str, str]) -> 
 
 
 def language_server_trust_items(
-    config: Config, root: Path, environment: Mapping[str, str], endings: Container[str]
+    config: Config, root: Path, environment: Mapping[str, str], extensions: Container[str]
 ) -> tuple[TrustItem, ...]:
     """Return the trust items for files with these extensions: one for each language server that belongs to the project
     or runs its code."""
     servers = find_servers(config, root, environment)
-    relevant_servers = [server for server in servers if any(ending in endings for ending in server.spec.extensions)]
+    relevant_servers = [server for server in servers if any(ending in extensions for ending in server.spec.extensions)]
     return tuple(server.trust_item for server in relevant_servers if server.trust_item is not None)
 
 
@@ -99,14 +99,16 @@ def _detected_servers(
         if table.get("command"):
             continue
         candidates = list(_program_candidates(known_server, config, root, environment))
-        standings = [(path, item, _standing(known_server, item, config, trust)) for path, item in candidates]
-        standings.sort(
+        programs_with_state = [
+            (path, item, _server_state(known_server, item, config, trust)) for path, item in candidates
+        ]
+        programs_with_state.sort(
             key=lambda candidate: candidate[2] != "on"
         )  # stable sort: the project's own comes first if it may run
-        for path, item, standing in standings[:1]:
+        for path, item, server_state in programs_with_state[:1]:
             command = (path, *known_server.command[1:])
             spec = _create_spec(known_server, command, table, config)
-            state = standing if table.get("enabled", True) else "off"
+            state = server_state if table.get("enabled", True) else "off"
             yield DetectedServer(spec, state, path, item if state == "not approved" else None)
 
 
@@ -116,7 +118,7 @@ def _program_candidates(
     """Yield the programs that may run a known server, the project's own first. Each comes with the item to approve, if
     any."""
     for folder in dict.fromkeys((root, config.project_folder)):
-        for name in PROJECT_FOLDERS:
+        for name in PROJECT_PROGRAM_FOLDERS:
             path = folder / name / known_server.command[0]
             if os.access(path, os.X_OK) and path.is_file() and _has_server_mode(known_server, path):
                 yield (
@@ -134,7 +136,7 @@ def _program_candidates(
         digest = hash_texts(known_server.name, installed)
         yield (
             installed,
-            _create_trust_item(known_server, installed, digest, detail) if known_server.runs_project else None,
+            _create_trust_item(known_server, installed, digest, detail) if known_server.runs_project_code else None,
         )
 
 
@@ -144,17 +146,17 @@ def _create_trust_item(known_server: DetectableServer, source: str, digest: str,
     )
 
 
-def _standing(
+def _server_state(
     known_server: DetectableServer, item: TrustItem | None, config: Config, trust: ProjectTrust
-) -> LanguageServerStanding:
+) -> LanguageServerState:
     if item is None:
         return "on"
-    standing = trust.trust_state(item)
-    if standing == "refused":
+    trust_state = trust.trust_state(item)
+    if trust_state == "refused":
         return "off"
     is_in_project = item.source.startswith(f"{config.project_folder}{os.sep}")
     is_sandboxed = config.sandbox != "off" and not isinstance(detect_sandbox(), NoSandbox)
-    return "on" if standing == "on" or (not is_in_project and is_sandboxed) else "not approved"
+    return "on" if trust_state == "on" or (not is_in_project and is_sandboxed) else "not approved"
 
 
 def _program_path(program: str, environment: Mapping[str, str], project: Path | None) -> str | None:
@@ -187,7 +189,7 @@ def _create_spec(
         settings,
         {**known_server.options, **cast(Mapping[str, object], table.get("options") or {})},
         cast(float, table.get("startup_timeout", 60.0)),
-        known_server.caches,
+        known_server.cache_variables,
     )
 
 
@@ -221,8 +223,8 @@ def _has_server_mode(known_server: DetectableServer, program: Path) -> bool:
 def _program_digest(program: Path) -> str:
     """Return a digest of a program and its `package.json` files."""
     resolved_program = program.resolve()
-    digest = hashlib.sha256(os.fsencode(resolved_program))
+    hasher = hashlib.sha256(os.fsencode(resolved_program))
     for path in (resolved_program, *(folder / "package.json" for folder in resolved_program.parents[:3])):
         with suppress(OSError):
-            digest.update(read_prefix(path, _MAX_PROGRAM_BYTES))
-    return digest.hexdigest()
+            hasher.update(read_prefix(path, _MAX_PROGRAM_BYTES))
+    return hasher.hexdigest()

@@ -11,7 +11,7 @@ from ebbtide.agent.integrations import lsp as agent_lsp
 from ebbtide.tools.base import AppliedChange
 from ebbtide.tools.files.file_suffixes import count_suffixes
 from ebbtide.tools.integrations import lsp
-from ebbtide.tools.integrations.lsp.spec import PROJECT_FOLDERS, SERVER_PROGRAMS, detectable_servers
+from ebbtide.tools.integrations.lsp.spec import PROJECT_PROGRAM_FOLDERS, SERVER_PROGRAMS, detectable_servers
 from ebbtide.tools.outputs.new_problems import NewProblems
 from ebbtide.tools.sandbox.sandbox import Sandbox
 
@@ -47,31 +47,31 @@ class SessionLanguageServers:
     ) -> None:
         """`sandbox` is the sandbox for commands; servers also run in it. `environment` determines where programs are
         searched for. `log_folder` is the folder for server output, if not the default one."""
-        self._logs = log_folder or config.folders.logs / "language-servers"
+        self._log_folder = log_folder or config.folders.logs / "language-servers"
         self._environment = environment
         self._config = config
         self._root = root
         self._sandbox = sandbox
-        self._servers: LanguageServers | None = None
+        self._pool: LanguageServers | None = None
 
     def servers(self) -> "LanguageServers":
         """Return the language servers, without starting any."""
-        if self._servers is None:
-            self._servers = lsp.pool.LanguageServers(self._root, self._find, self._logs, self._config.lsp_timeout)
-        return self._servers
+        if self._pool is None:
+            self._pool = lsp.pool.LanguageServers(self._root, self._find, self._log_folder, self._config.lsp_timeout)
+        return self._pool
 
-    def is_available_for(self, endings: Container[str]) -> bool:
+    def is_available_for(self, extensions: Container[str]) -> bool:
         """Whether there is probably a server for files with one of these endings. Checks only file names, because it is
         called at every start."""
         if not self._config.lsp_enabled:
             return False
         tables = self._config.language_servers
-        if any(ending in endings for name, table in tables.items() for ending in _handled_extensions(name, table)):
+        if any(ending in extensions for name, table in tables.items() for ending in _handled_extensions(name, table)):
             return True
         programs = {
-            name for name, extensions in SERVER_PROGRAMS.items() if any(ending in endings for ending in extensions)
+            name for name, extensions in SERVER_PROGRAMS.items() if any(ending in extensions for ending in extensions)
         }
-        project_folders = (str(self._config.project_folder / name) for name in PROJECT_FOLDERS)
+        project_folders = (str(self._config.project_folder / name) for name in PROJECT_PROGRAM_FOLDERS)
         folders = (*self._environment.get("PATH", os.defpath).split(os.pathsep), *project_folders)
         return any(os.access(os.path.join(folder, name), os.X_OK) for folder in folders for name in programs)
 
@@ -80,7 +80,7 @@ class SessionLanguageServers:
         """Whether the project contains language servers, or a server could run the project's code without a sandbox.
         Called at every start."""
         project = self._config.project_folder
-        folders = [project / name for name in PROJECT_FOLDERS if (project / name).is_dir()]
+        folders = [project / name for name in PROJECT_PROGRAM_FOLDERS if (project / name).is_dir()]
         runs_unsandboxed = self._config.sandbox == "off" and any((project / name).is_file() for name in _BUILD_FILES)
         return self._config.lsp_enabled and (
             runs_unsandboxed or any(os.access(folder / name, os.X_OK) for folder in folders for name in SERVER_PROGRAMS)
@@ -101,11 +101,11 @@ class SessionLanguageServers:
     @property
     def states(self) -> Sequence[tuple[str, str]]:
         """The servers used so far, each with a description of its state."""
-        return self._servers.states if self._servers is not None else ()
+        return self._pool.states if self._pool is not None else ()
 
     async def close(self) -> None:
-        if self._servers is not None:
-            await self._servers.close()
+        if self._pool is not None:
+            await self._pool.close()
 
     def _find(self, extension: str) -> "Sequence[LanguageServerSpec]":
         """Return the servers that may run now for a file extension."""
@@ -113,5 +113,5 @@ class SessionLanguageServers:
         return [
             replace(server.spec, sandbox=self._sandbox)
             for server in servers
-            if server.standing == "on" and extension in server.spec.extensions
+            if server.state == "on" and extension in server.spec.extensions
         ]

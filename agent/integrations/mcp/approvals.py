@@ -42,33 +42,33 @@ class ToolApproval:
     """Definitions of the tools as the user saw them, by the server's own names."""
 
 
-class Approvals:
+class ToolApprovals:
     """The approvals of one project."""
 
     def __init__(self, path: Path, project: Path) -> None:
         self._table = PrivateTable(path, "projects", advice=None)
         self._project = str(project)
 
-    def approval_for(self, server: str, digest: str) -> ToolApproval | None:
+    def find_approval(self, server: str, digest: str) -> ToolApproval | None:
         """Return the approval for this declaration; None if there is none, or if it was given for a different
         declaration with the same name."""
         approval = _approval_from_json(self._table.read().get(self._project, {}).get(server))
         return approval if approval is not None and approval.digest == digest else None
 
     def allow_tools(
-        self, declared: DeclaredServer, allowed_digests: Mapping[str, str], offered_tools: Sequence[McpTool]
+        self, server: DeclaredServer, allowed_digests: Mapping[str, str], offered_tools: Sequence[McpTool]
     ) -> None:
         """Allow the model to use these tools of the server, and no others. `allowed_digests`: the tools' digests, by
         the server's names for them. `offered_tools`: all tools that the server offers now. Raises `ConfigError`."""
-        previous_approval = self.approval_for(declared.name, declared.digest)
+        previous_approval = self.find_approval(server.name, server.digest)
         digests = compute_tool_digests(offered_tools)
-        seen = {
+        seen_definitions = {
             tool.original_name: _definition(tool)
             for tool in offered_tools
             if allowed_digests.get(tool.original_name) == digests[tool.original_name]
         }
-        seen = {**(previous_approval.seen if previous_approval is not None else {}), **seen}
-        approval = {declared.name: asdict(ToolApproval(declared.digest, allowed_digests, seen))}
+        seen_definitions = {**(previous_approval.seen if previous_approval is not None else {}), **seen_definitions}
+        approval = {server.name: asdict(ToolApproval(server.digest, allowed_digests, seen_definitions))}
         self._table.update(
             lambda projects: {**projects, self._project: {**projects.get(self._project, {}), **approval}}
         )
@@ -77,8 +77,14 @@ class Approvals:
 def _approval_from_json(entry: object) -> ToolApproval | None:
     match entry:
         case {"digest": str(digest), "tools": dict(tools), **rest} if _are_strings(tools.values()):
-            seen = rest.get("seen")
-            return ToolApproval(digest, tools, seen if isinstance(seen, dict) and _are_strings(seen.values()) else {})
+            seen_definitions = rest.get("seen")
+            return ToolApproval(
+                digest,
+                tools,
+                seen_definitions
+                if isinstance(seen_definitions, dict) and _are_strings(seen_definitions.values())
+                else {},
+            )
         case _:
             return None
 
@@ -101,31 +107,31 @@ def project_trust_items(config: Config, environment: Mapping[str, str]) -> tuple
     ]
 
 
-def create_trust_item(declared: DeclaredServer) -> TrustItem:
+def create_trust_item(server: DeclaredServer) -> TrustItem:
     """Return the trust item of a server, including the project files that it runs."""
     can_do = (
         "The program runs in the sandbox with network access; without a sandbox, it can do anything that you can do."
-        if declared.spec.command
+        if server.spec.command
         else "A server on the network learns what it is sent."
     )
-    source = os.path.basename(declared.source) if declared.owner == "project" else declared.source
-    digest = "".join((declared.digest, hash_programs(declared.scripts)))
-    return TrustItem("server", declared.name, declared.owner, source, digest, approval_lines(declared), can_do)
+    source = os.path.basename(server.source) if server.owner == "project" else server.source
+    digest = "".join((server.digest, hash_programs(server.scripts)))
+    return TrustItem("server", server.name, server.owner, source, digest, approval_lines(server), can_do)
 
 
-def approval_lines(declared: DeclaredServer) -> tuple[str, ...]:
+def approval_lines(server: DeclaredServer) -> tuple[str, ...]:
     """Return the lines that describe what the user approves."""
-    written = declared.declaration
+    declaration = server.declaration
     rows = (
-        ("command", " ".join(_quote_word(word) for word in written.command)),
-        ("address", redact_url(written.url)),
-        ("folder", str(declared.spec.cwd) if written.command else ""),
-        ("sets", ", ".join(map(_quote_word, written.env))),
-        ("sends", ", ".join(map(_quote_word, written.headers))),
-        ("reads your", ", ".join(written.read_variables)),
+        ("command", " ".join(_quote_word(word) for word in declaration.command)),
+        ("address", redact_url(declaration.url)),
+        ("folder", str(server.spec.cwd) if declaration.command else ""),
+        ("sets", ", ".join(map(_quote_word, declaration.env))),
+        ("sends", ", ".join(map(_quote_word, declaration.headers))),
+        ("reads your", ", ".join(declaration.referenced_variables)),
     )
     lines = (f"{name}: {value}" for name, value in rows if value)
-    return (*lines, *(f"runs the file {os.path.relpath(path, declared.spec.cwd)}" for path in declared.scripts))
+    return (*lines, *(f"runs the file {os.path.relpath(path, server.spec.cwd)}" for path in server.scripts))
 
 
 def build_tools_question(
@@ -139,22 +145,24 @@ def build_tools_question(
     """Build the question that asks whether the model may use these tools. It includes everything that the user approves
     by answering yes. For tools that were approved in an earlier form (`seen_definitions`), it shows the changes.
     `notes`: remarks about the server's tools."""
-    instructions = [tool.original_name for tool in tools if tool.original_name == INSTRUCTIONS_NAME]
-    count = " and ".join(
+    instruction_names = [tool.original_name for tool in tools if tool.original_name == INSTRUCTIONS_NAME]
+    counts_text = " and ".join(
         (
-            *((pluralize(len(tools) - len(instructions), "tool"),) if len(tools) > len(instructions) else ()),
-            *instructions,
+            *((pluralize(len(tools) - len(instruction_names), "tool"),) if len(tools) > len(instruction_names) else ()),
+            *instruction_names,
         )
     )
-    opening = f"has {count} that you have not approved in this form" if has_changed else f"offers {count}"
-    more_remarks = [f"- and {pluralize(len(notes) - MAX_NOTES, 'remark')} more"] if len(notes) > MAX_NOTES else []
-    remarks = ["Look at this first:", *(f"- {note}" for note in notes[:MAX_NOTES]), *more_remarks, ""] if notes else []
+    opening = f"has {counts_text} that you have not approved in this form" if has_changed else f"offers {counts_text}"
+    more_notes_line = [f"- and {pluralize(len(notes) - MAX_NOTES, 'remark')} more"] if len(notes) > MAX_NOTES else []
+    note_lines = (
+        ["Look at this first:", *(f"- {note}" for note in notes[:MAX_NOTES]), *more_notes_line, ""] if notes else []
+    )
     lines = [line for tool in tools for line in (*_tool_lines(tool), *_changed_lines(tool, seen_definitions), "")]
-    return "\n".join([f"The server `{server}` {opening}:", "", *remarks, *lines, "May the model use them?"])
+    return "\n".join([f"The server `{server}` {opening}:", "", *note_lines, *lines, "May the model use them?"])
 
 
-def _changed_lines(tool: McpTool, seen: Mapping[str, str]) -> list[str]:
-    seen_definition = seen.get(tool.original_name)
+def _changed_lines(tool: McpTool, seen_definitions: Mapping[str, str]) -> list[str]:
+    seen_definition = seen_definitions.get(tool.original_name)
     if seen_definition is None:
         return []
     lines = unified_diff(tool.original_name, seen_definition, _definition(tool))[2:]

@@ -13,14 +13,14 @@ from typing import Literal, TypeAlias, cast
 from ebbtide.agent import extensions
 from ebbtide.agent.config.aliases import snake_case
 from ebbtide.agent.config.load import MAX_CONFIG_BYTES
-from ebbtide.agent.config.table_keys import SERVER_KEYS
+from ebbtide.agent.config.table_keys import MCP_SERVER_KEYS
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import ConfigError
 from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tools.files.byte_order import to_utf8
-from ebbtide.tools.integrations.mcp.spec import Login, ServerSpec
+from ebbtide.tools.integrations.mcp.spec import LoginSettings, ServerSpec
 
-Owner: TypeAlias = Literal["user", "project"]
+ServerOwner: TypeAlias = Literal["user", "project"]
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _KEY_ALIASES = {"transport": "type", "http_headers": "headers"}
@@ -32,7 +32,7 @@ class DeclaredServer:
     """A server that can be started."""
 
     spec: ServerSpec
-    owner: Owner
+    owner: ServerOwner
     source: str
     """The file or flag that declares it."""
     digest: str
@@ -62,7 +62,7 @@ class ServerDeclaration:
     what runs; for a user's server only the name, because values may be secret keys."""
     headers: tuple[str, ...] = ()
     """The headers that it sends, in the same form as `env`."""
-    read_variables: tuple[str, ...] = ()
+    referenced_variables: tuple[str, ...] = ()
     """Names of the user's environment variables that the declaration refers to."""
 
 
@@ -72,7 +72,7 @@ class UnusableServer:
 
     name: str
     """Name of the server; empty if the problem concerns the entire file."""
-    owner: Owner
+    owner: ServerOwner
     source: str
     problem: str
     is_disabled: bool = False
@@ -87,7 +87,7 @@ class UnusableServer:
         return f"the server `{self.name}` of `{self.source}` was skipped: {self.problem}"
 
 
-class _InvalidEntry(Exception):
+class _InvalidEntryError(Exception):
     """An entry cannot be used. The message gives the reason."""
 
 
@@ -96,13 +96,13 @@ def load_declared_servers(
 ) -> tuple[DeclaredServer | UnusableServer, ...]:
     """Load the servers of the user, then of plugins, then of the project. If a name occurs more than once, the first
     declaration is used. Names are compared in the form used in tool names."""
-    declared = [
+    declared_servers = [
         *_user_servers(config, environment),
         *_plugin_servers(config, environment),
         *_project_servers(config, environment),
     ]
     chosen_servers: dict[str, DeclaredServer | UnusableServer] = {}
-    for server in declared:
+    for server in declared_servers:
         key = ServerSpec(server.name).prefix if server.name else f"\0{server.source}"
         first_server = chosen_servers.get(key)
         if first_server is None:
@@ -132,16 +132,16 @@ def _plugin_servers(config: Config, environment: Mapping[str, str]) -> list[Decl
         source, plugin_environment = f"plugin {plugin.name}", {**environment, "CLAUDE_PLUGIN_ROOT": str(plugin.folder)}
         try:
             entries = tuple(plugin.read_servers())
-        except extensions.extension_files.UnusableFile as error:
+        except extensions.extension_files.UnusableFileError as error:
             servers.append(UnusableServer("", "user", source, str(error)))
             continue
         for name, entry in entries:
             try:
-                table, ignored = _parse_entry(name, entry)
-            except _InvalidEntry as error:
+                table, ignored_keys = _parse_entry(name, entry)
+            except _InvalidEntryError as error:
                 servers.append(UnusableServer(_one_line(name), "user", source, str(error)))
                 continue
-            servers.append(_declare_server(name, table, "user", source, config, plugin_environment, ignored))
+            servers.append(_declare_server(name, table, "user", source, config, plugin_environment, ignored_keys))
     return servers
 
 
@@ -156,11 +156,11 @@ def _project_servers(config: Config, environment: Mapping[str, str]) -> list[Dec
     servers: list[DeclaredServer | UnusableServer] = []
     for name, entry in entries.items():
         try:
-            table, ignored = _parse_entry(name, entry)
-        except _InvalidEntry as error:
+            table, ignored_keys = _parse_entry(name, entry)
+        except _InvalidEntryError as error:
             servers.append(UnusableServer(_one_line(name), "project", str(path), str(error)))
             continue
-        servers.append(_declare_server(name, table, "project", str(path), config, environment, ignored))
+        servers.append(_declare_server(name, table, "project", str(path), config, environment, ignored_keys))
     return servers
 
 
@@ -196,31 +196,31 @@ def _reject_duplicate_keys(pairs: list[tuple[str, object]]) -> dict[str, object]
 def _parse_entry(name: str, entry: object) -> tuple[dict[str, object], tuple[str, ...]]:
     """Convert an entry of a server file to this program's keys. Also return its unsupported keys."""
     if not isinstance(entry, dict):
-        raise _InvalidEntry("it must be an object")
-    table, ignored = dict[str, object](), list[str]()
+        raise _InvalidEntryError("it must be an object")
+    table, ignored_keys = dict[str, object](), list[str]()
     for written_key, value in entry.items():
         key = snake_case(written_key)
         key = _KEY_ALIASES.get(key, key)
         if key == "disabled" and isinstance(value, bool):
             key, value = "enabled", not value
-        if key not in SERVER_KEYS:
-            ignored.append(_one_line(written_key))
+        if key not in MCP_SERVER_KEYS:
+            ignored_keys.append(_one_line(written_key))
             continue
         try:
-            table[key] = SERVER_KEYS[key](value)
+            table[key] = MCP_SERVER_KEYS[key](value)
         except ValueError as error:
-            raise _InvalidEntry(f"`{_one_line(written_key)}` must be {error}") from error
-    return table, tuple(ignored)
+            raise _InvalidEntryError(f"`{_one_line(written_key)}` must be {error}") from error
+    return table, tuple(ignored_keys)
 
 
 def _declare_server(
     name: str,
     table: Mapping[str, object],
-    owner: Owner,
+    owner: ServerOwner,
     source: str,
     config: Config,
     environment: Mapping[str, str],
-    ignored: tuple[str, ...] = (),
+    ignored_keys: tuple[str, ...] = (),
 ) -> DeclaredServer | UnusableServer:
     display_name = _one_line(name)
     if not name.strip() or display_name != name:
@@ -228,11 +228,11 @@ def _declare_server(
     if table.get("enabled") is False or name in config.mcp_disabled:
         reason = "listed in `mcp.disabled`" if name in config.mcp_disabled else "`enabled` is false"
         return UnusableServer(name, owner, source, reason, is_disabled=True)
-    required = table.get("required") is True
+    is_required = table.get("required") is True
     try:
         spec = _create_spec(name, table, config.project_folder, environment)
-    except _InvalidEntry as error:
-        return UnusableServer(name, owner, source, str(error), is_required=required)
+    except _InvalidEntryError as error:
+        return UnusableServer(name, owner, source, str(error), is_required=is_required)
     scripts: tuple[Path, ...] = ()
     if owner == "project" and spec.cwd is not None:
         scripts = extensions.extension_files.scripts_in_words(spec.command, spec.cwd, config.project_folder)
@@ -241,9 +241,9 @@ def _declare_server(
         owner,
         source,
         _declaration_digest(table, spec),
-        _create_written_server(table, owner),
-        ignored,
-        required,
+        _create_declaration(table, owner),
+        ignored_keys,
+        is_required,
         scripts,
     )
 
@@ -265,20 +265,22 @@ def _create_spec(name: str, table: Mapping[str, object], folder: Path, environme
     command = tuple(_expand_variables(word, environment) for word in _command_words(table))
     url = _expand_variables(cast(str, table.get("url", "")), environment)
     if bool(command) == bool(url):
-        raise _InvalidEntry("it needs a `command` or a `url`, and only one of them")
+        raise _InvalidEntryError("it needs a `command` or a `url`, and only one of them")
     if command and not command[0]:
-        raise _InvalidEntry("its `command` is empty after expanding variables")
+        raise _InvalidEntryError("its `command` is empty after expanding variables")
     kind = table.get("type")
     if kind is not None and (kind == "stdio") != bool(command):
-        raise _InvalidEntry(f'`type` is "{kind}", but it has a `{"command" if command else "url"}`')
+        raise _InvalidEntryError(f'`type` is "{kind}", but it has a `{"command" if command else "url"}`')
     if url and not re.match(r"https?://[^/\s]+", url):
-        raise _InvalidEntry("its `url` must begin with `https://` or `http://` and name a host")
+        raise _InvalidEntryError("its `url` must begin with `https://` or `http://` and name a host")
     if any("\0" in word for word in (*command, url)):
-        raise _InvalidEntry("it contains a NUL character")
+        raise _InvalidEntryError("it contains a NUL character")
     unsupported_keys = ("env", "cwd") if url else ("headers",)
     misplaced_key = next((key for key in unsupported_keys if table.get(key)), None)
     if misplaced_key:
-        raise _InvalidEntry(f"`{misplaced_key}` is not supported for a server with a `{'url' if url else 'command'}`")
+        raise _InvalidEntryError(
+            f"`{misplaced_key}` is not supported for a server with a `{'url' if url else 'command'}`"
+        )
     login = {
         login_key: table[table_key]
         for table_key, login_key in (
@@ -289,23 +291,23 @@ def _create_spec(name: str, table: Mapping[str, object], folder: Path, environme
     }
     if "client_secret" in login:
         login["client_secret"] = _expand_variables(cast(str, login["client_secret"]), environment)
-    limits = {name: table[key] for key, name in _COPIED_FIELDS.items() if key in table}
+    limits = {name: table[key] for key, name in _SPEC_FIELD_BY_KEY.items() if key in table}
     return ServerSpec(
         name,
         command,
         url,
         is_sse=kind == "sse",
-        env=_expanded_values(table.get("env"), environment),
-        headers=_expanded_values(table.get("headers"), environment),
+        env=_expand_values(table.get("env"), environment),
+        headers=_expand_values(table.get("headers"), environment),
         cwd=folder / os.path.expanduser(_expand_variables(cast(str, table.get("cwd", "")), environment))
         if command
         else None,
-        login=Login(**login),  # type: ignore[arg-type]  # each was parsed by its key
+        login=LoginSettings(**login),  # type: ignore[arg-type]  # each was parsed by its key
         **limits,  # type: ignore[arg-type]  # as above
     )
 
 
-_COPIED_FIELDS = {
+_SPEC_FIELD_BY_KEY = {
     "enabled_tools": "enabled_tools",
     "disabled_tools": "disabled_tools",
     "startup_timeout": "startup_timeout",
@@ -318,12 +320,12 @@ _COPIED_FIELDS = {
 def _command_words(table: Mapping[str, object]) -> tuple[str, ...]:
     if "command" not in table:
         if "args" in table:
-            raise _InvalidEntry("it has `args` but no `command`")
+            raise _InvalidEntryError("it has `args` but no `command`")
         return ()
     return (*cast(tuple[str, ...], table["command"]), *cast(tuple[str, ...], table.get("args", ())))
 
 
-def _expanded_values(table: object, environment: Mapping[str, str]) -> dict[str, str]:
+def _expand_values(table: object, environment: Mapping[str, str]) -> dict[str, str]:
     values = cast(Mapping[str, str], table or {})
     return {name: _expand_variables(value, environment) for name, value in values.items()}
 
@@ -336,7 +338,9 @@ def _expand_variables(text: str, environment: Mapping[str, str]) -> str:
         if set_value:
             return set_value
         if match[2] is None:
-            raise _InvalidEntry(f"`{match[1]}` is not set in the environment; set it, or write `${{{match[1]}:-…}}`")
+            raise _InvalidEntryError(
+                f"`{match[1]}` is not set in the environment; set it, or write `${{{match[1]}:-…}}`"
+            )
         return match[2]
 
     return _VARIABLE.sub(expand, text)
@@ -349,16 +353,16 @@ def _declaration_digest(table: Mapping[str, object], spec: ServerSpec) -> str:
     return hashlib.sha256(json.dumps(digested_fields, sort_keys=True).encode()).hexdigest()
 
 
-def _create_written_server(table: Mapping[str, object], owner: Owner) -> ServerDeclaration:
+def _create_declaration(table: Mapping[str, object], owner: ServerOwner) -> ServerDeclaration:
     env, headers = (cast(Mapping[str, str], table.get(key, {})) for key in ("env", "headers"))
     command, url, cwd = _command_words(table), cast(str, table.get("url", "")), cast(str, table.get("cwd", ""))
     texts = (*command, url, cwd, *env.values(), *headers.values(), cast(str, table.get("client_secret", "")))
-    reads = dict.fromkeys(match[1] for text in texts for match in _VARIABLE.finditer(text))
-    sets, sends = (
+    read_names = dict.fromkeys(match[1] for text in texts for match in _VARIABLE.finditer(text))
+    env_entries, header_entries = (
         tuple(f"{name}={value}" for name, value in values.items()) if owner == "project" else tuple(values)
         for values in (env, headers)
     )
-    return ServerDeclaration(command, url, cwd, sets, sends, tuple(reads))
+    return ServerDeclaration(command, url, cwd, env_entries, header_entries, tuple(read_names))
 
 
 def _one_line(text: str) -> str:

@@ -16,7 +16,7 @@ from ebbtide.tools.integrations.mcp.texts import one_line
 
 FieldKind: TypeAlias = Literal["text", "integer", "number", "flag", "choice", "choices"]
 
-SKIP_FIELD, DECLINE, SEND = "leave it out", "do not answer the server", "send it"
+SKIP_FIELD, DECLINE_OPTION, SEND_OPTION = "leave it out", "do not answer the server", "send it"
 """Answers offered in addition to a field's or form's own options."""
 
 MAX_FIELDS, MAX_CHOICES = 50, 200
@@ -59,7 +59,7 @@ class FormField:
         suggested_options = (
             (f"{format_field_value(self.default, self)}",) if self.default is not None and not own_options else ()
         )
-        return (*suggested_options, *own_options, *(() if self.is_required else (SKIP_FIELD,)), DECLINE)
+        return (*suggested_options, *own_options, *(() if self.is_required else (SKIP_FIELD,)), DECLINE_OPTION)
 
     @property
     def label(self) -> str:
@@ -135,7 +135,12 @@ class Form:
         its value, and declining."""
         next_field_option = (f"fill in {self._next_field.label}",) if self._next_field is not None else ()
         is_complete = all(field.name in self.values for field in self.fields if field.is_required)
-        return (*next_field_option, *((SEND,) if is_complete else ()), *map(self._field_option, self.fields), DECLINE)
+        return (
+            *next_field_option,
+            *((SEND_OPTION,) if is_complete else ()),
+            *map(self._field_option, self.fields),
+            DECLINE_OPTION,
+        )
 
     def build_question(self) -> str:
         problem = f"Invalid: {self.problem}.\n" if self.problem else ""
@@ -203,7 +208,7 @@ def format_field_value(value: FieldValue, field: FormField) -> str:
             return ", ".join(format_field_value(item, field) for item in value)
 
 
-def _parse_field(name: str, schema: object, required: bool) -> FormField:
+def _parse_field(name: str, schema: object, is_required: bool) -> FormField:
     if not isinstance(schema, Mapping):
         raise ValueError(f"its form asks for `{one_line(name)}` with an invalid schema")
     if one_line(name) != name:
@@ -218,7 +223,7 @@ def _parse_field(name: str, schema: object, required: bool) -> FormField:
     if isinstance(default, list):
         default = tuple(map(str, default))
     valid_default = default if isinstance(default, str | int | float | bool | tuple) else None
-    return FormField(name, title or name, description, kind, required, schema, choices, valid_default)
+    return FormField(name, title or name, description, kind, is_required, schema, choices, valid_default)
 
 
 def _field_kind(name: str, schema: Mapping[str, object]) -> tuple[FieldKind, tuple[FormChoice, ...]]:

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ebbtide.agent.config.aliases import snake_case
-from ebbtide.agent.config.table_keys import SERVER_KEYS
+from ebbtide.agent.config.table_keys import MCP_SERVER_KEYS
 from ebbtide.agent.config.toml_edit import edit_toml_file
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.extensions.trust import ProjectTrust, TrustState
-from ebbtide.agent.integrations.mcp.approvals import Approvals, create_trust_item
+from ebbtide.agent.integrations.mcp.approvals import ToolApprovals, create_trust_item
 from ebbtide.agent.integrations.mcp.declarations import (
     DeclaredServer,
-    Owner,
+    ServerOwner,
     UnusableServer,
     declaration_problem,
     load_declared_servers,
@@ -37,11 +37,11 @@ class ServerRow:
     standing: TrustState | Literal["off", "unusable"]
     detail: str
     """Why the server is not on; empty if it is on."""
-    owner: Owner
+    owner: ServerOwner
     source: str
     target: str
     """Its command or address as written."""
-    ignored: tuple[str, ...] = ()
+    ignored_keys: tuple[str, ...] = ()
     """Unsupported keys of its entry."""
 
 
@@ -56,16 +56,16 @@ def _server_row(server: DeclaredServer | UnusableServer, trust: ProjectTrust) ->
         return ServerRow(
             server.name, "off" if server.is_disabled else "unusable", server.problem, server.owner, server.source, ""
         )
-    standing = trust.trust_state(create_trust_item(server))
-    details_by_standing = {
+    trust_state = trust.trust_state(create_trust_item(server))
+    detail_by_state = {
         "not approved": "the user has not approved it",
         "changed": "it has changed since it was approved",
     }
     target = redact_text(" ".join(redact_options(server.declaration.command)) or redact_url(server.declaration.url), {})
     return ServerRow(
         server.name,
-        standing,
-        details_by_standing.get(standing, ""),
+        trust_state,
+        detail_by_state.get(trust_state, ""),
         server.owner,
         server.source,
         target,
@@ -88,17 +88,17 @@ def find_server(name: str, config: Config, environment: Mapping[str, str]) -> De
 def validate_table(name: str, values: Mapping[str, object], config: Config) -> dict[str, object]:
     """Validate and return the table of a new server. Raises `UsageError` if it is unusable."""
     table = {key: value for key, value in values.items() if value}
-    parsed = {key: SERVER_KEYS[snake_case(key)](value) for key, value in table.items()}
+    parsed = {key: MCP_SERVER_KEYS[snake_case(key)](value) for key, value in table.items()}
     problem = declaration_problem(name, parsed, config)
     if problem:
         raise UsageError(f"`{name}` could not be used: {problem}")
     return table
 
 
-def create_server(declared: DeclaredServer, handlers: ClientHandlers, config: Config) -> McpServer:
+def create_server(declared_server: DeclaredServer, handlers: ClientHandlers, config: Config) -> McpServer:
     """Create a server. A project's server runs in a sandbox if there is one; the user's own servers do not."""
-    spec = declared.spec
-    if declared.owner == "project" and spec.command and config.sandbox != "off":
+    spec = declared_server.spec
+    if declared_server.owner == "project" and spec.command and config.sandbox != "off":
         folders = config.folders
         # The name is unique to the project, so that projects do not share a scratch folder.
         name = f"{spec.prefix}-{hashlib.sha256(os.fsencode(config.project_folder)).hexdigest()[:12]}"
@@ -106,38 +106,40 @@ def create_server(declared: DeclaredServer, handlers: ClientHandlers, config: Co
         spec = replace(
             spec, sandbox=Sandbox(config.project_folder, temp_folder, [], app_folders, (config.project_folder,))
         )
-    return McpServer(spec, handlers, log_path(declared, config), login_path(declared, config))
+    return McpServer(spec, handlers, log_path(declared_server, config), login_path(declared_server, config))
 
 
-def log_path(declared: DeclaredServer, config: Config) -> Path:
+def log_path(declared_server: DeclaredServer, config: Config) -> Path:
     """Return the log file for a server's standard error."""
-    return config.folders.logs / "mcp" / f"{declared.spec.prefix}.log"
+    return config.folders.logs / "mcp" / f"{declared_server.spec.prefix}.log"
 
 
-def login_path(declared: DeclaredServer, config: Config) -> Path:
+def login_path(declared_server: DeclaredServer, config: Config) -> Path:
     """Return the file with a server's login tokens. Each address has its own file, so that tokens are never sent to
     another address."""
-    address = hashlib.sha256(declared.spec.url.encode()).hexdigest()[:12]
-    return config.folders.data / "mcp" / "logins" / f"{declared.spec.prefix}-{address}.json"
+    url_digest = hashlib.sha256(declared_server.spec.url.encode()).hexdigest()[:12]
+    return config.folders.data / "mcp" / "logins" / f"{declared_server.spec.prefix}-{url_digest}.json"
 
 
-def open_project_approvals(config: Config) -> Approvals:
+def open_project_approvals(config: Config) -> ToolApprovals:
     """Return the tool approvals for this project's servers."""
-    return Approvals(config.folders.data / "mcp" / "approvals.json", config.project_folder)
+    return ToolApprovals(config.folders.data / "mcp" / "approvals.json", config.project_folder)
 
 
-def open_user_tool_pins(config: Config) -> Approvals:
+def open_user_tool_pins(config: Config) -> ToolApprovals:
     """Return the pinned tool definitions of the user's own servers, shared by all projects."""
-    return Approvals(config.folders.data / "mcp" / "tools.json", Path())
+    return ToolApprovals(config.folders.data / "mcp" / "tools.json", Path())
 
 
 @asynccontextmanager
-async def run_server(declared: DeclaredServer, handlers: ClientHandlers, config: Config) -> AsyncIterator[McpServer]:
+async def run_server(
+    declared_server: DeclaredServer, handlers: ClientHandlers, config: Config
+) -> AsyncIterator[McpServer]:
     """Start a server, wait until it is ready or has failed, yield it, and close it afterwards."""
-    server = create_server(declared, handlers, config)
+    server = create_server(declared_server, handlers, config)
     server.start()
     try:
-        await server.ready()
+        await server.wait_until_started()
         yield server
     finally:
         await server.close()

@@ -32,13 +32,15 @@ async def expand_mentions(message: User, servers: Sequence[McpServer], notify: C
     parts: list[UserPart] = []
     command = _COMMAND.fullmatch(message.text.strip())
     if command is not None:
-        parts += await _invoked_prompt_parts(command[1], (command[2] or "").strip(), servers)
+        parts += await _expand_prompt_command(command[1], (command[2] or "").strip(), servers)
     resources = mentioned_resources(message.text, servers)
     for server, uri in resources[:MAX_RESOURCES]:
         parts += await _read_resource(server, uri, notify)
     if len(resources) > MAX_RESOURCES:
-        excess = len(resources) - MAX_RESOURCES
-        problem = f"the message mentions {excess} resources beyond the limit of {MAX_RESOURCES}; these were not read"
+        excess_count = len(resources) - MAX_RESOURCES
+        problem = (
+            f"the message mentions {excess_count} resources beyond the limit of {MAX_RESOURCES}; these were not read"
+        )
         notify(problem)
         parts.append(Note(problem))
     return User((*message.parts, *parts)) if parts else message
@@ -81,15 +83,15 @@ def parse_prompt_arguments(prompt: McpPrompt, argument_text: str) -> dict[str, s
     return values
 
 
-async def _invoked_prompt_parts(command: str, argument_text: str, servers: Sequence[McpServer]) -> list[UserPart]:
+async def _expand_prompt_command(command: str, argument_text: str, servers: Sequence[McpServer]) -> list[UserPart]:
     for server in servers:
         for prompt in server.state.prompts:
             if prompt.command == command:
-                return await _prompt_parts(server, prompt, parse_prompt_arguments(prompt, argument_text))
+                return await _fetch_prompt(server, prompt, parse_prompt_arguments(prompt, argument_text))
     raise UsageError(f"no server currently offers the prompt `/{command}`; `/mcp` lists prompts")
 
 
-async def _prompt_parts(server: McpServer, prompt: McpPrompt, arguments: Mapping[str, str]) -> list[UserPart]:
+async def _fetch_prompt(server: McpServer, prompt: McpPrompt, arguments: Mapping[str, str]) -> list[UserPart]:
     try:
         messages = await server.get_prompt(prompt.name, arguments)
     except ToolError as error:
@@ -99,8 +101,8 @@ async def _prompt_parts(server: McpServer, prompt: McpPrompt, arguments: Mapping
         f"[{message.role}]\n{message.text}" if has_several_roles else message.text for message in messages
     )
     if len(text) > MAX_RESOURCE_CHARS:
-        excess = len(text) - MAX_RESOURCE_CHARS
-        text = f"{text[:MAX_RESOURCE_CHARS]}\n[… {excess:,} more characters, too many for one message …]"
+        excess_chars = len(text) - MAX_RESOURCE_CHARS
+        text = f"{text[:MAX_RESOURCE_CHARS]}\n[… {excess_chars:,} more characters, too many for one message …]"
     parts: list[UserPart] = [
         note_with_heading(
             f"The user asks what the prompt `{prompt.name}` of the server `{server.spec.label}` says:\n\n", text
@@ -122,15 +124,15 @@ async def _read_resource(server: McpServer, uri: str, notify: Callable[[str], No
     text = resource.text
     if len(text) > MAX_RESOURCE_CHARS:
         tool = f"mcp__{server.spec.prefix}__read_resource"
-        excess = len(text) - MAX_RESOURCE_CHARS
-        text = f"{text[:MAX_RESOURCE_CHARS]}\n[… {excess:,} more characters: `{tool}` returns all of it …]"
+        excess_chars = len(text) - MAX_RESOURCE_CHARS
+        text = f"{text[:MAX_RESOURCE_CHARS]}\n[… {excess_chars:,} more characters: `{tool}` returns all of it …]"
     note = file_note(name, text)
     notify(f"attached {', '.join(attachment_labels([note]))}")
     return [note, *_attachment_parts(resource.images, resource.files)]
 
 
-def _attachment_parts(pictures: Sequence[ImageData], files: Sequence[Attachment]) -> Iterator[UserPart]:
-    for image in pictures:
+def _attachment_parts(images: Sequence[ImageData], files: Sequence[Attachment]) -> Iterator[UserPart]:
+    for image in images:
         yield Image(image.media_type, base64.b64encode(image.data).decode("ascii"))
     for file in files:
         yield Note(

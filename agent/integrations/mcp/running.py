@@ -16,7 +16,7 @@ from ebbtide.agent.integrations.mcp.declarations import DeclaredServer, Unusable
 from ebbtide.agent.integrations.mcp.manage import create_server, open_project_approvals, open_user_tool_pins
 from ebbtide.agent.integrations.mcp.mentions import expand_mentions
 from ebbtide.agent.integrations.mcp.server_requests import ServerRequests
-from ebbtide.agent.integrations.mcp.server_trust import ServerTrust
+from ebbtide.agent.integrations.mcp.server_trust import ToolTrust
 from ebbtide.agent.integrations.mcp.status import ServerEntry, ServerStatus
 from ebbtide.agent.messages import User
 from ebbtide.agent.window.server_tools import ServerTools
@@ -42,51 +42,55 @@ class RunningServers:
         trust: SessionTrust,
     ) -> None:
         """Collect the servers declared for a folder. `trust` decides whether the project's servers may start."""
-        declared = load_declared_servers(config, environment)
-        self.entries = {server.name: ServerEntry(server) for server in declared if isinstance(server, DeclaredServer)}
-        self._unusable = [
-            server for server in declared if isinstance(server, UnusableServer) and not server.is_disabled
+        declared_servers = load_declared_servers(config, environment)
+        self.entries = {
+            server.name: ServerEntry(server) for server in declared_servers if isinstance(server, DeclaredServer)
+        }
+        self._unusable_servers = [
+            server for server in declared_servers if isinstance(server, UnusableServer) and not server.is_disabled
         ]
         self._config = config
         self._server_tools = server_tools
         self._channel = channel
         self._requests = ServerRequests(root, channel, self.on_server_change)
-        self._trust = ServerTrust(open_project_approvals(config), open_user_tool_pins(config), self._requests, channel)
+        self._tool_trust = ToolTrust(
+            open_project_approvals(config), open_user_tool_pins(config), self._requests, channel
+        )
         self._folder_trust = trust
-        self._items = {entry.name: create_trust_item(entry.declared) for entry in self.entries.values()}
-        trust.add(tuple(self._items.values()))
-        trust.ask_afterwards(partial(self.prepare_turn, is_first=False))
-        self._watcher: Callable[[], None] | None = None
-        self._were_required_ready = False
+        self._trust_items = {entry.name: create_trust_item(entry.declared_server) for entry in self.entries.values()}
+        trust.add(tuple(self._trust_items.values()))
+        trust.add_follow_up(partial(self.prepare_turn, is_first=False))
+        self._on_change: Callable[[], None] | None = None
+        self._required_servers_were_ready = False
         """Whether all required servers have been ready once, which allows requests to be sent."""
 
     def start(self, window: WindowContext, turn: TurnContext) -> None:
         """Start the approved servers in the background."""
-        self._requests.session = window, turn
-        for unusable in self._unusable:
-            if not self._turn_reports_failure(required=unusable.is_required):
-                self._trust.notify(unusable.notice)
+        self._requests.session_contexts = window, turn
+        for unusable in self._unusable_servers:
+            if not self._turn_reports_failure(is_required=unusable.is_required):
+                self._tool_trust.notify(unusable.notice)
         for entry in self.entries.values():
-            if not self._config.is_project_trusted or entry.declared.owner == "user":
-                approval = self._trust.approvals_for(entry).approval_for(entry.name, entry.declared.digest)
+            if not self._config.is_project_trusted or entry.declared_server.owner == "user":
+                approval = self._tool_trust.approvals_for(entry).find_approval(entry.name, entry.declared_server.digest)
                 entry.allowed_digests = approval.tools if approval is not None else {}
-        self._start_approved()
+        self._start_approved_servers()
 
-    def _start_approved(self) -> list[McpServer]:
+    def _start_approved_servers(self) -> list[McpServer]:
         """Start the approved servers that are not running, and return them."""
         started_servers = []
         for entry in self.entries.values():
             is_new = entry.server is None and not entry.is_disabled
-            standing = self._folder_trust.trust_state(
-                create_trust_item(entry.declared) if is_new else self._items[entry.name]
+            trust_state = self._folder_trust.trust_state(
+                create_trust_item(entry.declared_server) if is_new else self._trust_items[entry.name]
             )
-            entry.is_refused = standing == "refused"
-            if standing == "on" and entry.server is None and not entry.is_disabled:
+            entry.is_refused = trust_state == "refused"
+            if trust_state == "on" and entry.server is None and not entry.is_disabled:
                 started_servers.append(self._start(entry))
         return started_servers
 
     def _start(self, entry: ServerEntry) -> McpServer:
-        entry.server = server = create_server(entry.declared, self._requests, self._config)
+        entry.server = server = create_server(entry.declared_server, self._requests, self._config)
         server.start()
         return server
 
@@ -94,29 +98,29 @@ class RunningServers:
         """Prepare servers at the start of a turn, after the user has decided whether to trust the folder. Starts the
         approved servers, and asks the user to approve their tools. `is_first`: before the first request, also wait for
         servers that are still starting. Required servers are waited for without a time limit. Raises `ServerFailed`."""
-        for server in self._start_approved():
-            await server.ready()
+        for server in self._start_approved_servers():
+            await server.wait_until_started()
         if is_first:
-            await self._wait_for_starting()
+            await self._wait_for_servers()
         self._update_tools()
         for entry in self.entries.values():
             if entry.unapproved_tools():
-                await self._trust.ask_for_tools(entry)
+                await self._tool_trust.ask_about_tools(entry)
         self._update_tools()
         if is_first:
-            await wait_for_required_servers(self.entries.values(), self._unusable)
-            self._were_required_ready = True
+            await wait_for_required_servers(self.entries.values(), self._unusable_servers)
+            self._required_servers_were_ready = True
 
     async def expand_mentions(self, message: User) -> User:
         """Add the prompts and resources that the message mentions. Raises `UsageError`."""
         running = [entry.server for entry in self.entries.values() if entry.server is not None]
-        return await expand_mentions(message, running, self._channel.notice)
+        return await expand_mentions(message, running, self._channel.show_notice)
 
-    def servers(self) -> tuple[ServerStatus, ...]:
+    def statuses_with_tools(self) -> tuple[ServerStatus, ...]:
         """Return the status of all servers, including their tools."""
-        if self._requests.session is None:
+        if self._requests.session_contexts is None:
             return ()
-        window, _ = self._requests.session
+        window, _ = self._requests.session_contexts
         return tuple(entry.status(window) for entry in self.entries.values())
 
     def statuses(self) -> tuple[ServerStatus, ...]:
@@ -125,7 +129,7 @@ class RunningServers:
 
     def set_watcher(self, on_change: Callable[[], None] | None) -> None:
         """Set the callback for server changes, replacing any previous one."""
-        self._watcher = on_change
+        self._on_change = on_change
 
     async def restart(self, name: str) -> None:
         server = self.entries[name].server
@@ -140,7 +144,7 @@ class RunningServers:
         except OSError as error:
             return (f"cannot read `{error.filename}`: {error.strerror}",)
 
-    async def login(self, name: str, show_address: Callable[[str], None]) -> None:
+    async def log_in(self, name: str, show_address: Callable[[str], None]) -> None:
         """Restart a server, and let the user log in if required; `show_address` receives the address to open."""
         server = self.entries[name].server
         if server is None:
@@ -165,48 +169,52 @@ class RunningServers:
         else:
             entry.postponed_digests = frozenset()
             with suppress(ConfigError):  # if it cannot be saved, the change applies to this session only
-                self._folder_trust.forget(self._items[name])
+                self._folder_trust.forget(self._trust_items[name])
             entry.is_refused = False
         self.on_server_change(name)
 
     async def close(self) -> None:
         """Close all servers."""
-        self._requests.session = self._watcher = None
+        self._requests.session_contexts = self._on_change = None
         await close_all([entry.server for entry in self.entries.values() if entry.server is not None])
 
     def on_server_change(self, name: str) -> None:
         """Handle a change of a server's state."""
         self._update_tools()
-        if self._watcher is not None:
-            self._watcher()
+        if self._on_change is not None:
+            self._on_change()
         entry = self.entries.get(name)
-        if entry is None or entry.server is None or self._turn_reports_failure(required=entry.declared.is_required):
+        if (
+            entry is None
+            or entry.server is None
+            or self._turn_reports_failure(is_required=entry.declared_server.is_required)
+        ):
             return
         match entry.state.phase:
             case "failed":
-                self._trust.notify_once(entry, f"the server `{name}` cannot be used: {entry.state.detail}")
+                self._tool_trust.notify_once(entry, f"the server `{name}` cannot be used: {entry.state.detail}")
             case "needs_login":
-                self._trust.notify_once(entry, f"the server `{name}` requires a login: run `ebb mcp login {name}`")
+                self._tool_trust.notify_once(entry, f"the server `{name}` requires a login: run `ebb mcp login {name}`")
             case "starting" if entry.state.detail:
-                self._trust.notify_once(entry, f"the server `{name}` crashed: {entry.state.detail}")
+                self._tool_trust.notify_once(entry, f"the server `{name}` crashed: {entry.state.detail}")
             case "ready":
                 for note in entry.state.notes:
-                    self._trust.notify_once(entry, f"the server `{name}`: {note}")
+                    self._tool_trust.notify_once(entry, f"the server `{name}`: {note}")
             case _:
                 pass
 
-    def _turn_reports_failure(self, *, required: bool) -> bool:
+    def _turn_reports_failure(self, *, is_required: bool) -> bool:
         """Whether the first turn will fail because of this server and report it, so that a notice would only repeat
         it."""
-        return required and not self._channel.is_interactive and not self._were_required_ready
+        return is_required and not self._channel.is_interactive and not self._required_servers_were_ready
 
     def _update_tools(self) -> None:
         """Offer the model the approved tools that the servers have now."""
         for entry in self.entries.values():
-            if entry.declared.owner == "user":
-                self._trust.pin_new_tools(entry)
+            if entry.declared_server.owner == "user":
+                self._tool_trust.pin_new_tools(entry)
         offered_tools: list[Tool] = [tool for entry in self.entries.values() for tool in entry.offered_tools()]
-        servers_by_withheld_tool = {
+        server_by_withheld_tool = {
             tool.name: entry.name for entry in self.entries.values() for tool in entry.unapproved_tools()
         }
         problem = "its server `{}` has changed it, and the user has not approved the change yet"
@@ -214,23 +222,23 @@ class RunningServers:
             (entry.name, entry.instructions) for entry in self.entries.values() if entry.instructions
         )
         self._server_tools.offer(
-            offered_tools, {name: problem.format(server) for name, server in servers_by_withheld_tool.items()}
+            offered_tools, {name: problem.format(server) for name, server in server_by_withheld_tool.items()}
         )
 
-    async def _wait_for_starting(self) -> None:
-        wait = self._config.mcp_wait
-        if wait is None:
-            wait = 0.0 if self._channel.is_interactive else HEADLESS_WAIT_S
+    async def _wait_for_servers(self) -> None:
+        wait_s = self._config.mcp_wait
+        if wait_s is None:
+            wait_s = 0.0 if self._channel.is_interactive else HEADLESS_WAIT_S
         starting_entries = [entry for entry in self.entries.values() if entry.state.phase == "starting"]
         with suppress(TimeoutError):
-            async with asyncio.timeout(wait):
+            async with asyncio.timeout(wait_s):
                 for entry in starting_entries:
                     if entry.server is not None:
-                        await entry.server.ready()
+                        await entry.server.wait_until_started()
         for entry in starting_entries:
-            if wait > 0 and entry.state.phase == "starting":
-                problem = f"the server `{entry.name}` was not ready within {wait:g} s; its tools will be added later"
-                self._trust.notify_once(entry, problem)
+            if wait_s > 0 and entry.state.phase == "starting":
+                problem = f"the server `{entry.name}` was not ready within {wait_s:g} s; its tools will be added later"
+                self._tool_trust.notify_once(entry, problem)
 
 
 async def wait_for_required_servers(entries: Iterable[ServerEntry], unusable_servers: Iterable[UnusableServer]) -> None:
@@ -240,13 +248,13 @@ async def wait_for_required_servers(entries: Iterable[ServerEntry], unusable_ser
         if server.is_required:
             raise ServerFailed(f"{server.notice}; it is `required`")
     for entry in entries:
-        if entry.declared.is_required and not entry.is_disabled:
+        if entry.declared_server.is_required and not entry.is_disabled:
             await _wait_for_required_server(entry)
 
 
 async def _wait_for_required_server(entry: ServerEntry) -> None:
     name = entry.name
-    state = await entry.server.ready() if entry.server is not None else entry.state
+    state = await entry.server.wait_until_started() if entry.server is not None else entry.state
     if state.phase == "needs_login":
         raise LoginNeeded(f"the server `{name}` is `required` and needs a login: run `ebb mcp login {name}`")
     if state.phase != "ready":

@@ -5,20 +5,25 @@ from collections.abc import Callable
 from ebbtide.agent.channel import Channel
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.extensions.trust_question import APPROVE_OPTION
-from ebbtide.agent.integrations.mcp.approvals import TOOL_OPTIONS, Approvals, build_tools_question, compute_tool_digests
+from ebbtide.agent.integrations.mcp.approvals import (
+    TOOL_OPTIONS,
+    ToolApprovals,
+    build_tools_question,
+    compute_tool_digests,
+)
 from ebbtide.agent.integrations.mcp.server_requests import ServerRequests
 from ebbtide.agent.integrations.mcp.status import ServerEntry
 
 _APPROVAL_HINT = "start `ebb` in a terminal to decide, or run `ebb mcp test {} --approve`"
 
 
-class ServerTrust:
+class ToolTrust:
     """The user's decisions about servers, and the questions about them."""
 
     def __init__(
         self,
-        approvals: Approvals,
-        pins: Approvals,
+        approvals: ToolApprovals,
+        pins: ToolApprovals,
         requests: ServerRequests,
         channel: Channel,
     ) -> None:
@@ -26,12 +31,12 @@ class ServerTrust:
         self.approvals, self.pins = approvals, pins
         self._requests, self._channel = requests, channel
 
-    async def ask_for_tools(self, entry: ServerEntry) -> None:
+    async def ask_about_tools(self, entry: ServerEntry) -> None:
         tools = entry.unapproved_tools()
         digests = frozenset(compute_tool_digests(tools).values())
         if digests <= entry.postponed_digests:
             return
-        previous_approval = self.approvals_for(entry).approval_for(entry.name, entry.declared.digest)
+        previous_approval = self.approvals_for(entry).find_approval(entry.name, entry.declared_server.digest)
         seen_definitions = previous_approval.seen if previous_approval is not None else {}
         has_changed = bool(entry.allowed_digests)
         question = build_tools_question(entry.name, tools, entry.state.notes, seen_definitions, has_changed=has_changed)
@@ -40,14 +45,16 @@ class ServerTrust:
             names = ", ".join(f"`{tool.original_name}`" for tool in tools[:5]) + (
                 " and others" if len(tools) > 5 else ""
             )
-            reason = "have changed" if entry.declared.owner == "user" else "are not approved"
+            reason = "have changed" if entry.declared_server.owner == "user" else "are not approved"
             problem = f"the tools {names} of the server `{entry.name}` {reason}, so the model cannot use them"
             self.notify_once(entry, f"{problem}; {_APPROVAL_HINT.format(entry.name)}")
         elif answer == APPROVE_OPTION:
-            allowed = {**(entry.allowed_digests or {}), **compute_tool_digests(tools)}
-            entry.allowed_digests = allowed
+            allowed_digests = {**(entry.allowed_digests or {}), **compute_tool_digests(tools)}
+            entry.allowed_digests = allowed_digests
             self._save_approval(
-                lambda: self.approvals_for(entry).allow_tools(entry.declared, allowed, entry.state.approvable_tools)
+                lambda: self.approvals_for(entry).allow_tools(
+                    entry.declared_server, allowed_digests, entry.state.approvable_tools
+                )
             )
         else:
             entry.postponed_digests |= digests
@@ -55,18 +62,20 @@ class ServerTrust:
     def pin_new_tools(self, entry: ServerEntry) -> None:
         """Pin the definitions of new tools on a user's server, and report them."""
         had_tools = bool(entry.allowed_digests)
-        new_tools, allowed = entry.allow_new_tools(), entry.allowed_digests
-        if not new_tools or allowed is None:
+        new_tools, allowed_digests = entry.allow_new_tools(), entry.allowed_digests
+        if not new_tools or allowed_digests is None:
             return
-        self._save_approval(lambda: self.pins.allow_tools(entry.declared, allowed, entry.state.approvable_tools))
+        self._save_approval(
+            lambda: self.pins.allow_tools(entry.declared_server, allowed_digests, entry.state.approvable_tools)
+        )
         if had_tools:
             names = ", ".join(f"`{tool.original_name}`" for tool in new_tools[:5]) + (
                 " and others" if len(new_tools) > 5 else ""
             )
             self.notify_once(entry, f"the server `{entry.name}` has new tools: {names}")
 
-    def approvals_for(self, entry: ServerEntry) -> Approvals:
-        return self.pins if entry.declared.owner == "user" else self.approvals
+    def approvals_for(self, entry: ServerEntry) -> ToolApprovals:
+        return self.pins if entry.declared_server.owner == "user" else self.approvals
 
     def notify_once(self, entry: ServerEntry, line: str) -> None:
         if line not in entry.reported_lines:
@@ -74,8 +83,8 @@ class ServerTrust:
             self.notify(line)
 
     def notify(self, line: str) -> None:
-        if self._requests.session is not None:
-            self._channel.notice(line)
+        if self._requests.session_contexts is not None:
+            self._channel.show_notice(line)
 
     async def _ask_user(self, question: str, options: tuple[str, ...]) -> str | None:
         """Return the user's answer; None if there is no user to ask."""

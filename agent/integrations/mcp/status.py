@@ -9,10 +9,10 @@ from ebbtide.agent.integrations.mcp.approvals import approval_lines, compute_too
 from ebbtide.agent.integrations.mcp.declarations import DeclaredServer
 from ebbtide.agent.window.deferral import create_specs
 from ebbtide.agent.window.session_context import ModelContext, WindowContext
-from ebbtide.tools.integrations.mcp.offers import McpPrompt, McpTool, ReadResource, ServerState
+from ebbtide.tools.integrations.mcp.offers import McpPrompt, McpTool, ReadResourceTool, ServerState
 from ebbtide.tools.integrations.mcp.server import McpServer
 
-ToolOffer: TypeAlias = Literal["offered", "held back", "due", "late", "not approved", "away"]
+ToolAvailability: TypeAlias = Literal["offered", "held back", "due", "late", "not approved", "away"]
 """Whether the model sees a tool. `held back`: only a tool search finds it; `due`: offered from the next request on;
 `late`: offered after the next compaction; `away`: the server is not ready."""
 
@@ -22,16 +22,16 @@ class ToolStatus:
     name: str
     """The server's own name for the tool."""
     description: str
-    tokens: int
+    token_count: int
     """Estimated tokens of its definition."""
-    offer: ToolOffer
+    availability: ToolAvailability
 
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
     """A server's status for display."""
 
-    declared: DeclaredServer
+    declared_server: DeclaredServer
     state: ServerState
     log_path: Path | None
     """The file with its standard error; None if the server is not running."""
@@ -40,7 +40,7 @@ class ServerStatus:
 
     @property
     def name(self) -> str:
-        return self.declared.name
+        return self.declared_server.name
 
     @property
     def phase(self) -> str:
@@ -61,7 +61,7 @@ class ServerStatus:
     @property
     def description_lines(self) -> tuple[str, ...]:
         """Its command or address with all settings, one line each."""
-        return approval_lines(self.declared)
+        return approval_lines(self.declared_server)
 
     @property
     def is_enabled(self) -> bool:
@@ -69,16 +69,16 @@ class ServerStatus:
         return self.log_path is not None
 
     @property
-    def tokens(self) -> int:
+    def token_count(self) -> int:
         """Tokens of the tool definitions that every request contains."""
-        return sum(tool.tokens for tool in self.tools if tool.offer == "offered")
+        return sum(tool.token_count for tool in self.tools if tool.availability == "offered")
 
 
 @dataclass(slots=True)
 class ServerEntry:
     """A server and its state in this session."""
 
-    declared: DeclaredServer
+    declared_server: DeclaredServer
     server: McpServer | None = None
     """The server object; None while the server may not be started."""
     is_refused: bool = False
@@ -98,7 +98,7 @@ class ServerEntry:
 
     @property
     def name(self) -> str:
-        return self.declared.name
+        return self.declared_server.name
 
     @property
     def state(self) -> ServerState:
@@ -109,16 +109,16 @@ class ServerEntry:
             return "switched off in this session"
         return "refused in this project" if self.is_refused else "not approved"
 
-    def offered_tools(self) -> tuple[McpTool | ReadResource, ...]:
+    def offered_tools(self) -> tuple[McpTool | ReadResourceTool, ...]:
         """Return the tools that may be called now: the server's own and, if it has resources, a tool that reads
         them."""
         state = self.state
-        server_tools: tuple[McpTool | ReadResource, ...] = tuple(
+        server_tools: tuple[McpTool | ReadResourceTool, ...] = tuple(
             tool for tool in self._listed_tools() if tool.name and self._is_allowed(tool)
         )
         if self.server is None or state.phase not in ("ready", "starting") or not (state.resources or state.templates):
             return server_tools
-        resource_tool = ReadResource(self.server)
+        resource_tool = ReadResourceTool(self.server)
         return (
             server_tools
             if any(tool.name == resource_tool.name for tool in server_tools)
@@ -169,23 +169,29 @@ class ServerEntry:
 
     def status(self, window: WindowContext | None = None) -> ServerStatus:
         """Return the status for display. With a `window`, it includes the tools and their sizes."""
-        log = self.server.log if self.server is not None else None
+        log_path = self.server.log if self.server is not None else None
         return ServerStatus(
-            self.declared, self.state, log, tuple(self._tool_statuses(window)) if window is not None else ()
+            self.declared_server, self.state, log_path, tuple(self._tool_statuses(window)) if window is not None else ()
         )
 
     def _tool_statuses(self, window: WindowContext) -> Iterator[ToolStatus]:
         added_names = {tool.name for tool in window.tools.server_tools.added_tools}
-        added_offer: ToolOffer = "late" if window.prefix_watch.has_sent else "due"
+        added_availability: ToolAvailability = "late" if window.prefix_watch.has_sent else "due"
         is_ready = self.state.phase == "ready"
         for tool in self.offered_tools():
-            offer: ToolOffer = "away" if not is_ready else added_offer if tool.name in added_names else "offered"
-            offer = "held back" if offer == "offered" and tool.name in window.tools.deferral.deferred else offer
-            yield _tool_status(tool, offer, window.model)
+            availability: ToolAvailability = (
+                "away" if not is_ready else added_availability if tool.name in added_names else "offered"
+            )
+            availability = (
+                "held back"
+                if availability == "offered" and tool.name in window.tools.deferral.deferred_names
+                else availability
+            )
+            yield _tool_status(tool, availability, window.model)
         for tool in self.unapproved_tools():
             yield _tool_status(tool, "not approved", window.model)
 
 
-def _tool_status(tool: McpTool | ReadResource, offer: ToolOffer, model: ModelContext) -> ToolStatus:
+def _tool_status(tool: McpTool | ReadResourceTool, availability: ToolAvailability, model: ModelContext) -> ToolStatus:
     (spec,) = create_specs((tool,))
-    return ToolStatus(tool.original_name, tool.description, model.meter.definition_tokens(spec), offer)
+    return ToolStatus(tool.original_name, tool.description, model.meter.estimate_definition(spec), availability)

@@ -131,7 +131,7 @@ def as_json(review: Review) -> str:
 def as_github(review: Review) -> str:
     """Format a review as GitHub Actions workflow commands, which become annotations. Commands inside findings are
     escaped."""
-    names: Mapping[Severity, str] = {"error": "error", "warning": "warning", "note": "notice"}
+    command_by_severity: Mapping[Severity, str] = {"error": "error", "warning": "warning", "note": "notice"}
     lines = []
     for finding in review.findings:
         location = (
@@ -140,7 +140,7 @@ def as_github(review: Review) -> str:
         properties = ",".join(
             f"{name}={_escape_command(value, ',:')}" for name, value in (*location.items(), ("title", finding.title))
         )
-        lines.append(f"::{names[finding.severity]} {properties}::{_escape_command(finding.message)}\n")
+        lines.append(f"::{command_by_severity[finding.severity]} {properties}::{_escape_command(finding.message)}\n")
     return "".join(lines) or f"::notice title=Review::{_escape_command(review.summary)}\n"
 
 
@@ -190,8 +190,8 @@ def as_junit(review: Review) -> str:
         if finding.severity == "note":
             ElementTree.SubElement(case, "system-out").text = finding.message
         else:
-            failure = {"message": finding.title, "type": finding.severity}
-            ElementTree.SubElement(case, "failure", failure).text = f"{finding.location}\n{finding.message}"
+            failure_attributes = {"message": finding.title, "type": finding.severity}
+            ElementTree.SubElement(case, "failure", failure_attributes).text = f"{finding.location}\n{finding.message}"
     if not review.findings:
         ElementTree.SubElement(suite, "testcase", {"name": "no findings", "classname": "review"})
     ElementTree.indent(suites)
@@ -229,15 +229,15 @@ def as_markdown(review: Review) -> str:
 
 def _table_cell(text: str) -> str:
     """Escape text for a table cell, and prevent it from mentioning users."""
-    plain = " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")
-    return re.sub(r"([<>`*_\[\]#])", r"\\\1", plain).replace("@", "@\N{ZERO WIDTH SPACE}")
+    one_line_text = " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")
+    return re.sub(r"([<>`*_\[\]#])", r"\\\1", one_line_text).replace("@", "@\N{ZERO WIDTH SPACE}")
 
 
 def _json_text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
 
 
-FORMATS: Mapping[str, Callable[[Review], str]] = {
+FORMATTERS: Mapping[str, Callable[[Review], str]] = {
     "text": as_text,
     "json": as_json,
     "github": as_github,

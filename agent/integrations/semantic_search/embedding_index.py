@@ -90,10 +90,12 @@ class EmbeddingIndex:
     def _embed_documents(self, documents: Sequence[UnembeddedDocument]) -> list[Vector]:
         parts = [(document, start, end) for document in documents for start, end in part_bounds(document.text)]
         rows = self._embedder.embed([f"{document.title}\n{document.text[start:end]}" for document, start, end in parts])
-        bodies, sketches = pack_int8(rows), quantize(rows)
+        packed_rows, quantized_rows = pack_int8(rows), quantize(rows)
         return [
-            Vector(document.id, start, end, sketch.tobytes(), body.tobytes())
-            for (document, start, end), sketch, body in zip(parts, sketches, bodies, strict=True)
+            Vector(document.id, start, end, quantized_row.tobytes(), packed_row.tobytes())
+            for (document, start, end), quantized_row, packed_row in zip(
+                parts, quantized_rows, packed_rows, strict=True
+            )
         ]
 
     def _similar_documents(self, search_query: SearchQuery, max_hits: int) -> list[SearchHit]:
@@ -104,25 +106,25 @@ class EmbeddingIndex:
         def paths_like(paths: list[str]) -> frozenset[str]:
             return self._vectors.paths_like(paths, path_pattern(search_query.path))
 
-        ids = self._quantized_vectors.nearest(quantize(query), search_query, paths_like, MAX_COMPARED_VECTORS)
-        rows = self._vectors.vectors_by_id(ids)
+        vector_ids = self._quantized_vectors.nearest(quantize(query), search_query, paths_like, MAX_COMPARED_VECTORS)
+        rows = self._vectors.vectors_by_id(vector_ids)
         if not rows:
             return []
-        bodies = np.frombuffer(b"".join(row[3] for row in rows), np.int8).reshape(len(rows), -1)
-        similarities = cosines(bodies, query[0])
+        packed_rows = np.frombuffer(b"".join(row[3] for row in rows), np.int8).reshape(len(rows), -1)
+        similarities = cosine_similarities(packed_rows, query[0])
         hits_by_document: dict[int, SearchHit] = {}
         for row_index in np.argsort(-similarities, kind="stable")[
             : np.count_nonzero(similarities >= MIN_SIMILARITY)
         ].tolist():
             document_id, start, end, _ = rows[row_index]
-            hits_by_document.setdefault(document_id, SearchHit(document_id, "meaning", part=(start, end)))
+            hits_by_document.setdefault(document_id, SearchHit(document_id, "meaning", matched_range=(start, end)))
             if len(hits_by_document) == max_hits:
                 break
         return list(hits_by_document.values())
 
     def _refresh(self) -> None:
         """Load new quantised vectors; reload all of them if any were removed."""
-        state = self._vectors.state()
+        state = self._vectors.version_and_count()
         if state == self._loaded_state:
             return
         previous_count = len(self._quantized_vectors)
@@ -140,9 +142,9 @@ def pack_int8(rows: NDArray[np.float32]) -> NDArray[np.int8]:
     return np.asarray(np.rint(rows / row_maxima * 127), np.int8)
 
 
-def cosines(bodies: NDArray[np.int8], query: NDArray[np.float32]) -> NDArray[np.float32]:
+def cosine_similarities(packed_rows: NDArray[np.int8], query: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the cosine similarity of each packed row to a unit vector; zero for zero rows."""
-    rows = bodies.astype(np.float32)
+    rows = packed_rows.astype(np.float32)
     lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1.0)
     return np.asarray(np.round(rows @ query / lengths, 4), np.float32)  # rounded, so that equal texts get equal scores
 
@@ -174,11 +176,11 @@ def merge_rankings(word_hits: Sequence[SearchHit], similar_hits: Sequence[Search
     tiers = {"words": 0, "parts": 1}
     order = [*dict.fromkeys(hit.id for hit in (*word_hits, *similar_hits))]
     return sorted(
-        (hits[document_id] for document_id in order), key=lambda hit: (tiers.get(hit.way, 2), -scores[hit.id])
+        (hits[document_id] for document_id in order), key=lambda hit: (tiers.get(hit.method, 2), -scores[hit.id])
     )
 
 
-RANK_DAMPING = 60
+RRF_CONSTANT = 60
 """The constant of reciprocal rank fusion: the first rank counts only a little more than the second (Cormack, Clarke and
 Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods", SIGIR 2009)."""
 
@@ -189,5 +191,5 @@ def reciprocal_rank_fusion(*rankings: Sequence[int]) -> dict[int, float]:
     scores: dict[int, float] = {}
     for ranking in rankings:
         for rank, item in enumerate(ranking, 1):
-            scores[item] = scores.get(item, 0.0) + 1 / (RANK_DAMPING + rank)
+            scores[item] = scores.get(item, 0.0) + 1 / (RRF_CONSTANT + rank)
     return scores

@@ -46,16 +46,16 @@ regardless of topic."""
 WORDS_ONLY_NOTICE = "searches use words only"
 
 
-def model_folder(setting: str) -> Path:
+def resolve_model_folder(model_path: str) -> Path:
     """Return the model's folder as an absolute path, so that the library does not treat it as a model name to
     download."""
-    return Path(os.path.abspath(os.path.expanduser(setting)))
+    return Path(os.path.abspath(os.path.expanduser(model_path)))
 
 
-def find_model_problem(setting: str) -> str:
+def find_model_problem(model_path: str) -> str:
     """Return why the model cannot be loaded; empty if no problem is visible. Checks only files and packages, without
     loading the model."""
-    folder = model_folder(setting)
+    folder = resolve_model_folder(model_path)
     if not folder.is_dir():
         return f"`{SETTING_KEY}`: folder `{folder}` not found (models are not downloaded); {WORDS_ONLY_NOTICE}"
     if not any((folder / name).is_file() for name in MODEL_FILES if name.endswith("safetensors")):
@@ -71,20 +71,20 @@ def find_model_problem(setting: str) -> str:
 class Embedder:
     """A loaded static model. Raises `EmbeddingFailed` if it cannot be loaded."""
 
-    def __init__(self, setting: str) -> None:
+    def __init__(self, model_path: str) -> None:
         """`setting` is the model's folder."""
-        problem = find_model_problem(setting)
+        problem = find_model_problem(model_path)
         if problem:
             raise EmbeddingFailed(problem)
-        folder = model_folder(setting)
+        folder = resolve_model_folder(model_path)
         try:
             from model2vec import StaticModel  # noqa: PLC0415  # deferred: it is slow to import, and few runs need it
 
             self._model = StaticModel.from_pretrained(folder, force_download=False)
             self._model.embedding = self._model.embedding.astype("float32")
-            self._typical_mean = self._unit_vectors(TYPICAL_TEXTS).mean(axis=0)
+            self._mean_vector = self._unit_vectors(TYPICAL_TEXTS).mean(axis=0)
             self.fingerprint = _fingerprint(folder)
-            self.dimension_count = len(self._typical_mean)
+            self.dimension_count = len(self._mean_vector)
         except Exception as error:  # the libraries raise bare exceptions for damaged files
             raise EmbeddingFailed(
                 f"`{SETTING_KEY}`: `{folder}` cannot be loaded: {error}; {WORDS_ONLY_NOTICE}"
@@ -94,7 +94,7 @@ class Embedder:
         """Return a unit vector for each text, relative to the typical texts; zeros if the model knows none of its
         words."""
         rows = self._unit_vectors(texts)
-        return _unit_rows(rows - self._typical_mean * rows.any(axis=1, keepdims=True))
+        return _unit_rows(rows - self._mean_vector * rows.any(axis=1, keepdims=True))
 
     def _unit_vectors(self, texts: Sequence[str]) -> "NDArray[np.float32]":
         return _unit_rows(self._model.encode(list(texts), use_multiprocessing=False))
@@ -112,10 +112,10 @@ def _unit_rows(rows: "NDArray[np.floating]") -> "NDArray[np.float32]":
 
 def _fingerprint(folder: Path) -> str:
     """Return a digest of the model's files, independent of their location."""
-    digest = hashlib.sha256(repr(TYPICAL_TEXTS).encode())
+    hasher = hashlib.sha256(repr(TYPICAL_TEXTS).encode())
     for name in MODEL_FILES:
         if (folder / name).is_file():
-            digest.update(f"{name}\0".encode())
+            hasher.update(f"{name}\0".encode())
             with (folder / name).open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()[:32]
+                hasher.update(hashlib.file_digest(file, "sha256").digest())
+    return hasher.hexdigest()[:32]

@@ -6,14 +6,14 @@ from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.store.sessions import SessionStore
 
 
-class ModelSearch:
+class SemanticSearchBackend:
     def find_model_problem(self, model: str) -> str:
         return find_model_problem(model)
 
     def open_index(
-        self, thread: StoreThread, store: SessionStore, model: str
+        self, store_thread: StoreThread, store: SessionStore, model: str
     ) -> "semantic_search.embedding_index.EmbeddingIndex":
-        return semantic_search.embedding_index.EmbeddingIndex(thread, store, Embedder(model))
+        return semantic_search.embedding_index.EmbeddingIndex(store_thread, store, Embedder(model))
 
 
-MODEL_SEARCH = ModelSearch()
+SEMANTIC_SEARCH = SemanticSearchBackend()

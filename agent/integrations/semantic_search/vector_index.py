@@ -33,7 +33,7 @@ class InternTable:
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
 
-    def number(self, text: str) -> int:
+    def intern(self, text: str) -> int:
         """Return the number of a text, assigning one on first use."""
         return self.numbers.setdefault(text, len(self.numbers))
 
@@ -49,7 +49,7 @@ class QuantizedVectors:
         self._max_vectors = max_vectors
         self.last_id = 0
         """The id of the newest vector."""
-        self._sessions, self._kinds, self._tools, self._paths = (
+        self._session_table, self._kind_table, self._tool_table, self._path_table = (
             InternTable(),
             InternTable(),
             InternTable(),
@@ -59,7 +59,7 @@ class QuantizedVectors:
         """Session numbers of each project."""
         self._ids: NDArray[np.int64] = np.zeros(0, np.int64)
         self._created: NDArray[np.float64] = np.zeros(0, np.float64)
-        self._numbers: NDArray[np.int32] = np.zeros((0, 4), np.int32)
+        self._filter_numbers: NDArray[np.int32] = np.zeros((0, 4), np.int32)
         """For each vector, the numbers of its session, kind, tool and path."""
         self._bits: NDArray[np.uint64] = np.zeros((0, 0), np.uint64)
 
@@ -72,14 +72,14 @@ class QuantizedVectors:
         if not new_vectors:
             return
         for vector in new_vectors:
-            if vector.session not in self._sessions.numbers:
-                self._projects.setdefault(vector.project, []).append(self._sessions.number(vector.session))
+            if vector.session not in self._session_table.numbers:
+                self._projects.setdefault(vector.project, []).append(self._session_table.intern(vector.session))
         numbers = [
             (
-                self._sessions.number(vector.session),
-                self._kinds.number(vector.kind),
-                self._tools.number(vector.tool),
-                self._paths.number(vector.path),
+                self._session_table.intern(vector.session),
+                self._kind_table.intern(vector.kind),
+                self._tool_table.intern(vector.tool),
+                self._path_table.intern(vector.path),
             )
             for vector in new_vectors
         ]
@@ -89,21 +89,21 @@ class QuantizedVectors:
         )
         self._ids = np.append(self._ids, [vector.id for vector in new_vectors])[-self._max_vectors :]
         self._created = np.append(self._created, [vector.created for vector in new_vectors])[-self._max_vectors :]
-        self._numbers = np.concatenate((self._numbers, np.array(numbers, np.int32)))[-self._max_vectors :]
+        self._filter_numbers = np.concatenate((self._filter_numbers, np.array(numbers, np.int32)))[-self._max_vectors :]
         self.last_id = new_vectors[-1].id
 
     def nearest(
         self,
         query: NDArray[np.uint64],
         filters: SearchQuery,
-        paths_like: Callable[[list[str]], Iterable[str]],
+        match_paths: Callable[[list[str]], Iterable[str]],
         max_count: int,
     ) -> list[int]:
         """Find the vectors that pass the filters and differ from the query in the fewest bits. Returns their ids,
         unordered."""
         if not len(self):
             return []
-        mask = self._filter_mask(filters, paths_like)
+        mask = self._filter_mask(filters, match_paths)
         bits, ids = self._bits, self._ids
         if mask is not None:
             bits, ids = bits[mask], ids[mask]
@@ -113,21 +113,23 @@ class QuantizedVectors:
         return [int(vector_id) for vector_id in ids]
 
     def _filter_mask(
-        self, filters: SearchQuery, paths_like: Callable[[list[str]], Iterable[str]]
+        self, filters: SearchQuery, match_paths: Callable[[list[str]], Iterable[str]]
     ) -> NDArray[np.bool_] | None:
         """Return a mask of the vectors that pass the filters; None if there are no filters."""
-        sessions, kinds, tools, paths = self._numbers.T
+        session_numbers, kind_numbers, tool_numbers, path_numbers = self._filter_numbers.T
         masks: list[NDArray[np.bool_]] = []
         if filters.sessions:
-            masks.append(np.isin(sessions, self._sessions.known_numbers(filters.sessions)))
+            masks.append(np.isin(session_numbers, self._session_table.known_numbers(filters.sessions)))
         if filters.project is not None:
-            masks.append(np.isin(sessions, self._projects.get(filters.project, [])))
+            masks.append(np.isin(session_numbers, self._projects.get(filters.project, [])))
         if filters.kinds:
-            masks.append(np.isin(kinds, self._kinds.known_numbers(filters.kinds)))
+            masks.append(np.isin(kind_numbers, self._kind_table.known_numbers(filters.kinds)))
         if filters.tool:
-            masks.append(np.isin(tools, self._tools.known_numbers([filters.tool])))
+            masks.append(np.isin(tool_numbers, self._tool_table.known_numbers([filters.tool])))
         if filters.path:
-            masks.append(np.isin(paths, self._paths.known_numbers(paths_like(list(self._paths.numbers)))))
+            masks.append(
+                np.isin(path_numbers, self._path_table.known_numbers(match_paths(list(self._path_table.numbers))))
+            )
         if filters.since is not None:
             masks.append(self._created >= filters.since)
         if filters.until is not None:

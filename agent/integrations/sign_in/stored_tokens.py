@@ -8,7 +8,7 @@ from pathlib import Path
 from ebbtide.agent.errors import AuthFailed
 from ebbtide.agent.integrations.sign_in.token_server import Answer
 from ebbtide.agent.providers.keys import KeyStorage, sign_in_store
-from ebbtide.tools.secrets.redaction import learn_secret
+from ebbtide.tools.secrets.redaction import register_secret
 
 RENEWAL_MARGIN_S = 300.0
 """Seconds before its end at which a token is renewed. OpenAI allows it six minutes before; a renewal that is too early
@@ -91,4 +91,4 @@ def without_refresh_token(tokens: Tokens) -> Tokens:
 def _mask(tokens: Tokens) -> None:
     for secret in (tokens.access_token, tokens.refresh_token):
         if secret:
-            learn_secret(secret)
+            register_secret(secret)

@@ -47,14 +47,14 @@ def merge_snippet(file_text: str, snippet: str) -> str | None:
     part are kept. None if other lines would be lost, or if too many lines differ to compare them all."""
     old_lines, new_lines = file_text.splitlines(), snippet.splitlines()
     opcodes = difflib.SequenceMatcher(None, _rstrip_lines(old_lines), _rstrip_lines(new_lines)).get_opcodes()
-    base_indent = min((_indent(line) for line in new_lines if line.strip()), default=0)
+    base_indent = min((_indent_width(line) for line in new_lines if line.strip()), default=0)
     head, tail, pair_count = list[str](), list[str](), 0
     for index, (tag, old_start, old_end, new_start, new_end) in enumerate(opcodes):
         changed_indices = range(old_start, old_end) if tag != "equal" else ()
         top_level_indices = [
             old_index
             for old_index in changed_indices
-            if old_lines[old_index].strip() and _indent(old_lines[old_index]) <= base_indent
+            if old_lines[old_index].strip() and _indent_width(old_lines[old_index]) <= base_indent
         ]
         pair_count += len(top_level_indices) * (new_end - new_start)
         if pair_count > MAX_LINE_PAIRS:
@@ -101,13 +101,13 @@ def _start_of_blank_run(lines: Sequence[str], index: int, start: int) -> int:
     return index
 
 
-def _indent(line: str) -> int:
+def _indent_width(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _matching_files(blocks: Sequence[CodeBlock], files: Mapping[str, str]) -> Iterator[tuple[float, str, str]]:
+def _matching_files(blocks: Sequence[CodeBlock], texts_by_path: Mapping[str, str]) -> Iterator[tuple[float, str, str]]:
     """Yield the similarity, path and new content of the file for each block that may belong to one."""
-    for path, file_text in files.items():
+    for path, file_text in texts_by_path.items():
         for block in blocks:
             snippet = _without_file_name_comment(block.text, path)
             if not file_text.strip() or len(file_text) > MAX_SNIPPET_CHARS:
@@ -138,7 +138,7 @@ def _starts_with_line_of(file_text: str, snippet: str) -> bool:
     the snippet is part of the file."""
     first_line = next((line.rstrip() for line in snippet.splitlines() if line.strip()), "")
     return sum(map(str.isalnum, first_line)) >= MIN_LINE_CHARS and any(
-        _are_alike(line, first_line) and _indent(line) == _indent(first_line)
+        _are_alike(line, first_line) and _indent_width(line) == _indent_width(first_line)
         for line in file_text.splitlines()
         if line.strip()
     )

@@ -45,13 +45,13 @@ async def add_initial_files(
 ) -> User:
     """Add the context that the model needs to start. Returns the same message if there is none to add."""
     root = runner.workspace.root
-    files = await asyncio.to_thread(lambda: list(islice(walk_files(str(root)), MAX_WALKED_FILES)))
-    notes = [] if window.prefix_watch.has_sent else [_file_list_note(files)]
-    byte_budget = window.model.provider.window.effective // WINDOW_DIVISOR * BYTES_PER_TOKEN
+    file_names = await asyncio.to_thread(lambda: list(islice(walk_files(str(root)), MAX_WALKED_FILES)))
+    notes = [] if window.prefix_watch.has_sent else [_file_list_note(file_names)]
+    byte_budget = window.model.provider.window.available_tokens // WINDOW_DIVISOR * BYTES_PER_TOKEN
     attached_names = {part.name for part in message.parts if isinstance(part, Note) and part.kind == "file"}
     relevant_names = [
-        *files_mentioned(message.text, files),
-        *await asyncio.to_thread(_files_containing, identifiers_in(message.text), files, root),
+        *files_mentioned(message.text, file_names),
+        *await asyncio.to_thread(_files_containing, identifiers_in(message.text), file_names, root),
     ]
     for name in [name for name in dict.fromkeys(relevant_names) if f"@{name}" not in attached_names][
         :MAX_INCLUDED_FILES
@@ -65,8 +65,10 @@ async def add_initial_files(
     return replace(message, parts=(*message.parts, *notes))
 
 
-def _file_list_note(files: Sequence[str]) -> Note:
-    return folder_note("./", [printable_name(name) for name in files[:MAX_LISTED_FILES]], len(files[MAX_LISTED_FILES:]))
+def _file_list_note(file_names: Sequence[str]) -> Note:
+    return folder_note(
+        "./", [printable_name(name) for name in file_names[:MAX_LISTED_FILES]], len(file_names[MAX_LISTED_FILES:])
+    )
 
 
 def _file_text_note(name: str, byte_budget: int, runner: CallRunner) -> Note | None:
@@ -75,12 +77,12 @@ def _file_text_note(name: str, byte_budget: int, runner: CallRunner) -> Note | N
     workspace = runner.workspace
     try:
         path = locate_path(name, workspace)
-        ruling = decide(PermissionRequest(Read.name, "read", (str(path),)), runner.approver.policy)
+        permission_decision = decide(PermissionRequest(Read.name, "read", (str(path),)), runner.approver.policy)
         content = read_prefix(path, MAX_FILE_BYTES + 1)
     except (ToolError, OSError):
         return None
     if (
-        ruling.verdict != "allow"
+        permission_decision.verdict != "allow"
         or not 0 < len(content) <= min(byte_budget, MAX_FILE_BYTES)
         or binary_kind(content)
         or image_type(content)
@@ -92,12 +94,12 @@ def _file_text_note(name: str, byte_budget: int, runner: CallRunner) -> Note | N
     return note_with_heading(f"`{printable_name(name)}` contains ({line_count}):\n\n", text, "file", name, line_count)
 
 
-def _files_containing(names: Sequence[str], files: Sequence[str], root: Path) -> list[str]:
+def _files_containing(names: Sequence[str], file_names: Sequence[str], root: Path) -> list[str]:
     """Find the files that contain one of the names. Names that occur in many files are ignored."""
     if not names:
         return []
     matches_by_name: dict[str, list[str]] = {name: [] for name in names}
-    for file in files[:MAX_SEARCHED_FILES]:
+    for file in file_names[:MAX_SEARCHED_FILES]:
         try:
             text = read_prefix(root / file, MAX_FILE_BYTES + 1).decode("utf-8", "replace")
         except OSError:

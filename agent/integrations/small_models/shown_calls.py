@@ -41,11 +41,14 @@ def with_calls_from_code_blocks(
     has_changed = any(changing_calls(conversation))
     mentioned_names = file_names_in(request.text)
     workspace = runner.workspace
-    files = _short_file_texts(_relevant_file_names(request, conversation), workspace)
+    texts_by_path = _short_file_texts(_relevant_file_names(request, conversation), workspace)
     new_names = [name for name in mentioned_names if _short_file_text(name, workspace) is None]
-    snippet = file_from_answer(original.text, files, new_names)
-    if snippet is not None and Write.name in runner.tools:
-        return _with_call(original, ToolCall("call_text_1", Write.name, {"path": snippet[0], "content": snippet[1]}))
+    file_with_content = file_from_answer(original.text, texts_by_path, new_names)
+    if file_with_content is not None and Write.name in runner.tools:
+        return _with_call(
+            original,
+            ToolCall("call_text_1", Write.name, {"path": file_with_content[0], "content": file_with_content[1]}),
+        )
     blocks = parse_code_blocks(original.text)
     if reply.calls or len(blocks) != 1 or not blocks[0].is_command or has_changed:
         return reply

@@ -31,7 +31,7 @@ from ebbtide.agent.integrations.small_models.call_search import (
     find_unreadable_call,
 )
 from ebbtide.agent.messages import Assistant, Text, ToolCall
-from ebbtide.agent.tool_specs import NO_TOOL
+from ebbtide.agent.tool_specs import UNKNOWN_TOOL_ERROR
 from ebbtide.tools.call_arguments.foreign_calls import normalise_name
 from ebbtide.tools.lazy import regex
 
@@ -67,7 +67,7 @@ def with_text_calls(
         return reply
     found_calls = find_calls(reply.text)
     if found_calls is None and (found_calls := find_example_calls(reply.text)) is not None:
-        return (_with_first_call if is_small_model else _with_example_call)(
+        return (_with_first_call if is_small_model else _refuse_example_call)(
             reply, found_calls, is_offered, get_seen_texts
         )
     if found_calls is None:
@@ -88,7 +88,7 @@ def _are_intended(
     unknown_calls: Collection[TextCall],
     found_calls: FoundCalls,
     seen_texts: Iterable[str],
-    parameters: Collection[str],
+    parameter_names: Collection[str],
 ) -> bool:
     """Whether calls of unknown tools are meant as calls. False once the model has been told `MAX_NO_TOOL_NOTES` times
     that a tool does not exist."""
@@ -96,23 +96,24 @@ def _are_intended(
         return False
     if len(unknown_calls) == len(found_calls.calls) and found_calls.remaining_text:
         names = {normalise_name(name) for call in unknown_calls for name in call.arguments}
-        if names.isdisjoint(parameters):
+        if names.isdisjoint(parameter_names):
             return False
     texts = list(seen_texts)
     return all(
-        sum(text.count(NO_TOOL.format(call.name)) for text in texts) < MAX_NO_TOOL_NOTES for call in unknown_calls
+        sum(text.count(UNKNOWN_TOOL_ERROR.format(call.name)) for text in texts) < MAX_NO_TOOL_NOTES
+        for call in unknown_calls
     )
 
 
-def _with_example_call(
+def _refuse_example_call(
     reply: Assistant,
     found_calls: FoundCalls,
     is_offered: Callable[[TextCall], bool],
-    seen_texts: Callable[[], Iterable[str]],
+    get_seen_texts: Callable[[], Iterable[str]],
 ) -> Assistant:
     """Turn the first call between prose into a call that is answered with advice but not run. After two such answers,
     the reply stays unchanged."""
-    texts = list(seen_texts())
+    texts = list(get_seen_texts())
     is_intended = (
         all(map(is_offered, found_calls.calls))
         and sum(text.count(EXAMPLE_CALL_ADVICE) for text in texts) < MAX_NO_TOOL_NOTES
@@ -131,12 +132,12 @@ def _with_first_call(
     reply: Assistant,
     found_calls: FoundCalls,
     is_offered: Callable[[TextCall], bool],
-    seen_texts: Callable[[], Iterable[str]],
+    get_seen_texts: Callable[[], Iterable[str]],
 ) -> Assistant:
     """Turn the first call between prose into a real call. Later calls were written before its output was known, and
     often contain only placeholders."""
     first_call = found_calls.calls[0]
-    if not is_offered(first_call) or _is_quoted(replace(found_calls, calls=(first_call,)), seen_texts()):
+    if not is_offered(first_call) or _is_quoted(replace(found_calls, calls=(first_call,)), get_seen_texts()):
         return reply
     source = json.dumps(first_call.arguments, ensure_ascii=False)
     return _with_text_and_calls(
@@ -145,19 +146,19 @@ def _with_first_call(
 
 
 def _with_broken_call(
-    reply: Assistant, is_offered: Callable[[TextCall], bool], seen_texts: Callable[[], Iterable[str]]
+    reply: Assistant, is_offered: Callable[[TextCall], bool], get_seen_texts: Callable[[], Iterable[str]]
 ) -> Assistant:
     if (echoed_text := echoed_output(reply.text)) and any(
-        _normalise_text(echoed_text) in _normalise_text(text) for text in seen_texts()
+        _normalise_text(echoed_text) in _normalise_text(text) for text in get_seen_texts()
     ):
         return _with_text_and_calls(reply, echoed_text)  # an output repeated in its own tags
     broken_call = find_broken_call(reply.text) or find_unreadable_call(reply.text)
     if broken_call is None or not (broken_call.is_whole_text or is_offered(TextCall(broken_call.name, {}))):
         return reply
-    if sum(text.count(NOT_A_CALL_ADVICE) for text in seen_texts()) >= MAX_NO_TOOL_NOTES:
+    if sum(text.count(NOT_A_CALL_ADVICE) for text in get_seen_texts()) >= MAX_NO_TOOL_NOTES:
         return reply
     source = _normalise_text(broken_call.source)
-    if any(source in _normalise_text(variant) for text in seen_texts() for variant in _text_variants(text)):
+    if any(source in _normalise_text(variant) for text in get_seen_texts() for variant in _text_variants(text)):
         return reply
     return _with_text_and_calls(
         reply,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from ebbtide.agent.messages import Assistant, Conversation, Message, Note, ToolCall, User
 from ebbtide.agent.prompt.code_blocks import parse_code_blocks
-from ebbtide.agent.tool_specs import NO_TOOL, executed_call
+from ebbtide.agent.tool_specs import UNKNOWN_TOOL_ERROR, executed_call
 from ebbtide.agent.view.message_text import is_steering_message
 from ebbtide.tools.command_runs.changed_files import PATTERN_NOT_FOUND
 from ebbtide.tools.lazy import regex
@@ -12,8 +12,8 @@ from ebbtide.tools.tool_traits import role_of
 from ebbtide.tools.write import FINAL_NEWLINE_NOTE, UNCHANGED_NOTE
 
 MAX_REMINDERS = 2
-_NOTHING_CHANGED = "[So far nothing was changed"
-_CODE_WITHOUT_CALL = ": the code that you show is not a call"
+_NOTHING_CHANGED_TEXT = "[So far nothing was changed"
+_CODE_WITHOUT_CALL_TEXT = ": the code that you show is not a call"
 _TASK_PROMPT = "This is to be done now: {}\n{}, or say in one sentence why it cannot be done.]"
 _CALL_INSTRUCTION, _WRITE_INSTRUCTION = (
     "Answer with the call alone",
@@ -32,7 +32,7 @@ _CHANGE_REQUEST = regex(
 _QUESTION_START = regex(
     r"^\s*(?:how|what|which|who|where|why|when|explain|show|tell|describe|list|is|are|does|do|can)\b"
 )
-_ABOUT_FILE_END = regex(r"new ?line|line (?:end|feed|break)|(?:empty|blank) line|trailing|\beof\b|end of (?:the )?file")
+_FILE_END_WORDS = regex(r"new ?line|line (?:end|feed|break)|(?:empty|blank) line|trailing|\beof\b|end of (?:the )?file")
 """Words that suggest that a request is about the end of a file."""
 _NON_WRITING_TOOL = regex(
     r"(?i)read|get|open|show|view|list|search|find|look|check|run|exec|test|delete|remove|move|rename|copy|folder|dir"
@@ -57,23 +57,23 @@ def unfinished_work_reminder(conversation: Conversation) -> User | None:
     start_index = _turn_start(messages)
     if start_index is None or not isinstance(answer := messages[-1], Assistant) or answer.calls:
         return None
-    request, turn = messages[start_index], messages[start_index + 1 :]
+    request, turn_messages = messages[start_index], messages[start_index + 1 :]
     assert isinstance(request, User)
-    reminder_count = sum(isinstance(message, User) and message.has_note("undone") for message in turn)
+    reminder_count = sum(isinstance(message, User) and message.has_note("undone") for message in turn_messages)
     if reminder_count >= MAX_REMINDERS or not asks_for_change(request.text) or any(changing_calls(conversation)):
         return None
-    path = _path_to_write(turn)
+    path = _path_to_write(turn_messages)
     instruction = _WRITE_INSTRUCTION.format(path) if path else _CALL_INSTRUCTION
     return User(
         (Note(_reminder_text(request, instruction, has_code=bool(parse_code_blocks(answer.text))), kind="undone"),)
     )
 
 
-def _path_to_write(turn: Sequence[Message]) -> str:
+def _path_to_write(turn_messages: Sequence[Message]) -> str:
     """Find the path in the turn's last call of an unknown tool, unless the tool's name suggests that it does not write
     files. Empty if there is none."""
     calls, path = dict[str, ToolCall](), ""
-    for message in turn:
+    for message in turn_messages:
         if isinstance(message, Assistant):
             calls |= {call.id: call for call in message.calls}
             continue
@@ -81,7 +81,7 @@ def _path_to_write(turn: Sequence[Message]) -> str:
             call = calls.get(output.call_id)
             if (
                 call is not None
-                and NO_TOOL.format(call.name) in output.text
+                and UNKNOWN_TOOL_ERROR.format(call.name) in output.text
                 and not _NON_WRITING_TOOL.search(call.name)
             ):
                 paths = (value for key, value in call.arguments.items() if _PATH_ARGUMENT.fullmatch(key))
@@ -97,7 +97,7 @@ def _reminder_text(request: User, instruction: str, *, has_code: bool) -> str:
     quoted_files = "\n\n".join(texts) if sum(map(len, texts)) <= MAX_QUOTED_CHARS else ""
     files_text = f". {quoted_files}\n\n" if quoted_files else ". "
     task = _TASK_PROMPT.format(request.text[:MAX_QUOTED_CHARS].strip(), instruction)
-    return f"{_NOTHING_CHANGED}{_CODE_WITHOUT_CALL if has_code else ''}{files_text}{task}"
+    return f"{_NOTHING_CHANGED_TEXT}{_CODE_WITHOUT_CALL_TEXT if has_code else ''}{files_text}{task}"
 
 
 def asks_for_change(text: str) -> bool:
@@ -130,9 +130,9 @@ def changing_calls(conversation: Conversation) -> Iterator[ToolCall]:
     the requested change."""
     calls, messages = dict[str, ToolCall](), conversation.messages
     start_index = _turn_start(messages) or 0
-    request = messages[start_index].text if messages else ""
+    request_text = messages[start_index].text if messages else ""
     unchanged_notes = (
-        (UNCHANGED_NOTE,) if _ABOUT_FILE_END.search(request.casefold()) else (UNCHANGED_NOTE, FINAL_NEWLINE_NOTE)
+        (UNCHANGED_NOTE,) if _FILE_END_WORDS.search(request_text.casefold()) else (UNCHANGED_NOTE, FINAL_NEWLINE_NOTE)
     )
     for message in messages[start_index:]:
         if isinstance(message, Assistant):

@@ -33,8 +33,8 @@ class Telemetry:
     def __init__(self, endpoint: str, redact: Callable[[str], str], *, exports_text: bool) -> None:
         """`endpoint` is the collector's address, to which `/v1/traces` and `/v1/metrics` are appended. `redact` removes
         secrets from text. `exports_text`: whether messages and outputs are exported. Raises `ConfigError`."""
-        parts = urlsplit(endpoint)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        split_url = urlsplit(endpoint)
+        if split_url.scheme not in ("http", "https") or not split_url.hostname:
             address = redact_url(endpoint)
             raise ConfigError(
                 f"`telemetry.endpoint` is `{address}`, not a valid address; write it as `http://host:4318`"
@@ -43,14 +43,16 @@ class Telemetry:
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
         base, resource = endpoint.rstrip("/"), Resource.create({"service.name": "ebbtide", "service.version": VERSION})
         self._endpoint = redact_url(base)
-        self._spans = _WatchedExporter(OTLPSpanExporter(f"{base}/v1/traces", timeout=EXPORT_TIMEOUT_S))
-        self._tracing = TracerProvider(resource=resource, shutdown_on_exit=False)
-        self._tracing.add_span_processor(BatchSpanProcessor(self._spans))
-        metrics = OTLPMetricExporter(f"{base}/v1/metrics", timeout=EXPORT_TIMEOUT_S)
-        self._metering = MeterProvider([PeriodicExportingMetricReader(metrics)], resource, shutdown_on_exit=False)
-        meter = self._metering.get_meter("ebbtide", VERSION)
+        self._span_exporter = _FailureTrackingExporter(OTLPSpanExporter(f"{base}/v1/traces", timeout=EXPORT_TIMEOUT_S))
+        self._tracer_provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self._tracer_provider.add_span_processor(BatchSpanProcessor(self._span_exporter))
+        metric_exporter = OTLPMetricExporter(f"{base}/v1/metrics", timeout=EXPORT_TIMEOUT_S)
+        self._meter_provider = MeterProvider(
+            [PeriodicExportingMetricReader(metric_exporter)], resource, shutdown_on_exit=False
+        )
+        meter = self._meter_provider.get_meter("ebbtide", VERSION)
         self._instruments = Instruments(
-            self._tracing.get_tracer("ebbtide", VERSION),
+            self._tracer_provider.get_tracer("ebbtide", VERSION),
             meter.create_histogram("gen_ai.client.token.usage", "{token}", "Tokens of requests"),
             meter.create_histogram("gen_ai.client.operation.duration", "s", "Duration of requests and calls"),
             meter.create_counter("ebbtide.cost", "USD", "Cost of requests"),
@@ -68,9 +70,9 @@ class Telemetry:
 
         def record(event: Event) -> None:
             trace.record(event)
-            if self._spans.has_failed and not self._has_reported_failure:
+            if self._span_exporter.has_failed and not self._has_reported_failure:
                 self._has_reported_failure = True
-                channel.notice(f"telemetry cannot be sent to `{self._endpoint}`; the session continues without it")
+                channel.show_notice(f"telemetry cannot be sent to `{self._endpoint}`; the session continues without it")
 
         channel.observe_events(record)
 
@@ -78,7 +80,7 @@ class Telemetry:
         """Send the remaining data, within a few seconds."""
         for trace in self._traces:
             trace.close()
-        shutdowns = (self._tracing.shutdown, partial(self._metering.shutdown, EXPORT_TIMEOUT_S * 1000))
+        shutdowns = (self._tracer_provider.shutdown, partial(self._meter_provider.shutdown, EXPORT_TIMEOUT_S * 1000))
         # Exporters keep retrying if the collector does not answer. Shutting them down in daemon threads keeps that from
         # delaying the exit.
         threads = [threading.Thread(target=shutdown, name="telemetry", daemon=True) for shutdown in shutdowns]
@@ -93,7 +95,7 @@ def _join_threads(threads: Sequence[threading.Thread]) -> None:
         thread.join(max(0.0, deadline - time.monotonic()))
 
 
-class _WatchedExporter(SpanExporter):
+class _FailureTrackingExporter(SpanExporter):
     """An exporter that records whether any spans were lost."""
 
     def __init__(self, exporter: SpanExporter) -> None:

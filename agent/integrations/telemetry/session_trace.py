@@ -53,7 +53,7 @@ class Instruments:
     """Removes secrets from text."""
     exports_text: bool
     """Whether messages and outputs are exported."""
-    contexts_by_agent: dict[str, Context] = field(default_factory=dict)
+    context_by_agent_id: dict[str, Context] = field(default_factory=dict)
     """Contexts of the calls that started sub-agents, by the id of the sub-agent's session. The sub-agent's turns become
     child spans."""
 
@@ -64,12 +64,12 @@ class SessionTrace:
     def __init__(self, instruments: Instruments, clock: Callable[[], int] = time.time_ns) -> None:
         self._instruments = instruments
         self._clock = clock
-        self._turn: Span | None = None
+        self._turn_span: Span | None = None
         self._usage = Usage()
         self._request_start = 0
-        self._calls: dict[str, tuple[Span, int]] = {}
-        self._session = ""
-        self._model: Attributes = {}
+        self._call_spans: dict[str, tuple[Span, int]] = {}
+        self._session_id = ""
+        self._model_attributes: Attributes = {}
 
     def record(self, event: Event) -> None:
         now = self._clock()
@@ -84,8 +84,8 @@ class SessionTrace:
                     "ebbtide.delay": delay,
                     "ebbtide.reason": self._safe_text(reason),
                 }
-                if self._turn is not None:
-                    self._turn.add_event("retry", attributes, now)
+                if self._turn_span is not None:
+                    self._turn_span.add_event("retry", attributes, now)
             case ReplyFinished():
                 self._record_reply(event, now)
                 self._request_start = now
@@ -94,14 +94,14 @@ class SessionTrace:
             case ToolFinished():
                 self._end_call(event, now)
             case AgentStarted(agent, call_id):
-                if call_id in self._calls:
-                    self._instruments.contexts_by_agent[agent] = set_span_in_context(self._calls[call_id][0])
+                if call_id in self._call_spans:
+                    self._instruments.context_by_agent_id[agent] = set_span_in_context(self._call_spans[call_id][0])
             case ContextCompacted():
-                self._instruments.rewrite_counter.add(1, self._model)
+                self._instruments.rewrite_counter.add(1, self._model_attributes)
             case TurnFailed(code, message):
-                if self._turn is not None:
-                    self._turn.set_attribute("error.type", code)
-                    self._turn.set_status(Status(StatusCode.ERROR, self._safe_text(message)))
+                if self._turn_span is not None:
+                    self._turn_span.set_attribute("error.type", code)
+                    self._turn_span.set_status(Status(StatusCode.ERROR, self._safe_text(message)))
             case TurnFinished(end, text):
                 self._end_turn(end, text, now)
             case _:
@@ -111,22 +111,22 @@ class SessionTrace:
         """End open spans when the program exits during a turn."""
         self._end_turn("interrupted", "", self._clock())
 
-    def _begin_turn(self, session: str, model: str, text: str, now: int) -> None:
+    def _begin_turn(self, session_id: str, model: str, text: str, now: int) -> None:
         provider, _, name = model.partition("/")
-        self._session, self._usage = session, Usage()
-        self._model = {
+        self._session_id, self._usage = session_id, Usage()
+        self._model_attributes = {
             "gen_ai.provider.name": PROVIDER_NAMES.get(provider, provider),
             "gen_ai.request.model": name,
         }
         attributes = {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": "ebbtide",
-            "gen_ai.conversation.id": session,
-            **self._model,
+            "gen_ai.conversation.id": session_id,
+            **self._model_attributes,
             **self._message_attribute("gen_ai.input.messages", "user", text),
         }
-        parent = self._instruments.contexts_by_agent.pop(session, None)
-        self._turn = self._instruments.tracer.start_span(
+        parent = self._instruments.context_by_agent_id.pop(session_id, None)
+        self._turn_span = self._instruments.tracer.start_span(
             "invoke_agent ebbtide", parent, SpanKind.INTERNAL, attributes, start_time=now
         )
 
@@ -144,7 +144,7 @@ class SessionTrace:
             SpanKind.CLIENT,
             {
                 **shared_attributes,
-                "gen_ai.conversation.id": self._session,
+                "gen_ai.conversation.id": self._session_id,
                 "gen_ai.response.finish_reasons": (reply.stop_reason,),
                 **_usage_attributes(reply.usage),
                 "ebbtide.purpose": reply.purpose,
@@ -169,25 +169,25 @@ class SessionTrace:
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": call.name,
             "gen_ai.tool.call.id": call.call_id,
-            "gen_ai.conversation.id": self._session,
-            **self._exported_texts(
+            "gen_ai.conversation.id": self._session_id,
+            **self._redact_texts(
                 {"gen_ai.tool.call.arguments": json.dumps(call.arguments, ensure_ascii=False, default=str)}
             ),
         }
         span = self._instruments.tracer.start_span(
             f"execute_tool {call.name}", self._turn_context(), SpanKind.INTERNAL, attributes, start_time=now
         )
-        self._calls[call.call_id] = span, now
+        self._call_spans[call.call_id] = span, now
 
     def _end_call(self, call: ToolFinished, now: int) -> None:
-        span, start_time = self._calls.pop(call.call_id, (None, now))
+        span, start_time = self._call_spans.pop(call.call_id, (None, now))
         if span is None:  # the call was denied or invalid, so it never began
             span = self._instruments.tracer.start_span(
                 f"execute_tool {call.name}", self._turn_context(), start_time=now
             )
             span.set_attributes({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call.name})
         span.set_attributes(
-            {"ebbtide.status": call.status, **self._exported_texts({"gen_ai.tool.call.result": call.text})}
+            {"ebbtide.status": call.status, **self._redact_texts({"gen_ai.tool.call.result": call.text})}
         )
         if call.status != "done":
             span.set_attribute("error.type", call.status)
@@ -199,21 +199,21 @@ class SessionTrace:
         self._request_start = now
 
     def _end_turn(self, end: str, text: str, now: int) -> None:
-        for span, _ in self._calls.values():
+        for span, _ in self._call_spans.values():
             span.set_attribute("ebbtide.status", "interrupted")
             span.end(now)
-        self._calls.clear()
-        if self._turn is None:
+        self._call_spans.clear()
+        if self._turn_span is None:
             return
         output = self._message_attribute("gen_ai.output.messages", "assistant", text, finish_reason=end)
-        self._turn.set_attributes({"ebbtide.end": end, **_usage_attributes(self._usage), **output})
-        self._turn.end(now)
-        self._turn = None
+        self._turn_span.set_attributes({"ebbtide.end": end, **_usage_attributes(self._usage), **output})
+        self._turn_span.end(now)
+        self._turn_span = None
 
     def _turn_context(self) -> Context | None:
-        return None if self._turn is None else set_span_in_context(self._turn)
+        return None if self._turn_span is None else set_span_in_context(self._turn_span)
 
-    def _exported_texts(self, texts: Attributes) -> Attributes:
+    def _redact_texts(self, texts: Attributes) -> Attributes:
         """Return the texts with secrets removed; empty if text is not exported."""
         if not self._instruments.exports_text:
             return {}
@@ -225,7 +225,7 @@ class SessionTrace:
             key: json.dumps(
                 [{"role": role, "parts": [{"type": "text", "content": content}], **extra_fields}], ensure_ascii=False
             )
-            for key, content in self._exported_texts({name: text}).items()
+            for key, content in self._redact_texts({name: text}).items()
         }
 
     def _safe_text(self, text: str) -> str:

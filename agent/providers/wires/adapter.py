@@ -13,7 +13,7 @@ from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.providers.base import Chunk, Endpoint, KeySource, ModelFacts, Request, without_secrets
 from ebbtide.agent.providers.wires.decoder import Decoder, stream_chunks
 from ebbtide.agent.providers.wires.encoding import MessageEncoder, RequestEncodingCache
-from ebbtide.agent.providers.wires.http import EventReader, HttpWire, Json, SseReader, Wire, bearer_headers
+from ebbtide.agent.providers.wires.http import EventReader, HttpWire, JsonObject, SseReader, Wire, bearer_headers
 from ebbtide.agent.providers.wires.origin import Origin
 from ebbtide.agent.providers.wires.quirks import Quirks
 from ebbtide.tools.lazy import dataclass
@@ -23,7 +23,7 @@ LARGE_REQUEST_MESSAGES = 500
 interface."""
 
 WireName: TypeAlias = Literal["sdk", "http"]
-BuildBody: TypeAlias = Callable[[Request, ModelFacts, Window, frozenset[str], RequestEncodingCache[Any]], Json]
+BodyBuilder: TypeAlias = Callable[[Request, ModelFacts, Window, frozenset[str], RequestEncodingCache[Any]], JsonObject]
 """Builds the JSON of a request, without fields that the server has rejected. Reuses messages that are already encoded.
 """
 
@@ -34,8 +34,8 @@ class Adapter:
 
     path: str
     """Path appended to the server's address."""
-    build_body: BuildBody
-    create_writer: Callable[..., MessageEncoder]
+    build_body: BodyBuilder
+    create_encoder: Callable[..., MessageEncoder]
     create_decoder: Callable[[Origin], Decoder]
     create_sdk_wire: Callable[[Origin], Wire]
     """Creates the wire that uses the official SDK. The SDK is imported later."""
@@ -43,7 +43,7 @@ class Adapter:
     """Returns the server's address as a URL, without a trailing slash."""
     build_headers: Callable[[Endpoint], Mapping[str, str]] = bearer_headers
     """Returns the headers with the key, and those that the API requires."""
-    build_request_headers: Callable[[Json], Mapping[str, str]] | None = None
+    build_request_headers: Callable[[JsonObject], Mapping[str, str]] | None = None
     """Returns further headers, which depend on the request's body."""
     create_reader: Callable[[], EventReader] = SseReader
     quirk_by_clue: Mapping[str, str] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class _Connection:
 
     origin: Origin
     wire: Wire
-    running_requests: int = 0
+    running_request_count: int = 0
 
 
 class WireProvider:
@@ -74,7 +74,7 @@ class WireProvider:
         endpoint: Endpoint,
         wire: WireName = "http",
         secrets: SecretTokens | None = None,
-        keys: KeySource | None = None,
+        key_source: KeySource | None = None,
     ) -> None:
         """`secrets`: hides secrets in requests. `keys`: supplies the keys of later requests; None if the endpoint's key
         never changes."""
@@ -82,10 +82,10 @@ class WireProvider:
         self.window = window
         self._adapter = adapter
         self._secrets = secrets or SecretTokens()
-        self._keys, self._wire_name = keys, wire
+        self._key_source, self._wire_name = key_source, wire
         self._connection = self._connect(replace(endpoint, base_url=adapter.get_server_url(endpoint)))
-        self._written_request = RequestEncodingCache(adapter.create_writer)
-        self._writing_lock = Lock()
+        self._encoding_cache = RequestEncodingCache(adapter.create_encoder)
+        self._encoding_lock = Lock()
         known_quirks = adapter.known_quirks_by_host.get(self._connection.origin.host, frozenset())
         self._quirks = Quirks(adapter.quirk_by_clue, known_quirks, adapter.demanded_quirk_by_clue)
 
@@ -93,7 +93,7 @@ class WireProvider:
         request = without_secrets(request, self._secrets)
 
         async def ask(quirks: frozenset[str]) -> AsyncGenerator[Chunk, None]:
-            if self._written_request.unencoded_count(request.messages) > LARGE_REQUEST_MESSAGES:
+            if self._encoding_cache.unencoded_count(request.messages) > LARGE_REQUEST_MESSAGES:
                 body = await asyncio.to_thread(self._build_body, request, quirks)
             else:
                 body = self._build_body(request, quirks)
@@ -104,40 +104,40 @@ class WireProvider:
         # A server that rejects a search as a "tool type" says nothing about the tools of other requests.
         return self._quirks.stream(ask, may_adapt=not request.max_web_searches)
 
-    async def _send(self, body: Json) -> AsyncGenerator[Chunk, None]:
+    async def _send(self, body: JsonObject) -> AsyncGenerator[Chunk, None]:
         """Yield the chunks of the reply. If the server rejects the key and there is a newer one, the request is sent
         once more with the newer key."""
-        connection, has_begun = self._connection, False
-        if self._keys is not None:
-            connection = await self._connection_with(await self._keys.key())
+        connection, has_started = self._connection, False
+        if self._key_source is not None:
+            connection = await self._connection_with(await self._key_source.get_key())
         try:
             async with aclosing(self._reply(connection, body)) as chunks:
                 async for chunk in chunks:
-                    has_begun = True
+                    has_started = True
                     yield chunk
             return
         except AuthFailed as error:
-            rejected = connection.origin.endpoint.key
-            if self._keys is None or rejected is None or has_begun or error.status not in (401, 403):
+            rejected_key = connection.origin.endpoint.key
+            if self._key_source is None or rejected_key is None or has_started or error.status not in (401, 403):
                 raise
-            key = await self._keys.renewed_key(rejected)
-            if key == rejected:
+            key = await self._key_source.renew_key(rejected_key)
+            if key == rejected_key:
                 raise
         async with aclosing(self._reply(await self._connection_with(key), body)) as chunks:
             async for chunk in chunks:
                 yield chunk
 
-    async def _reply(self, connection: _Connection, body: Json) -> AsyncGenerator[Chunk, None]:
+    async def _reply(self, connection: _Connection, body: JsonObject) -> AsyncGenerator[Chunk, None]:
         """Yield the chunks of the reply. A connection with an earlier key is closed after its last request."""
-        connection.running_requests += 1
+        connection.running_request_count += 1
         try:
             decoder = self._adapter.create_decoder(connection.origin)
             async with aclosing(stream_chunks(connection.wire, body, decoder, connection.origin)) as chunks:
                 async for chunk in chunks:
                     yield chunk
         finally:
-            connection.running_requests -= 1
-            if connection is not self._connection and not connection.running_requests:
+            connection.running_request_count -= 1
+            if connection is not self._connection and not connection.running_request_count:
                 await connection.wire.close()
 
     async def _connection_with(self, key: str) -> _Connection:
@@ -146,13 +146,13 @@ class WireProvider:
         if key == earlier.origin.endpoint.key:
             return earlier
         connection = self._connection = self._connect(replace(earlier.origin.endpoint, key=key))
-        if not earlier.running_requests:
+        if not earlier.running_request_count:
             await earlier.wire.close()
         return connection
 
     def _connect(self, endpoint: Endpoint) -> _Connection:
-        if self._keys is not None and endpoint.key is not None:  # a key from the environment is already hidden
-            self._secrets.learn_all({f"{self.facts.provider.upper()}_API_KEY": endpoint.key})
+        if self._key_source is not None and endpoint.key is not None:  # a key from the environment is already hidden
+            self._secrets.learn_environment({f"{self.facts.provider.upper()}_API_KEY": endpoint.key})
         origin = Origin(self.facts.id, endpoint)
         wire = (
             self._adapter.create_sdk_wire(origin)
@@ -161,9 +161,9 @@ class WireProvider:
         )
         return _Connection(origin, wire)
 
-    def _build_body(self, request: Request, quirks: frozenset[str]) -> Json:
-        with self._writing_lock:  # an interrupted request may still be encoding its messages
-            return self._adapter.build_body(request, self.facts, self.window, quirks, self._written_request)
+    def _build_body(self, request: Request, quirks: frozenset[str]) -> JsonObject:
+        with self._encoding_lock:  # an interrupted request may still be encoding its messages
+            return self._adapter.build_body(request, self.facts, self.window, quirks, self._encoding_cache)
 
     async def prepare(self) -> None:
         await self._connection.wire.prepare()
@@ -173,13 +173,13 @@ class WireProvider:
 
 
 def _create_http_wire(adapter: Adapter, origin: Origin) -> Wire:
-    accept = {"accept": "text/event-stream"} if adapter.create_reader is SseReader else {}
-    headers = {**accept, **adapter.build_headers(origin.endpoint)}
-    url = joined_url(origin.endpoint.base_url, adapter.path)
+    accept_header = {"accept": "text/event-stream"} if adapter.create_reader is SseReader else {}
+    headers = {**accept_header, **adapter.build_headers(origin.endpoint)}
+    url = join_url(origin.endpoint.base_url, adapter.path)
     return HttpWire(origin, url, headers, adapter.create_reader, adapter.build_request_headers)
 
 
-def joined_url(address: str, path: str) -> str:
+def join_url(base_url: str, path: str) -> str:
     """Append a path to an address. If the address has a query, as in Azure's older API, the path goes before it."""
-    root, question, query = address.partition("?")
+    root, question, query = base_url.partition("?")
     return f"{root.rstrip('/')}{path}{question}{query}"

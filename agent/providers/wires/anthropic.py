@@ -48,10 +48,10 @@ from ebbtide.agent.providers.wires.decoder import (
     parse_token_count,
 )
 from ebbtide.agent.providers.wires.encoding import EncodedMessages, RequestEncodingCache
-from ebbtide.agent.providers.wires.http import Json, bearer_headers, open_client
+from ebbtide.agent.providers.wires.http import JsonObject, bearer_headers, open_client
 from ebbtide.agent.providers.wires.origin import Origin
 from ebbtide.agent.providers.wires.sdk import SdkWire
-from ebbtide.agent.providers.wires.tool_definitions import sendable_schema, wire_name
+from ebbtide.agent.providers.wires.tool_definitions import sendable_name, sendable_schema
 from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.agent.view.long_texts import sendable_text
 from ebbtide.tools.lazy import dataclass
@@ -67,10 +67,10 @@ API_VERSION = "2026-10-21"
 UNCACHEABLE_BLOCKS = ("thinking", "redacted_thinking")
 """Types of blocks that the API does not allow to be marked for caching."""
 
-HOSTED_SEARCH: Json = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
+HOSTED_SEARCH: JsonObject = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 """The API's own search for deferred tools. It needs no beta header."""
 
-WEB_SEARCH: Json = {"type": "web_search_20250305", "name": "web_search"}
+WEB_SEARCH: JsonObject = {"type": "web_search_20250305", "name": "web_search"}
 """The API's own search of the web, in the version that all models know and that runs no code on the server."""
 
 PARAMETER_NAME_PATTERN = r"[a-zA-Z0-9_.-]{1,64}"
@@ -131,39 +131,41 @@ def create_client(origin: Origin) -> "anthropic.AsyncAnthropic":
 
 
 def build_body(
-    request: Request, facts: ModelFacts, written_request: "RequestEncodingCache[AnthropicWriter] | None" = None
-) -> Json:
+    request: Request, facts: ModelFacts, encoding_cache: "RequestEncodingCache[AnthropicEncoder] | None" = None
+) -> JsonObject:
     """Return the JSON body of a request. `written_request`: the encoded messages of the previous request, which are
     reused."""
-    deferred = frozenset(tool.name for tool in request.tools if tool.deferred is not None)
-    encoded = (written_request or RequestEncodingCache(AnthropicWriter)).encoded_for(request.messages, facts, deferred)
-    content: Json = {
+    deferred_names = frozenset(tool.name for tool in request.tools if tool.deferred is not None)
+    encoded = (encoding_cache or RequestEncodingCache(AnthropicEncoder)).encode(request.messages, facts, deferred_names)
+    body: JsonObject = {
         "model": facts.name,
         "max_tokens": request.max_output_tokens,
-        "messages": encoded.items(request.breakpoints.parts, {"cache_control": _cache_mark(facts)}),
+        "messages": encoded.build_items(request.breakpoints.parts, {"cache_control": _cache_control(facts)}),
         "stream": True,
         **thinking_body(request, facts),
     }
     if request.system.strip():
-        content["system"] = _system_blocks(request, _cache_mark(facts))
+        body["system"] = _system_blocks(request, _cache_control(facts))
     if request.tools:
-        content["tools"] = [*map(_tool_definition, request.tools), *([HOSTED_SEARCH] if deferred else [])]
-    elif called := {wire_name(call.name): None for message in request.messages for call in _reply_calls(message)}:
-        content["tools"] = [
+        body["tools"] = [*map(_tool_definition, request.tools), *([HOSTED_SEARCH] if deferred_names else [])]
+    elif called_names := {
+        sendable_name(call.name): None for message in request.messages for call in _reply_calls(message)
+    }:
+        body["tools"] = [
             {"name": name, "description": REMOVED_TOOL_DESCRIPTION, "input_schema": {"type": "object"}}
-            for name in called
+            for name in called_names
         ]
     if request.max_web_searches:
-        content["tools"] = [*content.get("tools", ()), WEB_SEARCH | {"max_uses": request.max_web_searches}]
-    return content
+        body["tools"] = [*body.get("tools", ()), WEB_SEARCH | {"max_uses": request.max_web_searches}]
+    return body
 
 
 def _reply_calls(message: Message) -> Sequence[ToolCall]:
     return message.calls if isinstance(message, Assistant) else ()
 
 
-def _tool_definition(tool: ToolSpec) -> Json:
-    definition: Json = {
+def _tool_definition(tool: ToolSpec) -> JsonObject:
+    definition: JsonObject = {
         "name": tool.name,
         "description": tool.description,
         "input_schema": sendable_schema(tool.schema, PARAMETER_NAME_PATTERN),
@@ -171,41 +173,41 @@ def _tool_definition(tool: ToolSpec) -> Json:
     return definition if tool.deferred is None else definition | {"defer_loading": True}
 
 
-def _cache_mark(facts: ModelFacts) -> Json:
+def _cache_control(facts: ModelFacts) -> JsonObject:
     """Return the mark at the end of a cached prefix."""
     return {"type": "ephemeral"} | ({"ttl": facts.cache_lifetime} if facts.cache_lifetime else {})
 
 
-def _system_blocks(request: Request, cache_mark: Json) -> list[Json]:
+def _system_blocks(request: Request, cache_control: JsonObject) -> list[JsonObject]:
     """Return the system prompt as blocks: the prefix shared with other sessions, then the remaining text."""
     block_ends = sorted({request.shared_prefix_chars, len(request.system)} - {0})
     blocks = [_text_block(request.system[start:end]) for start, end in pairwise([0, *block_ends])]
     for end, block in zip(block_ends, blocks, strict=True):
         if end in request.breakpoints.system:
-            block["cache_control"] = cache_mark
+            block["cache_control"] = cache_control
     return blocks
 
 
-class AnthropicWriter:
+class AnthropicEncoder:
     """Encodes the conversation with alternating roles. Adjacent messages of the same role are merged."""
 
-    def __init__(self, facts: ModelFacts, deferred: frozenset[str]) -> None:
-        self.encoded = EncodedMessages()
-        self._facts, self._deferred = facts, deferred
+    def __init__(self, facts: ModelFacts, deferred_names: frozenset[str]) -> None:
+        self.encoded_messages = EncodedMessages()
+        self._facts, self._deferred_names = facts, deferred_names
         self._ids = CallIds(facts.id, unsafe=r"[^a-zA-Z0-9_-]")
 
     def add(self, message: Message) -> None:
         role = "assistant" if isinstance(message, Assistant) else "user"
         if isinstance(message, Assistant):
             self._ids.add(message)
-        has_searches = _has_valid_searches(message, self._deferred)
-        last_item, ends = self.encoded.last, self.encoded.markable_ends
+        keeps_searches = _has_valid_searches(message, self._deferred_names)
+        last_item, ends = self.encoded_messages.last, self.encoded_messages.markable_ends
         earlier_blocks = list(last_item["content"]) if last_item and last_item["role"] == role else []
-        index = len(self.encoded) - bool(earlier_blocks)
-        blocks: list[Json] = []
+        index = len(self.encoded_messages) - bool(earlier_blocks)
+        blocks: list[JsonObject] = []
         for part in parts_in_sent_order(message):
             block = (
-                None if _is_search(part) and not has_searches else _part_block(part, message, self._facts, self._ids)
+                None if _is_search(part) and not keeps_searches else _part_block(part, message, self._facts, self._ids)
             )
             is_markable = block is not None and block.get("type") not in UNCACHEABLE_BLOCKS
             position = (index, "content", len(earlier_blocks) + len(blocks))
@@ -218,16 +220,16 @@ class AnthropicWriter:
         if not blocks and role == "user" and last_item and not earlier_blocks:
             blocks.append(_text_block(EMPTY_MESSAGE_TEXT))  # a model would continue a reply that comes last
         if blocks and earlier_blocks:
-            self.encoded.replace_last({"role": role, "content": earlier_blocks + blocks})
+            self.encoded_messages.replace_last({"role": role, "content": earlier_blocks + blocks})
         elif blocks:
-            self.encoded.add([{"role": role, "content": blocks}])
+            self.encoded_messages.add([{"role": role, "content": blocks}])
 
 
-def _has_valid_searches(message: Message, deferred: frozenset[str]) -> bool:
+def _has_valid_searches(message: Message, deferred_names: frozenset[str]) -> bool:
     """Whether the searches in a reply can be sent again. The API rejects references to tools that are not deferred now.
     If searches are omitted, the model can search again."""
     found_tools = [name for part in message.parts if isinstance(part, ProviderItem) for name in part.tools]
-    return bool(deferred) and deferred.issuperset(found_tools)
+    return bool(deferred_names) and deferred_names.issuperset(found_tools)
 
 
 def _is_search(part: UserPart | AssistantPart) -> bool:
@@ -238,11 +240,11 @@ def _is_search(part: UserPart | AssistantPart) -> bool:
     return is_search_call or native.get("type") == "tool_search_tool_result"
 
 
-def _part_block(part: UserPart | AssistantPart, message: Message, facts: ModelFacts, ids: CallIds) -> Json | None:
+def _part_block(part: UserPart | AssistantPart, message: Message, facts: ModelFacts, ids: CallIds) -> JsonObject | None:
     """Return the part as a block. None for empty text and for another model's thoughts, which are not sent."""
-    is_own = isinstance(message, Assistant) and message.model == facts.id
+    is_from_same_model = isinstance(message, Assistant) and message.model == facts.id
     match part:
-        case Text(native=native) if is_own and native:
+        case Text(native=native) if is_from_same_model and native:
             return dict(native)
         case Text(text=text) | Note(text=text):
             return _text_block(text) if text.strip() else None
@@ -251,27 +253,27 @@ def _part_block(part: UserPart | AssistantPart, message: Message, facts: ModelFa
         case ToolOutput():
             return _output_block(part, facts, ids)
         case ToolCall(id=call_id, name=name, called=called):
-            name = wire_name(called or name)
+            name = sendable_name(called or name)
             return {"type": "tool_use", "id": ids[call_id], "name": name, "input": dict(arguments_as_written(part))}
         case Reasoning(native=native) | ProviderItem(native=native):
-            return dict(native) if is_own else None
+            return dict(native) if is_from_same_model else None
 
 
-def _output_block(output: ToolOutput, facts: ModelFacts, ids: CallIds) -> Json:
+def _output_block(output: ToolOutput, facts: ModelFacts, ids: CallIds) -> JsonObject:
     content = [_image_block(image, facts) for image in output.images]
     if output.text.strip() or not content:
         content.insert(0, _text_block(output_text(output)))
-    block: Json = {"type": "tool_result", "tool_use_id": ids[output.call_id], "content": content}
+    block: JsonObject = {"type": "tool_result", "tool_use_id": ids[output.call_id], "content": content}
     if output.status != "done" and all(part["type"] == "text" for part in content):
         block["is_error"] = True  # the API does not allow errors with images
     return block
 
 
-def _text_block(text: str) -> Json:
+def _text_block(text: str) -> JsonObject:
     return {"type": "text", "text": sendable_text(text)}
 
 
-def _image_block(image: Image, facts: ModelFacts) -> Json:
+def _image_block(image: Image, facts: ModelFacts) -> JsonObject:
     if not can_send_images(facts):
         return _text_block(OMITTED_IMAGE_TEXT)
     return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}
@@ -291,22 +293,22 @@ class AnthropicDecoder:
     is_finished: bool = False
     is_complete: bool = False
     """Whether a stop reason has arrived. `message_stop` is not required, because some relays do not send it."""
-    _blocks: list[Json] = field(default_factory=list)
+    _blocks: list[JsonObject] = field(default_factory=list)
     """The blocks in the order in which they started. Their indices are not unique if a relay joins several answers."""
-    _block_at_index: dict[int, int] = field(default_factory=dict)
+    _position_by_index: dict[int, int] = field(default_factory=dict)
     """Position in `_blocks` of the newest block with each index."""
     _inputs: dict[int, list[str]] = field(default_factory=dict)
     """The pieces of each block's JSON input. They are joined only at the end, because joining after each piece would
     take quadratic time."""
     _argument_chars: dict[int, int] = field(default_factory=dict)
-    _usage: Json = field(default_factory=dict)
+    _usage: JsonObject = field(default_factory=dict)
     _stop_reason: StopReason = "end"
 
     @property
     def api(self) -> ApiName:
         return "anthropic"
 
-    def feed(self, event: Json) -> Iterator[Chunk]:
+    def feed(self, event: JsonObject) -> Iterator[Chunk]:
         match event.get("type"):
             case "message_start":
                 self._discard_broken_answer()
@@ -339,10 +341,10 @@ class AnthropicDecoder:
             reasoning=parse_token_count((self._usage.get("output_tokens_details") or {}).get("thinking_tokens")),
         )
         parts = [self._reply_part(block_index) for block_index in range(len(self._blocks))]
-        searches = sum(str(block["type"]).endswith("_tool_result") for block in self._blocks)
+        search_count = sum(str(block["type"]).endswith("_tool_result") for block in self._blocks)
         return replace(
             build_reply(parts, self.origin.model, usage, self._stop_reason),
-            pass_count=1 + searches,
+            pass_count=1 + search_count,
             web_search_count=self._web_search_count(),
         )
 
@@ -358,9 +360,9 @@ class AnthropicDecoder:
     def _discard_broken_answer(self) -> None:
         """Discard the blocks of an answer that broke off. A relay that asked again sends the second answer in the same
         stream."""
-        self._blocks, self._block_at_index, self._inputs, self._argument_chars = [], {}, {}, {}
+        self._blocks, self._position_by_index, self._inputs, self._argument_chars = [], {}, {}, {}
 
-    def _update_usage(self, usage: Json | None) -> None:
+    def _update_usage(self, usage: JsonObject | None) -> None:
         """Update the usage. Later counts replace earlier ones; missing counts remain unchanged."""
         self._usage |= {name: value for name, value in (usage or {}).items() if value is not None}
 
@@ -369,12 +371,12 @@ class AnthropicDecoder:
             self.is_complete = True
             self._stop_reason = STOP_REASONS.get(reason, self._stop_reason)
 
-    def _start_block(self, index: int, block: Json) -> Iterator[Chunk]:
+    def _start_block(self, index: int, block: JsonObject) -> Iterator[Chunk]:
         """Start a block. Relays omit empty fields, or send null."""
         block = {"type": "text", **block}
         for name in _TEXT_FIELDS.get(block["type"], ()):
             block[name] = block.get(name) or ""
-        block_index = self._block_at_index[index] = len(self._blocks)
+        block_index = self._position_by_index[index] = len(self._blocks)
         self._blocks.append(block)
         if block["type"] == "tool_use":
             self._argument_chars[block_index] = 0
@@ -384,11 +386,11 @@ class AnthropicDecoder:
         elif block["type"] == "thinking" and block["thinking"]:
             yield ReasoningChunk(sendable_text(block["thinking"]))
 
-    def _add_delta(self, index: int, delta: Json) -> Iterator[Chunk]:
+    def _add_delta(self, index: int, delta: JsonObject) -> Iterator[Chunk]:
         kind = delta.get("type")
-        if index not in self._block_at_index and kind in _BLOCK_OF_DELTA:  # some servers omit the start of a block
+        if index not in self._position_by_index and kind in _BLOCK_OF_DELTA:  # some servers omit the start of a block
             yield from self._start_block(index, {"type": _BLOCK_OF_DELTA[kind]})
-        block_index = self._block_at_index[index]
+        block_index = self._position_by_index[index]
         block = self._blocks[block_index]
         match kind:
             case "text_delta" if delta.get("text"):
@@ -423,11 +425,15 @@ class AnthropicDecoder:
                 is_plain = set(block) <= {"type", "text", "citations"} and not block.get("citations")
                 return Text(sendable_text(block["text"]), None if is_plain else block)
             case "tool_use":
-                sent_input = block.get("input")
-                if not source and isinstance(sent_input, dict) and sent_input:
-                    return ToolCall(block["id"], block["name"], sent_input)
+                received_input = block.get("input")
+                if not source and isinstance(received_input, dict) and received_input:
+                    return ToolCall(block["id"], block["name"], received_input)
                 source = source or (
-                    sent_input if isinstance(sent_input, str) else json.dumps(sent_input) if sent_input else ""
+                    received_input
+                    if isinstance(received_input, str)
+                    else json.dumps(received_input)
+                    if received_input
+                    else ""
                 )
                 return build_call(block["id"], block["name"], source)
             case "thinking":
@@ -446,12 +452,12 @@ class AnthropicDecoder:
                 return ProviderItem({**block, "input": dict(parse_arguments(source)[0])} if source else block)
 
 
-def _without_nulls(block: Json) -> Json:
+def _without_nulls(block: JsonObject) -> JsonObject:
     """Return the block without null fields such as `caller`, which the API does not accept when they are sent back."""
     return {name: value for name, value in block.items() if value is not None}
 
 
-def _found_tools(content: Json) -> Iterator[str]:
+def _found_tools(content: JsonObject) -> Iterator[str]:
     """Yield the names of the tools that a search found; nothing if it failed."""
     for reference in content.get("tool_references") or ():
         yield str(reference["tool_name"])
@@ -460,7 +466,7 @@ def _found_tools(content: Json) -> Iterator[str]:
 ADAPTER = Adapter(
     path="/v1/messages",
     build_body=lambda request, facts, _window, _quirks, written: build_body(request, facts, written),
-    create_writer=AnthropicWriter,
+    create_encoder=AnthropicEncoder,
     create_decoder=AnthropicDecoder,
     create_sdk_wire=lambda origin: SdkWire("anthropic", origin, create_client, lambda client: client.messages),
     get_server_url=server_url,

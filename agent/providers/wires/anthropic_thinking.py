@@ -9,7 +9,7 @@ from ebbtide.agent.messages import (
     Reasoning,
 )
 from ebbtide.agent.providers.base import ModelFacts, Request
-from ebbtide.agent.providers.wires.http import Json
+from ebbtide.agent.providers.wires.http import JsonObject
 
 THINKING_BUDGETS = {"minimal": 1024, "low": 2048, "high": 16384, "xhigh": 32768, "max": 65536}
 """Thinking budget by effort, in tokens, for models that need a budget."""
@@ -20,11 +20,11 @@ MIN_THINKING_BUDGET = 1024
 """Minimum budget that the API accepts, in tokens."""
 
 
-def thinking_body(request: Request, facts: ModelFacts) -> Json:
+def thinking_body(request: Request, facts: ModelFacts) -> JsonObject:
     if facts.thinking == "adaptive":
         if request.effort == "none":
             return {}
-        thinking: Json = {"thinking": {"type": "adaptive", "display": "summarized"}}
+        thinking: JsonObject = {"thinking": {"type": "adaptive", "display": "summarized"}}
         if request.effort:
             thinking["output_config"] = {"effort": "low" if request.effort == "minimal" else request.effort}
         return thinking

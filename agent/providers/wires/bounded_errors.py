@@ -14,15 +14,15 @@ async def truncate_error_body(response: httpx2.Response) -> None:
         response.stream = _TruncatedStream(response.stream)
 
 
-async def read_prefix(chunk: bytes, chunks: AsyncIterable[bytes], limit: int) -> bytes:
+async def read_prefix(chunk: bytes, chunks: AsyncIterable[bytes], max_bytes: int) -> bytes:
     """Read the first `limit` bytes of a document that begins with `chunk` and continues with `chunks`."""
-    received, byte_count = [chunk], len(chunk)
+    received_chunks, byte_count = [chunk], len(chunk)
     async for next_chunk in chunks:
-        if byte_count > limit:
+        if byte_count > max_bytes:
             break
-        received.append(next_chunk)
+        received_chunks.append(next_chunk)
         byte_count += len(next_chunk)
-    return b"".join(received)[:limit]
+    return b"".join(received_chunks)[:max_bytes]
 
 
 class _TruncatedStream(httpx2.AsyncByteStream):

@@ -12,7 +12,7 @@ from ebbtide.agent.errors import Overloaded
 from ebbtide.agent.messages import AssistantPart, Reasoning, StopReason, Text, ToolCall
 from ebbtide.agent.providers.base import CallChunk, Chunk, ReasoningChunk, Reply, TextChunk
 from ebbtide.agent.providers.wires.decoder import ApiName, build_call, build_reply, parse_openai_usage
-from ebbtide.agent.providers.wires.http import STREAM_END, Json, is_json
+from ebbtide.agent.providers.wires.http import STREAM_END, JsonObject, is_json
 from ebbtide.agent.providers.wires.origin import Origin
 from ebbtide.agent.view.long_texts import sendable_text
 
@@ -36,7 +36,7 @@ THOUGHT_FIELDS = ("reasoning_content", "reasoning")
 """Fields in which servers send thinking. A server that sends both fields sends the same text in both."""
 DETAILS_FIELD = "reasoning_details"
 """Field with thinking as a list of signed or encrypted items (OpenRouter, and compatible gateways)."""
-SOURCE_FIELDS = ("citations", "search_results", "annotations")
+CITATION_FIELDS = ("citations", "search_results", "annotations")
 """Fields with the sources that a text cites (Perplexity, OpenRouter, OpenAI)."""
 
 
@@ -46,13 +46,13 @@ class PartialCall:
 
     id: str = ""
     name: str = ""
-    pieces: list[str] = field(default_factory=list)
+    argument_pieces: list[str] = field(default_factory=list)
     argument_chars: int = 0
     native: dict[str, Any] = field(default_factory=dict)
 
     @property
     def source(self) -> str:
-        return "".join(self.pieces)
+        return "".join(self.argument_pieces)
 
     @property
     def is_complete(self) -> bool:
@@ -66,28 +66,28 @@ class PartialCalls:
     reused."""
 
     calls: list[PartialCall] = field(default_factory=list)
-    _newest_at_index: dict[int, PartialCall] = field(default_factory=dict)
+    _newest_call_by_index: dict[int, PartialCall] = field(default_factory=dict)
     """The newest call with each `index` that the server sent."""
 
-    def add(self, piece: Json) -> PartialCall:
+    def add(self, piece: JsonObject) -> PartialCall:
         """Add a piece to the call that it belongs to, or to a new one."""
         function = piece.get("function") or {}
         call_id, name = piece.get("id") or "", function.get("name") or ""
         arguments = function.get("arguments")
         if isinstance(arguments, dict | list):
             arguments = json.dumps(arguments, ensure_ascii=False)
-        call = self._call_for(piece.get("index"), call_id, name)
-        if name and name != call.name and not call.pieces:
+        call = self._find_or_create_call(piece.get("index"), call_id, name)
+        if name and name != call.name and not call.argument_pieces:
             call.name += name
         call.id, call.name = call.id or call_id, call.name or name
         if arguments:
-            call.pieces.append(arguments)
+            call.argument_pieces.append(arguments)
             call.argument_chars += len(arguments)
         if isinstance(piece.get("extra_content"), dict):
             call.native["extra_content"] = piece["extra_content"]
         return call
 
-    def _call_for(self, index: int | None, call_id: str, name: str) -> PartialCall:
+    def _find_or_create_call(self, index: int | None, call_id: str, name: str) -> PartialCall:
         newest = self.calls[-1] if self.calls else None
         call = newest
         if (
@@ -96,13 +96,13 @@ class PartialCalls:
             is not None
         ):
             call = call_with_id
-        elif index is not None and (index in self._newest_at_index or call_id or name):
-            call = self._newest_at_index.get(index)
+        elif index is not None and (index in self._newest_call_by_index or call_id or name):
+            call = self._newest_call_by_index.get(index)
         if call is None or self._starts_new_call(call, index, call_id, name):
             call = PartialCall()
             self.calls.append(call)
         if index is not None:
-            self._newest_at_index[index] = call
+            self._newest_call_by_index[index] = call
         return call
 
     def _starts_new_call(self, call: PartialCall, index: int | None, call_id: str, name: str) -> bool:
@@ -110,7 +110,7 @@ class PartialCalls:
         if call_id and call.id and call_id != call.id:
             return True
         is_repeated = (
-            bool(call_id) and call_id == call.id and (index is None or self._newest_at_index.get(index) is call)
+            bool(call_id) and call_id == call.id and (index is None or self._newest_call_by_index.get(index) is call)
         )
         return bool(name) and call.is_complete and not is_repeated
 
@@ -123,11 +123,11 @@ class PartialChoice:
     texts: list[str] = field(default_factory=list)
     thoughts: dict[str, list[str]] = field(default_factory=dict)
     details: list[dict[str, Any]] = field(default_factory=list)
-    calls: PartialCalls = field(default_factory=PartialCalls)
-    sources: dict[str, list[Any]] = field(default_factory=dict)
+    partial_calls: PartialCalls = field(default_factory=PartialCalls)
+    citations: dict[str, list[Any]] = field(default_factory=dict)
     stop_reason: StopReason | None = None
 
-    def add(self, delta: Json) -> Iterator[Chunk]:
+    def add(self, delta: JsonObject) -> Iterator[Chunk]:
         """Add a delta, and yield the chunks to display."""
         yield from self._add_thoughts(delta)
         if delta.get("refusal"):
@@ -139,15 +139,17 @@ class PartialChoice:
             else:
                 self._add_thought("thinking", text)
                 yield ReasoningChunk(sendable_text(text))
-        _add_sources(self.sources, delta)
+        _add_sources(self.citations, delta)
         legacy = {"index": 0, "function": delta.get("function_call")}
         for piece in (*(delta.get("tool_calls") or ()), legacy):
             if isinstance(piece, dict) and (piece.get("extra_content") or any((piece.get("function") or {}).values())):
-                call = self.calls.add(piece)
-                index = next(index for index, partial_call in enumerate(self.calls.calls) if partial_call is call)
+                call = self.partial_calls.add(piece)
+                index = next(
+                    index for index, partial_call in enumerate(self.partial_calls.calls) if partial_call is call
+                )
                 yield CallChunk(index, sendable_text(call.name), call.argument_chars, sendable_text(call.id))
 
-    def _add_thoughts(self, delta: Json) -> Iterator[Chunk]:
+    def _add_thoughts(self, delta: JsonObject) -> Iterator[Chunk]:
         thought = ""
         for name in THOUGHT_FIELDS:
             if isinstance(delta.get(name), str) and delta[name]:
@@ -163,7 +165,7 @@ class PartialChoice:
     def _add_thought(self, name: str, text: str) -> None:
         self.thoughts.setdefault(name, []).append(text)
 
-    def _add_detail(self, item: Json) -> None:
+    def _add_detail(self, item: JsonObject) -> None:
         """Merge the pieces of a detail, which share their type and index."""
         key = (item.get("type"), item.get("index"))
         existing = next((detail for detail in self.details if (detail.get("type"), detail.get("index")) == key), None)
@@ -186,7 +188,7 @@ class PartialChoice:
             thought = thought or "".join(item.get("text") or item.get("summary") or "" for item in self.details)
         if native:
             parts.append(Reasoning(sendable_text(str(thought)), native))
-        parts.append(Text(sendable_text("".join(self.texts)), dict(self.sources) or None))
+        parts.append(Text(sendable_text("".join(self.texts)), dict(self.citations) or None))
         return parts
 
 
@@ -209,9 +211,9 @@ def _typed_texts(content: object) -> Iterator[tuple[str, str]]:
             pass
 
 
-def _add_sources(sources: dict[str, list[Any]], delta: Json) -> None:
+def _add_sources(sources: dict[str, list[Any]], delta: JsonObject) -> None:
     """Add new sources from a delta. Perplexity repeats all sources in every frame."""
-    for name in SOURCE_FIELDS:
+    for name in CITATION_FIELDS:
         if isinstance(delta.get(name), list):
             known_sources = sources.setdefault(name, [])
             known_sources += [item for item in delta[name] if item not in known_sources]
@@ -228,18 +230,18 @@ class ChatDecoder:
     is_complete: bool = False
     """Whether a finish reason has arrived, or the stream has ended without one. Usage may still follow."""
     _choices: dict[int, PartialChoice] = field(default_factory=dict)
-    _usage: Json = field(default_factory=dict)
+    _usage: JsonObject = field(default_factory=dict)
 
     @property
     def api(self) -> ApiName:
         return "openai-chat"
 
-    def feed(self, event: Json) -> Iterator[Chunk]:
+    def feed(self, event: JsonObject) -> Iterator[Chunk]:
         if event is STREAM_END:
             self.is_finished = True
             # Snowflake, and Novita through OpenRouter, send no finish reason.
             self.is_complete = self.is_complete or any(
-                partial_choice.texts or partial_choice.calls.calls for partial_choice in self._choices.values()
+                partial_choice.texts or partial_choice.partial_calls.calls for partial_choice in self._choices.values()
             )
             return
         if event.get("error"):
@@ -249,33 +251,34 @@ class ChatDecoder:
         for position, choice in enumerate(choices):
             yield from self._add_choice(self._choice_number(choice, position, choices), choice)
         if self._choices:
-            _add_sources(self._choices[min(self._choices)].sources, event)
+            _add_sources(self._choices[min(self._choices)].citations, event)
 
     def reply(self) -> Reply:
         choice = self._choices[min(self._choices)] if self._choices else PartialChoice()
         choice_with_calls = (
             choice
-            if choice.calls.calls
+            if choice.partial_calls.calls
             else next(
-                (partial_choice for partial_choice in self._choices.values() if partial_choice.calls.calls), choice
+                (partial_choice for partial_choice in self._choices.values() if partial_choice.partial_calls.calls),
+                choice,
             )
         )
-        parts = [*choice.parts(), *map(_tool_call, choice_with_calls.calls.calls)]
+        parts = [*choice.parts(), *map(_tool_call, choice_with_calls.partial_calls.calls)]
         usage = parse_openai_usage(self._usage, "prompt", "completion")
         return build_reply(
             parts, self.origin.model, usage, choice_with_calls.stop_reason or choice.stop_reason or "end"
         )
 
-    def _choice_number(self, choice: Json, position: int, choices: Sequence[Json]) -> int:
+    def _choice_number(self, choice: JsonObject, position: int, choices: Sequence[JsonObject]) -> int:
         """Return the number of a choice. The index is not used if it is repeated: Copilot gives all choices of an event
         the same index."""
         index = choice.get("index")
         is_unique = [event_choice.get("index") for event_choice in choices].count(index) == 1
         return index if isinstance(index, int) and is_unique else position
 
-    def _add_choice(self, number: int, choice: Json) -> Iterator[Chunk]:
+    def _add_choice(self, number: int, choice: JsonObject) -> Iterator[Chunk]:
         partial_choice = self._choices.setdefault(number, PartialChoice())
-        chunks = partial_choice.add(_added_delta(choice, partial_choice))
+        chunks = partial_choice.add(_choice_delta(choice, partial_choice))
         if number == min(self._choices):
             yield from chunks
         else:
@@ -294,12 +297,16 @@ class ChatDecoder:
         return Overloaded(f"the {self.origin.model} server could not complete its reply ({reason}). Try again.")
 
 
-def _added_delta(choice: Json, partial_choice: PartialChoice) -> Json:
+def _choice_delta(choice: JsonObject, partial_choice: PartialChoice) -> JsonObject:
     """Return what a choice adds: its delta, or its message if the completion is not streamed. Perplexity sends both,
     and its message contains all text so far."""
     delta, message = choice.get("delta") or {}, choice.get("message") or {}
     is_empty = not any(value for name, value in delta.items() if name != "role")
-    return message if message and is_empty and not partial_choice.texts and not partial_choice.calls.calls else delta
+    return (
+        message
+        if message and is_empty and not partial_choice.texts and not partial_choice.partial_calls.calls
+        else delta
+    )
 
 
 def _tool_call(call: PartialCall) -> ToolCall:

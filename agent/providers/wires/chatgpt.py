@@ -9,7 +9,7 @@ from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.providers.base import Endpoint, ModelFacts, Request
 from ebbtide.agent.providers.wires import openai_responses
 from ebbtide.agent.providers.wires.encoding import RequestEncodingCache
-from ebbtide.agent.providers.wires.http import Json, bearer_headers
+from ebbtide.agent.providers.wires.http import JsonObject, bearer_headers
 from ebbtide.agent.providers.wires.origin import Origin
 from ebbtide.agent.providers.wires.served_facts import fetch_model_list, plausible_window
 
@@ -67,7 +67,7 @@ def _row_facts(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def build_body(
     request: Request, facts: ModelFacts, _window: Window, quirks: frozenset[str], written: RequestEncodingCache[Any]
-) -> Json:
+) -> JsonObject:
     """Return the body without the fields that plans do not accept, and with the tools in a namespace."""
     quirks |= {"breakpoints", "free_text"}
     body = openai_responses.build_body(request, facts, quirks, written, namespace=NAMESPACE)

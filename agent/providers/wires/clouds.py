@@ -16,13 +16,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ebbtide.agent.config.clouds import CLOUDS, GATEWAY_KEY_VARIABLE, azure_domain, deployment_address
+from ebbtide.agent.config.clouds import CLOUDS, GATEWAY_KEY_VARIABLE, azure_domain, deployment_base_url
 from ebbtide.agent.errors import AuthFailed, ProviderError, Unreachable, UsageError
 from ebbtide.agent.providers.base import Endpoint
 from ebbtide.agent.providers.wires import anthropic, openai_chat, openai_responses
 from ebbtide.agent.providers.wires.adapter import Adapter, WireName
 from ebbtide.agent.providers.wires.error_answers import sanitise_message
-from ebbtide.agent.providers.wires.http import EventReader, Json, SseReader, open_client
+from ebbtide.agent.providers.wires.http import EventReader, JsonObject, SseReader, open_client
 from ebbtide.agent.providers.wires.origin import Origin, stream_cut_error
 from ebbtide.agent.providers.wires.sdk import SdkWire, create_openai_client
 from ebbtide.tools.process.install_command import install_command
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _AZURE_AUTHORITIES = {"azure.us": "login.microsoftonline.us", "azure.cn": "login.chinacloudapi.cn"}
 """Hosts that sign in to Azure's other clouds, as in `azure.identity.AzureAuthorityHosts`."""
-_VERTEX_ADDRESS = re.compile(r"(?P<root>.+)/projects/(?P<project>[^/]+)/locations/(?P<region>[^/]+)$")
+_VERTEX_BASE_URL = re.compile(r"(?P<root>.+)/projects/(?P<project>[^/]+)/locations/(?P<region>[^/]+)$")
 _OPENAI_MODEL = re.compile(r"(?i)(?:^|[-_./])(?:gpt-?[5-9]|o[134](?![a-z0-9])|codex|computer-use)")
 """Matches models that OpenAI serves through its Responses API, also inside the name of a deployment."""
 _SIGN_IN_PACKAGES = ("botocore", "google.auth", "azure")
@@ -61,9 +61,9 @@ def cloud_adapter(name: str, model: str, endpoint: Endpoint, wire: WireName) -> 
         case "foundry":
             return _FOUNDRY, endpoint, "sdk" if needs_sign_in else wire
         case _:
-            is_older = "?" in endpoint.base_url
-            adapter = _AZURE_CHAT if is_older or not _OPENAI_MODEL.search(model) else _AZURE_RESPONSES
-            endpoint = replace(endpoint, base_url=deployment_address(endpoint.base_url, model))
+            uses_older_api = "?" in endpoint.base_url
+            adapter = _AZURE_CHAT if uses_older_api or not _OPENAI_MODEL.search(model) else _AZURE_RESPONSES
+            endpoint = replace(endpoint, base_url=deployment_base_url(endpoint.base_url, model))
             return adapter, endpoint, "sdk" if needs_sign_in else wire
 
 
@@ -150,7 +150,7 @@ def _is_unsigned(origin: Origin) -> bool:
 def _create_vertex_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicVertex":
     import anthropic as sdk  # noqa: PLC0415 - deferred: 1.5 s that other providers do not need
 
-    match = _VERTEX_ADDRESS.match(origin.endpoint.base_url)
+    match = _VERTEX_BASE_URL.match(origin.endpoint.base_url)
     if match is None:
         raise AuthFailed(f"the address of {origin.model} must end with `/projects/PROJECT/locations/REGION`.")
     arguments = _client_arguments(origin)
@@ -211,7 +211,7 @@ def _azure_headers(endpoint: Endpoint) -> dict[str, str]:
 class CloudWire(SdkWire[Any]):
     """A wire that also explains errors of the cloud's sign-in."""
 
-    async def events(self, body: Json) -> AsyncGenerator[Json, None]:
+    async def events(self, body: JsonObject) -> AsyncGenerator[JsonObject, None]:
         try:
             async with aclosing(super().events(body)) as events:
                 async for event in events:
@@ -226,11 +226,11 @@ def _explained_error(error: ProviderError, origin: Origin) -> ProviderError | No
     """Explain an error if the sign-in failed or was rejected. None for any other error."""
     cause = error.__cause__
     while cause is not None:
-        if (sign_in := _sign_in_error(cause, origin)) is not None:
-            return sign_in
+        if (sign_in_error := _sign_in_error(cause, origin)) is not None:
+            return sign_in_error
         cause = cause.__cause__
     is_rejected = isinstance(error, AuthFailed) and error.status is not None and not origin.endpoint.key
-    return _rejected_sign_in(error, origin) if is_rejected else None
+    return _build_rejection_error(error, origin) if is_rejected else None
 
 
 def _sign_in_error(error: BaseException, origin: Origin) -> ProviderError | None:
@@ -249,7 +249,7 @@ def _sign_in_error(error: BaseException, origin: Origin) -> ProviderError | None
     return AuthFailed(f"no credentials for {origin.model}: {reason}. {_sign_in_advice(origin)}")
 
 
-def _rejected_sign_in(error: ProviderError, origin: Origin) -> AuthFailed:
+def _build_rejection_error(error: ProviderError, origin: Origin) -> AuthFailed:
     """Return the error for credentials that a cloud rejects. AWS credentials are read again for the next request,
     because the SDK caches them for the whole process and the user may renew them in the meantime."""
     if origin.model.startswith("bedrock/"):
@@ -269,12 +269,12 @@ def _sign_in_advice(origin: Origin) -> str:
 
 
 def _messages_wire_factory(
-    make_client: Callable[[Origin], Any],
+    create_client: Callable[[Origin], Any],
     modules: tuple[str, ...] = (),
     reader: Callable[[], EventReader] = SseReader,
 ) -> Callable[[Origin], CloudWire]:
     return lambda origin: CloudWire(
-        "anthropic", origin, make_client, lambda client: client.messages, reader=reader, modules=modules
+        "anthropic", origin, create_client, lambda client: client.messages, create_reader=reader, modules=modules
     )
 
 

@@ -11,7 +11,7 @@ from ebbtide.agent.providers.base import Endpoint, ModelFacts, Request
 from ebbtide.agent.providers.wires import anthropic, openai_chat, openai_responses
 from ebbtide.agent.providers.wires.adapter import Adapter
 from ebbtide.agent.providers.wires.encoding import RequestEncodingCache
-from ebbtide.agent.providers.wires.http import Json, bearer_headers
+from ebbtide.agent.providers.wires.http import JsonObject, bearer_headers
 from ebbtide.agent.providers.wires.origin import Origin
 from ebbtide.agent.providers.wires.served_facts import fetch_model_list, plausible_window
 
@@ -93,7 +93,7 @@ def _thinking(supports: Mapping[str, Any]) -> str:
     return "budget" if supports.get("max_thinking_budget") else "none"
 
 
-def build_request_headers(body: Json) -> dict[str, str]:
+def build_request_headers(body: JsonObject) -> dict[str, str]:
     """Return the headers by which GitHub counts a request as the user's or as a step of the agent, and those that
     requests with images need."""
     items: Sequence[Mapping[str, Any]] = body.get("messages") or body.get("input") or ()
@@ -129,7 +129,7 @@ def _parts(item: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _responses_body(
     request: Request, facts: ModelFacts, _window: Window, quirks: frozenset[str], written: RequestEncodingCache[Any]
-) -> Json:
+) -> JsonObject:
     """Return the body without cache breakpoints and the limit of the reply, which Copilot's own clients do not send."""
     body = openai_responses.build_body(request, facts, quirks | {"breakpoints"}, written)
     del body["max_output_tokens"]

@@ -14,7 +14,7 @@ from ebbtide.agent.errors import BadRequest, ProviderError
 from ebbtide.agent.messages import Assistant, AssistantPart, StopReason, Text, ToolCall, ToolOutput, Usage
 from ebbtide.agent.providers.base import Chunk, ModelFacts, Reply
 from ebbtide.agent.providers.loose_json import SURROGATE_ERROR, is_encodable, parse_document
-from ebbtide.agent.providers.wires.http import UNREADABLE_EVENT, Json, Wire, drain_events
+from ebbtide.agent.providers.wires.http import UNREADABLE_EVENT, JsonObject, Wire, drain_events
 from ebbtide.agent.providers.wires.origin import Origin, stream_cut_error, timeout_error
 from ebbtide.agent.view.long_texts import sendable_text
 from ebbtide.tools.call_arguments.schema import MAX_NESTING_DEPTH, is_nested_deeper
@@ -36,7 +36,7 @@ _ID_SUFFIX_CHARS = 5
 """Number of characters reserved when an id is shortened, so that it can be made unique."""
 _MAX_PLAUSIBLE_TOKENS = 1_000_000_000
 
-IDLE_EVENT_TYPES = (
+KEEP_ALIVE_EVENT_TYPES = (
     UNREADABLE_EVENT["type"],
     "ping",
     "keepalive",
@@ -66,14 +66,14 @@ class Decoder(Protocol):
     def is_complete(self) -> bool:
         """Whether the reply would be complete if the stream ended now."""
 
-    def feed(self, event: Json) -> Iterator[Chunk]:
+    def feed(self, event: JsonObject) -> Iterator[Chunk]:
         """Yield the chunks that an event adds. Raises the error that an error frame describes."""
 
     def reply(self) -> Reply:
         """Return the complete reply."""
 
 
-def decode(events: Iterable[Json], decoder: Decoder, origin: Origin) -> Iterator[Chunk]:
+def decode(events: Iterable[JsonObject], decoder: Decoder, origin: Origin) -> Iterator[Chunk]:
     """Yield the chunks of a recorded stream, ending with one `Reply`."""
     tolerant_decoder = TolerantDecoder(decoder)
     for event in events:
@@ -83,7 +83,7 @@ def decode(events: Iterable[Json], decoder: Decoder, origin: Origin) -> Iterator
     yield tolerant_decoder.reply(origin)
 
 
-async def stream_chunks(wire: Wire, body: Json, decoder: Decoder, origin: Origin) -> AsyncGenerator[Chunk, None]:
+async def stream_chunks(wire: Wire, body: JsonObject, decoder: Decoder, origin: Origin) -> AsyncGenerator[Chunk, None]:
     """Yield the chunks of one reply as they arrive, ending with one `Reply`."""
     tolerant_decoder = TolerantDecoder(decoder)
     async with aclosing(wire.events(body)) as events:
@@ -113,7 +113,7 @@ class TolerantDecoder:
         self._apis = set[ApiName]()
         """The APIs in whose format events arrived."""
 
-    def feed(self, event: Json) -> Iterator[Chunk]:
+    def feed(self, event: JsonObject) -> Iterator[Chunk]:
         """Yield the chunks of an event; none if it is malformed. Raises the error that an error frame describes."""
         if event is UNREADABLE_EVENT:
             self._skipped_count += 1
@@ -143,7 +143,7 @@ class TolerantDecoder:
             raise stream_cut_error(origin) from error
 
 
-def detect_api(event: Json) -> ApiName | None:
+def detect_api(event: JsonObject) -> ApiName | None:
     """Return the API that an event belongs to; None if several have such events."""
     match event:
         case {"choices": [_, *_]}:
@@ -168,7 +168,7 @@ class ReplyTimeout:
         """Start a new time limit."""
         self._deadline = asyncio.get_running_loop().time() + seconds
 
-    async def next_event(self, events: AsyncGenerator[Json, None], decoder: Decoder) -> Json | None:
+    async def next_event(self, events: AsyncGenerator[JsonObject, None], decoder: Decoder) -> JsonObject | None:
         """Return the next event; None at the end. If the connection breaks or falls silent after a complete reply, that
         also counts as the end, so that the reply is not paid for again. Raises `TimedOut`, and `ProviderError` if the
         reply is incomplete."""
@@ -185,16 +185,16 @@ class ReplyTimeout:
             raise
 
 
-def is_progress(event: Json) -> bool:
+def is_progress(event: JsonObject) -> bool:
     """Whether an event without chunks, such as the end of a block, is a sign of progress."""
     kind = event.get("type")
-    return isinstance(kind, str) and kind not in IDLE_EVENT_TYPES
+    return isinstance(kind, str) and kind not in KEEP_ALIVE_EVENT_TYPES
 
 
 def build_reply(parts: Sequence[AssistantPart], model: str, usage: Usage, stop_reason: StopReason) -> Reply:
     """Build a reply with unique call ids and a stop reason that is consistent with the calls."""
     clean_parts = _with_unique_ids(
-        [_clean_part(part) for part in parts if not (isinstance(part, Text) and not part.text)]
+        [_sanitise_native(part) for part in parts if not (isinstance(part, Text) and not part.text)]
     )
     has_calls = any(isinstance(part, ToolCall) for part in clean_parts)
     if stop_reason in ("end", "calls"):  # some servers confuse these two
@@ -202,32 +202,32 @@ def build_reply(parts: Sequence[AssistantPart], model: str, usage: Usage, stop_r
     return Reply(Assistant(tuple(clean_parts), model, is_paused=stop_reason == "pause"), usage, stop_reason)
 
 
-def _clean_part(part: AssistantPart) -> AssistantPart:
+def _sanitise_native(part: AssistantPart) -> AssistantPart:
     """Return the part, with a native item that can be stored and sent."""
     if isinstance(part, ToolCall) or part.native is None or is_encodable(json.dumps(part.native, ensure_ascii=False)):
         return part
-    return replace(part, native={name: _clean_tree(value) for name, value in part.native.items()})
+    return replace(part, native={name: _sanitise_value(value) for name, value in part.native.items()})
 
 
-def _clean_tree(value: object) -> object:
+def _sanitise_value(value: object) -> object:
     match value:
         case str():
             return sendable_text(value)
         case Mapping():
-            return {name: _clean_tree(item) for name, item in value.items()}
+            return {name: _sanitise_value(item) for name, item in value.items()}
         case list():
-            return [_clean_tree(item) for item in value]
+            return [_sanitise_value(item) for item in value]
         case _:
             return value
 
 
 def _with_unique_ids(parts: Sequence[AssistantPart]) -> list[AssistantPart]:
-    seen: set[str] = set()
+    seen_ids: set[str] = set()
     unique: list[AssistantPart] = []
     for part in parts:
         if isinstance(part, ToolCall):
-            part = replace(part, id=unique_name(part.id or create_call_id(), seen))
-            seen.add(part.id)
+            part = replace(part, id=unique_name(part.id or create_call_id(), seen_ids))
+            seen_ids.add(part.id)
         unique.append(part)
     return unique
 
@@ -351,7 +351,7 @@ def parse_token_count(value: object) -> int:
     return value if isinstance(value, int) and 0 < value < _MAX_PLAUSIBLE_TOKENS else 0
 
 
-def parse_openai_usage(usage: Json, input_name: str, output_name: str) -> Usage:
+def parse_openai_usage(usage: JsonObject, input_name: str, output_name: str) -> Usage:
     """Convert a usage report. OpenAI's APIs include cached tokens in the input and reasoning in the output; details may
     be missing. `input_name`, `output_name`: the API's names for input and output tokens."""
     details = usage.get(f"{input_name}_tokens_details") or {}

@@ -54,7 +54,7 @@ class EncodedMessages:
     def replace_last(self, item: dict[str, Any]) -> None:
         self._items[-1], self._pieces[-1] = item, compact_json(item)
 
-    def items(self, marked_parts: Sequence[int] = (), mark: Mapping[str, object] | None = None) -> EncodedItems:
+    def build_items(self, marked_parts: Sequence[int] = (), mark: Mapping[str, object] | None = None) -> EncodedItems:
         """Return all items, with `mark` on the last block of each part in `marked_parts`."""
         marked_items = EncodedItems(self._items)
         positions = {end for part in marked_parts if (end := self.markable_ends[part - 1]) is not None}
@@ -85,7 +85,7 @@ class EncodedMessages:
 class MessageEncoder(Protocol):
     """Encodes messages for one API, in order."""
 
-    encoded: EncodedMessages
+    encoded_messages: EncodedMessages
 
     def add(self, message: Message) -> object: ...
 
@@ -97,25 +97,28 @@ class RequestEncodingCache(Generic[W]):
     """The encoded messages of a session. They are reused for the next request, unless the writer's other arguments have
     changed."""
 
-    def __init__(self, make_writer: Callable[..., W]) -> None:
-        self._make_writer = make_writer
-        self._key: tuple[object, ...] | None = None
+    def __init__(self, create_encoder: Callable[..., W]) -> None:
+        self._create_encoder = create_encoder
+        self._encoder_arguments: tuple[object, ...] | None = None
         self._fold: IncrementalFold[W, Message] | None = None
 
     def unencoded_count(self, messages: tuple[Message, ...]) -> int:
         """Count the messages that are not encoded yet, assuming that nothing else has changed."""
         return self._fold.unprocessed_count(messages) if self._fold is not None else len(messages)
 
-    def encoded_for(self, messages: tuple[Message, ...], *key: object) -> EncodedMessages:
+    def encode(self, messages: tuple[Message, ...], *encoder_arguments: object) -> EncodedMessages:
         """Return the encoded messages. `key`: the other arguments of the writer."""
-        if self._fold is None or key != self._key:
-            self._key, self._fold = key, IncrementalFold(lambda: self._make_writer(*key), _add_message)
-        return self._fold.value_for(messages).encoded
+        if self._fold is None or encoder_arguments != self._encoder_arguments:
+            self._encoder_arguments, self._fold = (
+                encoder_arguments,
+                IncrementalFold(lambda: self._create_encoder(*encoder_arguments), _add_message),
+            )
+        return self._fold.value_for(messages).encoded_messages
 
 
-def _add_message(writer: W, message: Message) -> W:
-    writer.add(message)
-    return writer
+def _add_message(encoder: W, message: Message) -> W:
+    encoder.add(message)
+    return encoder
 
 
 def compact_json(value: object) -> bytes:

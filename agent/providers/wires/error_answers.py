@@ -23,8 +23,8 @@ MESSAGE_FIELDS = (
 )  # fmt: skip
 KIND_FIELDS = ("code", "type", "status", "error_type", "error_code", "reason", "__type", "errorcode", "error")
 
-_URL = r"https?://\S+"
-_SECRET = r"\b(?:(?:sk|pk|rk|xai|gsk)[-_]|AIza)[A-Za-z0-9*_-]*[0-9*][A-Za-z0-9*_-]{5,}"
+_URL_PATTERN = r"https?://\S+"
+_SECRET_PATTERN = r"\b(?:(?:sk|pk|rk|xai|gsk)[-_]|AIza)[A-Za-z0-9*_-]*[0-9*][A-Za-z0-9*_-]{5,}"
 _BEARER = r"(?i)\b(bearer|basic)(\s+|%20)(?=[\w.~+/=-]*[\d=])[\w.~+/=-]{8,}"
 _INVISIBLE = r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+"
 _RETRY_AFTER = (
@@ -35,10 +35,10 @@ _WEB_PAGE = r"(?is)\s*(?:<!--(?:(?!-->).)*-->\s*)*(?:<!doctype html|<html|<head|
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorAnswer:
+class ErrorResponse:
     """The information found in an error response."""
 
-    kinds: tuple[str, ...]
+    error_names: tuple[str, ...]
     """The server's names for the error, in lower case, with `_` between words."""
     message: str
     """The server's message, on one line, for display."""
@@ -52,7 +52,7 @@ class ErrorAnswer:
     """Whether the body is a web page."""
 
 
-def parse_error_body(body: object, key: str | None = None) -> ErrorAnswer:
+def parse_error_body(body: object, key: str | None = None) -> ErrorResponse:
     """Parse the body of an error response. `key`: the API key, which is removed from all text."""
     parsed = _parse_body(body)
     is_page, page = False, ""
@@ -68,10 +68,10 @@ def parse_error_body(body: object, key: str | None = None) -> ErrorAnswer:
     delays = [f"retry in {value}" for value in fields.get("retrydelay", ()) if isinstance(value, str)]
     statuses = [value for name in ("code", "status") for value in fields.get(name, ()) if _is_status(value)]
     kinds = (_normalised_kind(value) for name in KIND_FIELDS for value in fields.get(name, ()))
-    return ErrorAnswer(
-        kinds=tuple(kind for kind in kinds if kind),
+    return ErrorResponse(
+        error_names=tuple(kind for kind in kinds if kind),
         message=sanitise_message(texts[0] if texts else "", key),
-        text=re.sub(_URL, "", sanitise_message(" | ".join([*texts, *delays]), key, max_chars=20_000)),
+        text=re.sub(_URL_PATTERN, "", sanitise_message(" | ".join([*texts, *delays]), key, max_chars=20_000)),
         status=int(statuses[0]) if statuses else None,
         request_tokens=next((value for value in fields.get("n_prompt_tokens", ()) if isinstance(value, int)), None),
         limit_tokens=next((value for value in fields.get("n_ctx", ()) if isinstance(value, int)), None),
@@ -84,7 +84,7 @@ def sanitise_message(text: str, key: str | None = None, max_chars: int = MAX_MES
     if key and len(key) >= MIN_KEY_CHARS:
         text = re.sub(re.escape(key), "***", text, flags=re.I)
     text = re.sub(_BEARER, r"\1\2***", text)
-    return ellipsize(" ".join(re.sub(_INVISIBLE, " ", re.sub(_SECRET, "***", text)).split()), max_chars)
+    return ellipsize(" ".join(re.sub(_INVISIBLE, " ", re.sub(_SECRET_PATTERN, "***", text)).split()), max_chars)
 
 
 def parse_retry_delay(text: str) -> float | None:

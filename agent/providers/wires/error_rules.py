@@ -18,15 +18,15 @@ from ebbtide.agent.errors import (
     UnknownModel,
 )
 from ebbtide.agent.providers.wires import error_words as words
-from ebbtide.agent.providers.wires.error_answers import ErrorAnswer, parse_retry_delay
+from ebbtide.agent.providers.wires.error_answers import ErrorResponse, parse_retry_delay
 from ebbtide.agent.providers.wires.overflow_errors import exceeds_rate_limit, is_overflow
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorMeaning:
+class ErrorClass:
     """The kind of an error, and its cause if known."""
 
-    kind: type[ProviderError]
+    error_type: type[ProviderError]
     cause: str = ""
 
 
@@ -34,20 +34,22 @@ class ErrorMeaning:
 class ErrorRule:
     """Gives a meaning to responses that have one of the statuses and one of the names or texts."""
 
-    meaning: ErrorMeaning
+    meaning: ErrorClass
     statuses: Collection[int] = ()
     """Statuses of matching responses; empty matches any status."""
-    kinds: str = ""
+    name_pattern: str = ""
     """Pattern that must match an entire error name."""
-    text: str = ""
+    text_pattern: str = ""
 
-    def matches(self, status: int, answer: ErrorAnswer) -> bool:
+    def matches(self, status: int, answer: ErrorResponse) -> bool:
         if self.statuses and status not in self.statuses:
             return False
-        if not self.kinds and not self.text:
+        if not self.name_pattern and not self.text_pattern:
             return True
-        has_kind = bool(self.kinds) and any(re.fullmatch(self.kinds, kind) for kind in answer.kinds)
-        return has_kind or (bool(self.text) and re.search(self.text, answer.text, re.I | re.S) is not None)
+        has_kind = bool(self.name_pattern) and any(re.fullmatch(self.name_pattern, kind) for kind in answer.error_names)
+        return has_kind or (
+            bool(self.text_pattern) and re.search(self.text_pattern, answer.text, re.I | re.S) is not None
+        )
 
 
 MAX_RATE_WAIT_S = 3600.0
@@ -56,126 +58,126 @@ MAX_RATE_WAIT_S = 3600.0
 # Statuses of permanent rejections. A server error (5xx) is never permanent, even if its text suggests it.
 _REFUSAL_STATUSES = (200, 400, 401, 402, 403, 404, 405, 406, 410, 412, 418, 422, 429, 451)
 
-RULES_BEFORE_SIZE = (
-    ErrorRule(ErrorMeaning(RouteFailed, "proxy"), (407,)),
-    ErrorRule(ErrorMeaning(RouteFailed, "portal"), (511,)),
+EARLY_RULES = (
+    ErrorRule(ErrorClass(RouteFailed, "proxy"), (407,)),
+    ErrorRule(ErrorClass(RouteFailed, "portal"), (511,)),
     ErrorRule(
-        ErrorMeaning(RouteFailed, "tls"),
+        ErrorClass(RouteFailed, "tls"),
         (400, 497),
-        text=r"plain http request was sent to https|http request to an https server",
+        text_pattern=r"plain http request was sent to https|http request to an https server",
     ),
     ErrorRule(
-        ErrorMeaning(BadRequest, "country"),
-        kinds=r"unsupported_country\w*",
-        text=words.COUNTRY_TEXT,
+        ErrorClass(BadRequest, "country"),
+        name_pattern=r"unsupported_country\w*",
+        text_pattern=words.COUNTRY_TEXT,
         statuses=_REFUSAL_STATUSES,
     ),
-    ErrorRule(ErrorMeaning(BadRequest, "country"), (451,)),
-    ErrorRule(ErrorMeaning(BadRequest, "content"), (200, 400, 403, 422, 451), words.CONTENT_KINDS, words.CONTENT_TEXT),
-    ErrorRule(ErrorMeaning(ImageRejected), (200, 400, 413, 422, 500), words.IMAGE_KINDS, words.IMAGE_TEXT),
+    ErrorRule(ErrorClass(BadRequest, "country"), (451,)),
+    ErrorRule(ErrorClass(BadRequest, "content"), (200, 400, 403, 422, 451), words.CONTENT_KINDS, words.CONTENT_TEXT),
+    ErrorRule(ErrorClass(ImageRejected), (200, 400, 413, 422, 500), words.IMAGE_KINDS, words.IMAGE_TEXT),
 )
 QUOTA_RULES = (
     ErrorRule(
-        ErrorMeaning(QuotaExceeded, "spending_limit"),
+        ErrorClass(QuotaExceeded, "spending_limit"),
         _REFUSAL_STATUSES,
         r"spend\w*|budget\w*|(?:subscription_sharing_)?usage_limit\w*",
         words.SPENDING_TEXT,
     ),
-    ErrorRule(ErrorMeaning(QuotaExceeded), (402,)),
-    ErrorRule(ErrorMeaning(QuotaExceeded), (), words.QUOTA_KINDS),
-    ErrorRule(ErrorMeaning(QuotaExceeded), (200, 400, 401, 403, 412, 422, 429), text=words.QUOTA_TEXT),
+    ErrorRule(ErrorClass(QuotaExceeded), (402,)),
+    ErrorRule(ErrorClass(QuotaExceeded), (), words.QUOTA_KINDS),
+    ErrorRule(ErrorClass(QuotaExceeded), (200, 400, 401, 403, 412, 422, 429), text_pattern=words.QUOTA_TEXT),
 )
 REMAINING_RULES = (
-    ErrorRule(ErrorMeaning(RateLimited), (500,), text=r"litellm\.RateLimitError"),
-    ErrorRule(ErrorMeaning(AuthFailed), (500,), text=r"litellm\.AuthenticationError"),
-    ErrorRule(ErrorMeaning(UnknownModel), (500,), text=r"litellm\.NotFoundError"),
-    ErrorRule(ErrorMeaning(BadRequest, "tools"), (200, 400, 404, 422, 500), text=words.NO_TOOLS_TEXT),
-    ErrorRule(ErrorMeaning(BadRequest), (400, 500), text=words.UNSUPPORTED_FEATURE_TEXT),
-    ErrorRule(ErrorMeaning(RateLimited), (429,)),
-    ErrorRule(ErrorMeaning(RateLimited), (200, 400, 403, 503), words.RATE_KINDS, words.RATE_TEXT),
-    ErrorRule(ErrorMeaning(UnknownModel, "retired"), (400, 404, 410), words.RETIRED_KINDS, words.RETIRED_TEXT),
-    ErrorRule(ErrorMeaning(AuthFailed), (200, 400, 422), words.KEY_KINDS, words.KEY_TEXT),
+    ErrorRule(ErrorClass(RateLimited), (500,), text_pattern=r"litellm\.RateLimitError"),
+    ErrorRule(ErrorClass(AuthFailed), (500,), text_pattern=r"litellm\.AuthenticationError"),
+    ErrorRule(ErrorClass(UnknownModel), (500,), text_pattern=r"litellm\.NotFoundError"),
+    ErrorRule(ErrorClass(BadRequest, "tools"), (200, 400, 404, 422, 500), text_pattern=words.NO_TOOLS_TEXT),
+    ErrorRule(ErrorClass(BadRequest), (400, 500), text_pattern=words.UNSUPPORTED_FEATURE_TEXT),
+    ErrorRule(ErrorClass(RateLimited), (429,)),
+    ErrorRule(ErrorClass(RateLimited), (200, 400, 403, 503), words.RATE_KINDS, words.RATE_TEXT),
+    ErrorRule(ErrorClass(UnknownModel, "retired"), (400, 404, 410), words.RETIRED_KINDS, words.RETIRED_TEXT),
+    ErrorRule(ErrorClass(AuthFailed), (200, 400, 422), words.KEY_KINDS, words.KEY_TEXT),
     ErrorRule(
-        ErrorMeaning(BadRequest, "organisation"),
+        ErrorClass(BadRequest, "organisation"),
         (400, 401, 403, 404),
         words.ORGANISATION_KINDS,
         words.ORGANISATION_TEXT,
     ),
-    ErrorRule(ErrorMeaning(UnknownModel), (200, 400, 403, 422), words.MODEL_KINDS, words.MODEL_TEXT),
+    ErrorRule(ErrorClass(UnknownModel), (200, 400, 403, 422), words.MODEL_KINDS, words.MODEL_TEXT),
     ErrorRule(
-        ErrorMeaning(AuthFailed, "access"), (401, 404), r"(?:key|team|user)_model_access_denied", words.ACCESS_TEXT
+        ErrorClass(AuthFailed, "access"), (401, 404), r"(?:key|team|user)_model_access_denied", words.ACCESS_TEXT
     ),
-    ErrorRule(ErrorMeaning(UnknownModel), (200,), text="unexpected endpoint or method"),
-    ErrorRule(ErrorMeaning(AuthFailed), (401,)),
-    ErrorRule(ErrorMeaning(AuthFailed), (498,), text=words.KEY_TEXT),
-    ErrorRule(ErrorMeaning(AuthFailed), (403,), words.KEY_KINDS, words.KEY_TEXT),
-    ErrorRule(ErrorMeaning(AuthFailed, "access"), (403,)),
-    ErrorRule(ErrorMeaning(AuthFailed, "access"), (200,), r"permission\w*|access_denied\w*|forbidden\w*"),
-    ErrorRule(ErrorMeaning(UnknownModel), (404, 410)),
-    ErrorRule(ErrorMeaning(BadRequest), (501, 505)),
-    ErrorRule(ErrorMeaning(Overloaded), (408, 409, 423, 424, 425, 498, 499)),
-    ErrorRule(ErrorMeaning(Overloaded), range(500, 600)),
-    ErrorRule(ErrorMeaning(Overloaded), (200, 400, 404), words.OVERLOADED_KINDS, words.OVERLOADED_TEXT),
+    ErrorRule(ErrorClass(UnknownModel), (200,), text_pattern="unexpected endpoint or method"),
+    ErrorRule(ErrorClass(AuthFailed), (401,)),
+    ErrorRule(ErrorClass(AuthFailed), (498,), text_pattern=words.KEY_TEXT),
+    ErrorRule(ErrorClass(AuthFailed), (403,), words.KEY_KINDS, words.KEY_TEXT),
+    ErrorRule(ErrorClass(AuthFailed, "access"), (403,)),
+    ErrorRule(ErrorClass(AuthFailed, "access"), (200,), r"permission\w*|access_denied\w*|forbidden\w*"),
+    ErrorRule(ErrorClass(UnknownModel), (404, 410)),
+    ErrorRule(ErrorClass(BadRequest), (501, 505)),
+    ErrorRule(ErrorClass(Overloaded), (408, 409, 423, 424, 425, 498, 499)),
+    ErrorRule(ErrorClass(Overloaded), range(500, 600)),
+    ErrorRule(ErrorClass(Overloaded), (200, 400, 404), words.OVERLOADED_KINDS, words.OVERLOADED_TEXT),
 )
 
 
-def classify_answer(status: int, headers: Mapping[str, str], answer: ErrorAnswer) -> ErrorMeaning:
+def classify_response(status: int, headers: Mapping[str, str], answer: ErrorResponse) -> ErrorClass:
     """Classify an error response. The names in `headers` are in lower case. Status 200 means that the error was sent in
     place of a reply."""
     is_page = answer.is_web_page or answer.text.startswith("error code: ")
     if is_page and (meaning := _page_meaning(status, headers, answer)) is not None:
         return meaning
-    if (meaning := _first_match(RULES_BEFORE_SIZE, status, answer)) is not None:
+    if (meaning := _first_match(EARLY_RULES, status, answer)) is not None:
         return meaning
     if exceeds_rate_limit(answer.text):
-        return ErrorMeaning(ContextOverflow)
+        return ErrorClass(ContextOverflow)
     if (meaning := _quota_meaning(status, answer)) is not None:
         return meaning
     if _is_too_large(status, answer):
-        return ErrorMeaning(ContextOverflow)
+        return ErrorClass(ContextOverflow)
     if (meaning := _first_match(REMAINING_RULES, status, answer)) is not None:
         return meaning
-    if status == 200 and not any(re.fullmatch(words.PERMANENT_KINDS, kind) for kind in answer.kinds):
-        return ErrorMeaning(Overloaded)  # the server accepted the request and then failed, as with a 5xx status
-    return ErrorMeaning(BadRequest)
+    if status == 200 and not any(re.fullmatch(words.PERMANENT_KINDS, kind) for kind in answer.error_names):
+        return ErrorClass(Overloaded)  # the server accepted the request and then failed, as with a 5xx status
+    return ErrorClass(BadRequest)
 
 
-def _page_meaning(status: int, headers: Mapping[str, str], answer: ErrorAnswer) -> ErrorMeaning | None:
+def _page_meaning(status: int, headers: Mapping[str, str], answer: ErrorResponse) -> ErrorClass | None:
     """Classify a web page that was sent instead of a reply."""
     if re.search(words.COUNTRY_TEXT, answer.text, re.I | re.S):
-        return ErrorMeaning(BadRequest, "country")
+        return ErrorClass(BadRequest, "country")
     if re.search(words.CLOUDFLARE_RATE_TEXT, answer.text, re.I):
-        return ErrorMeaning(RateLimited)
+        return ErrorClass(RateLimited)
     if status == 530:  # Cloudflare's status for an unreachable server; its page has a similar number
-        return ErrorMeaning(Overloaded)
+        return ErrorClass(Overloaded)
     is_barred = status == 403 and "akamai" in headers.get("server", "").lower()
     if is_barred or headers.get("cf-mitigated") == "challenge" or re.search(words.CHALLENGE_PAGE, answer.text, re.I):
-        return ErrorMeaning(ProviderError, "challenge")
+        return ErrorClass(ProviderError, "challenge")
     if status == 200:
-        return ErrorMeaning(RouteFailed, "portal")
+        return ErrorClass(RouteFailed, "portal")
     if status in (403, 503) and re.search(words.FILTER_PAGE, answer.text, re.I):
-        return ErrorMeaning(RouteFailed, "proxy")
+        return ErrorClass(RouteFailed, "proxy")
     return None
 
 
-def _quota_meaning(status: int, answer: ErrorAnswer) -> ErrorMeaning | None:
+def _quota_meaning(status: int, answer: ErrorResponse) -> ErrorClass | None:
     meaning = _first_match(QUOTA_RULES, status, answer)
-    if meaning is None or any(re.fullmatch(words.QUOTA_KINDS, kind) for kind in answer.kinds):
+    if meaning is None or any(re.fullmatch(words.QUOTA_KINDS, kind) for kind in answer.error_names):
         return meaning
-    wait = parse_retry_delay(answer.text)
+    retry_delay = parse_retry_delay(answer.text)
     is_rate_limit = status == 429 and (
-        (wait is not None and wait <= MAX_RATE_WAIT_S) or re.search(words.RATE_TEXT, answer.text, re.I)
+        (retry_delay is not None and retry_delay <= MAX_RATE_WAIT_S) or re.search(words.RATE_TEXT, answer.text, re.I)
     )
-    return ErrorMeaning(RateLimited) if is_rate_limit else meaning
+    return ErrorClass(RateLimited) if is_rate_limit else meaning
 
 
-def _is_too_large(status: int, answer: ErrorAnswer) -> bool:
+def _is_too_large(status: int, answer: ErrorResponse) -> bool:
     if status in (401, 403, 429):
         return False
-    is_rate_limit = any(re.fullmatch(words.RATE_KINDS, kind) for kind in answer.kinds)
-    has_overflow_kind = any(re.fullmatch(words.OVERFLOW_KINDS, kind) for kind in answer.kinds)
+    is_rate_limit = any(re.fullmatch(words.RATE_KINDS, kind) for kind in answer.error_names)
+    has_overflow_kind = any(re.fullmatch(words.OVERFLOW_KINDS, kind) for kind in answer.error_names)
     return status == 413 or has_overflow_kind or (is_overflow(answer.text) and not is_rate_limit)
 
 
-def _first_match(rules: Collection[ErrorRule], status: int, answer: ErrorAnswer) -> ErrorMeaning | None:
+def _first_match(rules: Collection[ErrorRule], status: int, answer: ErrorResponse) -> ErrorClass | None:
     return next((rule.meaning for rule in rules if rule.matches(status, answer)), None)

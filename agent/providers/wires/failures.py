@@ -18,12 +18,12 @@ from ebbtide.agent.errors import (
     UnknownModel,
 )
 from ebbtide.agent.providers.wires.error_answers import (
-    ErrorAnswer,
+    ErrorResponse,
     parse_error_body,
     parse_retry_delay,
     sanitise_message,
 )
-from ebbtide.agent.providers.wires.error_rules import ErrorMeaning, classify_answer
+from ebbtide.agent.providers.wires.error_rules import ErrorClass, classify_response
 from ebbtide.agent.providers.wires.overflow_errors import parse_size_and_limit
 from ebbtide.tools.secrets.redaction import redact_url
 
@@ -32,7 +32,7 @@ def classify_error(
     status: int,
     headers: Mapping[str, str],
     body: object,
-    provider: str,
+    model: str,
     key: str | None = None,
     now: float | None = None,
 ) -> ProviderError:
@@ -43,28 +43,30 @@ def classify_error(
     """
     answer = parse_error_body(body, key)
     # A gateway may use one of these statuses when it forwards an error, so the status in the body takes precedence.
-    effective = answer.status or status if status in (200, 400, 500) else status
-    status_code = None if status == 200 and answer.status is None else effective
+    effective_status = answer.status or status if status in (200, 400, 500) else status
+    status_code = None if status == 200 and answer.status is None else effective_status
     lowered = {name.lower(): value for name, value in headers.items()}
-    meaning = classify_answer(effective, lowered, answer)
-    if meaning == ErrorMeaning(AuthFailed) and provider.partition("/")[0] in SUBSCRIPTIONS:
-        meaning = ErrorMeaning(AuthFailed, "sign_in")
-    if meaning.kind is ContextOverflow:
-        return _overflow_error(provider, answer, status_code)
+    meaning = classify_response(effective_status, lowered, answer)
+    if meaning == ErrorClass(AuthFailed) and model.partition("/")[0] in SUBSCRIPTIONS:
+        meaning = ErrorClass(AuthFailed, "sign_in")
+    if meaning.error_type is ContextOverflow:
+        return _overflow_error(model, answer, status_code)
     redirect_target = sanitise_message(_safe_redirect_target(lowered.get("location", "")), key, max_chars=200)
-    happened, todo = _sentences(meaning, provider, sanitise_message(answer.message, key), effective, redirect_target)
-    wait = retry_after(lowered, answer.text, now)
-    return meaning.kind(happened, status=status_code, retry_after=wait, cause=meaning.cause, todo=todo)
+    description, todo = _describe_error(
+        meaning, model, sanitise_message(answer.message, key), effective_status, redirect_target
+    )
+    retry_delay = retry_after(lowered, answer.text, now)
+    return meaning.error_type(description, status=status_code, retry_after=retry_delay, cause=meaning.cause, todo=todo)
 
 
-def _overflow_error(provider: str, answer: ErrorAnswer, status: int | None) -> ContextOverflow:
+def _overflow_error(model: str, answer: ErrorResponse, status: int | None) -> ContextOverflow:
     size, limit = answer.request_tokens, answer.limit_tokens
     if size is None and limit is None:
         size, limit = parse_size_and_limit(answer.text)
-    counted = f" ({size:,} tokens)" if size else ""
-    allowed = f" ({limit:,} tokens)" if limit else ""
+    size_text = f" ({size:,} tokens)" if size else ""
+    limit_text = f" ({limit:,} tokens)" if limit else ""
     return ContextOverflow(
-        f"the request{counted} is larger than {provider} accepts{allowed}",
+        f"the request{size_text} is larger than {model} accepts{limit_text}",
         status=status,
         size=size,
         limit=limit,
@@ -100,21 +102,21 @@ _TEXTS_BY_KIND: Mapping[type[ProviderError], tuple[str, str]] = {
 _DEFAULT_TEXTS = ("{model} rejected the request ({status})", "Change the request or the model's settings.")
 
 
-def _sentences(
-    meaning: ErrorMeaning, provider: str, message: str, status: int, redirect_target: str
+def _describe_error(
+    meaning: ErrorClass, model: str, message: str, status: int, redirect_target: str
 ) -> tuple[str, str]:
     """Return what happened, including the server's message, and what to do. `redirect_target`: the target of a
     redirect."""
     if 300 <= status < 400:
-        return f"the {provider} server redirects to `{redirect_target}`.", "Set `base_url` to the server's address."
-    if meaning.cause not in _TEXTS_BY_CAUSE and meaning.kind is Overloaded:
+        return f"the {model} server redirects to `{redirect_target}`.", "Set `base_url` to the server's address."
+    if meaning.cause not in _TEXTS_BY_CAUSE and meaning.error_type is Overloaded:
         when = "in the middle of its reply" if status == 200 else "({status})"
-        happened, todo = f"the {{model}} server failed {when}", "Try again later."
+        description, todo = f"the {{model}} server failed {when}", "Try again later."
     else:
-        happened, todo = _TEXTS_BY_CAUSE.get(meaning.cause) or _TEXTS_BY_KIND.get(meaning.kind, _DEFAULT_TEXTS)
+        description, todo = _TEXTS_BY_CAUSE.get(meaning.cause) or _TEXTS_BY_KIND.get(meaning.error_type, _DEFAULT_TEXTS)
     detail = f": {message}" if message else ""
     full_stop = "" if detail.endswith((".", "!", "?", "…")) else "."
-    return f"{happened.format(model=provider, status=status)}{detail}{full_stop}", todo
+    return f"{description.format(model=model, status=status)}{detail}{full_stop}", todo
 
 
 def _safe_redirect_target(location: str) -> str:

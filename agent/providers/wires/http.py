@@ -21,7 +21,7 @@ from ebbtide.tools.lazy import dataclass
 if TYPE_CHECKING:
     import httpx2
 
-Json: TypeAlias = dict[str, Any]
+JsonObject: TypeAlias = dict[str, Any]
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Maximum number of bytes that a stream may send without completing an event."""
@@ -31,9 +31,9 @@ _GZIP_MAGIC, _GZIP_WBITS = b"\x1f\x8b", 31
 _MAX_UNZIPPED_BYTES = 1024 * 1024
 """Maximum number of bytes that are decompressed at once."""
 
-STREAM_END: Json = {"type": "[DONE]"}
+STREAM_END: JsonObject = {"type": "[DONE]"}
 """Event for the final frame of a Chat Completions stream, which is not JSON."""
-UNREADABLE_EVENT: Json = {"type": "[UNREADABLE]"}
+UNREADABLE_EVENT: JsonObject = {"type": "[UNREADABLE]"}
 """Event for a frame that is not a JSON object. Relays send some that mean nothing: `null`, `[]`, `keep-alive`."""
 REPLY_FIELDS = ("choices", "output", "content")
 """Fields of a reply that was not streamed. A JSON document with one of these fields and without an error is such a
@@ -43,7 +43,7 @@ reply."""
 class Wire(Protocol):
     """A connection to a server. It sends the body of a request, and yields the events of the reply."""
 
-    def events(self, body: Json) -> AsyncGenerator[Json, None]:
+    def events(self, body: JsonObject) -> AsyncGenerator[JsonObject, None]:
         """Yield the events of one reply. Raises only `ProviderError`."""
 
     async def prepare(self) -> None:
@@ -134,7 +134,7 @@ class NdjsonReader:
         return (line for line in self.line_reader.close() if line.strip())
 
 
-def parse_event(text: str) -> Json:
+def parse_event(text: str) -> JsonObject:
     """Parse one event. Return `UNREADABLE_EVENT` if it is not a JSON object."""
     if text.strip() == "[DONE]":
         return STREAM_END
@@ -163,22 +163,22 @@ async def unzip_chunks(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, No
 
 async def read_events(
     headers: Mapping[str, str], chunks: AsyncIterable[bytes], reader: EventReader, origin: Origin
-) -> AsyncGenerator[Json, None]:
+) -> AsyncGenerator[JsonObject, None]:
     """Yield the events of a response with status 200. If the response is a JSON document instead of a stream, it is
     either a complete reply, which becomes the only event, or an error. A web page is always an error: a proxy or login
     page has responded instead of the server."""
     document_starts = (b"<",) if isinstance(reader, NdjsonReader) else (b"{", b"[", b"<")
-    has_begun, pending_bytes = False, 0
+    has_started, pending_bytes = False, 0
     chunks = unzip_chunks(chunks)
     async for chunk in chunks:
-        if not has_begun:
+        if not has_started:
             chunk = chunk.removeprefix(UTF8_BOM)
             if chunk.lstrip()[:1] in document_starts:
                 yield reply_from_document(
                     await wires.bounded_errors.read_prefix(chunk, chunks, MAX_FRAME_BYTES), headers, origin
                 )
                 return
-        has_begun = has_begun or bool(chunk.strip())
+        has_started = has_started or bool(chunk.strip())
         pending_bytes += len(chunk)
         for text in reader.feed(chunk):
             pending_bytes = 0
@@ -189,7 +189,7 @@ async def read_events(
         yield parse_event(text)
 
 
-def reply_from_document(document: bytes, headers: Mapping[str, str], origin: Origin) -> Json:
+def reply_from_document(document: bytes, headers: Mapping[str, str], origin: Origin) -> JsonObject:
     """Parse a reply that was sent as one JSON document. Raises an error if the document describes one."""
     reply = parse_event(document.decode("utf-8", "replace"))
     if reply.get("error") or not any(name in reply for name in REPLY_FIELDS):
@@ -205,14 +205,14 @@ class HttpWire:
         origin: Origin,
         url: str,
         headers: Mapping[str, str],
-        reader: Callable[[], EventReader] = SseReader,
-        build_request_headers: Callable[[Json], Mapping[str, str]] | None = None,
+        create_reader: Callable[[], EventReader] = SseReader,
+        build_request_headers: Callable[[JsonObject], Mapping[str, str]] | None = None,
     ) -> None:
         """`build_request_headers`: returns further headers for a request's body."""
         self._origin = origin
         self._url = url
         self._headers = {"user-agent": "ebbtide", "content-type": "application/json", **headers}
-        self._reader = reader
+        self._create_reader = create_reader
         self._build_request_headers = build_request_headers
         self._client: httpx2.AsyncClient | None = None
 
@@ -220,7 +220,7 @@ class HttpWire:
         for name in ("httpx2", "httpcore2"):  # without this, the first client would import httpcore2 on the event loop
             await asyncio.to_thread(import_module, name)
 
-    async def events(self, body: Json) -> AsyncGenerator[Json, None]:
+    async def events(self, body: JsonObject) -> AsyncGenerator[JsonObject, None]:
         with translate_errors(self._origin):
             if self._client is None:
                 self._client = open_client(self._origin)
@@ -228,12 +228,12 @@ class HttpWire:
             more_headers = {} if self._build_request_headers is None else self._build_request_headers(body)
             headers = {**self._headers, **more_headers}
             async with AsyncExitStack() as stack:
-                with translate_errors(self._origin, has_begun=False):
+                with translate_errors(self._origin, has_response_started=False):
                     response_context = self._client.stream("POST", self._url, headers=headers, content=content)
                     response = await stack.enter_async_context(response_context)
                 if response.status_code != 200:
                     raise self._origin.response_error(response.status_code, response.headers, await response.aread())
-                events = read_events(response.headers, response.aiter_bytes(), self._reader(), self._origin)
+                events = read_events(response.headers, response.aiter_bytes(), self._create_reader(), self._origin)
                 async with aclosing(events):
                     async for event in events:
                         yield event
@@ -249,7 +249,7 @@ def bearer_headers(endpoint: Endpoint) -> dict[str, str]:
     return {"authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
 
 
-async def post_json(origin: Origin, url: str, headers: Mapping[str, str], body: Json) -> Json:
+async def post_json(origin: Origin, url: str, headers: Mapping[str, str], body: JsonObject) -> JsonObject:
     """Send a request that is not streamed, and return the response."""
     with translate_errors(origin):
         async with open_client(origin) as client:
@@ -284,7 +284,7 @@ def open_client(origin: Origin) -> "httpx2.AsyncClient":
 
 
 @contextmanager
-def translate_errors(origin: Origin, *, has_begun: bool = True) -> Iterator[None]:
+def translate_errors(origin: Origin, *, has_response_started: bool = True) -> Iterator[None]:
     """Convert any exception raised while communicating with a server into a `ProviderError`. `--debug` shows the
     original exception. `has_begun`: part of the response may have arrived."""
     try:
@@ -292,10 +292,10 @@ def translate_errors(origin: Origin, *, has_begun: bool = True) -> Iterator[None
     except ProviderError:
         raise
     except Exception as error:  # data from servers and proxies may make a library fail anywhere
-        raise wires.network_errors.translate_error(error, origin, has_begun=has_begun) from error
+        raise wires.network_errors.translate_error(error, origin, has_response_started=has_response_started) from error
 
 
-async def drain_events(events: AsyncIterator[Json]) -> None:
+async def drain_events(events: AsyncIterator[JsonObject]) -> None:
     """Read what remains of a finished response, but only for a short time, so that the connection can be reused."""
     try:
         async with asyncio.timeout(0.25):

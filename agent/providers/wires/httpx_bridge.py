@@ -14,7 +14,7 @@ DROPPED_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 """Response headers that no longer match the decoded content."""
 
 
-class HttpxBridge(httpx.AsyncBaseTransport):
+class HttpxTransport(httpx.AsyncBaseTransport):
     """A transport that sends requests through an httpx2 client, and owns that client. Raises the client's errors, and
     `ProviderError` if there is no response, or if the response is an error or a web page."""
 
@@ -38,7 +38,7 @@ class HttpxBridge(httpx.AsyncBaseTransport):
         outgoing = self._client.build_request(
             request.method, str(request.url), headers={**headers, **self._added_headers}, content=content
         )
-        with translate_errors(self._origin, has_begun=False):
+        with translate_errors(self._origin, has_response_started=False):
             response = await self._client.send(outgoing, stream=True)
         # The error must be raised here, because the SDK would drop the headers, which may state the delay before a
         # retry.

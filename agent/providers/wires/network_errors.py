@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 import httpx2
 
 from ebbtide.agent.errors import AuthFailed, BadRequest, ProviderError, RouteFailed, Unreachable
-from ebbtide.agent.providers.setup import CHAT_SERVERS, is_loopback
+from ebbtide.agent.providers.setup import LOCAL_CHAT_SERVERS, is_loopback
 from ebbtide.agent.providers.wires import proxies
 from ebbtide.agent.providers.wires.error_answers import sanitise_message
 from ebbtide.agent.providers.wires.origin import Origin, stream_cut_error, timeout_error
 
 
-def translate_error(error: Exception, origin: Origin, *, has_begun: bool = True) -> ProviderError:
+def translate_error(error: Exception, origin: Origin, *, has_response_started: bool = True) -> ProviderError:
     """Convert an exception of httpx2, or of a library below it, to a provider error."""
     match error:
         case httpx2.ConnectTimeout():
@@ -43,7 +43,7 @@ def translate_error(error: Exception, origin: Origin, *, has_begun: bool = True)
             return tls_error(origin, error)
         case _ if type(error).__module__.startswith("socksio"):
             return proxy_error(origin, "it does not speak SOCKS")
-        case httpx2.TransportError() if not has_begun:
+        case httpx2.TransportError() if not has_response_started:
             return unreachable_error(origin, "the connection was closed before a response")
         case _:
             return stream_cut_error(origin)
@@ -54,7 +54,7 @@ def translate_sdk_error(error: Exception, sdk: ModuleType, origin: Origin) -> Pr
     if isinstance(error, sdk.APIStatusError):
         return origin.response_error(error.status_code, error.response.headers, error.response.content)
     if isinstance(error, sdk.APIConnectionError) and isinstance(error.__cause__, Exception):
-        return translate_error(error.__cause__, origin, has_begun=False)
+        return translate_error(error.__cause__, origin, has_response_started=False)
     if isinstance(error, sdk.APIError):  # an invalid response
         return stream_cut_error(origin)
     reason = sanitise_message(str(error), origin.endpoint.key)
@@ -112,15 +112,15 @@ def _start_command(origin: Origin) -> str:
         return ""
     if origin.model.startswith("ollama/"):
         return "ollama serve"
-    return next((command for _, url, command in CHAT_SERVERS if urlsplit(url).port == split_url.port), "")
+    return next((command for _, url, command in LOCAL_CHAT_SERVERS if urlsplit(url).port == split_url.port), "")
 
 
 def unreachable_error(origin: Origin, reason: str) -> Unreachable:
     reason_text = sanitise_message(reason, origin.endpoint.key)
     proxy = proxies.find_proxy(origin.endpoint.base_url)
     route = f" through {proxy.description}" if proxy is not None else ""
-    check = "the proxy" if proxy is not None else "the network"
+    check_subject = "the proxy" if proxy is not None else "the network"
     return Unreachable(
-        f"cannot reach `{origin.host}` for {origin.model}{route}: {reason_text}. Check {check} and `base_url`.",
+        f"cannot reach `{origin.host}` for {origin.model}{route}: {reason_text}. Check {check_subject} and `base_url`.",
         cause="proxy" if proxy is not None else "",
     )

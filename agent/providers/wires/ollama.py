@@ -54,7 +54,7 @@ from ebbtide.agent.providers.wires.decoder import (
 )
 from ebbtide.agent.providers.wires.encoding import EncodedMessages, RequestEncodingCache
 from ebbtide.agent.providers.wires.http import (
-    Json,
+    JsonObject,
     NdjsonReader,
     bearer_headers,
     open_client,
@@ -63,7 +63,7 @@ from ebbtide.agent.providers.wires.http import (
 )
 from ebbtide.agent.providers.wires.origin import Origin
 from ebbtide.agent.providers.wires.quirks import ALTERNATION_CLUES, with_alternating_roles
-from ebbtide.agent.providers.wires.tool_definitions import wire_name
+from ebbtide.agent.providers.wires.tool_definitions import sendable_name
 from ebbtide.agent.view.long_texts import sendable_text
 
 if TYPE_CHECKING:
@@ -121,18 +121,18 @@ def server_url(endpoint: Endpoint) -> str:
 def build_body(
     request: Request,
     facts: ModelFacts,
-    window: int,
-    written_request: "RequestEncodingCache[OllamaWriter] | None" = None,
+    window_tokens: int,
+    encoding_cache: "RequestEncodingCache[OllamaEncoder] | None" = None,
     quirks: frozenset[str] = frozenset(),
-) -> Json:
+) -> JsonObject:
     """Return the JSON body of a request. `window`: the model's window, in tokens. `written_request`: the encoded
     messages of the previous request, which are reused."""
     items = (
-        (written_request or RequestEncodingCache(OllamaWriter))
-        .encoded_for(request.messages, request.system, facts)
-        .items()
+        (encoding_cache or RequestEncodingCache(OllamaEncoder))
+        .encode(request.messages, request.system, facts)
+        .build_items()
     )
-    content: Json = {
+    body: JsonObject = {
         "model": facts.name,
         "messages": with_alternating_roles(items) if "alternating" in quirks else items,
         "tools": [
@@ -147,23 +147,23 @@ def build_body(
             for tool in request.tools
         ],
         "stream": True,
-        "options": {"num_ctx": window, "num_predict": request.max_output_tokens},
+        "options": {"num_ctx": window_tokens, "num_predict": request.max_output_tokens},
         "keep_alive": KEEP_ALIVE,
     }
     if facts.temperature is not None:
-        content["options"]["temperature"] = facts.temperature
+        body["options"]["temperature"] = facts.temperature
     if facts.thinking != "none":
         has_levels = facts.thinking == "effort" and request.effort in ("low", "medium", "high")
-        content["think"] = request.effort if has_levels else request.effort != "none"
-    return content
+        body["think"] = request.effort if has_levels else request.effort != "none"
+    return body
 
 
-def reduce_schema(schema: Mapping[str, object]) -> Json:
+def reduce_schema(schema: Mapping[str, object]) -> JsonObject:
     """Return a tool's parameters as Ollama's SDK sends them: type, items, description and enum of each property.
 
     An `anyOf` of a single type and null is replaced by that type, because the SDK does not send `anyOf`.
     """
-    reduced: Json = {"type": "object"}
+    reduced: JsonObject = {"type": "object"}
     for name in ("items", "required"):
         if schema.get(name) is not None:
             reduced[name] = schema[name]
@@ -175,7 +175,7 @@ def reduce_schema(schema: Mapping[str, object]) -> Json:
     return reduced
 
 
-def _reduce_property(schema: object) -> Json:
+def _reduce_property(schema: object) -> JsonObject:
     if not isinstance(schema, Mapping):
         return {}
     branches = [branch for branch in schema.get("anyOf") or () if branch != {"type": "null"}]
@@ -184,33 +184,33 @@ def _reduce_property(schema: object) -> Json:
     return {name: schema[name] for name in ("type", "items", "description", "enum") if schema.get(name) is not None}
 
 
-class OllamaWriter:
+class OllamaEncoder:
     """Encodes the conversation without empty messages."""
 
     def __init__(self, system: str, facts: ModelFacts) -> None:
-        self.encoded = EncodedMessages()
+        self.encoded_messages = EncodedMessages()
         self._add([_encoded_message("system", system)] if system.strip() else [])
         self._facts = facts
         self._tool_names: dict[str, str] = {}
 
     def add(self, message: Message) -> None:
         if isinstance(message, Assistant):
-            self._tool_names |= {call.id: wire_name(call.called or call.name) for call in message.calls}
+            self._tool_names |= {call.id: sendable_name(call.called or call.name) for call in message.calls}
             self._add([_assistant_message(message, message.model == self._facts.id)])
         else:
             self._add(_user_messages(message, self._facts, self._tool_names))
 
-    def _add(self, messages: Sequence[Json]) -> None:
-        self.encoded.add(message for message in messages if len(message) > 1)
+    def _add(self, messages: Sequence[JsonObject]) -> None:
+        self.encoded_messages.add(message for message in messages if len(message) > 1)
 
 
-def _encoded_message(role: str, text: str, images: Sequence[Image] = (), **other_fields: object) -> Json:
+def _encoded_message(role: str, text: str, images: Sequence[Image] = (), **other_fields: object) -> JsonObject:
     """Encode a message without empty fields. The SDK omits them as well."""
     fields = {"content": sendable_text(text), "images": [image.data for image in images], **other_fields}
     return {"role": role, **{name: value for name, value in fields.items() if value}}
 
 
-def _user_messages(message: User, facts: ModelFacts, names: Mapping[str, str]) -> list[Json]:
+def _user_messages(message: User, facts: ModelFacts, names: Mapping[str, str]) -> list[JsonObject]:
     """Split a user message into the API's messages. Outputs become separate messages with the name of their tool,
     because this API has no call ids."""
     converted = [
@@ -227,10 +227,10 @@ def _user_messages(message: User, facts: ModelFacts, names: Mapping[str, str]) -
     return [*converted, _encoded_message("user", "\n".join(texts), images)]
 
 
-def _assistant_message(message: Assistant, keeps_thoughts: bool) -> Json:
+def _assistant_message(message: Assistant, keeps_thoughts: bool) -> JsonObject:
     thoughts = [str(part.native.get("thinking", "")) for part in message.parts if isinstance(part, Reasoning)]
     calls = [
-        {"function": {"name": wire_name(call.called or call.name), "arguments": dict(arguments_as_written(call))}}
+        {"function": {"name": sendable_name(call.called or call.name), "arguments": dict(arguments_as_written(call))}}
         for call in message.calls
     ]
     thinking = "".join(thoughts) if keeps_thoughts else ""
@@ -247,7 +247,7 @@ class OllamaDecoder:
     _texts: list[str] = field(default_factory=list)
     _thoughts: list[str] = field(default_factory=list)
     _calls: list[ToolCall] = field(default_factory=list)
-    _final_event: Json = field(default_factory=dict)
+    _final_event: JsonObject = field(default_factory=dict)
 
     @property
     def api(self) -> ApiName:
@@ -257,7 +257,7 @@ class OllamaDecoder:
     def is_complete(self) -> bool:
         return self.is_finished
 
-    def feed(self, event: Json) -> Iterator[Chunk]:
+    def feed(self, event: JsonObject) -> Iterator[Chunk]:
         if event.get("error"):
             raise self.origin.response_error(200, {}, event)
         message = event.get("message") or {}
@@ -284,11 +284,11 @@ class OllamaDecoder:
             input=parse_token_count(self._final_event.get("prompt_eval_count")),
             output=parse_token_count(self._final_event.get("eval_count")),
         )
-        stop: StopReason = "max_tokens" if self._final_event.get("done_reason") == "length" else "end"
-        return build_reply(parts, self.origin.model, usage, stop)
+        stop_reason: StopReason = "max_tokens" if self._final_event.get("done_reason") == "length" else "end"
+        return build_reply(parts, self.origin.model, usage, stop_reason)
 
 
-def parse_call(function: Json, call_id: str) -> ToolCall:
+def parse_call(function: JsonObject, call_id: str) -> ToolCall:
     """Build a call. This API sends arguments as an object, but compatible servers may send them as text."""
     arguments, name = function.get("arguments") or {}, function.get("name") or ""
     return build_call(call_id, name, arguments if isinstance(arguments, str) else json.dumps(arguments))
@@ -305,7 +305,7 @@ class OllamaSdkWire:
         with suppress(RouteFailed):  # the first request will report the error
             await _import_sdk()
 
-    async def events(self, body: Json) -> AsyncGenerator[Json, None]:
+    async def events(self, body: JsonObject) -> AsyncGenerator[JsonObject, None]:
         if self._client is None:
             await _import_sdk()
         with translate_sdk_errors(self._origin):
@@ -337,7 +337,7 @@ def create_client(origin: Origin) -> "ollama.AsyncClient":
 
     # Only these headers are sent: the SDK would send a key that it finds in the environment to any server.
     sent_headers = {"user-agent", "content-type", "accept"}
-    transport = wires.httpx_bridge.HttpxBridge(
+    transport = wires.httpx_bridge.HttpxTransport(
         open_client(origin), origin, sent_headers, bearer_headers(origin.endpoint)
     )
     return ollama.AsyncClient(host=origin.endpoint.base_url, follow_redirects=False, transport=transport)
@@ -358,7 +358,7 @@ def translate_sdk_errors(origin: Origin) -> Iterator[None]:
 ADAPTER = Adapter(
     path="/api/chat",
     build_body=lambda request, facts, window, quirks, written: build_body(request, facts, window.size, written, quirks),
-    create_writer=OllamaWriter,
+    create_encoder=OllamaEncoder,
     create_decoder=OllamaDecoder,
     create_sdk_wire=OllamaSdkWire,
     get_server_url=server_url,

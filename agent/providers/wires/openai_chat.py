@@ -25,10 +25,10 @@ from ebbtide.agent.providers.wires.decoder import (
     parse_arguments,
 )
 from ebbtide.agent.providers.wires.encoding import EncodedMessages, RequestEncodingCache
-from ebbtide.agent.providers.wires.http import Json
+from ebbtide.agent.providers.wires.http import JsonObject
 from ebbtide.agent.providers.wires.quirks import ALTERNATION_CLUES, with_alternating_roles
 from ebbtide.agent.providers.wires.sdk import SdkWire, create_openai_client
-from ebbtide.agent.providers.wires.tool_definitions import sendable_schema, shorten_description, wire_name
+from ebbtide.agent.providers.wires.tool_definitions import sendable_name, sendable_schema, shorten_description
 from ebbtide.agent.view.long_texts import sendable_text
 from ebbtide.tools.lazy import regex
 
@@ -43,7 +43,7 @@ QUIRK_CLUES = {
     "strings with length 9": "short call ids",  # chat templates of Mistral's models
     **ALTERNATION_CLUES,
 }
-DEMAND_CLUES = {"reasoning_content": "empty thoughts", "with a length of 9": "short call ids"}
+DEMANDED_QUIRK_CLUES = {"reasoning_content": "empty thoughts", "with a length of 9": "short call ids"}
 """Clues for fields that a server demands. DeepSeek and Moonshot demand thoughts with every call, even if the call came
 from another model or the model did not think."""
 OPENAI_QUIRKS = frozenset({"max_completion_tokens", "prompt_cache_key"})
@@ -53,7 +53,9 @@ MISTRAL_QUIRKS = frozenset({"no stream_options", "short call ids"})
 """Quirks of Mistral's server: it rejects unknown fields, sends the usage without being asked, and accepts only call ids
 of nine letters and digits."""
 
-UNSIGNED_CALL_FIELDS: Json = {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
+UNSIGNED_CALL_FIELDS: JsonObject = {
+    "extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}
+}
 """Fields of calls that another model made. From version 3 on, Gemini rejects calls without a signature, and its
 documentation names this value for them (pipecat issue 5809)."""
 _SIGNING_MODEL = regex(r"gemini/(?:models/)?gemini-(?:[3-9]|\d\d)")
@@ -67,12 +69,12 @@ def build_body(
     request: Request,
     facts: ModelFacts,
     quirks: frozenset[str] = frozenset(),
-    written_request: "RequestEncodingCache[ChatWriter] | None" = None,
-) -> Json:
+    encoding_cache: "RequestEncodingCache[ChatEncoder] | None" = None,
+) -> JsonObject:
     """Return the JSON body of a request. `written_request`: the encoded messages of the previous request, which are
     reused."""
     limit_field = "max_completion_tokens" if "max_completion_tokens" in quirks else "max_tokens"
-    encoded = (written_request or RequestEncodingCache(ChatWriter)).encoded_for(
+    encoded = (encoding_cache or RequestEncodingCache(ChatEncoder)).encode(
         request.messages,
         request.system,
         facts,
@@ -80,19 +82,19 @@ def build_body(
         "empty thoughts" in quirks,
         "short call ids" in quirks,
     )
-    messages = with_alternating_roles(encoded.items()) if "alternating" in quirks else encoded.items()
-    content: Json = {
+    messages = with_alternating_roles(encoded.build_items()) if "alternating" in quirks else encoded.build_items()
+    body: JsonObject = {
         "model": facts.name,
         "messages": messages,
         limit_field: request.max_output_tokens,
         "stream": True,
     }
     if "no stream_options" not in quirks:
-        content["stream_options"] = {"include_usage": True}
+        body["stream_options"] = {"include_usage": True}
     if "prompt_cache_key" in quirks:
-        content["prompt_cache_key"] = request.session_id
+        body["prompt_cache_key"] = request.session_id
     if request.tools:
-        content["tools"] = [
+        body["tools"] = [
             {
                 "type": "function",
                 "function": {
@@ -104,44 +106,48 @@ def build_body(
             for tool in request.tools
         ]
     if facts.temperature is not None:
-        content["temperature"] = facts.temperature
+        body["temperature"] = facts.temperature
     if facts.thinking == "effort" and request.effort and "no effort" not in quirks:
-        content["reasoning_effort"] = request.effort
-    return content
+        body["reasoning_effort"] = request.effort
+    return body
 
 
-class ChatWriter:
+class ChatEncoder:
     """Encodes the conversation. Thoughts of earlier turns are sent as well, because removing them later would
     invalidate the server's cache. The server itself drops thoughts that the model must not read again."""
 
     def __init__(
         self, system: str, facts: ModelFacts, keeps_thoughts: bool, needs_thoughts: bool, has_short_ids: bool
     ) -> None:
-        self.encoded = EncodedMessages()
-        self.encoded.add([{"role": "system", "content": sendable_text(system)}] if system.strip() else [])
+        self.encoded_messages = EncodedMessages()
+        self.encoded_messages.add([{"role": "system", "content": sendable_text(system)}] if system.strip() else [])
         self._facts, self._keeps_thoughts, self._needs_thoughts = facts, keeps_thoughts, needs_thoughts
         self._ids = ShortCallIds() if has_short_ids else CallIds(facts.id, max_chars=MAX_CALL_ID_CHARS)
-        self._foreign_call_fields = UNSIGNED_CALL_FIELDS if _SIGNING_MODEL.match(facts.id) else {}
+        self._unsigned_call_fields = UNSIGNED_CALL_FIELDS if _SIGNING_MODEL.match(facts.id) else {}
 
     def add(self, message: Message) -> None:
         if isinstance(message, Assistant):
             self._ids.add(message)
-            is_own = message.model == self._facts.id
+            is_from_same_model = message.model == self._facts.id
             encoded = _assistant_messages(
-                message, self._ids, is_own, is_own and self._keeps_thoughts, self._foreign_call_fields
+                message,
+                self._ids,
+                is_from_same_model,
+                is_from_same_model and self._keeps_thoughts,
+                self._unsigned_call_fields,
             )
             if self._needs_thoughts and message.calls:
                 encoded[0].setdefault(THOUGHT_FIELDS[0], "")
-            self.encoded.add(encoded)
+            self.encoded_messages.add(encoded)
         else:
-            self.encoded.add(_user_messages(message, self._facts, self._ids))
+            self.encoded_messages.add(_user_messages(message, self._facts, self._ids))
 
 
-def _user_messages(message: User, facts: ModelFacts, ids: CallIds) -> list[Json]:
+def _user_messages(message: User, facts: ModelFacts, ids: CallIds) -> list[JsonObject]:
     """Split a user message into the API's messages: one for each output, then one with the user's text. The last one
     also contains the images of the outputs, because outputs can only be text. In this order, a message that grows keeps
     its beginning."""
-    converted: list[Json] = [
+    converted: list[JsonObject] = [
         {"role": "tool", "tool_call_id": ids[output.call_id], "content": output_text(output)}
         for output in message.outputs
     ]
@@ -162,35 +168,35 @@ def _user_messages(message: User, facts: ModelFacts, ids: CallIds) -> list[Json]
     return [*converted, {"role": "user", "content": parts}]
 
 
-def _text_part(text: str) -> Json:
+def _text_part(text: str) -> JsonObject:
     return {"type": "text", "text": sendable_text(text)}
 
 
-def _image_part(image: Image, facts: ModelFacts) -> Json:
+def _image_part(image: Image, facts: ModelFacts) -> JsonObject:
     if not can_send_images(facts):
         return _text_part(OMITTED_IMAGE_TEXT)
     return {"type": "image_url", "image_url": {"url": f"data:{image.media_type};base64,{image.data}"}}
 
 
 def _assistant_messages(
-    message: Assistant, ids: CallIds, is_own: bool, keeps_thoughts: bool, foreign_call_fields: Json
-) -> list[Json]:
+    message: Assistant, ids: CallIds, is_from_same_model: bool, keeps_thoughts: bool, unsigned_call_fields: JsonObject
+) -> list[JsonObject]:
     if not message.text and not message.calls:
         return []  # servers reject a message without text or calls, even if it has thoughts
     thoughts = [part.native for part in message.parts if isinstance(part, Reasoning)] if keeps_thoughts else []
-    converted: Json = {"role": "assistant", "content": sendable_text(message.text) or None}
+    converted: JsonObject = {"role": "assistant", "content": sendable_text(message.text) or None}
     for name in THOUGHT_FIELDS:
         if any(name in thought for thought in thoughts):
             converted[name] = "".join(str(thought.get(name, "")) for thought in thoughts)
-    if details := [item for thought in thoughts for item in cast(list[Json], thought.get(DETAILS_FIELD, ()))]:
+    if details := [item for thought in thoughts for item in cast(list[JsonObject], thought.get(DETAILS_FIELD, ()))]:
         converted[DETAILS_FIELD] = details
     if message.calls:
         converted["tool_calls"] = [
             {
                 "id": ids[call.id],
                 "type": "function",
-                "function": {"name": wire_name(call.called or call.name), "arguments": _arguments_text(call)},
-                **(call.native or {} if is_own else foreign_call_fields),
+                "function": {"name": sendable_name(call.called or call.name), "arguments": _arguments_text(call)},
+                **(call.native or {} if is_from_same_model else unsigned_call_fields),
             }
             for call in message.calls
         ]
@@ -208,13 +214,13 @@ def _arguments_text(call: ToolCall) -> str:
 ADAPTER = Adapter(
     path="/chat/completions",
     build_body=lambda request, facts, _, quirks, written: build_body(request, facts, quirks, written),
-    create_writer=ChatWriter,
+    create_encoder=ChatEncoder,
     create_decoder=ChatDecoder,
     create_sdk_wire=lambda origin: SdkWire(
         "openai", origin, create_openai_client, lambda client: client.chat.completions
     ),
     quirk_by_clue=QUIRK_CLUES,
-    demanded_quirk_by_clue=DEMAND_CLUES,
+    demanded_quirk_by_clue=DEMANDED_QUIRK_CLUES,
     known_quirks_by_host={"api.openai.com": OPENAI_QUIRKS, "api.mistral.ai": MISTRAL_QUIRKS},
 )
 """Adapter for any server with the Chat Completions API. The server's address is the endpoint's `base_url`."""

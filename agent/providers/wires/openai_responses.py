@@ -37,10 +37,10 @@ from ebbtide.agent.providers.wires.decoder import (
     parse_token_count,
 )
 from ebbtide.agent.providers.wires.encoding import EncodedMessages, RequestEncodingCache
-from ebbtide.agent.providers.wires.http import Json
+from ebbtide.agent.providers.wires.http import JsonObject
 from ebbtide.agent.providers.wires.origin import Origin
 from ebbtide.agent.providers.wires.sdk import SdkWire, create_openai_client
-from ebbtide.agent.providers.wires.tool_definitions import sendable_schema, wire_name
+from ebbtide.agent.providers.wires.tool_definitions import sendable_name, sendable_schema
 from ebbtide.agent.tool_specs import SEARCH_TOOL, ToolSpec
 from ebbtide.agent.view.long_texts import sendable_text
 from ebbtide.tools.tool_traits import traits_of
@@ -60,7 +60,7 @@ compatible servers do not know them."""
 RESERVED_NAME_ALIASES = {SEARCH_TOOL: "search_tools"}
 """Names sent in place of tool names that the API reserves."""
 
-WEB_SEARCH: Json = {"type": "web_search"}
+WEB_SEARCH: JsonObject = {"type": "web_search"}
 """The API's own search of the web."""
 
 MAX_CALL_ID_CHARS = 64
@@ -75,10 +75,10 @@ def build_body(
     request: Request,
     facts: ModelFacts,
     quirks: frozenset[str] = frozenset(),
-    written_request: "RequestEncodingCache[ResponsesWriter] | None" = None,
+    encoding_cache: "RequestEncodingCache[ResponsesEncoder] | None" = None,
     *,
     namespace: str = "",
-) -> Json:
+) -> JsonObject:
     """Return the JSON body of a request. `written_request`: the encoded messages of the previous request, which are
     reused. `namespace`: the calls of tools that are not deferred belong to this one; empty for none."""
     namespaces = {
@@ -87,30 +87,30 @@ def build_body(
         if namespace or tool.deferred is not None
     }
     uses_free_text = "free_text" not in quirks and can_send_free_text(facts.name)
-    encoded = (written_request or RequestEncodingCache(ResponsesWriter)).encoded_for(
+    encoded = (encoding_cache or RequestEncodingCache(ResponsesEncoder)).encode(
         request.messages, facts, tuple(namespaces.items()), uses_free_text
     )
     marks = request.breakpoints.parts if "breakpoints" not in quirks and has_breakpoints(facts.name) else ()
-    content: Json = {
+    body: JsonObject = {
         "model": facts.name,
-        "input": encoded.items(marks, {"prompt_cache_breakpoint": {"mode": "explicit"}}),
+        "input": encoded.build_items(marks, {"prompt_cache_breakpoint": {"mode": "explicit"}}),
         "max_output_tokens": max(request.max_output_tokens, MIN_OUTPUT_TOKENS),
         "store": False,
         "stream": True,
     }
     if request.system.strip():
-        content["instructions"] = sendable_text(request.system)
+        body["instructions"] = sendable_text(request.system)
     if request.tools:
-        content["tools"] = _tool_definitions(request.tools, uses_free_text=uses_free_text)
+        body["tools"] = _tool_definitions(request.tools, uses_free_text=uses_free_text)
     if "prompt_cache_key" not in quirks:
-        content["prompt_cache_key"] = request.session_id
+        body["prompt_cache_key"] = request.session_id
     if facts.thinking == "effort":
-        content |= _thinking_fields(request, quirks)
+        body |= _thinking_fields(request, quirks)
     if request.max_web_searches:
-        content["tools"] = [*content.get("tools", ()), WEB_SEARCH]
-        content["max_tool_calls"] = request.max_web_searches
-        content["include"] = [*content.get("include", ()), "web_search_call.action.sources"]
-    return content
+        body["tools"] = [*body.get("tools", ()), WEB_SEARCH]
+        body["max_tool_calls"] = request.max_web_searches
+        body["include"] = [*body.get("include", ()), "web_search_call.action.sources"]
+    return body
 
 
 def can_send_free_text(name: str) -> bool:
@@ -119,10 +119,10 @@ def can_send_free_text(name: str) -> bool:
     return version is not None and int(version[1]) >= 5
 
 
-def _tool_definitions(tools: Sequence[ToolSpec], *, uses_free_text: bool) -> list[Json]:
+def _tool_definitions(tools: Sequence[ToolSpec], *, uses_free_text: bool) -> list[JsonObject]:
     """Return the tool definitions. Deferred ones are grouped in namespaces, where the API's own search finds them."""
-    definitions: list[Json] = []
-    namespaces: dict[str, Json] = {}
+    definitions: list[JsonObject] = []
+    namespaces: dict[str, JsonObject] = {}
     for tool in tools:
         group = tool.deferred
         if uses_free_text and tool.kind == "builtin" and traits_of(tool.name).free_text_argument:
@@ -131,7 +131,12 @@ def _tool_definitions(tools: Sequence[ToolSpec], *, uses_free_text: bool) -> lis
             definitions.append(_function_definition(tool))
         else:
             if group.name not in namespaces:
-                namespace: Json = {"type": "namespace", "name": group.name, "description": group.about, "tools": []}
+                namespace: JsonObject = {
+                    "type": "namespace",
+                    "name": group.name,
+                    "description": group.description,
+                    "tools": [],
+                }
                 namespaces[group.name] = namespace
                 definitions.append(namespace)
             namespaces[group.name]["tools"].append(_function_definition(tool))
@@ -139,8 +144,8 @@ def _tool_definitions(tools: Sequence[ToolSpec], *, uses_free_text: bool) -> lis
     return [*definitions, {"type": "tool_search"}] if has_deferred else definitions
 
 
-def _function_definition(tool: ToolSpec) -> Json:
-    definition: Json = {
+def _function_definition(tool: ToolSpec) -> JsonObject:
+    definition: JsonObject = {
         "type": "function",
         "name": RESERVED_NAME_ALIASES.get(tool.name, tool.name),
         "description": tool.description,
@@ -150,22 +155,22 @@ def _function_definition(tool: ToolSpec) -> Json:
     return definition if tool.deferred is None else definition | {"defer_loading": True}
 
 
-def _thinking_fields(request: Request, quirks: frozenset[str]) -> Json:
+def _thinking_fields(request: Request, quirks: frozenset[str]) -> JsonObject:
     reasoning = {"effort": request.effort} if request.effort else {}
     if "summary" not in quirks and request.effort != "none":
         reasoning["summary"] = "auto"
-    content: Json = {"reasoning": reasoning} if reasoning else {}
+    content: JsonObject = {"reasoning": reasoning} if reasoning else {}
     if "include" not in quirks:
         content["include"] = ["reasoning.encrypted_content"]
     return content
 
 
-class ResponsesWriter:
+class ResponsesEncoder:
     """Encodes the conversation as items. Text and images of the user and of outputs can be marked for caching; the
     model's own text cannot."""
 
     def __init__(self, facts: ModelFacts, namespaces: tuple[tuple[str, str], ...], uses_free_text: bool) -> None:
-        self.encoded = EncodedMessages()
+        self.encoded_messages = EncodedMessages()
         self._facts, self._namespaces = facts, dict(namespaces)
         """Namespaces of the deferred tools, by tool name."""
         self._uses_free_text = uses_free_text
@@ -174,23 +179,25 @@ class ResponsesWriter:
         self._ids = CallIds(facts.id, max_chars=MAX_CALL_ID_CHARS)
 
     def add(self, message: Message) -> None:
-        ends = self.encoded.markable_ends
+        ends = self.encoded_messages.markable_ends
         if isinstance(message, Assistant):
             self._ids.add(message)
             self._call_item_types.update((call.id, self._call_item_type(call)) for call in message.calls)
-            self.encoded.add(_assistant_items(message, self._facts, self._ids, self._namespaces, self._call_item_types))
+            self.encoded_messages.add(
+                _assistant_items(message, self._facts, self._ids, self._namespaces, self._call_item_types)
+            )
             ends += [ends[-1] if ends else None] * len(message.parts)
             return
-        content: list[Json] = []
+        content: list[JsonObject] = []
         for part in parts_in_sent_order(message):  # outputs are sent first
-            position = (len(self.encoded), "content", len(content))
+            position = (len(self.encoded_messages), "content", len(content))
             match part:
                 case ToolOutput():
                     kind = self._call_item_types.get(part.call_id, "function_call")
                     output = _output_item(part, self._facts, self._ids, kind)
                     blocks = output["output"]
-                    position = (len(self.encoded), "output", len(blocks) - 1)
-                    self.encoded.add([output])
+                    position = (len(self.encoded_messages), "output", len(blocks) - 1)
+                    self.encoded_messages.add([output])
                     is_markable = isinstance(blocks, list)
                 case Text(text=text) | Note(text=text) if text:
                     content.append({"type": "input_text", "text": sendable_text(text)})
@@ -201,7 +208,7 @@ class ResponsesWriter:
                 case _:
                     is_markable = False
             ends.append(position if is_markable else ends[-1] if ends else None)
-        self.encoded.add([{"role": "user", "content": content}] if content else [])
+        self.encoded_messages.add([{"role": "user", "content": content}] if content else [])
 
     def _call_item_type(self, call: ToolCall) -> str:
         """Return the item type for a call. A call that the model made under another name than the tool's was written as
@@ -210,7 +217,7 @@ class ResponsesWriter:
         return "custom_tool_call" if uses_free_text else "function_call"
 
 
-def _output_item(output: ToolOutput, facts: ModelFacts, ids: CallIds, call_type: str) -> Json:
+def _output_item(output: ToolOutput, facts: ModelFacts, ids: CallIds, call_type: str) -> JsonObject:
     """Return the output as text or as a list of blocks. For models with breakpoints, it is always a list, so that
     adding a breakpoint does not change its format."""
     text = output_text(output)
@@ -219,7 +226,7 @@ def _output_item(output: ToolOutput, facts: ModelFacts, ids: CallIds, call_type:
     return {"type": f"{call_type}_output", "call_id": ids[output.call_id], "output": content}
 
 
-def _image_block(image: Image, facts: ModelFacts) -> Json:
+def _image_block(image: Image, facts: ModelFacts) -> JsonObject:
     if not can_send_images(facts):
         return {"type": "input_text", "text": OMITTED_IMAGE_TEXT}
     return {"type": "input_image", "detail": "auto", "image_url": f"data:{image.media_type};base64,{image.data}"}
@@ -227,12 +234,12 @@ def _image_block(image: Image, facts: ModelFacts) -> Json:
 
 def _assistant_items(
     message: Assistant, facts: ModelFacts, ids: CallIds, namespaces: Mapping[str, str], item_types: Mapping[str, str]
-) -> list[Json]:
-    is_own = message.model == facts.id
-    items: list[Json] = []
+) -> list[JsonObject]:
+    is_from_same_model = message.model == facts.id
+    items: list[JsonObject] = []
     for part in message.parts if _has_valid_searches(message, namespaces) else _without_searches(message):
         match part:
-            case Text(native=native) if is_own and native:
+            case Text(native=native) if is_from_same_model and native:
                 items.append(dict(native))
             case Text(text=text):
                 items += [{"role": "assistant", "content": sendable_text(text)}] if text else []
@@ -242,9 +249,9 @@ def _assistant_items(
                 items.append(_call_item(part, ids, namespaces.get(part.name, "")))
             case Reasoning(native=native):
                 # Without encrypted content, an item only refers to data that is not stored on the server.
-                items += [dict(native)] if is_own and native.get("encrypted_content") else []
+                items += [dict(native)] if is_from_same_model and native.get("encrypted_content") else []
             case ProviderItem(native=native):
-                items += [dict(native)] if is_own else []
+                items += [dict(native)] if is_from_same_model else []
     while items and items[-1].get("type") == "reasoning" and "format" not in items[-1]:
         items.pop()  # OpenAI requires reasoning to be followed by its result; OpenRouter, which adds a format, does not
     return items
@@ -279,17 +286,17 @@ def _without_searches(message: Assistant) -> list[AssistantPart]:
     return parts
 
 
-def _call_item(call: ToolCall, ids: CallIds, namespace: str) -> Json:
-    item: Json = {
+def _call_item(call: ToolCall, ids: CallIds, namespace: str) -> JsonObject:
+    item: JsonObject = {
         "type": "function_call",
         "call_id": ids[call.id],
-        "name": RESERVED_NAME_ALIASES.get(name := call.called or call.name) or wire_name(name),
+        "name": RESERVED_NAME_ALIASES.get(name := call.called or call.name) or sendable_name(name),
         "arguments": call.arguments_text,
     }
     return item | {"namespace": namespace} if namespace else item
 
 
-def _free_text_call(call: ToolCall, ids: CallIds) -> Json:
+def _free_text_call(call: ToolCall, ids: CallIds) -> JsonObject:
     """Encode a call whose only argument is plain text. If the call has other arguments, because it was made through
     another API, its original source is used."""
     text = call.arguments.get(traits_of(call.name).free_text_argument) if len(call.arguments) == 1 else None
@@ -301,11 +308,11 @@ def _free_text_call(call: ToolCall, ids: CallIds) -> Json:
 class PartialItem:
     """An item of the output whose pieces are still arriving."""
 
-    latest: Json
+    latest_item: JsonObject
     """The item as last received: when it started or, later, when it was completed."""
     index: int | None
-    text: list[str] = field(default_factory=list)
-    arguments: list[str] = field(default_factory=list)
+    text_pieces: list[str] = field(default_factory=list)
+    argument_pieces: list[str] = field(default_factory=list)
     argument_chars: int = 0
     """Number of characters of the arguments that have arrived so far."""
     is_final: bool = False
@@ -313,18 +320,18 @@ class PartialItem:
 
     @property
     def is_call(self) -> bool:
-        return self.latest["type"] in ("function_call", "custom_tool_call") and bool(self.latest.get("name"))
+        return self.latest_item["type"] in ("function_call", "custom_tool_call") and bool(self.latest_item.get("name"))
 
     @property
-    def complete_item(self) -> Json:
+    def complete_item(self) -> JsonObject:
         """The item, completed with content that only its deltas contain."""
-        if self.latest["type"] == "message" and self.text and not self.latest.get("content"):
-            content = [{"type": "output_text", "text": "".join(self.text), "annotations": []}]
-            return {**self.latest, "role": "assistant", "content": content}
-        name = "input" if self.latest["type"] == "custom_tool_call" else "arguments"
-        if self.arguments and not self.latest.get(name):
-            return {**self.latest, name: "".join(self.arguments)}
-        return self.latest
+        if self.latest_item["type"] == "message" and self.text_pieces and not self.latest_item.get("content"):
+            content = [{"type": "output_text", "text": "".join(self.text_pieces), "annotations": []}]
+            return {**self.latest_item, "role": "assistant", "content": content}
+        name = "input" if self.latest_item["type"] == "custom_tool_call" else "arguments"
+        if self.argument_pieces and not self.latest_item.get(name):
+            return {**self.latest_item, name: "".join(self.argument_pieces)}
+        return self.latest_item
 
 
 _IS_CALL = attrgetter("is_call")
@@ -338,16 +345,16 @@ class ResponsesDecoder:
     is_finished: bool = False
     is_complete: bool = False
     _items: list[PartialItem] = field(default_factory=list)
-    _response: Json = field(default_factory=dict)
+    _response: JsonObject = field(default_factory=dict)
 
     @property
     def api(self) -> ApiName:
         return "openai"
 
-    def feed(self, event: Json) -> Iterator[Chunk]:
+    def feed(self, event: JsonObject) -> Iterator[Chunk]:
         match event.get("type"):
             case "response.output_text.delta" | "response.refusal.delta":
-                self._item_for(event, "message").text.append(event["delta"])
+                self._find_or_add_item(event, "message").text_pieces.append(event["delta"])
                 yield TextChunk(sendable_text(event["delta"]))
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
                 yield ReasoningChunk(sendable_text(event["delta"]))
@@ -358,13 +365,13 @@ class ResponsesDecoder:
                 if self._items[-1].is_call:
                     yield self._call_chunk(self._items[-1])
             case "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta":
-                call = self._item_for(event, "function_call")
-                call.arguments.append(event["delta"])
+                call = self._find_or_add_item(event, "function_call")
+                call.argument_pieces.append(event["delta"])
                 call.argument_chars += len(event["delta"])
                 if call.is_call:
                     yield self._call_chunk(call)
             case "response.function_call_arguments.done" if event.get("arguments"):
-                self._item_for(event, "function_call").arguments = [_arguments_text(event["arguments"])]
+                self._find_or_add_item(event, "function_call").argument_pieces = [_arguments_text(event["arguments"])]
             case "response.output_item.done":
                 self._store_final_item(event)
             case "response.completed" | "response.incomplete":
@@ -393,7 +400,7 @@ class ResponsesDecoder:
         passes = 1 + sum(item["type"] in ("tool_search_output", "web_search_call") for item in items)
         return replace(reply, pass_count=passes, web_search_count=self._web_search_count(items))
 
-    def _web_search_count(self, items: Sequence[Json]) -> int:
+    def _web_search_count(self, items: Sequence[JsonObject]) -> int:
         """Return the number of searches of the web that cost money. Opening a page costs nothing."""
         tool_usage = self._response.get("tool_usage") or {}
         if isinstance(counts := tool_usage.get("web_search"), dict):
@@ -401,33 +408,35 @@ class ResponsesDecoder:
         searches = (item for item in items if item["type"] == "web_search_call" and item.get("status") != "failed")
         return sum((item.get("action") or {}).get("type", "search") == "search" for item in searches)
 
-    def _end_reply(self, response: Json) -> None:
+    def _end_reply(self, response: JsonObject) -> None:
         self._response = response
         self.is_complete = self.is_finished = True
 
-    def _item_for(self, event: Json, kind: str) -> PartialItem:
+    def _find_or_add_item(self, event: JsonObject, kind: str) -> PartialItem:
         """Find or create the item that a delta belongs to. Copilot's ids differ in each event, so the index takes
         precedence. If the server sends no index, or one index for several items, the delta belongs to the newest
         item."""
         index, item_id = event.get("output_index"), event.get("item_id")
         for item in reversed(self._items):
-            if (item.index == index) if index is not None else (item.latest.get("id") == item_id):
+            if (item.index == index) if index is not None else (item.latest_item.get("id") == item_id):
                 return item
         self._items.append(PartialItem({"type": kind}, index))
         return self._items[-1]
 
-    def _store_final_item(self, event: Json) -> None:
+    def _store_final_item(self, event: JsonObject) -> None:
         """Store a completed item."""
         item, index = event["item"], event.get("output_index")
         for partial_item in self._items:
-            is_same = partial_item.latest.get("id") == item.get("id") if index is None else partial_item.index == index
-            has_only_deltas = partial_item.index is None and partial_item.latest == {"type": item["type"]}
+            is_same = (
+                partial_item.latest_item.get("id") == item.get("id") if index is None else partial_item.index == index
+            )
+            has_only_deltas = partial_item.index is None and partial_item.latest_item == {"type": item["type"]}
             if not partial_item.is_final and (is_same or has_only_deltas):
-                partial_item.latest, partial_item.index, partial_item.is_final = item, index, True
+                partial_item.latest_item, partial_item.index, partial_item.is_final = item, index, True
                 return
         self._items.append(PartialItem(item, index, is_final=True))
 
-    def _output_items(self) -> list[Json]:
+    def _output_items(self) -> list[JsonObject]:
         """Return the items of the reply, as the server completed them or as assembled from their deltas."""
         is_ordered = all(item.index is not None for item in self._items)
         ordered_items = sorted(self._items, key=lambda item: item.index or 0) if is_ordered else self._items
@@ -435,10 +444,13 @@ class ResponsesDecoder:
 
     def _call_chunk(self, call: PartialItem) -> CallChunk:
         index = next(index for index, item in enumerate(filter(_IS_CALL, self._items)) if item is call)
-        name, call_id = sendable_text(_tool_name(call.latest["name"])), sendable_text(call.latest.get("call_id") or "")
+        name, call_id = (
+            sendable_text(_tool_name(call.latest_item["name"])),
+            sendable_text(call.latest_item.get("call_id") or ""),
+        )
         return CallChunk(index, name, call.argument_chars, call_id)
 
-    def _stop_reason(self, items: Sequence[Json]) -> StopReason:
+    def _stop_reason(self, items: Sequence[JsonObject]) -> StopReason:
         details = self._response.get("incomplete_details") or {}
         is_refused = any(part.get("type") == "refusal" for item in items for part in item.get("content") or ())
         return INCOMPLETE_REASONS.get(details.get("reason") or "", "refusal" if is_refused else "end")
@@ -449,7 +461,7 @@ def _arguments_text(arguments: object) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 
-def _reply_part(item: Json) -> AssistantPart:
+def _reply_part(item: JsonObject) -> AssistantPart:
     """Convert an item of the output to a part. Null fields are removed, because the server does not accept them when
     they are sent back."""
     native = {name: value for name, value in item.items() if value is not None}
@@ -487,7 +499,7 @@ def _tool_name(name: str) -> str:
 ADAPTER = Adapter(
     path="/responses",
     build_body=lambda request, facts, _, quirks, written: build_body(request, facts, quirks, written),
-    create_writer=ResponsesWriter,
+    create_encoder=ResponsesEncoder,
     create_decoder=ResponsesDecoder,
     create_sdk_wire=lambda origin: SdkWire("openai", origin, create_openai_client, lambda client: client.responses),
     quirk_by_clue=QUIRK_CLUES,

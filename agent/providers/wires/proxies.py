@@ -17,12 +17,12 @@ class ProxySetting:
     """A proxy set by an environment variable."""
 
     variable: str
-    value: str
+    address: str
 
     @property
     def has_valid_address(self) -> bool:
         try:
-            split_url = urlsplit(self.value if "://" in self.value else f"http://{self.value}")
+            split_url = urlsplit(self.address if "://" in self.address else f"http://{self.address}")
             _ = split_url.port
         except ValueError:
             return False
@@ -31,7 +31,7 @@ class ProxySetting:
     @property
     def description(self) -> str:
         """Description of the proxy for display, without user name or password."""
-        scheme, _, user_and_address = self.value.rpartition("://")
+        scheme, _, user_and_address = self.address.rpartition("://")
         address = user_and_address.rpartition("@")[2]
         return f"the proxy `{scheme}://{address}` (`{self.variable}`)" if scheme else f"the proxy `{address}`"
 
@@ -64,8 +64,8 @@ def client_error(error: Exception) -> RouteFailed:
 
 def _configured_proxy(scheme: str) -> ProxySetting | None:
     """Return the proxy set for a URL scheme. A variable with a lower-case name takes precedence."""
-    names = (f"{scheme}_proxy", f"{scheme}_proxy".upper())
-    return next((ProxySetting(name, os.environ[name]) for name in names if os.environ.get(name)), None)
+    variables = (f"{scheme}_proxy", f"{scheme}_proxy".upper())
+    return next((ProxySetting(name, os.environ[name]) for name in variables if os.environ.get(name)), None)
 
 
 def _address_error(proxy: ProxySetting) -> RouteFailed:
@@ -78,11 +78,11 @@ def _address_error(proxy: ProxySetting) -> RouteFailed:
 
 def _certificate_error(error: OSError) -> RouteFailed:
     reason = "it contains none" if isinstance(error, ssl.SSLError) else (error.strerror or type(error).__name__).lower()
-    name = next((name for name in CERTIFICATE_VARIABLES if os.environ.get(name)), None)
-    if name is None:
+    variable = next((variable for variable in CERTIFICATE_VARIABLES if os.environ.get(variable)), None)
+    if variable is None:
         return RouteFailed(f"the certificates of this system cannot be read: {reason}.", cause="certificate")
     return RouteFailed(
-        f"the certificates in `{os.environ[name]}`, which `{name}` names, cannot be read: {reason}. "
+        f"the certificates in `{os.environ[variable]}`, which `{variable}` names, cannot be read: {reason}. "
         "Name a file of certificates (PEM), or unset it.",
         cause="certificate",
     )

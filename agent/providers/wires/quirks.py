@@ -8,7 +8,7 @@ from contextlib import aclosing
 from ebbtide.agent.errors import BadRequest, Overloaded, ProviderError
 from ebbtide.agent.providers.base import Chunk
 from ebbtide.agent.providers.wires.decoder import OMITTED_IMAGE_TEXT
-from ebbtide.agent.providers.wires.http import Json
+from ebbtide.agent.providers.wires.http import JsonObject
 from ebbtide.tools.lazy import regex
 
 ALTERNATION_CLUES = {"oles must alternate": "alternating", "nexpected role": "alternating"}
@@ -29,7 +29,7 @@ class Quirks:
         known_quirks: frozenset[str] = frozenset(),
         demanded_quirk_by_clue: Mapping[str, str] = {},
     ) -> None:
-        self._rejections, self._demands = rejected_quirk_by_clue, demanded_quirk_by_clue
+        self._rejected_quirk_by_clue, self._demanded_quirk_by_clue = rejected_quirk_by_clue, demanded_quirk_by_clue
         self._active_quirks = known_quirks
 
     async def stream(
@@ -44,27 +44,31 @@ class Quirks:
                         yield chunk
                 return
             except (BadRequest, Overloaded) as error:
-                if not may_adapt or not self._adapt_to(error):
+                if not may_adapt or not self._add_quirks(error):
                     raise
 
-    def _adapt_to(self, error: ProviderError) -> bool:
+    def _add_quirks(self, error: ProviderError) -> bool:
         """Add the quirks that an error suggests, and return whether any of them is new. Errors in a stream have no
         status and suggest none. Status 500 is accepted because local servers send it if a model's chat template rejects
         the messages."""
         if error.status not in (400, 422, 500):
             return False
-        quirk_by_clue = self._demands if _DEMAND_PATTERN.search(str(error)) else self._rejections
+        quirk_by_clue = (
+            self._demanded_quirk_by_clue if _DEMAND_PATTERN.search(str(error)) else self._rejected_quirk_by_clue
+        )
         new_quirks = {quirk for clue, quirk in quirk_by_clue.items() if clue in str(error)} - self._active_quirks
         self._active_quirks |= new_quirks
         return bool(new_quirks)
 
 
-def with_alternating_roles(messages: Sequence[Json]) -> list[Json]:
+def with_alternating_roles(messages: Sequence[JsonObject]) -> list[JsonObject]:
     """Merge adjacent messages of the same role, because some models' chat templates require alternating roles."""
-    merged: list[Json] = []
+    merged: list[JsonObject] = []
     for message in messages:
         previous = merged[-1] if merged else {"role": "system"}
-        merged_text: Json = {"content": "\n\n".join(filter(None, (_message_text(previous), _message_text(message))))}
+        merged_text: JsonObject = {
+            "content": "\n\n".join(filter(None, (_message_text(previous), _message_text(message))))
+        }
         images = [*previous.get("images", ()), *message.get("images", ())]
         if message["role"] == "user" and previous["role"] in ("user", "tool"):
             merged[-1] = previous | merged_text | ({"images": images} if images else {})
@@ -75,7 +79,7 @@ def with_alternating_roles(messages: Sequence[Json]) -> list[Json]:
     return merged
 
 
-def _message_text(message: Json) -> str:
+def _message_text(message: JsonObject) -> str:
     """Return the text of a message. A note replaces each image, because templates that require alternating roles do not
     support images."""
     content = message.get("content") or ""

@@ -146,26 +146,26 @@ def rejection_reason(request: Request, model: str) -> str | None:
     """Return why a server would reject the request of a session with `model`; None if it would accept it."""
     if not request.messages or not any(message.parts for message in request.messages):
         return "the request contains no messages"
-    names = Counter(tool.name for tool in request.tools)
-    duplicates = [name for name, count in names.items() if count > 1]
+    name_counts = Counter(tool.name for tool in request.tools)
+    duplicates = [name for name, count in name_counts.items() if count > 1]
     if duplicates:
         return f"the tool `{duplicates[0]}` is defined twice"
     if request.max_output_tokens < 1:
         return "the reply would have no space"
-    open_calls: list[str] = []
+    open_call_ids: list[str] = []
     for message in request.messages:
         if isinstance(message, Assistant):
-            if open_calls:
-                return f"the call `{open_calls[0]}` has no output"
-            open_calls = [call.id for call in message.calls]
+            if open_call_ids:
+                return f"the call `{open_call_ids[0]}` has no output"
+            open_call_ids = [call.id for call in message.calls]
             if message.model == model and not all(map(_is_signed, message.parts)):
                 return "a thought is not as the model has said it"
         else:
-            answered = [output.call_id for output in message.outputs]
-            if Counter(answered) != Counter(open_calls):
-                return f"outputs of {answered} follow calls of {open_calls}"
-            open_calls = []
-    return f"the call `{open_calls[0]}` has no output" if open_calls else None
+            answered_ids = [output.call_id for output in message.outputs]
+            if Counter(answered_ids) != Counter(open_call_ids):
+                return f"outputs of {answered_ids} follow calls of {open_call_ids}"
+            open_call_ids = []
+    return f"the call `{open_call_ids[0]}` has no output" if open_call_ids else None
 
 
 def signed_reasoning(text: str) -> Native:
@@ -186,7 +186,7 @@ def _signature(text: str) -> str:
 
 
 @dataclass(slots=True)
-class Scripted:
+class ScriptedProvider:
     """A `Provider` that follows a script. `requests` contains the requests that it has received."""
 
     script: Script
@@ -206,7 +206,7 @@ class Scripted:
         self._remaining_replies = list(self.script.replies)
 
     @classmethod
-    def from_replies(cls, *replies: Mapping[str, Any], context_window: int = 200_000) -> "Scripted":
+    def from_replies(cls, *replies: Mapping[str, Any], context_window: int = 200_000) -> "ScriptedProvider":
         """Return a model with these replies. Each reply has the same keys as in a script file."""
         return cls(
             Script(tuple(_parse_reply(number, reply) for number, reply in enumerate(replies, 1)), context_window)

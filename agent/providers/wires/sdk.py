@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 from ebbtide.agent.providers import wires
 from ebbtide.agent.providers.wires.http import (
     EventReader,
-    Json,
+    JsonObject,
     SseReader,
     open_client,
     read_events,
@@ -38,19 +38,19 @@ class SdkWire(Generic[C]):
         self,
         package: str,
         origin: Origin,
-        make_client: Callable[[Origin], C],
+        create_client: Callable[[Origin], C],
         get_resource: Callable[[C], Any],
         *,
-        reader: Callable[[], EventReader] = SseReader,
+        create_reader: Callable[[], EventReader] = SseReader,
         modules: tuple[str, ...] = (),
     ) -> None:
         """`get_resource`: returns the part of the client that makes requests. `modules`: other modules that the client
         imports."""
         self._package = package
-        self._reader = reader
+        self._create_reader = create_reader
         self._modules = modules
         self._origin = origin
-        self._make_client = make_client
+        self._create_client = create_client
         self._get_resource = get_resource
         self._client: C | None = None
 
@@ -58,15 +58,15 @@ class SdkWire(Generic[C]):
         for name in (self._package, *self._modules):
             await asyncio.to_thread(import_module, name)
 
-    async def events(self, body: Json) -> AsyncGenerator[Json, None]:
+    async def events(self, body: JsonObject) -> AsyncGenerator[JsonObject, None]:
         if self._client is None:
             await self.prepare()
         with translate_sdk_errors(self._package, self._origin):
             if self._client is None:
-                self._client = self._make_client(self._origin)
+                self._client = self._create_client(self._origin)
             resource = self._get_resource(self._client)
             async with resource.with_streaming_response.create(**body) as response:
-                events = read_events(response.headers, response.iter_bytes(), self._reader(), self._origin)
+                events = read_events(response.headers, response.iter_bytes(), self._create_reader(), self._origin)
                 async with aclosing(events):
                     async for event in events:
                         yield event
@@ -99,12 +99,12 @@ def create_openai_client(
     http_client = open_client(origin)
     if not origin.endpoint.key and get_token is None:
         http_client.event_hooks = {**http_client.event_hooks, "request": [remove_key_header]}
-    address, _, query = origin.endpoint.base_url.partition("?")
+    base_url, _, query = origin.endpoint.base_url.partition("?")
     return openai.AsyncOpenAI(
         # Without a placeholder, the SDK would use a key meant for another server, or fail.
         api_key=get_token or origin.endpoint.key or "none",
         default_headers=headers,
-        base_url=address,
+        base_url=base_url,
         default_query=dict(parse_qsl(query)),
         max_retries=0,
         timeout=http_client.timeout,

@@ -33,7 +33,7 @@ LLAMA_CPP_TEMPERATURE = 0.8
 _WINDOW_FIELDS = ("loaded_context_length", "max_model_len", "context_length", "max_context_length", "context_window")
 
 
-async def add_served_facts(endpoint: Endpoint, facts: ModelFacts) -> ModelFacts:
+async def add_server_facts(endpoint: Endpoint, facts: ModelFacts) -> ModelFacts:
     """Update the facts with what the server reports. No request is sent if the window is known, or if it is set and the
     server is remote. Settings are not overridden. If the server does not respond, the facts stay unchanged."""
     sources = dict(facts.sources)
@@ -42,12 +42,16 @@ async def add_served_facts(endpoint: Endpoint, facts: ModelFacts) -> ModelFacts:
     responses = await _fetch_responses(Origin(facts.id, endpoint)) if should_ask else None
     if responses is None:
         return facts
-    props, studio, models = responses
+    llama_cpp_properties, lm_studio_models, models = responses
     facts = with_parameter_count(
-        facts, parameters_from_models(models, facts.name), has_default_temperature=has_default_sampling(props)
+        facts,
+        parse_parameter_count(models, facts.name),
+        has_default_temperature=has_default_sampling(llama_cpp_properties),
     )
     window = (
-        window_from_props(props) or window_from_models(studio, facts.name) or window_from_models(models, facts.name)
+        parse_llama_cpp_window(llama_cpp_properties)
+        or window_from_models(lm_studio_models, facts.name)
+        or window_from_models(models, facts.name)
     )
     if window is None or window_source != "default":
         return facts
@@ -64,16 +68,16 @@ def is_local_server(endpoint: Endpoint) -> bool:
 async def _fetch_responses(origin: Origin) -> tuple[object, object, object] | None:
     """Fetch llama.cpp's endpoint, LM Studio's endpoint and the common one. The result of an endpoint is None if it does
     not respond in time. The whole result is None if no client can be created."""
-    base = origin.endpoint.base_url.rstrip("/")
-    root = base.removesuffix("/v1")
+    base_url = origin.endpoint.base_url.rstrip("/")
+    root_url = base_url.removesuffix("/v1")
     with suppress(ProviderError):
         async with open_client(origin) as client:
-            requests = (
+            pending_responses = (
                 _get_json(client, origin, url, bearer_headers(origin.endpoint))
-                for url in (f"{root}/props", f"{root}/api/v0/models", f"{base}/models")
+                for url in (f"{root_url}/props", f"{root_url}/api/v0/models", f"{base_url}/models")
             )
-            props, studio, models = await asyncio.gather(*requests)
-        return props, studio, models
+            llama_cpp_properties, lm_studio_models, models = await asyncio.gather(*pending_responses)
+        return llama_cpp_properties, lm_studio_models, models
     return None
 
 
@@ -106,34 +110,40 @@ async def _get_json(
     return None
 
 
-def window_from_props(props: object) -> int | None:
+def parse_llama_cpp_window(llama_cpp_properties: object) -> int | None:
     """Find the context window of a llama.cpp slot. It may be smaller than the window that the server was started
     with."""
-    return plausible_window(_generation_settings(props).get("n_ctx"))
+    return plausible_window(_generation_settings(llama_cpp_properties).get("n_ctx"))
 
 
-def has_default_sampling(props: object) -> bool:
+def has_default_sampling(llama_cpp_properties: object) -> bool:
     """Whether llama.cpp reports its default temperature, which means that neither the model file nor the command line
     sets one."""
-    params = _generation_settings(props).get("params")
-    stated = params.get("temperature") if isinstance(params, Mapping) else None
+    sampling_parameters = _generation_settings(llama_cpp_properties).get("params")
+    stated = sampling_parameters.get("temperature") if isinstance(sampling_parameters, Mapping) else None
     return isinstance(stated, float) and abs(stated - LLAMA_CPP_TEMPERATURE) < 1e-6
 
 
-def _generation_settings(props: object) -> Mapping[str, Any]:
-    settings = props.get("default_generation_settings") if isinstance(props, Mapping) else None
+def _generation_settings(llama_cpp_properties: object) -> Mapping[str, Any]:
+    settings = (
+        llama_cpp_properties.get("default_generation_settings") if isinstance(llama_cpp_properties, Mapping) else None
+    )
     return settings if isinstance(settings, Mapping) else {}
 
 
 def window_from_models(model_list: object, model: str) -> int | None:
     """Find the window that a list of models states for a model, or for the only listed model. The window in use takes
     precedence over the window used in training."""
-    row, meta = _model_entry(model_list, model)
-    values: Sequence[Any] = [*(row.get(name) for name in _WINDOW_FIELDS), meta.get("n_ctx"), meta.get("n_ctx_train")]
+    row, file_metadata = _model_entry(model_list, model)
+    values: Sequence[Any] = [
+        *(row.get(name) for name in _WINDOW_FIELDS),
+        file_metadata.get("n_ctx"),
+        file_metadata.get("n_ctx_train"),
+    ]
     return next((window for value in values if (window := plausible_window(value)) is not None), None)
 
 
-def parameters_from_models(model_list: object, model: str) -> object:
+def parse_parameter_count(model_list: object, model: str) -> object:
     """Return the number of parameters that a list of models states for a model, or for the only listed one."""
     return _model_entry(model_list, model)[1].get("n_params")
 
@@ -145,8 +155,8 @@ def _model_entry(model_list: object, model: str) -> tuple[Mapping[str, Any], Map
     valid_rows = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
     matching_rows = [row for row in valid_rows if row.get("id") == model]
     row = next(iter(matching_rows[:1] or (valid_rows if len(valid_rows) == 1 else [])), {})
-    meta = row.get("meta")
-    return row, meta if isinstance(meta, Mapping) else {}
+    file_metadata = row.get("meta")
+    return row, file_metadata if isinstance(file_metadata, Mapping) else {}
 
 
 def plausible_window(value: object) -> int | None:

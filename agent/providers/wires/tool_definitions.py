@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from ebbtide.agent.providers.wires.http import Json
+from ebbtide.agent.providers.wires.http import JsonObject
 
 _ALTERNATIVE_KEYS = ("oneOf", "anyOf", "allOf")
 _REJECTED_KEYS = (*_ALTERNATIVE_KEYS, "enum", "not")
@@ -13,12 +13,12 @@ _TRUNCATION_NOTE = (
 )
 
 
-def wire_name(name: str) -> str:
+def sendable_name(name: str) -> str:
     """Convert a name that the model invented to a tool name that every server accepts."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
 
 
-def sendable_schema(schema: Mapping[str, object], name_pattern: str = "") -> Json:
+def sendable_schema(schema: Mapping[str, object], name_pattern: str = "") -> JsonObject:
     """Return a tool's parameters in a form that servers accept. They reject a request if any tool has alternatives at
     the top level of its schema, so the parameters of all alternatives are merged. `name_pattern`: a pattern that
     parameter names must match. Calls are still checked against the original schema."""
@@ -46,7 +46,7 @@ def sendable_schema(schema: Mapping[str, object], name_pattern: str = "") -> Jso
     return sendable
 
 
-def _merged_parameters(schemas: Iterable[object]) -> Json:
+def _merged_parameters(schemas: Iterable[object]) -> JsonObject:
     """Merge the parameters of the schemas. A parameter with different schemas gets an `anyOf` of them."""
     schemas_by_name: dict[str, list[object]] = {}
     for schema in schemas:

@@ -13,7 +13,7 @@ from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.errors import ReferenceFailed
 from ebbtide.agent.events.session import Noticed, ReplyFinished, ToolFinished, TurnFinished
 from ebbtide.agent.messages import Assistant, Conversation, Image, Note, Summary, Text, ToolCall, ToolOutput, User
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.records.message_rows import decode_message
 from ebbtide.agent.view.previews import OffloadLimits
 from ebbtide.agent.view.references import message_digits
@@ -26,7 +26,7 @@ from tests.kit.session import ID, OTHER, Home, bash, call, calls, events_of, fir
 
 
 async def test_a_long_output_is_shown_in_part_and_read_back_by_its_reference(home: Home) -> None:
-    provider = Scripted.from_replies(
+    provider = ScriptedProvider.from_replies(
         calls(bash("echo short"), bash("seq 100000; exit 3")),
         calls(call("read_result", ref_id="r2", lines="50000-50001")),
         calls(
@@ -62,9 +62,11 @@ async def test_a_long_output_is_shown_in_part_and_read_back_by_its_reference(hom
 
 
 async def test_a_session_that_goes_on_counts_on_and_knows_its_references(home: Home) -> None:
-    session, _ = await first_turn(home.session(Scripted.from_replies(calls(bash("seq 5000")), {"text": "done"})))
+    session, _ = await first_turn(
+        home.session(ScriptedProvider.from_replies(calls(bash("seq 5000")), {"text": "done"}))
+    )
     await session.close()
-    provider = Scripted.from_replies(
+    provider = ScriptedProvider.from_replies(
         calls(bash("seq 6000"), call("read_result", ref_id="r1", lines="5000")), {"text": "ok"}
     )
     session, _ = await first_turn(home.session(provider, resume=True), "again")
@@ -85,7 +87,7 @@ async def test_a_session_that_goes_on_counts_on_and_knows_its_references(home: H
 async def test_bytes_that_the_view_cannot_show_are_kept(
     home: Home, command: str, printed: bytes, beginning: str
 ) -> None:
-    session, _ = await first_turn(home.session(Scripted.from_replies(calls(bash(command)), {"text": "done"})))
+    session, _ = await first_turn(home.session(ScriptedProvider.from_replies(calls(bash(command)), {"text": "done"})))
     (output,) = outputs_of(session)
     assert output.text.startswith(beginning)
     ending = b"" if b"\0" in printed else b"exit code 0"
@@ -107,7 +109,7 @@ async def test_all_that_was_told_of_an_output_is_part_of_it(home: Home) -> None:
     )
     again = calls(call("recall", ref_id="r1", lines="2001-"), call("read_result", ref_id="r4"))
     session = await home.session(
-        Scripted.from_replies(calls(*wanted), again, {"text": "done"}), hooks=[*hooks, *edited]
+        ScriptedProvider.from_replies(calls(*wanted), again, {"text": "done"}), hooks=[*hooks, *edited]
     )
     await events_of(session)
     note = "[A hook of the user for `bash` notes:]\nlook again"
@@ -137,7 +139,7 @@ async def test_all_that_was_told_of_an_output_is_part_of_it(home: Home) -> None:
 async def test_lines_of_files_that_are_cut_can_be_read_whole(home: Home) -> None:
     (home.root / "a.js").write_text("short\n" + "x" * 5000 + "\n")
     session, _ = await first_turn(
-        home.session(Scripted.from_replies(calls(call("read", path="a.js")), {"text": "done"}))
+        home.session(ScriptedProvider.from_replies(calls(call("read", path="a.js")), {"text": "done"}))
     )
     (output,) = outputs_of(session)
     cut = f"2\t{'x' * 2000}… [cut: 5000 characters]"
@@ -150,7 +152,7 @@ async def test_files_are_shown_whole_up_to_their_own_limit(home: Home) -> None:
     text = "".join(f"a line {number} of a file\n" for number in range(1000))
     (home.root / "a.txt").write_text(text)
     session, _ = await first_turn(
-        home.session(Scripted.from_replies(calls(call("read", path="a.txt")), {"text": "done"}))
+        home.session(ScriptedProvider.from_replies(calls(call("read", path="a.txt")), {"text": "done"}))
     )
     (output,) = outputs_of(session)
     assert (output.stored, output.text.count("\n")) == (None, 999)
@@ -158,7 +160,8 @@ async def test_files_are_shown_whole_up_to_their_own_limit(home: Home) -> None:
 
 async def test_a_truncated_output_shows_more_and_is_kept_too(home: Home) -> None:
     session = await home.session(
-        Scripted.from_replies(calls(bash("seq 5000")), {"text": "done"}), offloading=OffloadLimits(mode="truncate")
+        ScriptedProvider.from_replies(calls(bash("seq 5000")), {"text": "done"}),
+        offloading=OffloadLimits(mode="truncate"),
     )
     await events_of(session)
     (output,) = outputs_of(session)
@@ -170,7 +173,7 @@ async def test_a_truncated_output_shows_more_and_is_kept_too(home: Home) -> None
 
 
 async def test_a_model_reads_long_outputs_where_the_user_wants_that(home: Home) -> None:
-    provider = Scripted.from_replies(
+    provider = ScriptedProvider.from_replies(
         {"text": "I look for errors.", **calls(bash("seq 50000; echo 'error: the disk'"))},
         {"when": "Part 1 of the output", "text": "nothing yet"},
         {"when": "Found in the parts before:\nnothing yet", "text": "line 50001: error: the disk"},
@@ -196,7 +199,7 @@ async def test_a_model_reads_long_outputs_where_the_user_wants_that(home: Home) 
 
 async def test_where_no_model_can_read_it_an_output_shows_its_ends(home: Home) -> None:
     refused = {"when": "Part 1", "error": "bad_request"}
-    provider = Scripted.from_replies(calls(bash("seq 5000")), refused, {"text": "done"})
+    provider = ScriptedProvider.from_replies(calls(bash("seq 5000")), refused, {"text": "done"})
     session, events = await first_turn(home.session(provider, offloading=OffloadLimits(mode="full-chunked")))
     assert any("no model could read the output of `bash`" in e.text for e in events if isinstance(e, Noticed))
     assert outputs_of(session)[0].text.splitlines()[1:3] == ["1", "2"]
@@ -210,7 +213,7 @@ async def test_an_archive_that_fails_leaves_the_output_in_view(home: Home, monke
     monkeypatch.setattr(home.blobs, "put", full)
     (home.root / "a.txt").write_text("x" * 3000)
     session = await home.session(
-        Scripted.from_replies(calls(bash("seq 5000"), call("read", path="a.txt")), {"text": "done"})
+        ScriptedProvider.from_replies(calls(bash("seq 5000"), call("read", path="a.txt")), {"text": "done"})
     )
     events = await events_of(session)
     notice = "the output of `bash` could not be stored, so it is shown in part: nothing more can be stored in `b`"
@@ -228,7 +231,7 @@ async def test_an_archive_that_fails_leaves_the_output_in_view(home: Home, monke
 async def test_what_finds_no_room_is_kept_whole(home: Home) -> None:
     text = "".join(f"{number}: a line of text\n" for number in range(1500))
     (home.root / "a.txt").write_text(text)
-    provider = Scripted.from_replies(calls(call("read", path="a.txt")), {"text": "done"}, context_window=14_000)
+    provider = ScriptedProvider.from_replies(calls(call("read", path="a.txt")), {"text": "done"}, context_window=14_000)
     await events_of(await home.session(provider))
     rows = await home.thread.run(home.store.messages, ID)
     messages = [decode_message(row) for row in rows]
@@ -309,7 +312,9 @@ async def test_the_matches_of_a_search_can_be_named(home: Home) -> None:
 
 
 async def test_references_of_deleted_sessions_and_removed_bytes_say_so(home: Home) -> None:
-    session, _ = await first_turn(home.session(Scripted.from_replies(calls(bash("seq 5000")), {"text": "done"})))
+    session, _ = await first_turn(
+        home.session(ScriptedProvider.from_replies(calls(bash("seq 5000")), {"text": "done"}))
+    )
     await session.close()
     rows = ArchiveStore(home.store)
     await home.thread.run(rows.expire, max_bytes=1)
@@ -340,7 +345,9 @@ async def test_messages_of_earlier_versions_get_their_names(home: Home) -> None:
 
 
 async def test_the_terminal_is_shown_what_the_model_is_shown(home: Home) -> None:
-    session, events = await first_turn(home.session(Scripted.from_replies(calls(bash("seq 5000")), {"text": "done"})))
+    session, events = await first_turn(
+        home.session(ScriptedProvider.from_replies(calls(bash("seq 5000")), {"text": "done"}))
+    )
     (finished,) = [event for event in events if isinstance(event, ToolFinished)]
     assert finished.text == outputs_of(session)[0].text
 

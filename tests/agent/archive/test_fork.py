@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.agent.archive.library import Library
-from ebbtide.agent.archive.tree import Branch, MessagePreview, Tree, TreeRow, files_changed_since, tree_rows
-from ebbtide.agent.compaction.undo import undo
+from ebbtide.agent.archive.tree import Branch, MessagePreview, SessionTree, TreeRow, files_changed_since, tree_rows
+from ebbtide.agent.compaction.undo import undo_rewrite
 from ebbtide.agent.errors import AgentError, UsageError
 from ebbtide.agent.messages import Message, Recalls, Text, User
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.records.file_change import FileChange
 from ebbtide.agent.session import Session
 from tests.conftest import thorough
@@ -36,7 +36,7 @@ def files(project: Project) -> None:
 
 def sent(session: Session) -> list[tuple[Message, ...]]:
     provider = session._ctx.model.provider
-    assert isinstance(provider, Scripted)
+    assert isinstance(provider, ScriptedProvider)
     return [request.messages for request in provider.requests]
 
 
@@ -86,7 +86,7 @@ async def test_a_request_of_a_fork_goes_to_the_same_cache(project: Project) -> N
     second = await opened(project, {"text": "On."}, resume=fork.id)
     await events_of(second, "go on")
     provider = second._ctx.model.provider
-    assert isinstance(provider, Scripted)
+    assert isinstance(provider, ScriptedProvider)
     assert [request.session_id for request in provider.requests] == [session.id]
     await second.close()
 
@@ -135,7 +135,7 @@ async def test_before_a_compaction_a_fork_sees_what_was_seen_then(project: Proje
     await fork.close()
     fork = await opened(project, resume=whole.id)
     assert fork.history == now
-    undone = await fork.change_conversation(undo)
+    undone = await fork.change_conversation(undo_rewrite)
     assert undone.conversation.messages == (*before.messages, *now.messages[-2:])
 
 
@@ -273,7 +273,7 @@ async def test_a_fork_knows_the_files_that_were_changed_before_it_and_none_that_
     await books.delete(session.id)
     for info, known in ((early, ["new.txt"]), (whole, ["later.txt", "new.txt"])):
         fork = await opened(project, resume=info.id)
-        found = [change for change in (await fork.file_log.changes("session")).files if change.is_by_tool]
+        found = [change for change in (await fork.file_history.changes("session")).files if change.is_by_tool]
         assert sorted(change.name for change in found) == known
         assert FileChange("new.txt", b"old\n", b"x\n") in found
         await fork.close()
@@ -291,7 +291,7 @@ async def test_a_tree_names_what_any_branch_has_changed_since(project: Project) 
 
 
 @st.composite
-def trees(draw: st.DrawFn) -> Tree:
+def trees(draw: st.DrawFn) -> SessionTree:
     """Sessions that were forked from each other, with a message of the user at every other position."""
     branches: list[Branch] = []
     for number in range(draw(st.integers(1, 6))):
@@ -300,13 +300,13 @@ def trees(draw: st.DrawFn) -> Tree:
         count = forked + draw(st.integers(0, 4))
         own_messages = tuple(MessagePreview(str(number), at, f"{number}.{at}", 0.0) for at in range(forked, count))
         branches.append(Branch(str(number), "", parent.session if parent else "", forked, own_messages, (), count))
-    return Tree(tuple(branches))
+    return SessionTree(tuple(branches))
 
 
 @settings(max_examples=thorough(100))
 @given(trees(), st.data())
 def test_the_tree_shows_each_message_once_and_the_path_is_what_the_session_holds(
-    tree: Tree, data: st.DataObject
+    tree: SessionTree, data: st.DataObject
 ) -> None:
     current = data.draw(st.sampled_from([branch.session for branch in tree.branches]))
     rows = tree_rows(tree, current)
@@ -320,11 +320,13 @@ def test_the_tree_shows_each_message_once_and_the_path_is_what_the_session_holds
         assert own == sorted(own)
 
 
-def held(tree: Tree, session: str) -> int:
+def held(tree: SessionTree, session: str) -> int:
     return next(branch.message_count for branch in tree.branches if branch.session == session)
 
 
 def test_a_tree_whose_root_is_gone_still_shows() -> None:
     message = MessagePreview("b", 2, "x", 0.0)
-    assert tree_rows(Tree((Branch("b", "", "gone", 2, (message,), (), 3),)), "b") == (TreeRow(message, 0, True, False),)
+    assert tree_rows(SessionTree((Branch("b", "", "gone", 2, (message,), (), 3),)), "b") == (
+        TreeRow(message, 0, True, False),
+    )
     assert User((Text("x"),)).text == message.text

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.archive.recall import fetch_for_tools, search_for_tools
+from ebbtide.agent.archive.recall import create_fetch_function, create_search_function
 from ebbtide.tools.base import Arguments, Tool, ToolError, Workspace
 from ebbtide.tools.outputs.recall_results import RECALLED_KINDS, RecalledItem, RecallQuery, RecallResult
 from ebbtide.tools.outputs.recall_scope import RECALL_SCOPES
@@ -40,13 +40,13 @@ async def sessions(sessions: Sessions) -> Sessions:
 
 def workspace_of(sessions: Sessions, folder: Path) -> Workspace:
     recall = sessions.recall("all")
-    fetch = fetch_for_tools(recall)
+    fetch = create_fetch_function(recall)
     return Workspace(
         folder,
         folder,
         get_stored_content=lambda ref: fetch(ref, None),
-        fetch_stored=fetch,
-        search_history=search_for_tools(recall),
+        fetch_stored_content=fetch,
+        search_history=create_search_function(recall),
     )
 
 
@@ -92,9 +92,9 @@ async def test_wherever_a_text_is_asked_for_there_is_an_answer(sessions: Session
     recall, view = sessions.recall(), sessions.views[HERE]
     texts = [message.text for message in view.messages if message.text.strip()]
     for query in queries():
-        await recall.trace(query, view)
+        await recall.locate_text(query, view)
     for text in texts:
-        assert (await recall.trace(text, view)).occurrences
+        assert (await recall.locate_text(text, view)).occurrences
 
 
 async def test_no_reference_is_a_mistake(sessions: Sessions, tmp_path: Path) -> None:

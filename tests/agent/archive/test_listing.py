@@ -29,7 +29,7 @@ async def test_what_was_kept_is_listed_with_how_the_model_sees_it(sessions: Sess
     await sessions.runs("bash", "only the beginning", whole=LONG, command="two")
     await sessions.runs("read", "1\thello", path="a.py")
     view = replace(sessions.views[HERE], masked=frozenset({sessions.views[HERE].messages[2].parts[0].call_id}))  # type: ignore[union-attr]  # an output
-    listed = await shelf_of(sessions).entries(view)
+    listed = await shelf_of(sessions).items(view)
     assert [(one.ref[:4], one.state, one.size, one.line_count) for one in listed] == [
         ("r4", "visible", 7, 1),
         ("r3", "preview", len(LONG), 5_000),
@@ -47,7 +47,7 @@ async def test_what_was_kept_is_listed_with_how_the_model_sees_it(sessions: Sess
         ("you", "please run the old tests"),
     ]
     assert all(began <= one.created_at <= time.time() for one in listed)
-    assert await shelf_of(sessions, THERE).entries(sessions.views[THERE]) == ()
+    assert await shelf_of(sessions, THERE).items(sessions.views[THERE]) == ()
 
     messages = [one.ref for one in listed if one.role]
     assert await shelf_of(sessions).page(messages[1], 1, 10) == ContentPage(("please run the old tests",), 1, 1)
@@ -57,7 +57,7 @@ async def test_how_a_program_ended_counts_with_what_it_printed_as_it_is_read_wit
     await sessions.says("go")
     await sessions.runs("bash", "only the beginning", whole=LONG, frame="exit code 3", command="two")
     listing = shelf_of(sessions)
-    (listed,) = [one for one in await listing.entries(sessions.views[HERE]) if one.ref == "r1"]
+    (listed,) = [one for one in await listing.items(sessions.views[HERE]) if one.ref == "r1"]
     page = await listing.page("r1", 1, 10_000)
     assert (listed.line_count, page.line_count, page.lines[-1]) == (5_001, 5_001, "exit code 3")
     assert listed.size == len(LONG) + len("exit code 3")
@@ -100,7 +100,7 @@ async def test_what_is_gone_or_damaged_says_so(sessions: Sessions, tmp_path: Pat
     await sessions.thread.run(ArchiveStore(sessions.store).expire, max_bytes=0)
     with pytest.raises(ReferenceFailed, match="was removed on"):
         await listing.page("r1", 1, 10)
-    assert [one.state for one in await listing.entries(sessions.views[HERE])] == ["removed", "removed"]
+    assert [one.state for one in await listing.items(sessions.views[HERE])] == ["removed", "removed"]
 
 
 async def test_the_newest_of_very_many_are_listed(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ async def test_the_newest_of_very_many_are_listed(sessions: Sessions, monkeypatc
     await sessions.says("go")
     for number in range(6):
         await sessions.runs("bash", f"output {number}", command=f"c{number}")
-    listed = await shelf_of(sessions).entries(sessions.views[HERE])
+    listed = await shelf_of(sessions).items(sessions.views[HERE])
     assert [one.ref for one in listed if one.call is not None] == ["r6", "r5", "r4"]
 
 
@@ -118,7 +118,7 @@ async def test_a_message_that_cannot_be_read_is_named_and_what_is_kept_of_it_is_
     await sessions.runs("bash", "fine", command="ls")
     await sessions.thread.run(sessions.store.query, "update messages set body = '{' where position = 2")
     listing = shelf_of(sessions)
-    listed = await listing.entries(sessions.views[HERE])
+    listed = await listing.items(sessions.views[HERE])
     assert [(one.ref, one.preview) for one in listed] == [
         ("r2", ""),
         ("r1", ""),
@@ -131,11 +131,11 @@ async def test_how_often_and_when_something_was_looked_up_is_listed(sessions: Se
     await sessions.says("please run the old tests")
     await sessions.runs("bash", "ok", command="old")
     await sessions.compacts("The old tests pass.")
-    unread = await shelf_of(sessions).entries(sessions.views[HERE])
+    unread = await shelf_of(sessions).items(sessions.views[HERE])
     assert [(one.access_count, one.accessed_at) for one in unread] == [(0, None), (0, None)]
     began = time.time()
     for ref in (unread[0].ref, unread[1].ref, unread[1].ref):
         (await sessions.recall().fetch(ref)).content.close()
-    listed = await shelf_of(sessions).entries(sessions.views[HERE])
+    listed = await shelf_of(sessions).items(sessions.views[HERE])
     assert [one.access_count for one in listed] == [1, 2]
     assert all(one.accessed_at is not None and began <= one.accessed_at <= time.time() for one in listed)

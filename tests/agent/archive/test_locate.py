@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.agent.messages import Conversation, Text, User
-from ebbtide.agent.view.provenance import Trace
+from ebbtide.agent.view.provenance import Occurrences
 from ebbtide.agent.view.references import message_digits
 from tests.kit.archived_sessions import HERE, THERE, Sessions
 
 
 async def fates(sessions: Sessions, text: str, view: Conversation | None = None) -> list[tuple[str, str, str]]:
     """What has become of each place: its reference without a message's digits, its fate and the summary."""
-    found = await sessions.recall().trace(text, view or sessions.views[HERE])
+    found = await sessions.recall().locate_text(text, view or sessions.views[HERE])
     return [
         ("msg" if place.ref.startswith("msg-") else place.ref, place.fate, place.summary_ref)
         for place in found.occurrences
@@ -65,7 +65,7 @@ async def test_without_a_view_the_one_that_was_written_down_counts(sessions: Ses
     await sessions.says("go")
     await sessions.runs("bash", "needle", command="ls")
     await sessions.compacts("early")
-    found = await sessions.recall().trace("needle")
+    found = await sessions.recall().locate_text("needle")
     assert [(place.ref, place.fate, place.summary_ref) for place in found.occurrences] == [
         ("r1", "summarised", "sum-1")
     ]
@@ -78,11 +78,11 @@ async def test_what_was_not_searched_is_named_unless_the_text_was_found_there(se
     await sessions.runs("bash", "a needle\n[...]", whole=b"a needle\n" + filler, command="make again")
     view = sessions.views[HERE]
     note = "only the first 262,144 bytes of {} are searched here; `/archive` shows whole outputs"
-    found = await sessions.recall().trace("needle", view)
-    assert [place.what for place in found.occurrences] == ["you said", "Ran: make again – done: a needle [...]"]
-    assert found.unsearched == (note.format("r1"),)
-    assert await sessions.recall().trace("nowhere", view) == Trace((), (note.format("r2, r1"),))
-    assert await sessions.recall().trace(" ", view) == Trace()
+    found = await sessions.recall().locate_text("needle", view)
+    assert [place.source for place in found.occurrences] == ["you said", "Ran: make again – done: a needle [...]"]
+    assert found.unsearched_notes == (note.format("r1"),)
+    assert await sessions.recall().locate_text("nowhere", view) == Occurrences((), (note.format("r2, r1"),))
+    assert await sessions.recall().locate_text(" ", view) == Occurrences()
 
 
 async def test_a_message_that_was_damaged_later_hides_no_other_place(sessions: Sessions) -> None:
@@ -109,7 +109,7 @@ async def test_a_reference_is_answered_by_what_became_of_it(sessions: Sessions, 
     (masked,) = [output.call_id for message in view.messages if isinstance(message, User) for output in message.outputs
                  if output.text.startswith("r1")]  # fmt: skip
     view = replace(view, masked=frozenset({masked}))
-    fates = [(await sessions.recall().trace(written.format(number), view)).occurrences for number in range(1, 5)]
+    fates = [(await sessions.recall().locate_text(written.format(number), view)).occurrences for number in range(1, 5)]
     assert [[(place.ref, place.fate) for place in places] for places in fates] == [
         [("r1", "summarised")], [("r2", "masked")], [("r3", "stored")], [("r4", "visible")],
     ]  # fmt: skip
@@ -121,6 +121,6 @@ async def test_a_message_is_found_by_its_reference(sessions: Sessions) -> None:
     await sessions.says("and the new ones")
     for text, fate in (("please run them", "summarised"), ("and the new ones", "visible")):
         ref = f"msg-{message_digits(User((Text(text),)))}"
-        (place,) = (await sessions.recall().trace(ref, sessions.views[HERE])).occurrences
-        assert (place.ref, place.fate, place.what) == (ref, fate, "you said")
-    assert (await sessions.recall().trace("msg-00000000", sessions.views[HERE])).occurrences == ()
+        (place,) = (await sessions.recall().locate_text(ref, sessions.views[HERE])).occurrences
+        assert (place.ref, place.fate, place.source) == (ref, fate, "you said")
+    assert (await sessions.recall().locate_text("msg-00000000", sessions.views[HERE])).occurrences == ()

@@ -23,7 +23,7 @@ from ebbtide.agent.budget.prefix import (
     serialise_canonically,
 )
 from ebbtide.agent.messages import Assistant, Conversation, Message, Note, Text, ToolOutput, Usage, User
-from ebbtide.agent.prompt.build import Instructions, PromptBuilder, Section, build_prompt
+from ebbtide.agent.prompt.build import Instructions, PromptBuilder, PromptSection, build_prompt
 from ebbtide.agent.tool_specs import ToolSpec
 from tests.kit.conversations import conversations, filled, texts
 
@@ -38,8 +38,8 @@ def printed(conversation: Conversation, system: str = "base") -> RequestFingerpr
 def test_sections_keep_their_order_and_the_cacheable_come_first(sections: list[tuple[str, str, bool]]) -> None:
     builder = PromptBuilder()
     for name, text, cacheable in sections:
-        builder = builder.plus(name, text, cacheable=cacheable)
-    given_ones = [Section(*section) for section in sections if section[1]]
+        builder = builder.add_section(name, text, is_cacheable=cacheable)
+    given_ones = [PromptSection(*section) for section in sections if section[1]]
     stable = [section for section in given_ones if section.is_cacheable]
     rest = [section for section in given_ones if not section.is_cacheable]
     assert builder.sections == (*stable, *rest)
@@ -59,7 +59,7 @@ def test_the_system_text_goes_from_what_never_changes_to_what_does() -> None:
     ]
     assert instructions.text == "base\n\nrules\n\nremembered\n\nskills\n\nhere"
     prompt = build_prompt(Conversation(), instructions)
-    assert prompt.system[: prompt.stable_chars] == "base\n\nrules\n\nremembered"
+    assert prompt.system[: prompt.shared_prefix_chars] == "base\n\nrules\n\nremembered"
 
 
 @given(conversations(), st.integers(0, 200), st.integers(0, 4000), st.integers(0, 3000), st.integers(0, 20))

@@ -18,8 +18,8 @@ from ebbtide.agent.budget.request_budget import (
 )
 from ebbtide.agent.messages import Conversation, Usage
 from ebbtide.agent.prompt.build import Instructions, build_prompt
-from ebbtide.agent.providers.meter import Meter
-from ebbtide.agent.tokens.estimate import Counts, Estimator, count_messages, count_text, count_tools
+from ebbtide.agent.providers.meter import TokenMeter
+from ebbtide.agent.tokens.estimate import Estimator, TextCounts, count_messages, count_text, count_tools
 from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.agent.view.visible import visible_messages
 from tests.kit.conversations import conversations
@@ -33,7 +33,7 @@ windows = st.builds(
     max_input=st.none() | st.integers(1, 3_000_000),
     price_tier=st.none() | st.integers(1, 3_000_000),
 )
-counts = st.builds(Counts, letters=sizes, symbols=sizes, others=sizes, items=st.integers(0, 5000))
+counts = st.builds(TextCounts, letters=sizes, symbols=sizes, others=sizes, items=st.integers(0, 5000))
 
 
 def test_a_budget_says_what_each_component_takes() -> None:
@@ -49,7 +49,7 @@ def test_a_budget_says_what_each_component_takes() -> None:
         "history": 8,
         "pending": 9,
     }
-    assert (budget.used, budget.effective_window, budget.remaining, budget.used_percentage) == (
+    assert (budget.used, budget.effective_window, budget.remaining, budget.used_share) == (
         45,
         8000,
         7955,
@@ -80,7 +80,7 @@ def test_the_verdict_follows_the_two_thresholds(
 @given(windows)
 def test_the_buffer_and_the_output_reserve_are_always_subtracted(window: Window) -> None:
     limit = min(n for n in (window.size, window.max_input, window.price_tier) if n is not None)
-    assert window.effective == max(limit - window.output - window.buffer, 0)
+    assert window.available_tokens == max(limit - window.output - window.buffer, 0)
 
 
 @given(st.integers(1, 3_000_000), st.integers(1, 3_000_000), st.integers(0, 3_000_000))
@@ -116,7 +116,11 @@ def test_an_overflow_without_a_smaller_maximum_teaches_nine_tenths_of_what_was_s
     st.none() | sizes,
 )
 def test_what_was_counted_is_taken_as_counted(
-    sections: dict[BudgetSection, Counts], seen: Counts, unseen: Counts, counted: int | None, schema: int | None
+    sections: dict[BudgetSection, TextCounts],
+    seen: TextCounts,
+    unseen: TextCounts,
+    counted: int | None,
+    schema: int | None,
 ) -> None:
     estimator = Estimator()
     budget = build_budget(sections, seen, unseen, counted, Window(200_000, 8000), estimator, schema)
@@ -138,12 +142,12 @@ def test_a_meter_measures_what_the_request_alone_says(
     tools = (ToolSpec("echo", "Says it again.", {"type": "object"}),)
     prompt = build_prompt(conversation, Instructions("base", "here", "rules"))
     window = Window(200_000, 8000)
-    sections: dict[BudgetSection, Counts] = {
+    sections: dict[BudgetSection, TextCounts] = {
         "system": count_text(prompt.system),
         "tools": count_tools(tools),
         **count_summary(conversation.summary),
     }
     new = count_messages(visible_messages(conversation)[conversation.anchored :])
-    seen, unseen = (new, Counts()) if counted is None else (Counts(), new)
+    seen, unseen = (new, TextCounts()) if counted is None else (TextCounts(), new)
     expected = build_budget(sections, seen, unseen, counted, window, Estimator())
-    assert Meter().measure(prompt, conversation, tools, window) == expected
+    assert TokenMeter().measure(prompt, conversation, tools, window) == expected

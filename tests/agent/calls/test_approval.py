@@ -17,12 +17,12 @@ from ebbtide.agent.calls.approval import Approver
 from ebbtide.agent.calls.changed_call import build_edit_note
 from ebbtide.agent.calls.execute import CallPosition, CallRunner, run_calls
 from ebbtide.agent.calls.output_budget import OutputBudget
-from ebbtide.agent.calls.output_intake import OutputIntake
+from ebbtide.agent.calls.output_intake import OutputArchiver
 from ebbtide.agent.calls.policy import PLAN_MODE_REFUSALS, Policy, parse_rule
 from ebbtide.agent.calls.project_rules import ProjectRules, SavedRules
 from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.compose.sessions import Sessions
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.events.permissions import (
     CallDenied,
     CallEdited,
@@ -33,7 +33,7 @@ from ebbtide.agent.events.permissions import (
 )
 from ebbtide.agent.events.session import Event, Noticed, ToolFinished
 from ebbtide.agent.messages import ToolCall, ToolOutput, User
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.session import Session
 from ebbtide.agent.tokens.estimate import estimate_message
 from ebbtide.tools.base import Workspace
@@ -55,7 +55,7 @@ class Run:
         self.events: list[Event] = []
         self.asked: list[PermissionAsked] = []
         self._answer = answer
-        policy = Policy(str(root), "ask", deny=tuple(map(parse_rule, deny)))
+        policy = Policy(str(root), "ask", deny_rules=tuple(map(parse_rule, deny)))
 
         async def earlier() -> Sequence[ToolCall]:
             return calls
@@ -63,7 +63,9 @@ class Run:
         self.approval = Approver(policy, self._ask, earlier)
         tools = {tool.name: tool for tool in create_builtin_tools()}
         workspace = Workspace(root, root.parent / "outputs")
-        self.call_runner = CallRunner(tools, workspace, self.approval, Interrupt(), self.events.append, OutputIntake())
+        self.call_runner = CallRunner(
+            tools, workspace, self.approval, Interrupt(), self.events.append, OutputArchiver()
+        )
 
     async def _ask(self, question: PermissionAsked) -> Decision:
         self.asked.append(question)
@@ -137,7 +139,9 @@ async def test_in_plan_mode_what_only_looks_runs_and_what_holds_secrets_is_asked
 
 
 @pytest.mark.parametrize("mode", ["ask", "accept-edits"])
-async def test_what_only_looks_is_not_asked_about_and_runs_nothing_of_the_repository(root: Path, mode: Mode) -> None:
+async def test_what_only_looks_is_not_asked_about_and_runs_nothing_of_the_repository(
+    root: Path, mode: PermissionMode
+) -> None:
     hostile_repository(root)
     write_files(root, {".env": "KEY=1\n", "b": "KEY\n"})
     run = Run(root, lambda question: Decision("deny"))
@@ -213,7 +217,7 @@ async def test_only_a_rule_that_was_offered_is_kept(root: Path) -> None:
     run = Run(root, lambda question: Decision("allow", rule="bash"))
     outputs = await run(bash("locale -a"), replace(bash("touch x"), id="c2"))
     assert [output.status for output in outputs] == ["done", "done"]
-    assert (len(run.asked), run.approval.policy.allow) == (2, ())
+    assert (len(run.asked), run.approval.policy.allow_rules) == (2, ())
 
 
 async def test_a_rule_answers_the_open_questions_that_it_covers_and_no_other(root: Path) -> None:
@@ -314,7 +318,7 @@ class Waiting(Run):
         await asyncio.Event().wait()
         raise AssertionError
 
-    async def changes_to(self, mode: Mode) -> int:
+    async def changes_to(self, mode: PermissionMode) -> int:
         await self.waits.wait()
         return await self.approval.change_mode(mode)
 
@@ -476,12 +480,12 @@ def test_a_pipe_in_the_place_of_the_rules_is_told_and_not_waited_for(tmp_path: P
 
 async def test_a_resumed_session_knows_what_ran(home: Home) -> None:
     session = await home.attended(
-        Scripted.from_replies({"calls": [call("bash", command="locale -a")]}, DONE), mode="ask"
+        ScriptedProvider.from_replies({"calls": [call("bash", command="locale -a")]}, DONE), mode="ask"
     )
     await answered(session, lambda asked: Decision("allow", arguments={"command": "echo b"}))
     (before,) = outputs_of(session)
     await session.close()
-    again = await home.attended(Scripted.from_replies(DONE), resume=True)
+    again = await home.attended(ScriptedProvider.from_replies(DONE), resume=True)
     assert outputs_of(again) == [before]
     assert before.edited == {"command": "echo b"}
 
@@ -536,7 +540,7 @@ async def test_a_rule_for_what_only_looks_lets_no_repository_run_something_where
     run = Run(root, instead(""))
     looks = ("git status", "git diff a b", "git log -p -1", "git show", "git blame a", "git grep two")
     rules = {" ".join(line.split()[:2]) for line in looks}
-    run.approval.policy = replace(run.approval.policy, allow=tuple(parse_rule(f"bash({rule})") for rule in rules))
+    run.approval.policy = replace(run.approval.policy, allow_rules=tuple(parse_rule(f"bash({rule})") for rule in rules))
     outputs = [(await run(bash(line)))[0] for line in looks]
     assert [output.status for output in outputs] == ["done"] * len(looks), [output.text for output in outputs]
     assert [output.text.split("\n")[-1] for output in outputs] == ["exit code 0"] * len(looks)
@@ -546,7 +550,7 @@ async def test_a_rule_for_what_only_looks_lets_no_repository_run_something_where
 async def test_a_rule_for_a_fetch_covers_none_in_a_repository_that_has_git_run_programs(root: Path) -> None:
     run = Run(root, instead(""))
     git(root, "init")
-    run.approval.policy = replace(run.approval.policy, allow=(parse_rule("bash(git archive)"),))
+    run.approval.policy = replace(run.approval.policy, allow_rules=(parse_rule("bash(git archive)"),))
     assert (await run(bash("git archive --list")))[0].status == "done"
     git(root, "config", "filter.x.smudge", "./x")
     await run(bash("git archive HEAD"))

@@ -8,10 +8,10 @@ import pytest
 from ebbtide.agent.calls.approval import Approver
 from ebbtide.agent.calls.permission_request import PermissionRequest
 from ebbtide.agent.calls.policy import Policy, decide, parse_rule
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.events.permissions import CallDenied, Decision, PermissionAsked
 from ebbtide.agent.events.session import Event, ToolFinished, ToolProgress, ToolStarted
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.session import Session
 from ebbtide.tools.base import ReadOnlyAccess
 from ebbtide.tools.sandbox.sandbox import Sandbox
@@ -34,9 +34,11 @@ def boxed(session: Session, home: Home, **policy: Any) -> Approver:
     return runner.approver
 
 
-async def played(home: Home, command: str, *answers: str, mode: Mode = "ask") -> tuple[list[Event], list[str], str]:
+async def played(
+    home: Home, command: str, *answers: str, mode: PermissionMode = "ask"
+) -> tuple[list[Event], list[str], str]:
     """The events of a turn with the command, the reasons of its questions, and its output."""
-    session = await home.attended(Scripted.from_replies(calls(bash(command)), {"text": "done"}), mode=mode)
+    session = await home.attended(ScriptedProvider.from_replies(calls(bash(command)), {"text": "done"}), mode=mode)
     boxed(session, home)
     reasons, left = list[str](), iter(answers)
 
@@ -50,7 +52,7 @@ async def played(home: Home, command: str, *answers: str, mode: Mode = "ask") ->
 
 @needs_bubblewrap
 @pytest.mark.parametrize("mode", ["ask", "accept-edits", "plan"])
-async def test_what_only_looks_runs_without_a_question(mode: Mode, home: Home) -> None:
+async def test_what_only_looks_runs_without_a_question(mode: PermissionMode, home: Home) -> None:
     events, reasons, text = await played(home, LOOKS, mode=mode)
     assert (reasons, text) == ([], "3\nexit code 0")
     assert [type(event) for event in events if isinstance(event, ToolStarted | ToolFinished)] == [
@@ -86,7 +88,7 @@ async def test_in_plan_mode_it_fails_without_a_question(home: Home) -> None:
 
 @needs_bubblewrap
 async def test_without_a_user_what_wanted_to_write_is_denied(home: Home) -> None:
-    model = Scripted.from_replies(calls(bash(LOOKS)), calls(bash(WRITES)), {"text": "done"})
+    model = ScriptedProvider.from_replies(calls(bash(LOOKS)), calls(bash(WRITES)), {"text": "done"})
     session = await home.session(model, policy=Policy(str(home.root), "ask"))
     boxed(session, home)
     events = await events_of(session, "go")
@@ -104,7 +106,7 @@ async def test_without_a_user_what_wanted_to_write_is_denied(home: Home) -> None
 )
 @pytest.mark.parametrize("mode", ["ask", "plan"])
 async def test_files_with_secrets_and_files_elsewhere_are_asked_about_and_then_seen(
-    file: str, reason: str, mode: Mode, home: Home
+    file: str, reason: str, mode: PermissionMode, home: Home
 ) -> None:
     (home.root / ".env").write_text("x\n")
     lines = (home.root / file).read_text().count("\n")
@@ -121,7 +123,7 @@ async def test_a_name_that_is_put_together_shows_no_secret(home: Home) -> None:
 
 @needs_bubblewrap
 async def test_a_rule_that_covers_the_line_lets_it_run_normally(home: Home) -> None:
-    session = await home.attended(Scripted.from_replies(calls(bash(WRITES)), {"text": "done"}), mode="ask")
+    session = await home.attended(ScriptedProvider.from_replies(calls(bash(WRITES)), {"text": "done"}), mode="ask")
     boxed(session, home, allow=(parse_rule(f"bash(={WRITES})"),))
     await events_of(session, "go")
     assert outputs_of(session)[-1].text == "seen\nexit code 0"
@@ -130,7 +132,7 @@ async def test_a_rule_that_covers_the_line_lets_it_run_normally(home: Home) -> N
 
 def contained(*paths: str, secret: str = "") -> PermissionRequest:
     return PermissionRequest(
-        "bash", "run", ("ls | sort",), ReadOnlyAccess("grep", ("/w", *paths), secret, is_contained=True)
+        "bash", "run", ("ls | sort",), ReadOnlyAccess("grep", ("/w", *paths), secret, runs_in_read_only_sandbox=True)
     )
 
 
@@ -142,15 +144,15 @@ def contained(*paths: str, secret: str = "") -> PermissionRequest:
         (contained("/etc/x"), Policy("/w", readable_folders=("/etc",)), "allow", True),
         (contained(secret=".env"), Policy("/w"), "ask", False),
         (contained("/etc/x"), Policy("/w", "plan"), "ask", True),
-        (contained(), Policy("/w", deny=(parse_rule("bash(sort)"),)), "deny", False),
-        (contained(), Policy("/w", deny=(parse_rule("read(secret)"),)), "ask", False),
-        (contained("/w/secret"), Policy("/w", deny=(parse_rule("read(secret)"),)), "deny", False),
-        (contained(), Policy("/w", allow=(parse_rule("bash"),)), "allow", False),
-        (contained(), Policy("/w", allow=(parse_rule("bash(ls)"), parse_rule("bash(sort)"))), "allow", False),
-        (contained(), Policy("/w", allow=(parse_rule("outside(=ls | sort)"),)), "ask", False),
+        (contained(), Policy("/w", deny_rules=(parse_rule("bash(sort)"),)), "deny", False),
+        (contained(), Policy("/w", deny_rules=(parse_rule("read(secret)"),)), "ask", False),
+        (contained("/w/secret"), Policy("/w", deny_rules=(parse_rule("read(secret)"),)), "deny", False),
+        (contained(), Policy("/w", allow_rules=(parse_rule("bash"),)), "allow", False),
+        (contained(), Policy("/w", allow_rules=(parse_rule("bash(ls)"), parse_rule("bash(sort)"))), "allow", False),
+        (contained(), Policy("/w", allow_rules=(parse_rule("outside(=ls | sort)"),)), "ask", False),
         (contained(), Policy("/w", "auto"), "allow", False),
         (contained(), Policy("/w", "auto", sandbox_problem="none"), "allow", True),
-        (contained(), Policy("/w", allows_sandboxed=True), "allow", False),
+        (contained(), Policy("/w", allows_sandboxed_commands=True), "allow", False),
         (contained(), Policy("/w", no_shell_reason="no shell"), "deny", False),
     ],
 )

@@ -11,7 +11,7 @@ from ebbtide.agent.budget.preflight import ToolBudget
 from ebbtide.agent.calls.approval import Approver
 from ebbtide.agent.calls.execute import CallPosition, CallRunner, run_calls
 from ebbtide.agent.calls.output_budget import OutputBudget
-from ebbtide.agent.calls.output_intake import OutputIntake
+from ebbtide.agent.calls.output_intake import OutputArchiver
 from ebbtide.agent.calls.policy import Policy
 from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.events.session import Event, ToolFinished
@@ -47,7 +47,7 @@ class Endless:
 def call_runner(tool: Tool, root: Path, events: list[Event]) -> CallRunner:
     policy = Policy(str(root), "auto")
     return CallRunner(
-        {tool.name: tool}, Workspace(root, root), Approver(policy), Interrupt(), events.append, OutputIntake()
+        {tool.name: tool}, Workspace(root, root), Approver(policy), Interrupt(), events.append, OutputArchiver()
     )
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.calls.permission_request import build_request
+from ebbtide.agent.calls.permission_request import build_permission_request
 from ebbtide.agent.calls.policy import Policy, decide, parse_rule, runs_unsandboxed
 from ebbtide.tools.base import Workspace
 from ebbtide.tools.bash import Bash
-from ebbtide.tools.commands.git_commands import git_rule_doubt
+from ebbtide.tools.commands.git_commands import uncovered_git_word
 from ebbtide.tools.commands.grammar import parse_command_line
 from tests.kit.git import git
 
@@ -22,7 +22,7 @@ def repository(tmp_path: Path) -> Workspace:
 
 
 def policy(root: Path) -> Policy:
-    return Policy(str(root), allow=(parse_rule("bash(git)"), parse_rule("outside(git)")))
+    return Policy(str(root), allow_rules=(parse_rule("bash(git)"), parse_rule("outside(git)")))
 
 
 COVERED = """
@@ -79,7 +79,7 @@ cd ROOT && git log -3
 @pytest.mark.parametrize("command", COVERED.strip().splitlines())
 def test_a_rule_for_git_covers_its_commands_inside_and_outside_the_sandbox(repository: Workspace, command: str) -> None:
     line = command.replace("ROOT", str(repository.root))
-    asked = build_request(Bash(), {"command": line}, repository, "ask")
+    asked = build_permission_request(Bash(), {"command": line}, repository, "ask")
     assert decide(asked, policy(repository.root)).verdict == "allow"
     assert runs_unsandboxed(asked, policy(repository.root))
 
@@ -90,7 +90,7 @@ def test_a_push_to_a_folder_is_asked_about_since_hooks_there_run(repository: Wor
     for name in ("up", "up.git"):
         git(repository.root, "init", "-q", "--bare", name)
     line = f"git push {place.replace('ROOT', str(repository.root))} main"
-    asked = build_request(Bash(), {"command": line}, repository, "ask")
+    asked = build_permission_request(Bash(), {"command": line}, repository, "ask")
     assert decide(asked, policy(repository.root)).verdict == "ask"
     assert not runs_unsandboxed(asked, policy(repository.root))
 
@@ -99,11 +99,11 @@ def test_the_form_in_which_agents_write_commits_is_covered_and_can_be_denied(rep
     line = (
         "git add a && git commit -m \"$(cat <<'EOF'\nfeat: x\n\nCo-Authored-By: C <c@example.org>\nEOF\n)\" && git push"
     )
-    asked = build_request(Bash(), {"command": line}, repository, "ask")
+    asked = build_permission_request(Bash(), {"command": line}, repository, "ask")
     rules = policy(repository.root)
     assert decide(asked, rules).verdict == "allow"
     for rule in ("bash(cat)", "bash(git push)", "bash(git commit)"):
-        assert decide(asked, replace(rules, deny=(parse_rule(rule),))).verdict == "deny"
+        assert decide(asked, replace(rules, deny_rules=(parse_rule(rule),))).verdict == "deny"
 
 
 ASKED = [
@@ -150,20 +150,20 @@ ASKED = [
 
 @pytest.mark.parametrize(("command", "why"), ASKED)
 def test_other_calls_of_git_are_asked_about_for_a_reason(repository: Workspace, command: str, why: str) -> None:
-    asked = build_request(Bash(), {"command": command}, repository, "ask")
+    asked = build_permission_request(Bash(), {"command": command}, repository, "ask")
     assert decide(asked, policy(repository.root)).verdict == "ask"
     assert not runs_unsandboxed(asked, policy(repository.root))
     words = [word for word in parse_command_line(command).commands[0].words if not word.text.startswith("GIT_")]
-    doubt = git_rule_doubt(words)
+    doubt = uncovered_git_word(words)
     assert doubt is not None
     assert why in doubt[1]
 
 
 def test_a_rule_for_one_command_of_git_is_as_narrow_as_before(repository: Workspace) -> None:
-    rules = Policy(str(repository.root), allow=tuple(map(parse_rule, ("bash(git tag)", "bash(git fetch)"))))
+    rules = Policy(str(repository.root), allow_rules=tuple(map(parse_rule, ("bash(git tag)", "bash(git fetch)"))))
 
     def verdict(command: str) -> str:
-        return decide(build_request(Bash(), {"command": command}, repository, "ask"), rules).verdict
+        return decide(build_permission_request(Bash(), {"command": command}, repository, "ask"), rules).verdict
 
     commands = ("git tag -l", "git tag v1", "git fetch origin", "git fetch origin a:b", "git push")
     assert [verdict(command) for command in commands] == ["allow", "ask", "allow", "ask", "ask"]
@@ -174,6 +174,6 @@ def test_a_rule_for_one_command_of_git_is_as_narrow_as_before(repository: Worksp
 )
 def test_a_look_that_names_the_working_folder_is_run_as_a_look(repository: Workspace, line: str) -> None:
     command = line.replace("{}", str(repository.root))
-    asked = build_request(Bash(), {"command": command}, repository, "ask")
+    asked = build_permission_request(Bash(), {"command": command}, repository, "ask")
     ruling = decide(asked, Policy(str(repository.root)))
     assert (ruling.verdict, ruling.requires_read_only) == ("allow", True)

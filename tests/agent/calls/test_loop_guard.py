@@ -5,7 +5,7 @@ from typing import Any
 from ebbtide.agent.calls.loop_guard import CONTINUE_OPTION, STOP_OPTION, LoopGuard
 from ebbtide.agent.events.permissions import QuestionAsked
 from ebbtide.agent.events.session import TurnFinished
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from tests.kit.session import Home, bash, call, calls, finished, first_turn, turn_in_which
 
 SAME = "[This call has returned the same output "
@@ -15,7 +15,7 @@ LOOK = calls(call("glob", pattern="*.txt"))
 async def told_in(home: Home, *replies: dict[str, Any]) -> tuple[list[bool], object]:
     """Of each call whether the model was told that it repeats itself, and how the turn ended."""
     _, events = await first_turn(
-        home.session(Scripted.from_replies(*replies, {"text": "done"}), loop_guard=LoopGuard())
+        home.session(ScriptedProvider.from_replies(*replies, {"text": "done"}), loop_guard=LoopGuard())
     )
     return [SAME in text for _, _, text in finished(events)], events[-1]
 
@@ -47,14 +47,14 @@ async def test_what_waits_may_be_done_again_and_what_gives_something_else_is_no_
 
 
 async def test_a_new_turn_begins_to_count_anew(home: Home) -> None:
-    model = Scripted.from_replies(LOOK, LOOK, {"text": "one"}, LOOK, LOOK, {"text": "two"})
+    model = ScriptedProvider.from_replies(LOOK, LOOK, {"text": "one"}, LOOK, LOOK, {"text": "two"})
     session, _ = await first_turn(home.session(model, loop_guard=LoopGuard()))
     events = [event async for event in session.send("more")]
     assert [SAME in text for _, _, text in finished(events)] == [False, False]
 
 
 async def test_a_user_who_is_there_says_whether_it_goes_on(home: Home) -> None:
-    session = await home.attended(Scripted.from_replies(*[LOOK] * 10), loop_guard=LoopGuard())
+    session = await home.attended(ScriptedProvider.from_replies(*[LOOK] * 10), loop_guard=LoopGuard())
     answers = iter((CONTINUE_OPTION, STOP_OPTION))
     events = await turn_in_which(session, QuestionAsked, lambda asked: session.answer(asked.id, next(answers)))
     assert [event.question for event in events if isinstance(event, QuestionAsked)] == [

@@ -8,7 +8,7 @@ import pytest
 from ebbtide.agent.calls.approval import Approver
 from ebbtide.agent.calls.network_access import MAX_QUESTIONS_PER_COMMAND, CallNetworkAccess
 from ebbtide.agent.calls.policy import Policy, parse_rule
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.events.permissions import Decision, NetworkRefused, PermissionAnswered, PermissionAsked
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.messages import ToolCall
@@ -55,11 +55,11 @@ class Reaching:
         return CallNetworkAccess(CALL, self.approval, self.events.append, self.private, self.patience)
 
     async def refusal(self, place: NetworkDestination = INDEX) -> str:
-        return await self.call().refusal(place)
+        return await self.call().refusal_reason(place)
 
 
 def reaching(
-    user: User | None, mode: Mode = "ask", allow: tuple[str, ...] = (), deny: tuple[str, ...] = ()
+    user: User | None, mode: PermissionMode = "ask", allow: tuple[str, ...] = (), deny: tuple[str, ...] = ()
 ) -> Reaching:
     policy = Policy("/app", mode, tuple(map(parse_rule, allow)), tuple(map(parse_rule, deny)))
     return Reaching(Approver(policy, user.ask if user else None, project_rules=RulesInMemory()))
@@ -69,12 +69,14 @@ async def test_a_rule_opens_a_place_without_a_question_and_another_closes_it() -
     assert await reaching(None, allow=("network(example.com)",)).refusal() == ""
     closed = reaching(User(), allow=("network",), deny=("network(example.com)",))
     reach = closed.call()
-    assert [await reach.refusal(INDEX), await reach.refusal(INDEX)] == ["deny rule network(example.com)"] * 2
+    assert [await reach.refusal_reason(INDEX), await reach.refusal_reason(INDEX)] == [
+        "deny rule network(example.com)"
+    ] * 2
     assert closed.events == [NetworkRefused("c1", "example.com", "deny rule network(example.com)")]
 
 
 @pytest.mark.parametrize("mode", ["ask", "auto"])
-async def test_where_nobody_is_there_the_refusal_names_the_rule_and_the_flag(mode: Mode) -> None:
+async def test_where_nobody_is_there_the_refusal_names_the_rule_and_the_flag(mode: PermissionMode) -> None:
     refusal = await reaching(None, mode).refusal()
     assert (
         refusal == f"{NO_RULE}, and there is no user to ask; the user can start with `--allow 'network(example.com)'`"
@@ -85,7 +87,7 @@ async def test_the_user_is_asked_once_a_place_however_often_a_command_tries() ->
     user = User()
     reach = reaching(user, "auto").call()
     tries = [
-        asyncio.create_task(reach.refusal(place))
+        asyncio.create_task(reach.refusal_reason(place))
         for place in (INDEX, INDEX, FILES, parse_destination("Example.COM.:80"))
     ]
     await until(lambda: len(user.questions) == 2)
@@ -95,7 +97,7 @@ async def test_the_user_is_asked_once_a_place_however_often_a_command_tries() ->
     ]
     user.is_there.set()
     assert await asyncio.gather(*tries) == [""] * 4
-    assert (await reach.refusal(INDEX), len(user.questions)) == ("", 2)
+    assert (await reach.refusal_reason(INDEX), len(user.questions)) == ("", 2)
     assert 0 < reach.answer_wait_seconds == reach.answer_wait_seconds
 
 
@@ -114,7 +116,7 @@ async def test_no_is_told_with_the_users_words_and_not_asked_again() -> None:
     user = User(Decision("deny", note="use the wheels in vendor/"))
     user.is_there.set()
     reach = reaching(user).call()
-    refusals = [await reach.refusal(INDEX) for _ in range(3)]
+    refusals = [await reach.refusal_reason(INDEX) for _ in range(3)]
     assert refusals == ["the user does not allow `example.com`: use the wheels in vendor/"] * 3
     assert len(user.questions) == 1
 
@@ -124,7 +126,7 @@ async def test_one_command_is_not_asked_about_without_end() -> None:
     user.is_there.set()
     reach = reaching(user).call()
     refusals = [
-        await reach.refusal(parse_destination(f"{number}.org.example:443"))
+        await reach.refusal_reason(parse_destination(f"{number}.org.example:443"))
         for number in range(MAX_QUESTIONS_PER_COMMAND + 1)
     ]
     assert [bool(each) for each in refusals] == [False] * MAX_QUESTIONS_PER_COMMAND + [True]
@@ -142,7 +144,7 @@ async def test_a_question_goes_with_its_command() -> None:
     user = User()
     asked = reaching(user)
     reach = asked.call()
-    waiting = asyncio.create_task(reach.refusal(INDEX))
+    waiting = asyncio.create_task(reach.refusal_reason(INDEX))
     await until(lambda: bool(user.questions))
     await reach.close()
     assert asked.events == [PermissionAnswered(user.questions[0].id, "deny")]
@@ -170,6 +172,6 @@ async def test_private_places_are_closed_unless_the_user_has_named_them_and_a_ru
 
 
 def test_everything_is_open_only_where_no_rule_narrows_it() -> None:
-    assert reaching(None, allow=("network",)).call().is_open
-    assert not reaching(None, allow=("network",), deny=("network(evil.net)",)).call().is_open
-    assert not reaching(None, allow=("network(example.org)", "network(*.org)")).call().is_open
+    assert reaching(None, allow=("network",)).call().allows_all_hosts
+    assert not reaching(None, allow=("network",), deny=("network(evil.net)",)).call().allows_all_hosts
+    assert not reaching(None, allow=("network(example.org)", "network(*.org)")).call().allows_all_hosts

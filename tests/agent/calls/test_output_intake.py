@@ -13,7 +13,7 @@ from ebbtide.agent.archive.listing import ArchiveListing
 from ebbtide.agent.errors import ReferenceFailed
 from ebbtide.agent.events.session import Noticed, TurnFinished
 from ebbtide.agent.messages import Assistant, Image, StoredBlob, Text, ToolCall, ToolOutput, User
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.records.message_rows import decode_message, encode_message
 from ebbtide.agent.view.previews import OffloadLimits
 from ebbtide.store.archive import ArchiveStore
@@ -46,9 +46,11 @@ class Giver:
         return self.given
 
 
-def get(*then: dict[str, Any]) -> Scripted:
+def get(*then: dict[str, Any]) -> ScriptedProvider:
     """A model that calls the tool once and then others."""
-    return Scripted.from_replies(calls(call("mcp__files__get")), *([calls(*then)] if then else []), {"text": "done"})
+    return ScriptedProvider.from_replies(
+        calls(call("mcp__files__get")), *([calls(*then)] if then else []), {"text": "done"}
+    )
 
 
 async def test_files_of_an_output_are_kept_and_one_line_stands_for_each(home: Home) -> None:
@@ -158,7 +160,7 @@ async def test_files_are_on_the_shelf_with_how_to_save_them(home: Home) -> None:
     given = Result("files", images=(ImageData("image/png", PNG),), files=(PDF, SONG))
     session, _ = await first_turn(home.session(get(), Giver(given)))
     listing = ArchiveListing(home.thread, home.store, home.archive(), ID)
-    listed = await listing.entries(session.history)
+    listed = await listing.items(session.history)
     assert [(one.ref, one.state, one.size) for one in listed] == [
         ("r1", "visible", len(outputs_of(session)[0].text.encode())),
         ("r1:tool-2", "preview", 5011),
@@ -197,7 +199,7 @@ async def test_files_that_cannot_be_kept_are_named_and_the_step_goes_on(
 async def test_a_picture_that_is_seen_again_is_stored_once_and_the_log_names_it(home: Home) -> None:
     (home.root / "a.png").write_bytes(PNG)
     looks = [calls(call("read", path="a.png")), calls(call("read", path="a.png"), call("read_result", ref_id="r1"))]
-    session, _ = await first_turn(home.session(Scripted.from_replies(*looks, {"text": "done"})))
+    session, _ = await first_turn(home.session(ScriptedProvider.from_replies(*looks, {"text": "done"})))
     messages, digest = session.history.messages, hashlib.sha256(PNG).hexdigest()
     image = Image("image/png", base64.b64encode(PNG).decode(), digest)
     assert [output.images for output in outputs_of(session)] == [(image,), (image,), (image,)]
@@ -206,7 +208,7 @@ async def test_a_picture_that_is_seen_again_is_stored_once_and_the_log_names_it(
     assert list((home.blobs.folder / "incoming").iterdir()) == []
     bodies = [row.body for row in await home.thread.run(home.store.messages, ID)]
     assert (image.data in "".join(bodies), "".join(bodies).count(digest)) == (False, 3)
-    again = await home.session(Scripted.from_replies({"text": "ok"}), resume=True)
+    again = await home.session(ScriptedProvider.from_replies({"text": "ok"}), resume=True)
     assert again.history.messages == messages
     await again.close()
     assert [await home.archive().read(ref) for ref in ("r1", "r2:tool-1", "r3")] == [PNG, PNG, PNG]
@@ -238,7 +240,7 @@ async def test_a_picture_that_was_removed_leaves_a_line_in_the_view(home: Home) 
     session, _ = await first_turn(home.session(get(), Giver(given)))
     await session.close()
     await home.thread.run(lambda: ArchiveStore(home.store).expire(max_bytes=1))
-    again = await home.session(Scripted.from_replies({"text": "ok"}), resume=True)
+    again = await home.session(ScriptedProvider.from_replies({"text": "ok"}), resume=True)
     gone = "[an image (image/png) is no longer available]\n[an image (image/gif) is no longer available]"
     assert outputs_of(again) == [ToolOutput("call-1-1", f"two\n{gone}")]
     assert (await events_of(again, "and?"))[-1] == TurnFinished("answered", "ok")
@@ -263,7 +265,7 @@ async def test_where_nothing_can_be_kept_the_log_holds_the_picture(
     expected = [ToolOutput("call-1-1", "one", images=(Image("image/png", base64.b64encode(PNG).decode()),))]
     assert outputs_of(session) == expected
     await session.close()
-    again = await home.session(Scripted.from_replies({"text": "ok"}), resume=True)
+    again = await home.session(ScriptedProvider.from_replies({"text": "ok"}), resume=True)
     assert outputs_of(again) == expected
     await again.close()
     assert await home.archive().read("r1") == PNG
@@ -291,7 +293,7 @@ async def outputs_in_log(home: Home) -> list[ToolOutput]:
 
 async def test_a_picture_that_finds_no_room_is_cut_and_comes_back(home: Home) -> None:
     given = Result("a long text\n" * 3000, images=(ImageData("image/png", PNG),))
-    provider = Scripted.from_replies(calls(call("mcp__files__get")), {"text": "done"}, context_window=14_000)
+    provider = ScriptedProvider.from_replies(calls(call("mcp__files__get")), {"text": "done"}, context_window=14_000)
     await events_of(await home.session(provider, Giver(given), offloading=OffloadLimits(max_output_bytes=100_000)))
     (output,) = await outputs_in_log(home)
     digest = hashlib.sha256(PNG).hexdigest()

@@ -46,7 +46,7 @@ def test_outputs_take_no_more_than_there_is_and_none_is_lost(
     cut = asyncio.run(shared(room, listing, outputs))
     whole = sum(map(count, outputs))
     assert room.budget.reserved <= limit
-    assert room.is_open == (spare is not None or (not is_full and whole <= limit))
+    assert room.allows_calls == (spare is not None or (not is_full and whole <= limit))
     assert sum(map(count, cut)) <= max(limit if whole <= limit else limit // 2, spare or 0) + SHORT_OUTPUT_TOKENS * len(
         outputs
     )
@@ -61,7 +61,7 @@ async def test_small_outputs_stand_whole_and_large_ones_get_the_same_part() -> N
     room = OutputBudget(ToolBudget(500, 0), count, count_freeable_tokens=lambda: 1200)
     outputs = [large, small, replace(large, call_id="c3"), replace(small, call_id="c4")]
     first, one, second, other = await shared(room, Shelf(), outputs)
-    assert ((one, other), room.is_open) == ((small, replace(small, call_id="c4")), True)
+    assert ((one, other), room.allows_calls) == ((small, replace(small, call_id="c4")), True)
     assert replace(first, call_id="", stored=None) == replace(second, call_id="", stored=None)
     assert (300 < count(first) <= 500, first.text.startswith("bbb"), "; it is on the shelf …]" in first.text) == (
         (True, True, True)
@@ -71,7 +71,7 @@ async def test_small_outputs_stand_whole_and_large_ones_get_the_same_part() -> N
 async def test_where_no_room_is_made_half_of_what_is_left_is_shared() -> None:
     room, large = OutputBudget(ToolBudget(600, 0), count), ToolOutput("c1", "b" * 9000)
     cut, other = await shared(room, Shelf(), [large, replace(large, call_id="c2")])
-    assert (count(cut) <= 150, count(other) <= 150, room.is_open) == (True, True, False)
+    assert (count(cut) <= 150, count(other) <= 150, room.allows_calls) == (True, True, False)
 
 
 async def test_an_output_that_cannot_be_kept_says_that_it_is_cut() -> None:

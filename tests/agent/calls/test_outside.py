@@ -6,10 +6,10 @@ import pytest
 
 from ebbtide.agent.calls.permission_request import PermissionRequest
 from ebbtide.agent.calls.policy import Policy, decide, parse_rule, runs_unsandboxed
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.events.permissions import Decision, PermissionAsked
 from ebbtide.agent.events.session import Noticed
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace
 from ebbtide.tools.call_arguments.schema import object_schema
 from ebbtide.tools.sandbox.sandbox import Sandbox
@@ -33,7 +33,7 @@ class Install:
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         is_first = not self.outside
         self.outside.append(workspace.sandbox is None)
-        return Result("failed", has_failed=True, blocked_by_sandbox=BLOCKED) if is_first else Result("installed")
+        return Result("failed", has_failed=True, sandbox_block=BLOCKED) if is_first else Result("installed")
 
 
 @pytest.mark.parametrize(
@@ -50,10 +50,12 @@ class Install:
     ],
 )
 async def test_the_user_is_asked_whether_a_command_runs_again_outside(
-    mode: Mode, answers: list[str], questions: int, text: str, home: Home
+    mode: PermissionMode, answers: list[str], questions: int, text: str, home: Home
 ) -> None:
     tool, asked, left = Install(), list[PermissionAsked](), iter(answers)
-    session = await home.attended(Scripted.from_replies(calls(call("install")), {"text": "done"}), tool, mode=mode)
+    session = await home.attended(
+        ScriptedProvider.from_replies(calls(call("install")), {"text": "done"}), tool, mode=mode
+    )
 
     def answer(event: PermissionAsked) -> None:
         asked.append(event)
@@ -72,7 +74,7 @@ async def test_the_user_is_asked_whether_a_command_runs_again_outside(
 
 async def test_a_rule_that_is_kept_there_says_where_commands_run_and_not_whether(home: Home) -> None:
     tool, asked = Install(), list[PermissionAsked]()
-    model = Scripted.from_replies(calls(call("install")), calls(call("install")), {"text": "done"})
+    model = ScriptedProvider.from_replies(calls(call("install")), calls(call("install")), {"text": "done"})
     session = await home.attended(model, tool, mode="ask")
     runner = session._ctx.calls.runner
     boxed = replace(runner.workspace, sandbox=Sandbox(home.root, home.outputs / "tmp"))
@@ -87,7 +89,7 @@ async def test_a_rule_that_is_kept_there_says_where_commands_run_and_not_whether
     assert [event.id.partition("-")[0] for event in asked] == ["permission", "outside", "permission"]
 
 
-def placed(*allow: str, deny: tuple[str, ...] = (), mode: Mode = "ask") -> Policy:
+def placed(*allow: str, deny: tuple[str, ...] = (), mode: PermissionMode = "ask") -> Policy:
     return Policy("/w", mode, tuple(map(parse_rule, allow)), tuple(map(parse_rule, deny)))
 
 
@@ -111,13 +113,13 @@ def test_only_what_such_rules_cover_whole_runs_outside(command: str, policy: Pol
 
 
 def test_what_runs_outside_is_not_let_through_as_held() -> None:
-    sandboxed = replace(placed("outside(docker)"), allows_sandboxed=True)
+    sandboxed = replace(placed("outside(docker)"), allows_sandboxed_commands=True)
     asked = [PermissionRequest("bash", "run", (command,)) for command in ("make", "docker ps")]
     assert [decide(one, sandboxed).verdict for one in asked] == ["allow", "ask"]
 
 
 async def test_where_nothing_holds_commands_auto_mode_asks_and_says_so_once(home: Home) -> None:
-    model = Scripted.from_replies(calls(call("install")), calls(call("install")), {"text": "done"})
+    model = ScriptedProvider.from_replies(calls(call("install")), calls(call("install")), {"text": "done"})
     session = await home.attended(model, Install(), mode="auto")
     session._ctx.calls.runner.approver.get_sandbox_problem = lambda: "bubblewrap is not installed"
     asked = list[PermissionAsked]()

@@ -4,11 +4,11 @@ import pytest
 
 from ebbtide.agent.calls.plan_approval import NOT_RUN_AFTER_PLAN
 from ebbtide.agent.calls.policy import Policy, Rule
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.events.plan import PlanAnswered, PlanDecision, PlanSubmitted
 from ebbtide.agent.events.session import Event, Noticed, ToolFinished, TurnFinished
 from ebbtide.agent.messages import Note
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.session import Session
 from ebbtide.tools.submit_plan import MAX_PLAN_CHARS, PLAN_ACCEPTED
 from tests.kit.session import Home, call, calls, events_of, outputs_of
@@ -41,8 +41,8 @@ def notes(session: Session) -> list[str]:
     return [part.name for part in parts if isinstance(part, Note) and part.kind == "mode"]
 
 
-async def planning(home: Home, *replies: dict[str, object], mode: Mode = "plan") -> Session:
-    return await home.attended(Scripted.from_replies(*replies, {"text": "Done."}), mode=mode)
+async def planning(home: Home, *replies: dict[str, object], mode: PermissionMode = "plan") -> Session:
+    return await home.attended(ScriptedProvider.from_replies(*replies, {"text": "Done."}), mode=mode)
 
 
 @pytest.mark.parametrize("mode", ["ask", "accept-edits"])
@@ -94,7 +94,9 @@ async def test_a_session_that_is_killed_at_the_second_question_asks_about_the_pl
         if isinstance(event, PlanSubmitted):
             session.answer(event.id, PlanDecision("edit", plan="# Mine\n"))
     await session.close()
-    again = await home.attended(Scripted.from_replies({"text": "Done."}), mode="plan", resume=True, ask_again=True)
+    again = await home.attended(
+        ScriptedProvider.from_replies({"text": "Done."}), mode="plan", resume=True, ask_again=True
+    )
     plans: list[tuple[str, bool]] = []
     async for event in again.resume_turn():
         if isinstance(event, PlanSubmitted):
@@ -175,7 +177,7 @@ async def test_the_name_that_another_agent_gives_it_means_it(home: Home) -> None
 
 
 async def test_a_deny_rule_for_it_holds(home: Home) -> None:
-    model = Scripted.from_replies(calls(SUBMITS), {"text": "Done."})
+    model = ScriptedProvider.from_replies(calls(SUBMITS), {"text": "Done."})
     session = await home.attended(model, mode="plan", deny=(Rule("submit_plan"),))
     await decided(session)
     assert [status for status, _ in told(session)] == ["denied"]
@@ -190,9 +192,11 @@ async def test_the_interrupt_ends_the_question(home: Home) -> None:
 
 
 async def headless(
-    home: Home, *replies: dict[str, object], mode: Mode = "plan", deny: tuple[Rule, ...] = ()
+    home: Home, *replies: dict[str, object], mode: PermissionMode = "plan", deny: tuple[Rule, ...] = ()
 ) -> Session:
-    return await home.session(Scripted.from_replies(*replies), policy=Policy(str(home.root), mode, deny=deny))
+    return await home.session(
+        ScriptedProvider.from_replies(*replies), policy=Policy(str(home.root), mode, deny_rules=deny)
+    )
 
 
 @pytest.mark.parametrize("steps", [None, 1])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ebbtide.agent.calls.permission_request import PermissionRequest
 from ebbtide.agent.calls.policy import PLAN_MODE_REFUSALS, Policy, Rule, decide, parse_rule, rule_matches_call
-from ebbtide.agent.config.options import MODES, Mode
+from ebbtide.agent.config.options import PERMISSION_MODES, PermissionMode
 from ebbtide.agent.errors import ConfigError
 from ebbtide.tools.base import ReadOnlyAccess
 from tests.kit.recorded_bash import simple_commands
@@ -33,7 +33,7 @@ def served(tool: str) -> PermissionRequest:
     return PermissionRequest(tool, "serve", ())
 
 
-def policy(mode: Mode = "ask", allow: tuple[str, ...] = (), deny: tuple[str, ...] = ()) -> Policy:
+def policy(mode: PermissionMode = "ask", allow: tuple[str, ...] = (), deny: tuple[str, ...] = ()) -> Policy:
     return Policy(ROOT, mode, tuple(map(parse_rule, allow)), tuple(map(parse_rule, deny)), ("/data/outputs",))
 
 
@@ -46,7 +46,7 @@ def policy(mode: Mode = "ask", allow: tuple[str, ...] = (), deny: tuple[str, ...
         ("auto", ["allow", "allow", "allow", "allow", "allow", "allow", "allow", "allow"]),
     ],
 )
-def test_each_mode_decides_as_its_name_says(mode: Mode, verdicts: list[str]) -> None:
+def test_each_mode_decides_as_its_name_says(mode: PermissionMode, verdicts: list[str]) -> None:
     calls = [
         read(f"{ROOT}/a.py"),
         read("/etc/passwd"),
@@ -61,15 +61,19 @@ def test_each_mode_decides_as_its_name_says(mode: Mode, verdicts: list[str]) -> 
 
 
 def test_a_command_that_a_sandbox_holds_needs_no_question_where_the_user_says_so() -> None:
-    modes: tuple[Mode, ...] = ("ask", "accept-edits", "plan")
+    modes: tuple[PermissionMode, ...] = ("ask", "accept-edits", "plan")
     decided = [
-        decide(shell("make"), replace(policy(mode, deny=("bash(git)",)), allows_sandboxed=True)) for mode in modes
+        decide(shell("make"), replace(policy(mode, deny=("bash(git)",)), allows_sandboxed_commands=True))
+        for mode in modes
     ]
     assert [(ruling.verdict, ruling.decided_by) for ruling in decided] == [
         *[("allow", "it runs in the sandbox")] * 2,
         ("deny", PLAN_MODE_REFUSALS["run"]),
     ]
-    assert decide(shell("git push"), replace(policy(deny=("bash(git)",)), allows_sandboxed=True)).verdict == "deny"
+    assert (
+        decide(shell("git push"), replace(policy(deny=("bash(git)",)), allows_sandboxed_commands=True)).verdict
+        == "deny"
+    )
 
 
 def test_further_folders_are_worked_in_as_in_the_working_folder() -> None:
@@ -145,7 +149,7 @@ def test_auto_mode_does_not_look_at_what_a_command_shows_and_what_may_run_no_she
 
 @pytest.mark.parametrize("mode", ["ask", "accept-edits", "auto"])
 @pytest.mark.parametrize("path", [f"{ROOT}/.git/hooks/pre-commit", "/home/u/.bashrc", f"{ROOT}/AGENTS.md"])
-def test_files_that_make_other_programs_run_commands_are_always_asked_about(mode: Mode, path: str) -> None:
+def test_files_that_make_other_programs_run_commands_are_always_asked_about(mode: PermissionMode, path: str) -> None:
     assert decide(edit(path), policy(mode, allow=("edit",))).verdict == "ask"
 
 
@@ -155,7 +159,7 @@ def test_a_rule_that_names_such_a_file_allows_it() -> None:
 
 
 @pytest.mark.parametrize("mode", ["ask", "accept-edits", "auto"])
-def test_a_file_with_another_name_is_asked_about_unless_a_rule_is_for_just_this_file(mode: Mode) -> None:
+def test_a_file_with_another_name_is_asked_about_unless_a_rule_is_for_just_this_file(mode: PermissionMode) -> None:
     asked = replace(edit(f"{ROOT}/a"), hard_linked_paths=(f"{ROOT}/a",))
     verdicts = [decide(asked, policy(mode, allow=(rule,))).verdict for rule in ("edit", "edit(.)", "edit(a)")]
     assert verdicts == ["ask", "ask", "allow"]
@@ -210,8 +214,8 @@ def test_two_rules_can_cover_a_command_together() -> None:
         "echo $(rm x)", "ls |xargs rm", r"r\m x", "'rm' x", "true\nrm x",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("mode", MODES)
-def test_a_deny_rule_finds_the_command_however_it_is_wrapped(command: str, mode: Mode) -> None:
+@pytest.mark.parametrize("mode", PERMISSION_MODES)
+def test_a_deny_rule_finds_the_command_however_it_is_wrapped(command: str, mode: PermissionMode) -> None:
     assert decide(shell(command), policy(mode, allow=("bash",), deny=("bash(rm)",))).verdict == "deny"
 
 
@@ -578,7 +582,7 @@ def test_a_rule_reads_back_from_its_text(tool: str, prefix: str) -> None:
 
 
 @given(st.text(alphabet="ab ;&|$()`'\"\n\\<>{}#*?~=!", max_size=30), st.sampled_from(["ask", "accept-edits"]))
-def test_no_text_around_an_allowed_command_smuggles_in_another(noise: str, mode: Mode) -> None:
+def test_no_text_around_an_allowed_command_smuggles_in_another(noise: str, mode: PermissionMode) -> None:
     command = f"git status{noise} rm x"
     if decide(shell(command), policy(mode, allow=("bash(git status)",))).verdict == "allow":
         for each in simple_commands(command):
@@ -660,7 +664,7 @@ def fetched(*hosts: str) -> PermissionRequest:
 
 
 def test_what_is_fetched_from_the_web_is_asked_about_but_in_auto_mode() -> None:
-    verdicts = {mode: decide(fetched("example.org"), policy(mode)).verdict for mode in MODES}
+    verdicts = {mode: decide(fetched("example.org"), policy(mode)).verdict for mode in PERMISSION_MODES}
     assert verdicts == {"ask": "ask", "accept-edits": "ask", "plan": "ask", "auto": "allow"}
     assert decide(PermissionRequest("web_search", "fetch", ()), policy(allow=("web_search",))).verdict == "allow"
 
@@ -734,7 +738,7 @@ def test_what_a_rule_forbids_of_the_network_no_other_opens(rule: str) -> None:
 
 
 def test_no_mode_opens_the_network_to_commands() -> None:
-    assert {decide(reached("example.org"), policy(mode)).verdict for mode in MODES} == {"ask"}
+    assert {decide(reached("example.org"), policy(mode)).verdict for mode in PERMISSION_MODES} == {"ask"}
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def offers(asked: PermissionRequest) -> tuple[str, ...]:
 
 
 def with_rule(rule: str) -> Policy:
-    return Policy(ROOT, allow=(parse_rule(rule),))
+    return Policy(ROOT, allow_rules=(parse_rule(rule),))
 
 
 @given(COMMANDS, COMMANDS)
@@ -171,9 +171,9 @@ def test_no_rule_that_is_offered_allows_a_program_that_was_not_seen(
     pair: tuple[str, str], rules: tuple[str, ...]
 ) -> None:
     asked, other = pair
-    before = Policy(ROOT, allow=tuple(map(parse_rule, rules)))
+    before = Policy(ROOT, allow_rules=tuple(map(parse_rule, rules)))
     for offer in suggest_rules(shell(asked), before):
-        after = Policy(ROOT, allow=(*before.allow, parse_rule(offer)))
+        after = Policy(ROOT, allow_rules=(*before.allow_rules, parse_rule(offer)))
         assert decide(shell(asked), after).verdict == "allow"
         assert decide(shell(other), after).verdict == "ask" or "evil" not in other
 
@@ -197,7 +197,7 @@ def test_what_cannot_be_said_exactly_is_not_offered() -> None:
         assert exact_rule(shell(command), ROOT) not in offers(shell(command))
     assert offers(shell("echo 'a  b'")) == ("bash(=echo 'a  b')",)
     assert suggest_rules(shell("ls"), Policy(ROOT, "auto")) == ()
-    assert suggest_rules(shell("ls"), Policy(ROOT, deny=(parse_rule("bash(ls)"),))) == ()
+    assert suggest_rules(shell("ls"), Policy(ROOT, deny_rules=(parse_rule("bash(ls)"),))) == ()
 
 
 def test_calls_of_other_tools_are_not_counted_and_those_of_the_same_server_are() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ebbtide.agent.events.session import ToolFinished
 from ebbtide.agent.prompt.secret_tokens import SecretTokens
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.records.token_key import KEY_FILE, load_or_create_token_key
 from ebbtide.agent.session import Session
 from tests.kit.mcp_project import McpProject, say
@@ -25,7 +25,7 @@ def tokens_of(project: McpProject) -> SecretTokens:
 def asked_of(session: Session) -> str:
     """All that was ever sent to the model."""
     provider = session._ctx.model.provider
-    assert isinstance(provider, Scripted)
+    assert isinstance(provider, ScriptedProvider)
     return "\n".join(map(repr, provider.requests))
 
 

@@ -11,7 +11,7 @@ from ebbtide.agent.calls.resolve import require_tool, resolve_calls
 from ebbtide.agent.calls.shell_patch import RUN_AS_PATCH_NOTE
 from ebbtide.agent.events.session import ToolStarted
 from ebbtide.agent.messages import Assistant, ToolCall
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.tools.base import Tool, ToolError, Workspace
 from ebbtide.tools.catalog import create_builtin_tools
 from ebbtide.tools.tool_traits import builtin_traits
@@ -299,8 +299,8 @@ def test_a_list_of_words_that_only_patches_is_a_patch(name: str, arguments: dict
 async def test_rules_the_log_and_the_terminal_see_the_call_that_runs_and_the_model_what_it_wrote(home: Home) -> None:
     wanted = {"command": ["bash", "-lc", "echo hello"], "timeout_ms": 9000, "color": "no"}
     forbidden = {"command": ["rm", "a b"]}
-    model = Scripted.from_replies(calls(call("shell", **wanted), call("Bash", **forbidden)), {"text": "done"})
-    policy = Policy(str(home.root), "auto", deny=(parse_rule("bash(rm)"),))
+    model = ScriptedProvider.from_replies(calls(call("shell", **wanted), call("Bash", **forbidden)), {"text": "done"})
+    policy = Policy(str(home.root), "auto", deny_rules=(parse_rule("bash(rm)"),))
     _, events = await first_turn(home.session(model, policy=policy))
     started = [(event.name, event.arguments) for event in events if isinstance(event, ToolStarted)]
     assert started == [("bash", {"command": "echo hello", "timeout": 9}), ("bash", {"command": "rm 'a b'"})]
@@ -315,14 +315,14 @@ async def test_rules_the_log_and_the_terminal_see_the_call_that_runs_and_the_mod
         names = ['"shell"', '"Bash"', "timeout_ms"]
         assert [name in sent for name in names] == [True, True, True], adapter.name
     assert [(part.name, part.called) for part in reply.calls] == [("bash", "shell"), ("bash", "Bash")]
-    resumed = await home.session(Scripted.from_replies({"text": "yes"}), resume=True)
+    resumed = await home.session(ScriptedProvider.from_replies({"text": "yes"}), resume=True)
     assert resumed.history.messages[1] == reply
 
 
 async def test_arguments_that_nest_without_end_and_broken_ones_are_answered_in_a_sentence(home: Home) -> None:
     deep = '{"path": ' + "[" * 10_000 + "]" * 10_000 + "}"
     lines = '{"command": "printf \'a\nb\'"}'
-    model = Scripted.from_replies(
+    model = ScriptedProvider.from_replies(
         calls(call("read", **{}) | {"arguments": deep}, call("Bash") | {"arguments": lines}), {"text": "done"}
     )
     _, events = await first_turn(home.session(model))
@@ -332,7 +332,7 @@ async def test_arguments_that_nest_without_end_and_broken_ones_are_answered_in_a
 
 
 async def test_arguments_of_megabytes_are_answered_shortly(home: Home) -> None:
-    model = Scripted.from_replies(
+    model = ScriptedProvider.from_replies(
         calls(call("raed", path="x" * 2_000_000)), {"text": "done"}, context_window=20_000_000
     )
     _, events = await first_turn(home.session(model))

@@ -146,7 +146,7 @@ def killed(folder: Path, work: Path) -> ProjectCheckpoints:
 def test_what_a_killed_program_did_can_be_taken_back_at_once(tmp_path: Path) -> None:
     work = work_in(tmp_path)
     with closing(killed(tmp_path, work)) as project:
-        project.finish_interrupted("")
+        project.finish_interrupted_turns("")
         assert undone(project) == ("a.txt",)
         redone(project)
         assert undone(project, forced=True) == ()
@@ -161,7 +161,7 @@ def test_tools_of_a_killed_program_are_taken_back_where_the_folder_is_not_looked
     (work / "a.txt").write_text("agent")
     one.record_changes(turn_place(1), before)
     with closing(other):
-        other.finish_interrupted("")
+        other.finish_interrupted_turns("")
         assert undone(other) == ()
         assert tree(work)["a.txt"] == ("file", 0o644, b"one\r\ntwo\r\n")
 
@@ -304,6 +304,6 @@ def test_what_sessions_change_at_the_same_time_is_asked_about(tmp_path: Path) ->
         (work / "a.txt").write_text("again")
         assert one.end_command(later) == ""
         assert one.finish_turn(later).files == ("a.txt",)
-        assert [change.doubt for change in one._point_log.changes(one.points()[-1].id)] == [""]
+        assert [change.other_cause for change in one._point_log.changes(one.points()[-1].id)] == [""]
     for lock in locks:
         lock.release()

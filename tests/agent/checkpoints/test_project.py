@@ -409,7 +409,9 @@ def test_a_kill_between_looking_and_writing_down_loses_nothing(work: Path, tmp_p
     project = project_in(tmp_path)
     assert project.begin_command(turn_place(2), in_job=False, is_cancelled=never) == ""
     (point,) = project.points()
-    assert [(one.path, one.doubt) for one in project.merged_changes((point.id,))] == [("a.txt", INTERRUPTED_COMMAND)]
+    assert [(one.path, one.other_cause) for one in project.merged_changes((point.id,))] == [
+        ("a.txt", INTERRUPTED_COMMAND)
+    ]
     project.close()
 
 

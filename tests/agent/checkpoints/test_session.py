@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.agent.calls.execute import CallPosition
-from ebbtide.agent.calls.output_intake import OutputIntake
+from ebbtide.agent.calls.output_intake import OutputArchiver
 from ebbtide.agent.calls.permission_request import PermissionRequest
 from ebbtide.agent.channel import Channel, Interrupt
 from ebbtide.agent.checkpoints import checkpoint_thread
@@ -64,13 +64,13 @@ async def test_what_a_hook_makes_of_an_edit_belongs_to_the_turn(recorded: Record
     workspace.outputs_folder.mkdir()
     formats = AfterToolHook("edit", "printf ' and formatted' >> a.py; echo log > b.log")
     hooks = create_tool_hooks(
-        None, [formats], "s", recorded.root, workspace, Channel(), recorded.checkpoints.around_call, {}
+        None, [formats], "s", recorded.root, workspace, Channel(), recorded.checkpoints.guard_call, {}
     )
     recorded.checkpoints.observe(TurnStarted("s", "m", "go"))
     asked = PermissionRequest("edit", "write", (str(path),))
-    async with recorded.checkpoints.around_call("write", asked.subjects, reads_only=False, show=print):
+    async with recorded.checkpoints.guard_call("write", asked.subjects, reads_only=False, on_progress=print):
         path.write_text("edited")
-    await OutputIntake(hooks=hooks).store_and_show(
+    await OutputArchiver(hooks=hooks).store_and_show(
         ToolCall("1", "edit", {}), CallPosition(), "done", Result("edited"), asked
     )
     await recorded.checkpoints.end_turn()
@@ -90,7 +90,7 @@ async def test_a_large_folder_is_looked_at_ahead_and_an_edit_does_not_wait_for_t
     reached, goes_on = threading.Event(), threading.Event()
 
     def stopped() -> bool:
-        if recorded.thread.files_to_read == 25:
+        if recorded.thread.unread_file_count == 25:
             reached.set()
             goes_on.wait()
         return False
@@ -98,10 +98,10 @@ async def test_a_large_folder_is_looked_at_ahead_and_an_edit_does_not_wait_for_t
     monkeypatch.setattr(recorded.interrupt, "is_requested", stopped)
     recorded.checkpoints.observe(TurnStarted("s", "m", "go"))
     await soon(reached.is_set)
-    begun = recorded.thread.submit(lambda project: project.files_to_read, is_short=True)
+    begun = recorded.thread.submit(lambda project: project.unread_file_count, is_short=True)
     goes_on.set()
     assert await asyncio.wrap_future(begun) == 24  # in the middle of the look
-    async with recorded.checkpoints.around_call("run", (), reads_only=False, show=print):
+    async with recorded.checkpoints.guard_call("run", (), reads_only=False, on_progress=print):
         (recorded.root / "7").unlink()
     await recorded.checkpoints.end_turn()
     assert recorded.events == [FilesChanged(("7",), "", 0, 1)]

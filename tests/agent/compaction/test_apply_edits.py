@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ebbtide.agent.compaction.apply_edits import EditOutcome, EditQuote, apply_edit, quote_edit
+from ebbtide.agent.compaction.apply_edits import EditOutcome, EditPreview, apply_edit, preview_edit
 from ebbtide.agent.compaction.edit_cost import ViewEditPlan
-from ebbtide.agent.compaction.undo import offer_undo, undo
+from ebbtide.agent.compaction.undo import preview_rewrite_undo, undo_rewrite
 from ebbtide.agent.compaction.view_edits import EditRequest, Refusal
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.session import Event
@@ -58,8 +58,8 @@ async def act(session: Session, name: Act, key: str = "") -> Event:
     return event
 
 
-async def price(session: Session, name: Act, key: str = "") -> EditQuote:
-    return await session.change_conversation(quote_edit, EditRequest(name, key))
+async def price(session: Session, name: Act, key: str = "") -> EditPreview:
+    return await session.change_conversation(preview_edit, EditRequest(name, key))
 
 
 async def why(session: Session, name: Act, key: str = "") -> str:
@@ -98,7 +98,7 @@ async def test_an_evicted_output_is_a_line_until_it_is_brought_back_or_undone(pr
     assert (event.price.removed, event.price.behind) == (priced.plan.freed_tokens, priced.plan.cache_write_tokens)
     assert output(session, 1) == "Viewed a.txt – 399 lines [recall:r1]"
     assert session.history.messages == before.messages
-    undone = (await session.change_conversation(undo)).event
+    undone = (await session.change_conversation(undo_rewrite)).event
     assert undone.written == 0
     assert build_prompt(session.history, INSTRUCTIONS) == build_prompt(before, INSTRUCTIONS)
     await act(session, "evict", "r1")
@@ -122,13 +122,13 @@ async def test_what_stays_behind_is_paid_for_once_and_costs_nothing_when_nothing
     assert isinstance(second, ViewEditPlan)
     assert first.cache_write_tokens > second.cache_write_tokens > 0
     assert first.cost == pytest.approx(first.cache_write_tokens * (3.75 - 0.3) / 3)
-    assert (await price(session, "evict", "r1")).dollars == pytest.approx(3e-6)
+    assert (await price(session, "evict", "r1")).dollars_per_token == pytest.approx(3e-6)
     await act(session, "evict", "r1")
     after_first = (await price(session, "evict", "r2")).plan
     assert isinstance(after_first, ViewEditPlan)
     assert after_first.cost == 0  # what stands there has to be written again anyway
     await priced.say(session)
-    assert (await session.change_conversation(offer_undo)).event.written > 0
+    assert (await session.change_conversation(preview_rewrite_undo)).event.written > 0
     warm = (await price(session, "evict", "r2")).plan
     priced.now += 10_000
     cold = (await price(session, "evict", "r2")).plan
@@ -207,7 +207,7 @@ async def test_a_model_sums_up_one_output_and_everything_up_to_one(project: Proj
     await act(session, "summarise_before", "r2")
     assert session.history.messages == before.messages[5:]
     assert session.history.summary.summary == "Two files of rows were read."
-    await session.change_conversation(undo)
+    await session.change_conversation(undo_rewrite)
     assert build_prompt(session.history, INSTRUCTIONS) == build_prompt(before, INSTRUCTIONS)
     await turn(session, "go on")
 
@@ -265,7 +265,7 @@ async def test_tools_are_kept_out_of_requests_and_found_by_search(tmp_path: Path
     assert [spec.name for spec in session._ctx.window.tools.offered_specs if spec.name.startswith("mcp__forge")] == [
         "mcp__forge__tool_1"
     ]
-    await session.change_conversation(undo)
+    await session.change_conversation(undo_rewrite)
     assert not [spec.name for spec in session._ctx.window.tools.offered_specs if spec.name.startswith("mcp__forge")]
     await turn(session, "go on")
     await session.close()
@@ -282,7 +282,7 @@ async def test_what_left_the_view_by_hand_is_still_found(project: Project) -> No
     assert [place.fate for place in trace.occurrences] == ["stored"]
     assert (await session._ctx.records.archive.recall.fetch(trace.occurrences[0].ref)).content.size > 7_000  # type: ignore[union-attr]  # there
     await act(session, "offload", "r1")
-    entries = {entry.ref: entry.state for entry in await session.archive_listing.entries(session.history)}
+    entries = {entry.ref: entry.state for entry in await session.archive_listing.items(session.history)}
     assert (entries["r1"], entries["r2"]) == ("preview", "visible")
     assert [place.fate for place in (await session.trace_text("row 200 of")).occurrences] == ["stored", "visible"]
 

@@ -11,7 +11,7 @@ from ebbtide.agent.events.view import CompactionFailed, CompactionStarted, Nothi
 from ebbtide.agent.messages import Assistant, Conversation, Note
 from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.providers.base import Chunk, Request
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.session import Session
 from tests.agent.test_pure_context import is_valid
 from tests.kit.session import ASKED, Home, compactions, events_of, first_turn, prints, said_last
@@ -23,13 +23,13 @@ GOOD = "<retain>id 7</retain><summary>the parser was fixed</summary>"
 async def after_compacting(home: Home, reply: dict[str, Any]) -> tuple[Conversation, tuple[str, ...], list[str]]:
     """What a compaction with this reply leaves, what ran, and why the reply was not used."""
     session, _ = await first_turn(
-        home.open(Scripted.from_replies(*TALK, *[{**reply, "when": ASKED}] * 4)), "never touch x.py"
+        home.open(ScriptedProvider.from_replies(*TALK, *[{**reply, "when": ASKED}] * 4)), "never touch x.py"
     )
     await events_of(session, "two")
     events: list[Event] = []
     result = await session.compact(None, events.append)
     await session.close()
-    again = await home.open(Scripted.from_replies({"text": "ok"}), resume=True)
+    again = await home.open(ScriptedProvider.from_replies({"text": "ok"}), resume=True)
     assert again.history == session.history
     await again.close()
     return session.history, result.strategies, [e.reason for e in events if isinstance(e, CompactionFailed)]
@@ -82,7 +82,7 @@ async def test_a_good_summary_is_taken_in_any_language_and_however_it_is_tagged(
     assert not any(tag in str(messages).lower() for tag in ("<summary>", "<retain>"))
 
 
-class Stuck(Scripted):
+class Stuck(ScriptedProvider):
     """A model that never finishes its summary."""
 
     asked: asyncio.Event
@@ -96,7 +96,7 @@ class Stuck(Scripted):
 
 
 async def test_an_interrupt_ends_a_compaction_by_hand_and_changes_nothing(home: Home) -> None:
-    provider = Stuck(Scripted.from_replies(*TALK, {"text": "fine"}).script)
+    provider = Stuck(ScriptedProvider.from_replies(*TALK, {"text": "fine"}).script)
     provider.asked = asyncio.Event()
     session, _ = await first_turn(home.open(provider), "one")
     await events_of(session, "two")
@@ -124,7 +124,9 @@ async def talk(session: Session) -> None:
 
 @pytest.mark.parametrize("count", [1, 2])
 async def test_a_turn_survives_overflows_while_something_can_be_made_smaller(home: Home, count: int) -> None:
-    session = await home.open(Scripted.from_replies(*TURNS, *SHORT, *[{"error": "overflow"}] * count, {"text": "fine"}))
+    session = await home.open(
+        ScriptedProvider.from_replies(*TURNS, *SHORT, *[{"error": "overflow"}] * count, {"text": "fine"})
+    )
     await talk(session)
     events = await events_of(session)
     assert [e.attempt for e in events if isinstance(e, WindowLearned)] == [*range(1, count + 1)]
@@ -134,7 +136,9 @@ async def test_a_turn_survives_overflows_while_something_can_be_made_smaller(hom
 
 
 async def test_overflows_without_an_end_end_the_turn_and_nothing_is_lost(home: Home) -> None:
-    session = await home.open(Scripted.from_replies(*TURNS, *SHORT, *[{"error": "overflow"}] * 3, {"text": "here"}))
+    session = await home.open(
+        ScriptedProvider.from_replies(*TURNS, *SHORT, *[{"error": "overflow"}] * 3, {"text": "here"})
+    )
     await talk(session)
     events = await events_of(session, "please look")
     assert [e.attempt for e in events if isinstance(e, WindowLearned)] == [1, 2, 3]
@@ -144,7 +148,7 @@ async def test_overflows_without_an_end_end_the_turn_and_nothing_is_lost(home: H
     assert "start a new session or use a model with a larger window" in failed.message
     assert (await events_of(session, "and now"))[-1] == TurnFinished("answered", "here")
     await session.close()
-    again = await home.open(Scripted.from_replies({"text": "on"}), resume=True)
+    again = await home.open(ScriptedProvider.from_replies({"text": "on"}), resume=True)
     assert (await events_of(again, "and now"))[-1] == TurnFinished("answered", "on")
     messages = build_prompt(again.history, Instructions("")).messages
     assert is_valid(messages)
@@ -153,7 +157,7 @@ async def test_overflows_without_an_end_end_the_turn_and_nothing_is_lost(home: H
 
 async def test_what_went_wrong_between_two_turns_is_told_with_the_next(home: Home) -> None:
     refused = {"when": ASKED, "text": "<summary> </summary>"}
-    provider = Scripted.from_replies(
+    provider = ScriptedProvider.from_replies(
         {"text": "y" * 9000}, {"text": "x" * 4500}, refused, {"text": "fine"}, context_window=9900
     )
     session, _ = await first_turn(home.open(provider, interactive=True), "one")
@@ -165,7 +169,7 @@ async def test_what_went_wrong_between_two_turns_is_told_with_the_next(home: Hom
     assert any(isinstance(m, Assistant) and m.text == "fine" for m in session.history.messages)
 
 
-class Broken(Scripted):
+class Broken(ScriptedProvider):
     """A model whose adapter has a bug."""
 
     asked: asyncio.Event
@@ -179,7 +183,9 @@ class Broken(Scripted):
 
 
 async def test_after_a_bug_between_two_turns_a_session_gives_back_all_it_holds(home: Home) -> None:
-    provider = Broken(Scripted.from_replies({"text": "short"}, {"text": "x" * 12_000}, context_window=9600).script)
+    provider = Broken(
+        ScriptedProvider.from_replies({"text": "short"}, {"text": "x" * 12_000}, context_window=9600).script
+    )
     provider.asked = asyncio.Event()
     session = await home.open(provider, interactive=True)
     given_back: list[bool] = []
@@ -199,7 +205,7 @@ async def test_after_a_bug_between_two_turns_a_session_gives_back_all_it_holds(h
 
 async def test_a_compaction_that_the_model_asked_for_and_the_user_interrupted_is_told_so(home: Home) -> None:
     wish = {"calls": [{"name": "compact_context", "arguments": {}}]}
-    provider = Stuck(Scripted.from_replies(*TALK, wish, {"text": "fine"}).script)
+    provider = Stuck(ScriptedProvider.from_replies(*TALK, wish, {"text": "fine"}).script)
     provider.asked = asyncio.Event()
     session, _ = await first_turn(home.open(provider), "one")
     await events_of(session, "two")

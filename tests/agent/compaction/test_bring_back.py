@@ -12,7 +12,7 @@ from ebbtide.agent.events.session import TurnFinished
 from ebbtide.agent.events.view import PrefixDrifted
 from ebbtide.agent.messages import Note, User
 from ebbtide.agent.session import Session
-from ebbtide.agent.view.provenance import Occurrence, Trace
+from ebbtide.agent.view.provenance import Occurrence, Occurrences
 from ebbtide.agent.window.measure import measure_budget
 from ebbtide.tools.outputs.stored_content import InMemoryContent, StoredContent
 from tests.kit.project import Project
@@ -69,8 +69,10 @@ def test_it_costs_what_writing_it_to_the_cache_does() -> None:
 
 async def test_why_says_what_is_in_view_and_what_was_never_said(project: Project) -> None:
     session = await opened(project, READ)
-    assert await session.trace_text("row 399") == Trace((Occurrence("r1", "visible", "Viewed rows.txt – 399 lines"),))
-    assert await session.trace_text("row 400") == Trace()
+    assert await session.trace_text("row 399") == Occurrences(
+        (Occurrence("r1", "visible", "Viewed rows.txt – 399 lines"),)
+    )
+    assert await session.trace_text("row 400") == Occurrences()
 
 
 async def test_only_what_fits_comes_back(project: Project) -> None:

@@ -101,7 +101,7 @@ def test_what_stays_is_what_was_shown_and_takes_no_more_than_it_may(conversation
     cut = len(conversation.messages)
     carried = carried_files(conversation, cut, most)
     assert len(carried) <= MAX_FILES
-    visible = {part.key: part.visible for part in view_parts(conversation)}
+    visible = {part.key: part.visible_form for part in view_parts(conversation)}
     for one in carried:
         output = visible[one.key]
         assert isinstance(output, ToolOutput)

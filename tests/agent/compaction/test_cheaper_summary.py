@@ -17,7 +17,7 @@ from ebbtide.agent.providers.base import ModelFacts, Provider
 from ebbtide.agent.providers.factory import build_summarisers, known_facts_and_window
 from ebbtide.agent.providers.learned_limits import SummariserSource
 from ebbtide.agent.providers.summarisers import CheaperSummarisers
-from ebbtide.agent.providers.wires.scripted import Script, Scripted, ScriptedReply
+from ebbtide.agent.providers.wires.scripted import Script, ScriptedProvider, ScriptedReply
 from tests.kit.fake_provider import FakeProvider, Turn
 from tests.kit.files import write_file
 from tests.kit.session import ASKED, Home, events_of, first_turn
@@ -29,13 +29,13 @@ SMALL = ModelFacts("scripted", "small", 128_000, 16_384, prices=CHEAP)
 SHARED = {"when": ASKED, "text": "<summary>by the model itself</summary>"}
 
 
-def writer(*replies: ScriptedReply) -> Scripted:
-    return Scripted(Script(replies, 128_000), "small")
+def writer(*replies: ScriptedReply) -> ScriptedProvider:
+    return ScriptedProvider(Script(replies, 128_000), "small")
 
 
-async def compacted(home: Home, writers: SummariserSource) -> tuple[Scripted, list[Event], str]:
+async def compacted(home: Home, writers: SummariserSource) -> tuple[ScriptedProvider, list[Event], str]:
     """The session's own model, what was told of the compaction, and the summary."""
-    provider = Scripted.from_replies({"text": "word " * 900}, {"text": "short"}, SHARED)
+    provider = ScriptedProvider.from_replies({"text": "word " * 900}, {"text": "short"}, SHARED)
     session, _ = await first_turn(home.open(provider, summarisers=writers), "one")
     await events_of(session, "two")
     events: list[Event] = []
@@ -53,7 +53,7 @@ def asked() -> list[str]:
     return []
 
 
-def market(asked: list[str], model: Scripted | None, *others: ModelFacts) -> CheaperSummarisers:
+def market(asked: list[str], model: ScriptedProvider | None, *others: ModelFacts) -> CheaperSummarisers:
     async def connect(name: str) -> Provider:
         asked.append(name)
         if model is None:

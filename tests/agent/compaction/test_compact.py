@@ -30,7 +30,7 @@ from ebbtide.agent.messages import Assistant, Conversation, Image, Text, ToolCal
 from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.providers.base import Chunk, Provider, Request
 from ebbtide.agent.providers.summarisers import Summarisers
-from ebbtide.agent.providers.wires.scripted import Script, Scripted, ScriptedReply
+from ebbtide.agent.providers.wires.scripted import Script, ScriptedProvider, ScriptedReply
 from ebbtide.agent.records.rows import decode_snapshot, encode_snapshot
 from ebbtide.agent.request.fit import FINAL_TURN_NOTE
 from ebbtide.tools.final_report import FinalReport
@@ -55,14 +55,15 @@ from tests.kit.session import (
 
 
 async def test_the_request_for_a_summary_begins_with_the_last_request(home: Home) -> None:
-    provider = Scripted.from_replies(
+    provider = ScriptedProvider.from_replies(
         *fill(),
         {"when": ASKED, "text": "<retain>id 7</retain><summary>a and b were printed</summary>"},
         {"text": "fine"},
         context_window=14_200,
     )
     session = await home.open(
-        provider, compaction_settings=CompactionSettings(CompactionCaps(tail=200, ledger=900, protect=100_000))
+        provider,
+        compaction_settings=CompactionSettings(CompactionCaps(tail=200, ledger=900, protected_output_tokens=100_000)),
     )
     events = await events_of(session, "never touch x.py")
     assert compactions(events) == [("full", ("summary",))]
@@ -79,7 +80,7 @@ async def test_the_request_for_a_summary_begins_with_the_last_request(home: Home
 
 
 async def test_old_outputs_are_masked_before_a_model_is_asked(home: Home) -> None:
-    provider = Scripted.from_replies(*fill(), {"text": "fine"}, context_window=14_200)
+    provider = ScriptedProvider.from_replies(*fill(), {"text": "fine"}, context_window=14_200)
     session, events = await first_turn(home.open(provider))
     assert compactions(events)[0] == ("full", ("mask",))
     assert len(session.history.messages) == 11  # with the note on how much room there is again
@@ -88,7 +89,7 @@ async def test_old_outputs_are_masked_before_a_model_is_asked(home: Home) -> Non
     assert "[recall:r1]" in str(last[2])
     await session.close()
 
-    again = await home.open(Scripted.from_replies({"text": "ok"}), resume=True)
+    again = await home.open(ScriptedProvider.from_replies({"text": "ok"}), resume=True)
     assert (again.history.masked, again.history.messages) == (session.history.masked, session.history.messages)
 
 
@@ -96,7 +97,7 @@ async def test_an_output_is_not_masked_for_an_earlier_one_of_the_same_id(home: H
     """Some servers count the calls of each reply from the start."""
     steps = [{"calls": [{**step["calls"][0], "id": "call_0"}]} for step in fill()]
     look = {"calls": [{**call("bash", command="echo here it is"), "id": "call_0"}]}
-    provider = Scripted.from_replies(*steps, look, {"text": "fine"}, context_window=14_000)
+    provider = ScriptedProvider.from_replies(*steps, look, {"text": "fine"}, context_window=14_000)
     session, events = await first_turn(home.open(provider))
     assert compactions(events)[0] == ("full", ("mask",))
     masked = {"call_0", "call_0-2", "call_0-3"}
@@ -111,9 +112,10 @@ async def test_three_summaries_that_fail_are_the_last_until_somebody_asks(home: 
         replies += [*fill(), {"text": "done"}]
     refused = [{"when": ASKED, "text": "(no summary available)"}] * 3
     asked = {"when": ASKED, "text": "<summary>all</summary>"}
-    provider = Scripted.from_replies(*replies, *refused, context_window=14_200)
+    provider = ScriptedProvider.from_replies(*replies, *refused, context_window=14_200)
     session = await home.open(
-        provider, compaction_settings=CompactionSettings(CompactionCaps(tail=200, ledger=900, protect=100_000))
+        provider,
+        compaction_settings=CompactionSettings(CompactionCaps(tail=200, ledger=900, protected_output_tokens=100_000)),
     )
     events = [event for turn in range(5) for event in await events_of(session, f"turn {turn}")]
     assert len([e for e in events if isinstance(e, CompactionFailed)]) == 3
@@ -127,7 +129,7 @@ async def test_three_summaries_that_fail_are_the_last_until_somebody_asks(home: 
 async def test_a_request_that_is_too_large_is_made_smaller_and_sent_again(home: Home, how: dict[str, Any]) -> None:
     picture = Image("image/png", PIXEL)
     summary = {"when": ASKED, "text": "<summary>we printed a and b</summary>"}
-    provider = Scripted.from_replies(prints("a"), prints("b"), how, summary, {"text": "fine"})
+    provider = ScriptedProvider.from_replies(prints("a"), prints("b"), how, summary, {"text": "fine"})
     session = await home.open(provider)
     events = await events_of(session, "look at this", (picture,))
     learnt = [e for e in events if isinstance(e, WindowLearned)]
@@ -148,17 +150,17 @@ async def test_a_request_that_is_too_large_is_made_smaller_and_sent_again(home: 
     ],
 )
 async def test_a_request_that_stays_too_large_ends_the_turn(home: Home, how: dict[str, Any], why: str) -> None:
-    session = await home.open(Scripted.from_replies(prints("a"), prints("b"), prints("c"), *[how] * 6))
+    session = await home.open(ScriptedProvider.from_replies(prints("a"), prints("b"), prints("c"), *[how] * 6))
     failed = (await events_of(session))[-1]
     message = f"{why}, even after compaction; start a new session or use a model with a larger window"
     assert failed == TurnFailed("context", message, 7)
     await session.close()
-    again = await home.open(Scripted.from_replies({"text": "ok"}), resume=True)
+    again = await home.open(ScriptedProvider.from_replies({"text": "ok"}), resume=True)
     assert is_valid(build_prompt(again.history, Instructions("")).messages)
 
 
 async def test_a_window_too_small_for_what_stays_is_told_once(home: Home) -> None:
-    provider = Scripted.from_replies(*[prints("x" * 3000)] * 4, {"text": "fine"}, context_window=9_000)
+    provider = ScriptedProvider.from_replies(*[prints("x" * 3000)] * 4, {"text": "fine"}, context_window=9_000)
     events = await events_of(await home.open(provider))
     assert len(compactions(events)) > 1
     floors = [e.text for e in events if isinstance(e, Noticed) and "a compacted conversation still takes" in e.text]
@@ -166,14 +168,14 @@ async def test_a_window_too_small_for_what_stays_is_told_once(home: Home) -> Non
 
 
 async def test_an_overflow_never_asks_the_model_about_the_whole_conversation_again(home: Home) -> None:
-    provider = Scripted.from_replies(prints("a"), prints("b"), {"error": "overflow"}, {"text": "fine"})
+    provider = ScriptedProvider.from_replies(prints("a"), prints("b"), {"error": "overflow"}, {"text": "fine"})
     await events_of(await home.open(provider))
     assert not any(ASKED in said_last(request) for request in provider.requests)
 
 
 async def test_a_full_window_ends_in_a_report_when_the_user_wants_that(home: Home) -> None:
     report = {"text": "", "calls": [call("final_report", report="it is done"), call("read", path="x")]}
-    provider = Scripted.from_replies(*fill(), report, context_window=14_300)
+    provider = ScriptedProvider.from_replies(*fill(), report, context_window=14_300)
     tools = (*USUAL_TOOLS, FinalReport())
     session = await home.open(provider, compaction_settings=CompactionSettings(SMALL, on_full="final"), tools=tools)
     events = await events_of(session)
@@ -198,20 +200,20 @@ async def test_a_full_window_ends_in_a_report_when_the_user_wants_that(home: Hom
 async def test_a_final_turn_ends_whatever_the_model_does(
     home: Home, replies: list[dict[str, Any]], end: TurnFinished
 ) -> None:
-    provider = Scripted.from_replies(*fill(), *replies, context_window=14_200)
+    provider = ScriptedProvider.from_replies(*fill(), *replies, context_window=14_200)
     session = await home.open(provider, compaction_settings=CompactionSettings(SMALL, on_full="final"))
     assert (await events_of(session))[-1] == end
     assert is_valid(session.history.messages)
 
 
 async def test_a_report_ends_a_turn_that_has_room_left(home: Home) -> None:
-    provider = Scripted.from_replies({"calls": [call("final_report", report="done early")]})
+    provider = ScriptedProvider.from_replies({"calls": [call("final_report", report="done early")]})
     session = await home.open(provider, tools=(*USUAL_TOOLS, FinalReport()))
     assert (await events_of(session))[-1] == TurnFinished("answered", "done early")
 
 
 async def test_a_message_that_arrives_during_a_background_compaction_survives_it(home: Home) -> None:
-    provider = Scripted.from_replies(
+    provider = ScriptedProvider.from_replies(
         {"text": "y" * 9000},
         {"text": "x" * 4500},
         {"when": ASKED, "text": "<summary>they talked</summary>", "pause": 0.2},
@@ -226,12 +228,12 @@ async def test_a_message_that_arrives_during_a_background_compaction_survives_it
     assert events[-1] == TurnFinished("answered", "fine")
     assert "three" in str(provider.requests[-1].messages)
     await session.close()
-    again = await home.open(Scripted.from_replies({"text": "ok"}), resume=True)
+    again = await home.open(ScriptedProvider.from_replies({"text": "ok"}), resume=True)
     assert again.history == session.history
 
 
 async def test_a_background_compaction_is_told_once_with_the_next_turn(home: Home) -> None:
-    provider = Scripted.from_replies(
+    provider = ScriptedProvider.from_replies(
         {"text": "y" * 9000},
         {"text": "x" * 4500},
         {"when": ASKED, "text": "<summary>they talked</summary>"},
@@ -253,7 +255,7 @@ async def test_a_background_compaction_is_told_once_with_the_next_turn(home: Hom
 
 async def test_an_interrupt_ends_a_background_compaction(home: Home) -> None:
     slow = {"when": ASKED, "text": "<summary>they talked</summary>", "pause": 60}
-    provider = Scripted.from_replies({"text": "short"}, {"text": "x" * 12_000}, slow, context_window=9000)
+    provider = ScriptedProvider.from_replies({"text": "short"}, {"text": "x" * 12_000}, slow, context_window=9000)
     session, _ = await first_turn(home.open(provider, interactive=True), "y" * 3000)
     await events_of(session, "two")
     before = session.history
@@ -262,8 +264,8 @@ async def test_an_interrupt_ends_a_background_compaction(home: Home) -> None:
     assert session.history == before
 
 
-def named(name: str, *replies: ScriptedReply, window: int = 200_000) -> Scripted:
-    return Scripted(Script(replies, window), name)
+def named(name: str, *replies: ScriptedReply, window: int = 200_000) -> ScriptedProvider:
+    return ScriptedProvider(Script(replies, window), name)
 
 
 async def test_the_model_that_is_set_writes_the_summary_piece_by_piece(home: Home) -> None:
@@ -274,7 +276,7 @@ async def test_the_model_that_is_set_writes_the_summary_piece_by_piece(home: Hom
         return writer
 
     text = "word " * 9000
-    provider = Scripted.from_replies({"text": text}, {"text": "short"})
+    provider = ScriptedProvider.from_replies({"text": text}, {"text": "short"})
     session, _ = await first_turn(home.open(provider, summarisers=Summarisers(["scripted/writer"], connect)), "one")
     await events_of(session, "two")
     assert (await session.compact()).strategies == ("summary",)
@@ -288,7 +290,7 @@ async def test_a_writer_that_cannot_be_reached_is_replaced_by_the_model_itself(h
     async def connect(model: str) -> Provider:
         raise AuthFailed(f"no key for {model}")
 
-    provider = Scripted.from_replies(
+    provider = ScriptedProvider.from_replies(
         {"text": "word " * 900}, {"text": "short"}, {"when": ASKED, "text": "<summary>said a lot</summary>"}
     )
     session, _ = await first_turn(home.open(provider, summarisers=Summarisers(["a/b"], connect)), "one")
@@ -298,14 +300,17 @@ async def test_a_writer_that_cannot_be_reached_is_replaced_by_the_model_itself(h
 
 
 async def test_a_writer_that_says_nothing_is_not_waited_for_again_until_the_user_asks() -> None:
-    class Mute(Scripted):
+    class Mute(ScriptedProvider):
         async def stream(self, request: Request) -> AsyncIterator[Chunk]:
             self.requests.append(request)
             for chunk in list[Chunk]():
                 yield chunk
             raise TimedOut("nothing came", retry_after=600.0)
 
-    mute, own = Mute(Script(()), "mute"), Scripted.from_replies(*[{"text": "<summary>they talked</summary>"}] * 3)
+    mute, own = (
+        Mute(Script(()), "mute"),
+        ScriptedProvider.from_replies(*[{"text": "<summary>they talked</summary>"}] * 3),
+    )
 
     async def summarisers(job: SummaryJob, emit: object) -> tuple[Provider, ...]:
         return (mute,)
@@ -345,7 +350,7 @@ async def test_the_fastest_that_answers_writes_first() -> None:
     async def connect(model: str) -> Provider:
         return models[model]
 
-    summarisers = Summarisers(list(models), connect, by_speed=True)
+    summarisers = Summarisers(list(models), connect, orders_by_speed=True)
     job = SummaryJob(1000, 1000)
     events: list[Event] = []
     assert [p.facts.name for p in await summarisers(job, events.append)] == ["fast", "slow", "broken"]
@@ -380,7 +385,7 @@ REPLIES = (
 def test_any_compaction_ends_in_a_valid_view_that_is_no_larger_and_loses_nothing(
     conversation: Conversation, replies: list[Mapping[str, Any]], causes: list[Cause], effective: int, scale: float
 ) -> None:
-    provider = Scripted.from_replies(*replies)
+    provider = ScriptedProvider.from_replies(*replies)
     events: list[Event] = []
 
     def request(asked: Conversation) -> Request:
@@ -410,4 +415,4 @@ def test_any_compaction_ends_in_a_valid_view_that_is_no_larger_and_loses_nothing
         decoded = decode_snapshot(encode_snapshot(after, len(log)))
         assert decoded == (len(log) - len(after.messages), replace(after, messages=()))
         view = after
-    assert work.learned_limits.summary_failures <= 3 or "asked" in causes
+    assert work.learned_limits.summary_failure_count <= 3 or "asked" in causes

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.compaction.carried_files import dropped_outputs, with_carried_files
+from ebbtide.agent.compaction.carried_files import list_dropped_outputs, with_carried_files
 from ebbtide.agent.compaction.plan import apply_compaction, plan_at
 from ebbtide.agent.compaction.summary import Draft
 from ebbtide.agent.eviction.settings import CompactionCaps
@@ -40,7 +40,7 @@ WHOLE = said(
 
 def lines(conversation: Conversation, most: int = 1_500, stays: frozenset[str] = frozenset()) -> list[str]:
     cut = len(conversation.messages) - 2
-    return dropped_outputs(conversation, cut, most, stays, "said_already").splitlines()
+    return list_dropped_outputs(conversation, cut, most, stays, "said_already").splitlines()
 
 
 def test_each_output_has_a_line_with_names_that_nothing_above_it_says_the_most_wanted_first() -> None:
@@ -57,9 +57,9 @@ def test_each_output_has_a_line_with_names_that_nothing_above_it_says_the_most_w
 @given(conversations(), st.integers(0, 400), st.data())
 def test_they_take_no_more_than_there_is_room_for(conversation: Conversation, most: int, data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(conversation.messages)))
-    found = dropped_outputs(conversation, cut, most, frozenset(), "")
+    found = list_dropped_outputs(conversation, cut, most, frozenset(), "")
     assert estimate_text(found) <= most
-    assert dropped_outputs(conversation, cut, 1 << 20, frozenset(), "").startswith(found)
+    assert list_dropped_outputs(conversation, cut, 1 << 20, frozenset(), "").startswith(found)
 
 
 def test_a_summary_shows_them_and_keeps_them_with_the_session() -> None:

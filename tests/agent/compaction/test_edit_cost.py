@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from ebbtide.agent.budget.request_budget import ContextBudget, Window
 from ebbtide.agent.compaction.edit_cost import (
     HOLD_WINDOW_DIVISOR,
-    MAX_HOLD_TOKENS,
+    MAX_UNDO_GROWTH_TOKENS,
     min_size_after_undo,
     tokens_after_prefix,
     undo_refusal,
@@ -45,5 +45,5 @@ def test_something_must_come_before_it_happens_again_and_never_more_than_a_part_
     used: int, effective: int
 ) -> None:
     more = min_size_after_undo(used, effective) - used
-    assert 1 <= more <= max(MAX_HOLD_TOKENS, 1)
+    assert 1 <= more <= max(MAX_UNDO_GROWTH_TOKENS, 1)
     assert more <= max(effective // HOLD_WINDOW_DIVISOR, 1)

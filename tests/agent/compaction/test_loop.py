@@ -14,10 +14,10 @@ from ebbtide.agent.compaction.rewrite import compact_now, ignore_event
 from ebbtide.agent.compaction.view_edits import EditRequest
 from ebbtide.agent.eviction.settings import CompactionSettings
 from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.session import Session
 from ebbtide.agent.tokens import estimate
-from ebbtide.agent.tokens.estimate import Counts, Ruler
+from ebbtide.agent.tokens.estimate import TextCounts, TokenCounter
 from ebbtide.agent.window.session_context import TurnContext, WindowContext
 from tests.kit.session import ASKED, ROW, SMALL, Home
 
@@ -42,7 +42,7 @@ def turns(count: int) -> list[Message]:
 async def opened(home: Home, count: int) -> Session:
     """A session that goes on after so many turns."""
     session = await home.open(
-        Scripted.from_replies(SUMMARY, {"text": "fine"}, context_window=10_000_000),
+        ScriptedProvider.from_replies(SUMMARY, {"text": "fine"}, context_window=10_000_000),
         compaction_settings=CompactionSettings(SMALL, policy="fixed"),
     )
     await session.change_conversation(lambda conversation, _, turn: said(turns(count), conversation, turn))
@@ -69,7 +69,7 @@ def masked(conversation: Conversation, window: WindowContext, turn: TurnContext)
         window,
         turn,
         "rent",
-        chosen=ForcedStrategy("mask", item_keys=frozenset(f"r{number}" for number in range(1, 9))),
+        forced=ForcedStrategy("mask", item_keys=frozenset(f"r{number}" for number in range(1, 9))),
     )
 
 
@@ -135,7 +135,7 @@ async def test_no_output_is_weighed_anew_for_each_question_that_a_rewrite_asks(
     weighed = Counter[str]()
     count = estimate.count_text
 
-    def counted(text: str, ruler: Ruler = estimate.BYTE_RULER) -> Counts:
+    def counted(text: str, ruler: TokenCounter = estimate.BYTE_COUNTER) -> TextCounts:
         weighed[text] += 1
         return count(text, ruler)
 

@@ -7,14 +7,14 @@ import pytest
 from ebbtide.agent.compaction.manual import (
     NOTHING_TO_COMPACT,
     STALE_PREVIEW,
-    SummaryDraft,
+    DraftResult,
     apply_summary,
     draft_summary,
     preview_compaction,
 )
 from ebbtide.agent.compaction.plan import MAX_REMAINING_SHARE
 from ebbtide.agent.compaction.summary import Draft, with_facts
-from ebbtide.agent.compaction.undo import undo
+from ebbtide.agent.compaction.undo import undo_rewrite
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.session import Event, ReplyFinished
 from ebbtide.agent.events.view import ContextCompacted
@@ -139,7 +139,7 @@ async def test_an_edited_summary_is_what_the_model_sees(priced: PricedHome) -> N
     await session.close()
     again = await priced.opened(ago=60.0)
     assert replace(again.history, anchor=None, anchored=0) == history
-    undone = await again.change_conversation(undo)
+    undone = await again.change_conversation(undo_rewrite)
     assert undone.conversation.messages == preview.conversation.messages
 
 
@@ -168,7 +168,7 @@ async def test_a_summary_that_is_too_long_to_be_worth_it_is_refused(priced: Pric
     mine = replace(mine, summary=with_facts(mine.summary, preview.missing_facts(mine)))
     with pytest.raises(AgentError, match="make it shorter"):
         await session.change_conversation(
-            apply_summary, preview, mine, SummaryDraft(preview.conversation, None), lambda event: None
+            apply_summary, preview, mine, DraftResult(preview.conversation, None), lambda event: None
         )
     assert session.history == preview.conversation
 
@@ -194,7 +194,7 @@ async def test_a_preview_of_what_has_changed_since_is_refused(priced: PricedHome
         await session.change_conversation(draft_summary, preview, lambda event: None)
     with pytest.raises(AgentError, match=STALE_PREVIEW[:40]):
         await session.change_conversation(
-            apply_summary, preview, BOTH, SummaryDraft(preview.conversation, BOTH), lambda event: None
+            apply_summary, preview, BOTH, DraftResult(preview.conversation, BOTH), lambda event: None
         )
 
 

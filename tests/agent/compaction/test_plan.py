@@ -23,7 +23,7 @@ from ebbtide.agent.compaction.room import Room, conversation_tokens, measure_roo
 from ebbtide.agent.compaction.strategies import (
     STRATEGIES_BY_CAUSE,
     Strategy,
-    drop_half,
+    drop_older_turns,
     drop_unseen_step,
     keep_last_message,
     run_strategy,
@@ -64,7 +64,7 @@ from tests.agent.test_pure_context import is_valid
 from tests.kit.conversations import conversations, output_ids, steps
 
 INSTRUCTIONS = Instructions("base")
-CAPS = CompactionCaps(tail=200, ledger=400, retain=50, summary=100, protect=100)
+CAPS = CompactionCaps(tail=200, ledger=400, retain=50, summary=100, protected_output_tokens=100)
 RUNGS = sorted({strategy for ladder in STRATEGIES_BY_CAUSE.values() for strategy in ladder})
 
 DONE = ProgramState("exit code 0", 0)
@@ -146,7 +146,7 @@ def test_an_answered_request_is_left_to_the_summary() -> None:
     plan = plan_compaction(Conversation((user("please"), *step(1), answer("here it is"))), 0)
     assert plan is not None
     assert plan.request == User(())
-    assert plan.facts.goals[0].endswith(": please")
+    assert plan.ledger.goals[0].endswith(": please")
 
 
 def test_a_request_stays_open_while_the_reply_to_it_is_paused() -> None:
@@ -282,7 +282,7 @@ def test_what_stands_before_the_messages_takes_what_it_takes_however_coarse_a_pr
 @given(conversations())
 def test_dropping_halves_the_turns_until_one_is_left(conversation: Conversation) -> None:
     turns = len(turn_starts(conversation.messages))
-    while (fewer := drop_half(conversation, CAPS)) is not None:
+    while (fewer := drop_older_turns(conversation, CAPS)) is not None:
         left = len(turn_starts(fewer.messages))
         assert left < turns
         assert left >= turns // 2
@@ -307,8 +307,8 @@ def test_a_second_compaction_keeps_the_facts_of_the_first(conversation: Conversa
     once = apply_compaction(plan, None, CompactionCaps())
     again = plan_compaction(once.plus(answer("ok"), user("and now"), *step(92)), 0)
     assert again is not None
-    assert set(plan.facts.constraints) <= set(again.facts.constraints)
-    assert any("never touch b.py" in fact for fact in again.facts.constraints)
+    assert set(plan.ledger.constraints) <= set(again.ledger.constraints)
+    assert any("never touch b.py" in fact for fact in again.ledger.constraints)
 
 
 def test_what_a_summary_leaves_out_is_added_word_for_word() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.archive.listing import ArchiveListing
-from ebbtide.agent.compaction.undo import undo
+from ebbtide.agent.compaction.undo import undo_rewrite
 from ebbtide.agent.events.session import ContextMeasured, TurnFinished
 from ebbtide.agent.events.view import CompactionFailed
 from ebbtide.agent.eviction.settings import RewritePatience, RewritePolicy
@@ -109,7 +109,7 @@ async def test_a_long_text_of_the_model_is_told_by_its_ends_and_read_by_its_refe
     assert await archive.read(shortened.text.partition("[recall:")[2].partition("]")[0]) == plan.encode()
     loaded = await Recorder(priced.thread, store, ROW, is_new=False).load()
     assert (loaded.retold, loaded.messages) == (history.retold, history.messages)
-    (listed,) = await ArchiveListing(priced.thread, store, archive, ROW.id).entries(loaded)
+    (listed,) = await ArchiveListing(priced.thread, store, archive, ROW.id).items(loaded)
     assert (listed.state, listed.role, listed.size) == ("preview", "model", len(plan))
 
 
@@ -219,5 +219,5 @@ async def test_what_a_session_has_learnt_from_a_recall_survives_a_new_start_a_su
     assert (await again.compact()).strategies == ("summary",)
     assert again.history.recalls.back == learnt.back
     assert (await priced.opened(ago=1.0)).history == again.history
-    await again.change_conversation(undo)
+    await again.change_conversation(undo_rewrite)
     assert again.history.recalls == learnt

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.agent.budget.request_budget import Window
-from ebbtide.agent.compaction.edit_cost import MAX_HOLD_TOKENS, min_size_after_undo
-from ebbtide.agent.compaction.undo import NOTHING_TO_UNDO, offer_undo, undo
+from ebbtide.agent.compaction.edit_cost import MAX_UNDO_GROWTH_TOKENS, min_size_after_undo
+from ebbtide.agent.compaction.undo import NOTHING_TO_UNDO, preview_rewrite_undo, undo_rewrite
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.messages import Conversation
 from ebbtide.agent.prompt.build import Instructions, build_prompt
@@ -52,7 +52,7 @@ async def summarised(
 async def test_after_an_undo_the_next_request_is_what_it_would_have_been(priced: PricedHome) -> None:
     session, before = await summarised(priced, {"text": "again"})
 
-    undone = await session.change_conversation(undo)
+    undone = await session.change_conversation(undo_rewrite)
 
     assert replace(session.history, min_rewrite_size=0) == before
     room = measure_budget(session.history, session._ctx.window).effective_window
@@ -68,7 +68,7 @@ async def test_what_was_said_since_the_compaction_stays(priced: PricedHome) -> N
     await priced.say(session, "and now?")
     newest = session.history.messages[-2:]
 
-    await session.change_conversation(undo)
+    await session.change_conversation(undo_rewrite)
 
     assert session.history.messages == (*before.messages, *newest)
     assert (session.history.summary, session.history.masked) == (before.summary, before.masked)
@@ -86,26 +86,28 @@ class Caching(Priced):
 
 async def test_the_price_is_what_has_to_be_written_again(priced: PricedHome) -> None:
     session, _ = await summarised(priced, {"text": "again"}, model=Caching)
-    assert (await session.change_conversation(offer_undo)).event.written == 0, "no request has seen the compaction yet"
+    assert (await session.change_conversation(preview_rewrite_undo)).event.written == 0, (
+        "no request has seen the compaction yet"
+    )
     await priced.say(session, "and now?")
     history = session.history
 
-    offer = await session.change_conversation(offer_undo)
+    offer = await session.change_conversation(preview_rewrite_undo)
 
     assert session.history == history
     event = offer.event
     assert 0 < event.written < event.after_tokens
     assert event.cost == pytest.approx(event.written * 3.75 / 1_000_000)
-    assert (await session.change_conversation(undo)).event == event
+    assert (await session.change_conversation(undo_rewrite)).event == event
 
 
 async def test_without_a_cache_the_price_is_what_each_request_takes_more(priced: PricedHome) -> None:
     session, _ = await summarised(priced, {"text": "again"})
-    event = (await session.change_conversation(offer_undo)).event
+    event = (await session.change_conversation(preview_rewrite_undo)).event
     assert (event.is_cached, event.written) == (False, event.after_tokens - event.before_tokens)
     assert event.cost == pytest.approx(event.written * 3.0 / 1_000_000)
     await priced.say(session, "and now?")
-    event = (await session.change_conversation(undo)).event
+    event = (await session.change_conversation(undo_rewrite)).event
     assert event.written == event.after_tokens - event.before_tokens > 0
 
 
@@ -115,11 +117,11 @@ async def test_what_would_not_fit_is_refused_and_nothing_changes(priced: PricedH
     session._ctx.model.learned_limits.window = Window(16_000, 1_000, 500)
 
     with pytest.raises(AgentError, match="nothing was undone"):
-        await session.change_conversation(undo)
+        await session.change_conversation(undo_rewrite)
 
     assert session.history == history
     session._ctx.model.learned_limits.window = None
-    await session.change_conversation(undo)
+    await session.change_conversation(undo_rewrite)
     assert session.history.messages == before.messages
 
 
@@ -127,7 +129,7 @@ async def test_where_nothing_was_rewritten_there_is_nothing_to_undo(priced: Pric
     session = await priced.opened({"text": "done"})
     await priced.say(session)
     with pytest.raises(AgentError, match=NOTHING_TO_UNDO):
-        await session.change_conversation(undo)
+        await session.change_conversation(undo_rewrite)
 
 
 async def test_an_automatic_rewrite_that_is_undone_is_not_done_again_at_once(priced: PricedHome) -> None:
@@ -135,7 +137,7 @@ async def test_an_automatic_rewrite_that_is_undone_is_not_done_again_at_once(pri
     assert await priced.say(session)
     masked = masked_in(session)
     while masked_in(session):
-        await session.change_conversation(undo)
+        await session.change_conversation(undo_rewrite)
 
     rewrites = await priced.say(session, "and now?")
 
@@ -146,7 +148,7 @@ async def test_when_more_came_it_is_done_again(priced: PricedHome) -> None:
     session = await priced.opened(*shows(MANY), {"text": "done"}, *shows(MANY), {"text": "again"})
     assert await priced.say(session)
     while masked_in(session):
-        await session.change_conversation(undo)
+        await session.change_conversation(undo_rewrite)
     min_size = session.history.min_rewrite_size
 
     rewrites = await priced.say(session, "and now?")
@@ -157,7 +159,7 @@ async def test_when_more_came_it_is_done_again(priced: PricedHome) -> None:
 
 async def test_a_full_window_does_not_wait_for_more(priced: PricedHome) -> None:
     session, _ = await summarised(priced, *reads("efghijkl"), {"text": "again"}, window=64_000)
-    await session.change_conversation(undo)
+    await session.change_conversation(undo_rewrite)
 
     rewrites = await priced.say(session, "and now?")
 
@@ -169,13 +171,13 @@ async def test_rewrites_are_undone_one_after_the_other(priced: PricedHome) -> No
     await priced.say(session, "more")
     second = await compacted(session)
 
-    await session.change_conversation(undo)
+    await session.change_conversation(undo_rewrite)
     assert replace(session.history, min_rewrite_size=0) == second
-    await session.change_conversation(undo)
+    await session.change_conversation(undo_rewrite)
     assert session.history.messages[: len(first.messages)] == first.messages
     assert not session.history.summary
     with pytest.raises(AgentError, match=NOTHING_TO_UNDO):
-        await session.change_conversation(undo)
+        await session.change_conversation(undo_rewrite)
 
 
 async def test_a_session_that_goes_on_can_still_undo_and_remembers_that_it_has(priced: PricedHome) -> None:
@@ -183,7 +185,7 @@ async def test_a_session_that_goes_on_can_still_undo_and_remembers_that_it_has(p
     await session.close()
 
     again = await priced.opened({"text": "on"}, ago=60.0)
-    undone = await again.change_conversation(undo)
+    undone = await again.change_conversation(undo_rewrite)
     assert again.history.messages == before.messages
     await again.close()
 
@@ -198,10 +200,10 @@ async def test_a_session_that_goes_on_can_still_undo_and_remembers_that_it_has(p
 
 async def test_an_undo_is_written_down_and_told(priced: PricedHome) -> None:
     session, _ = await summarised(priced)
-    event = (await session.change_conversation(undo)).event
+    event = (await session.change_conversation(undo_rewrite)).event
 
     written = await session._ctx.records.recorder.log.rewrites()
-    assert [(one.reason, one.strategies, one.before, one.after) for one in written][-1] == (
+    assert [(one.reason, one.strategies, one.tokens_before, one.after) for one in written][-1] == (
         "undone", ("undo",), event.before_tokens, event.after_tokens,
     )  # fmt: skip
     lines = [json.loads(line) for line in priced.lines.getvalue().splitlines()]
@@ -210,4 +212,4 @@ async def test_an_undo_is_written_down_and_told(priced: PricedHome) -> None:
 
 @given(st.integers(0, 10**6), st.integers(0, 2 * 10**6))
 def test_a_hold_ends_when_more_came(used: int, effective: int) -> None:
-    assert used < min_size_after_undo(used, effective) <= used + MAX_HOLD_TOKENS
+    assert used < min_size_after_undo(used, effective) <= used + MAX_UNDO_GROWTH_TOKENS

@@ -134,7 +134,7 @@ def test_a_price_is_what_is_written_again_and_nothing_where_nothing_is_cached(
 ) -> None:
     conversation, wish = drawn
     terms = terms_of(conversation)
-    plan, cold = (plan_view_edit(wish, conversation, given) for given in (terms, replace(terms, is_cold=True)))
+    plan, cold = (plan_view_edit(wish, conversation, given) for given in (terms, replace(terms, is_cache_cold=True)))
     if isinstance(plan, Refusal) or isinstance(cold, Refusal):
         assert plan == cold
         return

@@ -15,7 +15,7 @@ from ebbtide.agent.compose.settings import (
     build_turn_limits,
 )
 from ebbtide.agent.config.load import load_config
-from ebbtide.agent.config.options import MODES
+from ebbtide.agent.config.options import PERMISSION_MODES
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
 from ebbtide.agent.events.session import Event
@@ -25,7 +25,7 @@ from ebbtide.agent.integrations.lsp.session_language_servers import SessionLangu
 from ebbtide.agent.messages import Note, ToolOutput, User
 from ebbtide.agent.prompt.reminder_notes import MODE_DESCRIPTIONS, PRESENCE_DESCRIPTIONS
 from ebbtide.agent.providers.base import Request
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.session import Session
 from ebbtide.agent.window.turn_limits import TurnLimits
 from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram
@@ -46,7 +46,9 @@ ALL = (
 
 def test_every_setting_of_a_compaction_reaches_it(tmp_path: Path) -> None:
     config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, ALL)
-    caps = CompactionCaps(6000, 3600, 1200, 1800, protect=500, newest=10, turns=3)
+    caps = CompactionCaps(
+        6000, 3600, 1200, 1800, protected_output_tokens=500, protected_message_count=10, max_tail_turns=3
+    )
     wishes = SummaryPreferences("what was done", ("name the tests",), "ids", ("and paths",))
     assert build_compaction_settings(config, 100_000) == CompactionSettings(caps, wishes)
     assert config.notices == ()
@@ -155,7 +157,7 @@ async def test_a_session_that_goes_on_in_another_mode_begins_as_before_and_its_m
 
     async def turn(session: Session) -> None:
         provider = session._ctx.model.provider
-        assert isinstance(provider, Scripted)
+        assert isinstance(provider, ScriptedProvider)
         before = len(provider.requests)
         events.extend(await say(session))
         sent.extend(provider.requests[before:])
@@ -167,7 +169,7 @@ async def test_a_session_that_goes_on_in_another_mode_begins_as_before_and_its_m
     await turn(first)
     await first.close()
     modes = []
-    for mode in MODES:
+    for mode in PERMISSION_MODES:
         sessions = mcp_project.sessions(*replies)
         sessions.config = replace(sessions.config, permission_mode=mode)
         session = await sessions.open(id_prefix=first.id)
@@ -175,19 +177,19 @@ async def test_a_session_that_goes_on_in_another_mode_begins_as_before_and_its_m
         await turn(session)
         await session.close()
     await mcp_project.close()
-    assert modes == list(MODES)
+    assert modes == list(PERMISSION_MODES)
     assert [one.system for one in sent] == [sent[0].system] * 6
     assert [event for event in events if isinstance(event, PrefixRenewed | PrefixDrifted)] == []
     notes = [part.text for m in sent[-1].messages if isinstance(m, User) for part in m.parts if isinstance(part, Note)]
     told = [text.split("`")[1] for text in notes if text.startswith("[The permission mode is now")]
-    assert told == ["plan", *MODES]  # the mode of the first one is in the system text
+    assert told == ["plan", *PERMISSION_MODES]  # the mode of the first one is in the system text
 
 
 async def asked(session: Session) -> Request:
     """What the model is sent when something is said."""
     await events_of(session, "go")
     provider = session._ctx.model.provider
-    assert isinstance(provider, Scripted)
+    assert isinstance(provider, ScriptedProvider)
     return provider.requests[-1]
 
 
@@ -201,7 +203,7 @@ def asks(request: Request) -> bool:
     return "ask_user" in {tool.name for tool in request.tools}
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", PERMISSION_MODES)
 async def test_the_first_request_says_what_the_mode_means_and_who_is_there(project: Project, mode: str) -> None:
     for there in (True, False):
         sent = await asked(await project.session({"text": "ok"}, mode=mode, interactive=there))
@@ -274,7 +276,7 @@ async def test_a_change_into_plan_mode_names_the_tool_and_leaves_the_list_alone(
         if isinstance(event, PlanSubmitted):
             session.answer(event.id, PlanDecision("accept", "accept-edits"))
     provider = session._ctx.model.provider
-    assert isinstance(provider, Scripted)
+    assert isinstance(provider, ScriptedProvider)
     last = provider.requests[-1]
     assert (last.system, last.tools) == (first.system, first.tools)
     changed, accepted = told(last, "mode")
@@ -330,7 +332,7 @@ def test_where_there_is_no_sandbox_none_is_relied_upon(
     monkeypatch.setattr("ebbtide.tools.sandbox.system.detect_sandbox", lambda: NoSandbox("none"))
     config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings)
     policy = build_policy(config, tmp_path, "ask", tmp_path)
-    assert (policy.no_shell_reason, policy.allows_sandboxed) == (no_shell, sandboxed)
+    assert (policy.no_shell_reason, policy.allows_sandboxed_commands) == (no_shell, sandboxed)
 
 
 def test_where_there_is_one_commands_run_unasked_if_the_user_says_so(
@@ -340,7 +342,7 @@ def test_where_there_is_one_commands_run_unasked_if_the_user_says_so(
     for sandbox, is_unasked in (("auto", True), ("require", True), ("off", False)):
         settings = (f"agent.sandbox={sandbox}", "permissions.sandboxed=allow")
         config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings)
-        assert build_policy(config, tmp_path, "ask", tmp_path).allows_sandboxed == is_unasked
+        assert build_policy(config, tmp_path, "ask", tmp_path).allows_sandboxed_commands == is_unasked
 
 
 def test_further_folders_must_be_there(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_providers_and_models_may_be_written_in_camel_case(tmp_path: Path) -> No
         "[providers.openai]\ncontextWindow = 128000\nmaxOutputTokens = 5000\n"
         '[providers.openai.models."gpt-4"]\nmaxOutputTokens = 16384\ntokenizer = "tiktoken:gpt-4"\n',
     )
-    provider = config.provider("openai")
+    provider = config.provider_config("openai")
     assert (provider.context_window, provider.max_output_tokens) == (128_000, 5000)
     assert provider.models == {"gpt-4": {"max_output_tokens": 16_384, "tokenizer": "tiktoken:gpt-4"}}
     assert config.sources["providers.openai.models.gpt-4.tokenizer"].endswith("config.toml")
@@ -134,7 +134,7 @@ def test_other_names_hold_for_providers_and_models_as_far_as_they_have_the_key(t
         tmp_path,
         '[providers.openai]\nmaxTokens = 5000\nreasoning = "low"\n[providers.openai.models.m]\nreasoning = "high"\n',
     )
-    provider = config.provider("openai")
+    provider = config.provider_config("openai")
     assert (provider.max_output_tokens, provider.reasoning_effort) == (5000, "low")
     assert provider.models == {"m": {"reasoning_effort": "high"}}
     assert config.sources["providers.openai.max_output_tokens"].endswith("config.toml (maxTokens)")

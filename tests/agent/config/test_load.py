@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.config.load import MAX_CONFIG_BYTES, find_project, load_config
+from ebbtide.agent.config.load import MAX_CONFIG_BYTES, find_project_folder, load_config
 from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.config.values import ProviderConfig
 from ebbtide.agent.errors import ConfigError
@@ -81,7 +81,7 @@ def test_a_key_command_is_a_line_for_the_shell_or_a_list(
     place: Place, written: str, expected: str | tuple[str, ...]
 ) -> None:
     place.user(f"[providers.anthropic]\nkey_command = {written}\n")
-    assert place.load().provider("anthropic").key_command == expected
+    assert place.load().provider_config("anthropic").key_command == expected
 
 
 @pytest.mark.parametrize("written", ['""', "[]", '[""]', "1", '{key = "sk-1"}'])
@@ -96,7 +96,10 @@ def test_a_project_cannot_set_a_key_command_even_beside_the_users_own_settings(p
     place.user('[providers.anthropic]\nkey_command = "mine"\n')
     place.repository('[providers.anthropic]\nkey_command = "theirs"\n[providers.openai]\nkey_command = "theirs"\n')
     config = place.load()
-    assert (config.provider("anthropic").key_command, config.provider("openai").key_command) == ("mine", None)
+    assert (config.provider_config("anthropic").key_command, config.provider_config("openai").key_command) == (
+        "mine",
+        None,
+    )
     assert [notice.split("`")[1] for notice in config.notices] == ["providers.anthropic", "providers.openai"]
 
 
@@ -170,9 +173,9 @@ def test_the_project_is_the_top_of_the_work_tree_or_the_folder_itself(tmp_path: 
     (tmp_path / "repo" / ".git").mkdir(parents=True)
     (tmp_path / "repo" / "a" / "b").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "repo" / "a")
-    assert find_project(tmp_path / "link" / "b") == tmp_path / "repo"
+    assert find_project_folder(tmp_path / "link" / "b") == tmp_path / "repo"
     (tmp_path / "plain").mkdir()
-    assert find_project(tmp_path / "plain") == tmp_path / "plain"
+    assert find_project_folder(tmp_path / "plain") == tmp_path / "plain"
 
 
 def test_hooks_are_the_users_own(place: Place) -> None:

@@ -8,14 +8,14 @@ import pytest
 from ebbtide.agent.config.aliases import KEY_ALIASES
 from ebbtide.agent.config.options import OPTIONS
 from ebbtide.agent.config.schema import build_config_schema, value_schema
-from ebbtide.agent.config.table_keys import LANGUAGE_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS, SERVER_KEYS
+from ebbtide.agent.config.table_keys import LANGUAGE_SERVER_KEYS, MCP_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS
 from ebbtide.tools.call_arguments.schema import schema_violations
 
 PARSES: dict[str, Callable[[object], object]] = {
     **{option.key: option.parse for option in OPTIONS},
     **{f"providers.{key}": parse for key, parse in PROVIDER_KEYS.items()},
     **{f"models.{key}": parse for key, parse in MODEL_KEYS.items()},
-    **{f"mcp.{key}": parse for key, parse in SERVER_KEYS.items()},
+    **{f"mcp.{key}": parse for key, parse in MCP_SERVER_KEYS.items()},
     **{f"lsp.{key}": parse for key, parse in LANGUAGE_SERVER_KEYS.items()},
 }
 DRAFT = build_config_schema()["$schema"]

@@ -52,8 +52,8 @@ def test_each_row_says_where_its_value_comes_from(place: Place) -> None:
         "tools.allowed",
         "tools.denied",
     }
-    assert {row.takes_effect for row in rows.values() if row.key.startswith("tui.")} == {"now"}
-    assert rows["agent.model"].takes_effect == "in the next session"
+    assert {row.effect_time for row in rows.values() if row.key.startswith("tui.")} == {"now"}
+    assert rows["agent.model"].effect_time == "in the next session"
 
 
 def test_a_value_is_written_in_place_and_all_else_stays(place: Place) -> None:

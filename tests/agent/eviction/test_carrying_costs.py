@@ -20,10 +20,10 @@ from ebbtide.agent.eviction.carrying_costs import (
     maskable_items,
     will_pay_off,
 )
-from ebbtide.agent.eviction.inventory import Inventory
+from ebbtide.agent.eviction.inventory import MeasurementCache
 from ebbtide.agent.eviction.settings import CompactionCaps, RewritePatience
 from ebbtide.agent.messages import Assistant, Conversation, Text, ToolCall, ToolOutput, User
-from ebbtide.agent.view.recalls import reread_probability
+from ebbtide.agent.view.recalls import reuse_probability
 from tests.kit.conversations import conversations
 
 PRICES, PATIENCE = UnitPrices(), RewritePatience()
@@ -131,14 +131,14 @@ def test_with_even_growth_a_summary_comes_where_it_costs_least_whatever_the_wind
 
 def test_what_is_masked_is_counted_with_what_it_changes_and_what_is_fetched_again() -> None:
     conversation = steps(10_000, 90, 10_000, 10_000, 10_000, 10_000)
-    eager, caps = replace(PATIENCE, recall=0.1), CompactionCaps(protect=9_500)
+    eager, caps = replace(PATIENCE, recall=0.1), CompactionCaps(protected_output_tokens=9_500)
 
     offer = mask_offer(conversation, caps, 40_000, 20_000, PRICES, eager)
     cold = mask_offer(conversation, caps, 40_000, 20_000, PRICES, eager, is_cold=True)
 
-    (tokens,) = {item.tokens for item in Inventory().measure(conversation).items}
+    (tokens,) = {item.tokens for item in MeasurementCache().measure(conversation).items}
     price = 0.1 * 40_000 + 1.25 * 2_500 + 5 * 90
-    again = [reread_probability("program", tokens, age, is_stale=False) * price for age in (5, 3)]
+    again = [reuse_probability("program", tokens, age, is_stale=False) * price for age in (5, 3)]
     assert offer.keys == cold.keys == {"r1", "r3"}
     assert 7_000 < offer.removed_tokens < 8_000
     assert 11_000 < offer.cache_write_tokens < 13_000
@@ -153,10 +153,18 @@ def test_an_output_is_due_once_it_has_cost_more_than_it_would_cost_to_miss_it() 
     def due(later: int, *, is_cold: bool = False) -> bool:
         conversation = steps(10_000, *(90,) * later)
         return bool(
-            mask_offer(conversation, CompactionCaps(protect=0), 60_000, 20_000, PRICES, patience, is_cold=is_cold).keys
+            mask_offer(
+                conversation,
+                CompactionCaps(protected_output_tokens=0),
+                60_000,
+                20_000,
+                PRICES,
+                patience,
+                is_cold=is_cold,
+            ).keys
         )
 
-    (item,) = Inventory().measure(steps(10_000)).items
+    (item,) = MeasurementCache().measure(steps(10_000)).items
     price = 0.1 * 60_000 + 1.25 * 2_500 + 5 * 90
 
     def spent(age: int) -> float:
@@ -164,7 +172,7 @@ def test_an_output_is_due_once_it_has_cost_more_than_it_would_cost_to_miss_it() 
             item.freed_tokens
             * 0.1
             * age
-            / (30 * price * reread_probability("program", item.tokens, age, is_stale=False))
+            / (30 * price * reuse_probability("program", item.tokens, age, is_stale=False))
         )
 
     first = next(age for age in range(3, 60) if spent(age) >= 1)
@@ -175,7 +183,7 @@ def test_an_output_is_due_once_it_has_cost_more_than_it_would_cost_to_miss_it() 
 
 def test_the_newest_outputs_leave_only_when_all_is_written_anew() -> None:
     conversation = steps(10_000, *(90,) * 40)
-    caps = CompactionCaps(protect=24_000)
+    caps = CompactionCaps(protected_output_tokens=24_000)
     assert mask_offer(conversation, caps, 60_000, 20_000, PRICES, PATIENCE).keys == frozenset()
     assert mask_offer(conversation, caps, 60_000, 20_000, PRICES, PATIENCE, is_cold=True).keys == {"r1"}
 
@@ -184,10 +192,12 @@ def test_the_newest_outputs_leave_only_when_all_is_written_anew() -> None:
 def test_an_offer_is_made_for_what_may_be_masked(
     conversation: Conversation, protect: int, size: int, fixed: int, is_cold: bool
 ) -> None:
-    offer = mask_offer(conversation, CompactionCaps(protect=protect), size, fixed, PRICES, PATIENCE, is_cold=is_cold)
+    offer = mask_offer(
+        conversation, CompactionCaps(protected_output_tokens=protect), size, fixed, PRICES, PATIENCE, is_cold=is_cold
+    )
 
     assert min(offer.removed_tokens, offer.cache_write_tokens, offer.cost) >= 0
-    assert offer.keys <= {item.key for item in maskable_items(conversation, Inventory().measure(conversation))}
+    assert offer.keys <= {item.key for item in maskable_items(conversation, MeasurementCache().measure(conversation))}
     assert offer.keys or offer == RewriteOffer()
 
 

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from ebbtide.agent.budget.prices import FREE_MODEL_PRICES, UnitPrices
 from ebbtide.agent.eviction.carrying_costs import (
-    MIN_RECACHE_WORTH,
+    KEEP_COST_THRESHOLD,
     RewriteOffer,
     least_needed_items,
     mask_offer,
     maskable_items,
-    miss_cost_per_token,
     old_maskable_items,
+    refetch_cost_per_token,
 )
-from ebbtide.agent.eviction.inventory import Inventory
+from ebbtide.agent.eviction.inventory import MeasurementCache
 from ebbtide.agent.eviction.settings import CompactionCaps, RewritePatience
 from ebbtide.agent.messages import Assistant, Conversation, Message, ShortenedPart, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.tokens.estimate import estimate_message, estimate_output
@@ -91,7 +91,10 @@ def sessions(draw: st.DrawFn) -> list[Conversation]:
 def test_what_could_be_masked_is_known_without_looking_at_all_of_it(
     views: list[Conversation], protect: int, newest: int, is_cold: bool
 ) -> None:
-    inventory, caps = Inventory(), CompactionCaps(protect=protect, newest=newest)
+    inventory, caps = (
+        MeasurementCache(),
+        CompactionCaps(protected_output_tokens=protect, protected_message_count=newest),
+    )
     for conversation in views:
         for prices in (PRICES, FREE_MODEL_PRICES):
             offer = mask_offer(conversation, caps, 9_000, 500, prices, EAGER, is_cold=is_cold, inventory=inventory)
@@ -116,7 +119,7 @@ def test_old_is_what_is_behind_so_many_tokens_and_has_been_seen(
     views: list[Conversation], protect: int, newest: int
 ) -> None:
     for conversation in views:
-        stock, messages = Inventory().measure(conversation), conversation.messages
+        stock, messages = MeasurementCache().measure(conversation), conversation.messages
         items = {item.key: item for item in stock.items}
         replacements = {one.key: one for one in conversation.retold}
         seen = min(first_unseen_index(messages), max(len(messages) - newest, 0))
@@ -140,11 +143,14 @@ def test_the_least_wanted_leave_and_what_is_behind_them_and_not_worth_being_writ
     all_of_it, chosen = least_needed_items(conversation, 0, 1 << 62), least_needed_items(conversation, 0, enough)
     freed = list(accumulate((item.freed_tokens for item in all_of_it), initial=0))
     forced = all_of_it[: sum(so_far < enough for so_far in freed[:-1])]
-    stock, first = Inventory().measure(conversation), min((item.message_index for item in forced), default=1 << 62)
+    stock, first = (
+        MeasurementCache().measure(conversation),
+        min((item.message_index for item in forced), default=1 << 62),
+    )
     behind = [
         item
         for item in all_of_it[len(forced) :]
-        if item.message_index >= first and miss_cost_per_token(item, stock) < MIN_RECACHE_WORTH
+        if item.message_index >= first and refetch_cost_per_token(item, stock) < KEEP_COST_THRESHOLD
     ]
     assert chosen == [*forced, *behind]
 
@@ -161,7 +167,7 @@ def test_a_file_that_was_changed_or_read_again_is_wanted_less() -> None:
     patch = step(5, "apply_patch", {"patch": "*** Begin Patch\n*** Update File: nowhere.py\n*** End Patch"}, "done")
     failed = (Assistant((ToolCall("c6", "edit", {"path": "c.py"}),)), User((ToolOutput("c6", "no", "failed"),)))
     whole = Conversation((User((Text("Go."),)),)).plus(*chain(*reads, edit, again, patch, failed))
-    items = {item.key: item for item in Inventory().measure(whole).items}
+    items = {item.key: item for item in MeasurementCache().measure(whole).items}
     assert {key: item.is_stale for key, item in items.items()} == {"r1": True, "r2": True, "r3": False, "r5": False}
 
 

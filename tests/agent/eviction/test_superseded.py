@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.agent.eviction.carrying_costs import mask_outputs
-from ebbtide.agent.eviction.inventory import Inventory, ViewedLines, viewed_lines
+from ebbtide.agent.eviction.inventory import FileLineRange, MeasurementCache, find_line_range
 from ebbtide.agent.messages import Assistant, Conversation, ToolCall, ToolOutput, User
 
 
@@ -23,7 +23,7 @@ def write(id: str, path: str = "a.py") -> tuple[ToolCall, ToolOutput]:
 def repeated(seen: Sequence[tuple[ToolCall, ToolOutput]], masked: frozenset[str] = frozenset()) -> set[str]:
     """The calls that showed nothing but what a later output still shows."""
     steps = [message for call, output in seen for message in (Assistant((call,)), User((output,)))]
-    stock = Inventory().measure(Conversation(tuple(steps), masked=masked))
+    stock = MeasurementCache().measure(Conversation(tuple(steps), masked=masked))
     return {seen[int(item.key[1:]) - 1][0].id for item in stock.items if item.is_superseded}
 
 
@@ -51,20 +51,20 @@ def test_a_read_that_failed_or_was_cut_in_its_middle_supersedes_nothing() -> Non
 def test_what_a_read_says_about_itself_is_no_line_of_the_file() -> None:
     call, output = read("1", 3, 9)
     with_note = ToolOutput("1", output.text + "\n[lines 3-9 of 80; read on with offset=10]")
-    assert viewed_lines(call, with_note) == ViewedLines("a.py", 3, 9)
+    assert find_line_range(call, with_note) == FileLineRange("a.py", 3, 9)
 
 
 @given(st.text(), st.sampled_from(["read", "write", "bash"]))
 def test_any_output_is_looked_at_without_an_error(text: str, name: str) -> None:
     call = ToolCall("1", name, {"path": "a.py"})
-    viewed = viewed_lines(call, ToolOutput("1", text))
+    viewed = find_line_range(call, ToolOutput("1", text))
     assert viewed is None or viewed.first_line <= viewed.last_line
 
 
 @given(st.lists(st.tuples(st.integers(1, 30), st.integers(0, 30), st.sampled_from("ab")), max_size=8))
 def test_every_superseded_line_is_shown_again_later(reads: list[tuple[int, int, str]]) -> None:
     seen = [read(str(n), first, first + more, path) for n, (first, more, path) in enumerate(reads)]
-    views = [viewed_lines(call, output) for call, output in seen]
+    views = [find_line_range(call, output) for call, output in seen]
     stale = repeated(seen)
     for n, view in enumerate(views):
         assert view is not None

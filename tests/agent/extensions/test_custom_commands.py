@@ -265,7 +265,7 @@ async def test_what_a_project_brings_is_one_question_and_then_can_be_used(projec
 
     session = await open_session(project, interactive=True)
     assert session.trust is not None
-    assert session.trust.has_undecided
+    assert session.trust.has_undecided_items
     asked: list[str] = []
 
     def trust_all(question: str) -> str:

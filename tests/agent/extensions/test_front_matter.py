@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.extensions.extension_files import UnusableFile, hash_folder, list_files_below, read_text_file
+from ebbtide.agent.extensions.extension_files import UnusableFileError, hash_folder, list_files_below, read_text_file
 from ebbtide.agent.extensions.front_matter import (
-    BrokenFrontMatter,
+    FrontMatterError,
     boolean_value,
     list_value,
     one_line_value,
@@ -54,7 +54,7 @@ def test_a_head_is_read_as_it_is_meant(text: str, head: dict[str, object], body:
     ],
 )
 def test_a_head_that_cannot_be_read_says_what_is_wrong_and_where(text: str, why: str) -> None:
-    with pytest.raises(BrokenFrontMatter) as raised:
+    with pytest.raises(FrontMatterError) as raised:
         split_front_matter(text)
     assert str(raised.value).startswith(why)
     assert "\n" not in str(raised.value)
@@ -64,7 +64,7 @@ def test_a_head_that_cannot_be_read_says_what_is_wrong_and_where(text: str, why:
 def test_whatever_stands_between_the_lines_is_a_head_or_broken(text: str) -> None:
     try:
         head, _ = split_front_matter(f"---\n{text}\n---\n")
-    except BrokenFrontMatter as error:
+    except FrontMatterError as error:
         head = {str(error): None}
     assert all(isinstance(key, str) for key in head)
 
@@ -92,7 +92,7 @@ def test_only_what_lies_within_is_read(tmp_path: Path) -> None:
     (folder / "long.md").write_text("x" * 1_000_001)
     problems = []
     for name in ("out.md", "pipe.md", "data.md", "long.md", "none.md"):
-        with pytest.raises(UnusableFile) as raised:
+        with pytest.raises(UnusableFileError) as raised:
             read_text_file(folder / name, folder)
         problems.append(str(raised.value))
     assert problems == [
@@ -104,7 +104,7 @@ def test_only_what_lies_within_is_read(tmp_path: Path) -> None:
     ]
     assert read_text_file(folder / "out.md", None) == "s"
     assert [path.name for path in list_files_below(folder, folder)] == ["data.md", "long.md", "out.md", "pipe.md"]
-    with pytest.raises(UnusableFile, match=r"its file `out.md` leads out of"):
+    with pytest.raises(UnusableFileError, match=r"its file `out.md` leads out of"):
         hash_folder(folder, folder)
 
 

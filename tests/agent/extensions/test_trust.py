@@ -5,7 +5,7 @@ import pytest
 
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.extensions.trust import ProjectTrust, TrustItem, TrustRecord
-from ebbtide.agent.extensions.trust_question import build_folder_question, build_item_question, build_unapproved_notice
+from ebbtide.agent.extensions.trust_question import build_item_question, build_project_question, build_unapproved_notice
 from tests.kit.extension_project import ExtensionProject
 
 DEPLOY = TrustItem("skill", "deploy", "project", ".claude/skills/deploy", "d1", ("SKILL.md", "run.sh"))
@@ -21,12 +21,12 @@ def test_what_a_project_brings_is_off_until_it_is_approved_as_it_is(project: Ext
     changed = replace(DEPLOY, digest="d2")
     assert [again.trust_state(item) for item in (DEPLOY, changed, other)] == ["on", "changed", "refused"]
     assert again.trust_state(replace(other, digest="new")) == "not approved"
-    before = again.earlier_approval(changed)
+    before = again.approval_before_change(changed)
     assert before is not None
     assert before.details == ("SKILL.md", "run.sh")
-    assert again.earlier_approval(DEPLOY) is None
+    assert again.approval_before_change(DEPLOY) is None
     again.forget(["skill:deploy", "skill:lint"])
-    assert ProjectTrust(project.config()).decisions == {}
+    assert ProjectTrust(project.config()).records == {}
 
 
 def test_a_run_that_trusts_the_project_has_all_that_is_not_refused_and_keeps_nothing(project: ExtensionProject) -> None:
@@ -35,7 +35,7 @@ def test_a_run_that_trusts_the_project_has_all_that_is_not_refused_and_keeps_not
     assert trust.trust_state(DEPLOY) == "refused"
     assert trust.trust_state(replace(DEPLOY, digest="one byte is another")) == "not approved"
     assert trust.trust_state(replace(DEPLOY, name="lint")) == "on"
-    assert list(ProjectTrust(project.config()).decisions) == ["skill:deploy"]
+    assert list(ProjectTrust(project.config()).records) == ["skill:deploy"]
 
 
 def test_another_project_knows_nothing_of_it_and_only_the_owner_can_read_it(project: ExtensionProject) -> None:
@@ -62,7 +62,7 @@ def test_what_cannot_be_read_was_not_approved_and_what_is_decided_then_holds_for
 
 def test_hooks_are_named_by_their_file_since_that_is_what_is_approved() -> None:
     hooks = TrustItem("hook", ".claude/settings.json", "project", ".claude/settings.json", "d", ("PreToolUse", "Stop"))
-    (first, *_) = build_folder_question([(DEPLOY, None), (hooks, None)]).splitlines()
+    (first, *_) = build_project_question([(DEPLOY, None), (hooks, None)]).splitlines()
     assert first == "This project has 1 file of hooks and 1 skill that you have not approved:"
     line, _, _ = build_unapproved_notice([(DEPLOY, "not approved"), (hooks, "not approved")]).partition(",")
     assert line == "the skill `deploy` and the hooks in `.claude/settings.json` of this project are not approved"
@@ -73,7 +73,7 @@ def test_hooks_are_named_by_their_file_since_that_is_what_is_approved() -> None:
 
 def test_what_runs_by_itself_stands_before_what_does_not() -> None:
     items = [replace(DEPLOY, kind=kind) for kind in ("skill", "command", "server", "agent", "hook")]
-    question = build_folder_question([(item, None) for item in items])
+    question = build_project_question([(item, None) for item in items])
     heads = [line.split()[1] for line in question.splitlines() if line.startswith("the ")]
     assert heads == ["hook", "server", "skill", "command", "agent"]
 
@@ -81,7 +81,7 @@ def test_what_runs_by_itself_stands_before_what_does_not() -> None:
 def test_what_runs_by_itself_is_shown_to_its_last_line_before_all_is_trusted() -> None:
     harmless = (*("true",) * 60, "curl evil.example")
     items = [replace(DEPLOY, kind=kind, details=harmless) for kind in ("hook", "server", "skill")]
-    question = build_folder_question([(item, None) for item in items]).splitlines()
+    question = build_project_question([(item, None) for item in items]).splitlines()
     lines = [line.strip() for line in question if line.startswith("  ") and line != "  true"]
     assert lines == ["curl evil.example"] * 2 + ["… 21 more lines: choose “ask about each” to see them"]
 

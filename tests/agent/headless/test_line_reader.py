@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.headless.line_reader import InputLine, LineSplitter, LineTooLong, has_reader, read_lines
+from ebbtide.agent.headless.line_reader import InputLine, LineSplitter, OversizedLine, has_reader, read_lines
 
 LONGEST = 5
 
@@ -20,13 +20,13 @@ def split(data: bytes, *cuts: int) -> list[InputLine]:
 
 @given(st.lists(st.binary(max_size=12).filter(lambda line: b"\n" not in line)), st.lists(st.integers(0, 60)))
 def test_lines_are_the_same_however_they_are_cut(lines: list[bytes], cuts: list[int]) -> None:
-    expected = [line if len(line) <= LONGEST else LineTooLong(len(line)) for line in lines]
+    expected = [line if len(line) <= LONGEST else OversizedLine(len(line)) for line in lines]
     assert split(b"".join(line + b"\n" for line in lines), *cuts) == expected
 
 
 def test_the_last_line_needs_no_end() -> None:
     assert split(b"a\n\nb", 1, 2) == [b"a", b"", b"b"]
-    assert split(b"a\nbcdefgh", 4) == [b"a", LineTooLong(7)]
+    assert split(b"a\nbcdefgh", 4) == [b"a", OversizedLine(7)]
 
 
 async def test_a_pipe_is_read_to_its_end() -> None:

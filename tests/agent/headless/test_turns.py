@@ -4,7 +4,7 @@ from ebbtide.agent.events.session import Event, TurnFinished
 from ebbtide.agent.headless.result import RunOutcome
 from ebbtide.agent.headless.stop import RunStopper
 from ebbtide.agent.headless.turns import HeadlessTurns
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from tests.kit.session import Home
 
 
@@ -13,10 +13,10 @@ async def test_an_answer_that_fits_no_schema_is_none_when_the_run_is_stopped_rig
 
     def show(event: Event) -> None:
         if isinstance(event, TurnFinished):
-            stop.request("time_limit")
+            stop.request_stop("time_limit")
 
     turns = HeadlessTurns(
-        await home.session(Scripted.from_replies({"text": "no"}, {"text": "{}"})),
+        await home.session(ScriptedProvider.from_replies({"text": "no"}, {"text": "{}"})),
         outcome,
         show,
         stop,

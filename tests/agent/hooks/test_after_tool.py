@@ -12,10 +12,10 @@ import pytest
 
 from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.events.session import Noticed, ToolFinished, TurnFinished
-from ebbtide.agent.hooks.answers import HookAnswer, build_not_run_answer, parse_answer
+from ebbtide.agent.hooks.answers import HookAnswer, build_failure_answer, parse_answer
 from ebbtide.agent.hooks.tool_hooks import feedback_lines
 from ebbtide.agent.messages import ToolOutput
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.session import Session
 from ebbtide.tools.process.child import ChildResult
 from ebbtide.tools.process.state import ProgramState
@@ -47,7 +47,7 @@ def kept(home: Home, name: str) -> list[tuple[dict[str, Any], bytes]]:
 async def ran(home: Home, hooks: list[AfterToolHook], *wanted: dict[str, Any]) -> tuple[Session, list[str]]:
     """A session in which the calls were made, and the lines that the user was told."""
     session, events = await first_turn(
-        home.session(Scripted.from_replies(calls(*wanted), {"text": "done"}), hooks=hooks)
+        home.session(ScriptedProvider.from_replies(calls(*wanted), {"text": "done"}), hooks=hooks)
     )
     assert events[-1] == TurnFinished("answered", "done")
     return session, [event.text for event in events if isinstance(event, Noticed)]
@@ -152,7 +152,9 @@ async def test_a_part_of_what_a_background_job_prints_is_the_part_that_is_shown(
 async def test_an_interruption_ends_a_hook_with_all_that_it_started(home: Home) -> None:
     pid = home.root / "pid"
     hooks = [AfterToolHook("bash", "sleep 600 & echo $! > new; mv new pid; wait"), AfterToolHook("bash", "echo never")]
-    session = await home.session(Scripted.from_replies(calls(bash("echo hello")), {"text": "done"}), hooks=hooks)
+    session = await home.session(
+        ScriptedProvider.from_replies(calls(bash("echo hello")), {"text": "done"}), hooks=hooks
+    )
     turn = asyncio.create_task(events_of(session))
     await soon(pid.exists)
     session.interrupt()
@@ -235,6 +237,6 @@ def test_of_a_long_answer_ten_thousand_characters_are_shown() -> None:
 
 
 def test_a_hook_that_cannot_be_run_is_told_of() -> None:
-    assert build_not_run_answer("after_tool", "the hook for `bash`", "no such file") == HookAnswer(
+    assert build_failure_answer("after_tool", "the hook for `bash`", "no such file") == HookAnswer(
         problems=("the hook for `bash` could not be run: no such file; the output is shown without it",)
     )

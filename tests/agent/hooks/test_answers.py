@@ -97,7 +97,7 @@ def test_an_exit_code_says_what_follows(event: HookEvent, answer: ChildResult, e
              f"{N} returned `continue`, which is neither true nor false; it was ignored",
          ))),
         (special("PostToolUse", updatedToolOutput={"stdout": "***"}, additionalContext="c"),
-         HookAnswer(context="c", output="***")),
+         HookAnswer(context="c", replacement_output="***")),
         (special("PreToolUse", updatedToolOutput="x", more=1),
          HookAnswer(problems=(
              f"{N} has the unknown key `updatedToolOutput`; it was ignored",

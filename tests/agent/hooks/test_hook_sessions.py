@@ -92,7 +92,7 @@ async def test_what_nobody_waits_for_is_told_with_the_next_message(project: Hook
     go.touch()
     hooks = session.hooks
     assert hooks is not None
-    await soon(lambda: hooks.records[0][2].objection_count == 1)
+    await soon(lambda: hooks.hook_states[0][2].objection_count == 1)
     await events_of(session)
     notes = [part.text for part in session.history.messages[-2].parts if hasattr(part, "text")]
     await session.close()

@@ -13,7 +13,7 @@ from ebbtide.agent.events.permissions import Decision, PermissionAsked
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.subagents import AgentFinished, AgentStarted
 from ebbtide.agent.hooks.env_file import changed_variables
-from ebbtide.agent.hooks.judges import build_judge_prompt, fill_placeholders, parse_verdict
+from ebbtide.agent.hooks.judges import build_hook_prompt, fill_placeholders, parse_model_answer
 from ebbtide.agent.session import Session
 from ebbtide.tools.process.child import ChildResult
 from tests.kit.extension_project import HookProject
@@ -48,14 +48,14 @@ def refuses(reason: str) -> ChildResult:
     ],
 )
 def test_an_answer_of_a_model_is_a_verdict(answer: str, means: ChildResult) -> None:
-    assert parse_verdict(answer, "PreToolUse") == means
+    assert parse_model_answer(answer, "PreToolUse") == means
 
 
 def test_a_question_and_arguments_hold_what_is_told() -> None:
-    assert build_judge_prompt("Is $ARGUMENTS fine?", b'{"a": 1}').startswith(
+    assert build_hook_prompt("Is $ARGUMENTS fine?", b'{"a": 1}').startswith(
         'Is {"a": 1} fine?\n\nAnswer with one JSON object'
     )
-    assert build_judge_prompt("Fine?", b"{}").startswith("Fine?\n\n{}\n\n")
+    assert build_hook_prompt("Fine?", b"{}").startswith("Fine?\n\n{}\n\n")
     payload = {"tool_input": {"file_path": "/a", "n": 3}}
     given = ["${tool_input.file_path}", "at ${tool_input.file_path}, ${tool_input.n}${no.thing}", "${tool_input.n}", 7]
     assert [fill_placeholders(value, payload) for value in given] == ["/a", "at /a, 3", 3, 7]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.agent.compaction.bring_back import require_archive
+from ebbtide.agent.compaction.bring_back import require_stored
 from ebbtide.agent.errors import ReferenceFailed
 from ebbtide.agent.events.session import Event, Noticed, StepStarted, TurnFailed, TurnFinished, TurnStarted
 from ebbtide.agent.events.view import ContextCompacted
@@ -200,7 +200,7 @@ async def test_pictures_that_a_window_cannot_hold_are_found_by_reference(project
     assert (await events_of(session, "look", pictures))[-1] == TurnFinished("answered", "Seen.")
     assert (await events_of(session, "sure?"))[-1] == TurnFinished("answered", "Yes.")
     ref = f"msg-{message_digits(User((Text('look'),)))}"
-    recall = require_archive(session._ctx.records.archive).recall
+    recall = require_stored(session._ctx.records.archive).recall
     for number in (1, 14):
         found = await recall.fetch(f"{ref}:tool-{number}")
         assert (found.media_type, base64.b64encode(found.content.read(0, 99)).decode()) == (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.agent.config.load import read_toml
-from ebbtide.agent.extensions.extension_files import UnusableFile, read_json_table, read_text_file
+from ebbtide.agent.extensions.extension_files import UnusableFileError, read_json_table, read_text_file
 from ebbtide.agent.input.instruction_files import MAX_FILE_BYTES
 from ebbtide.agent.input.instructions import load_instructions
 from ebbtide.agent.integrations.imports.agent_folders import read_settings
@@ -52,7 +52,7 @@ def test_long_instructions_are_cut_at_the_same_place_in_every_encoding(
 @pytest.mark.parametrize("raw", [b"a\0b", "a\0b".encode("utf-16")])
 def test_what_holds_a_nul_is_no_text_in_any_encoding(tmp_path: Path, raw: bytes) -> None:
     (tmp_path / "a.md").write_bytes(raw)
-    with pytest.raises(UnusableFile, match="it is not text"):
+    with pytest.raises(UnusableFileError, match="it is not text"):
         read_text_file(tmp_path / "a.md", tmp_path)
 
 

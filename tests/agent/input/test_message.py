@@ -9,7 +9,7 @@ from ebbtide.agent.events.session import Event, Steered, StepStarted, ToolFinish
 from ebbtide.agent.events.view import PrefixDrifted
 from ebbtide.agent.messages import Note, Text, ToolOutput, User
 from ebbtide.agent.prompt.reminder_notes import ReminderFacts
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.session import Session
 from ebbtide.agent.view.message_text import STEERING_NOTE, steering_message
 from ebbtide.store.errors import StoreError
@@ -42,7 +42,7 @@ async def run(session: Session, waiting: Waiting, say: str = "", at: type[Any] =
 
 
 async def test_what_is_said_reaches_the_model_with_the_next_step_behind_the_outputs(home: Home) -> None:
-    provider = Scripted.from_replies(TODO, {"text": "With tabs, then."})
+    provider = ScriptedProvider.from_replies(TODO, {"text": "With tabs, then."})
     session = await home.attended(provider)
     waiting = Waiting()
     events = await run(session, waiting, "use tabs")
@@ -61,7 +61,7 @@ async def test_what_is_said_reaches_the_model_with_the_next_step_behind_the_outp
 
 
 async def test_what_waits_when_a_turn_begins_is_heard_with_its_first_step(home: Home) -> None:
-    provider = Scripted.from_replies({"text": "Both."})
+    provider = ScriptedProvider.from_replies({"text": "Both."})
     session = await home.attended(provider)
     await run(session, Waiting("and this", "and that"))
     assert [part.text for part in provider.requests[0].messages[0].parts if isinstance(part, Text)] == [
@@ -72,7 +72,7 @@ async def test_what_waits_when_a_turn_begins_is_heard_with_its_first_step(home: 
 
 
 async def test_what_is_said_while_the_last_answer_is_written_is_left_where_it_waits(home: Home) -> None:
-    session = await home.attended(Scripted.from_replies({"text": "Done."}))
+    session = await home.attended(ScriptedProvider.from_replies({"text": "Done."}))
     waiting = Waiting()
     events = await run(session, waiting, "one more thing", at=StepStarted)
     assert not any(isinstance(event, Steered) for event in events)
@@ -80,7 +80,7 @@ async def test_what_is_said_while_the_last_answer_is_written_is_left_where_it_wa
 
 
 async def test_an_interrupted_turn_takes_nothing_any_more(home: Home) -> None:
-    session = await home.attended(Scripted.from_replies(TODO, {"text": "never said"}))
+    session = await home.attended(ScriptedProvider.from_replies(TODO, {"text": "never said"}))
     waiting = Waiting()
     ends = []
     async for event in session.send("go", pending_messages=waiting.take):
@@ -93,14 +93,14 @@ async def test_an_interrupted_turn_takes_nothing_any_more(home: Home) -> None:
 
 
 async def test_a_process_that_ends_right_after_it_was_heard_resumes_with_it(home: Home) -> None:
-    session = await home.attended(Scripted.from_replies({"text": "never said", "pause": 60}))
+    session = await home.attended(ScriptedProvider.from_replies({"text": "never said", "pause": 60}))
     waiting = Waiting("use tabs")
     turn = session.send("go", pending_messages=waiting.take)
     async for event in turn:
         if isinstance(event, Steered):
             break
     # What a process does not live to write is not written: the session is read again from its rows as they are now.
-    provider = Scripted.from_replies({"text": "With tabs."})
+    provider = ScriptedProvider.from_replies({"text": "With tabs."})
     again = await home.attended(provider, resume=True)
     assert again.history.messages == (User((Text("go"),)), steering_message(User((Text("use tabs"),))))
     await run(again, Waiting())
@@ -113,7 +113,7 @@ async def test_a_process_that_ends_right_after_it_was_heard_resumes_with_it(home
 
 
 async def test_what_cannot_be_written_down_is_not_said_to_be_heard(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    session = await home.attended(Scripted.from_replies(TODO, {"text": "never said"}))
+    session = await home.attended(ScriptedProvider.from_replies(TODO, {"text": "never said"}))
     write = SessionStore.write
 
     def full(store: SessionStore, name: str, messages: Any, *rest: Any) -> None:
@@ -132,7 +132,7 @@ async def test_what_cannot_be_written_down_is_not_said_to_be_heard(home: Home, m
 
 async def test_another_mode_holds_at_once_is_told_to_the_model_and_is_the_session_s_own(home: Home) -> None:
     write = {"calls": [call("write", path="a.txt", content="hi")]}
-    provider = Scripted.from_replies(TODO, write, {"text": "I only plan."})
+    provider = ScriptedProvider.from_replies(TODO, write, {"text": "I only plan."})
     session = await home.attended(provider, mode="auto", surroundings=ReminderFacts)
     ended = []
     async for event in session.send("go"):

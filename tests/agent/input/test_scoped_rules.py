@@ -54,6 +54,6 @@ def test_the_head_of_a_rule_says_what_it_is_for(tmp_path: Path) -> None:
         "py.instructions.md": ["d/e.py", "docs/x"],
         "api.md": ["src/api/v1/z.ts"],
     }
-    assert rules["offered.mdc"].section.section == (
+    assert rules["offered.mdc"].section.section_text == (
         f"# Rules to read when they are needed: {tmp_path / '.cursor/rules/offered.mdc'}\n\nHow to release"
     )

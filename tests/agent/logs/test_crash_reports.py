@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.logs.crash_reports import MAX_REPORTS, crash_error, log_stray_errors, write_report
+from ebbtide.agent.logs.crash_reports import MAX_REPORTS, crash_error, install_crash_handlers, write_report
 from tests.kit.polling import until
 
 
@@ -46,7 +46,7 @@ def reports_in(folder: Path) -> str:
 
 async def test_forgotten_tasks_and_threads_print_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before, handlers = threading.excepthook, list(logging.getLogger().handlers)
-    log_stray_errors(tmp_path)
+    install_crash_handlers(tmp_path)
     try:
 
         async def fail() -> None:

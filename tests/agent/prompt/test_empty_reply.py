@@ -4,8 +4,8 @@ import pytest
 
 from ebbtide.agent.events.session import TurnFailed, TurnFinished
 from ebbtide.agent.messages import Assistant, Conversation, OutputStatus, Text, ToolCall, ToolOutput, User
-from ebbtide.agent.prompt.empty_reply import ANSWER_REQUEST, ask_for_answer, work_summary
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.prompt.empty_reply import ANSWER_REQUEST, build_answer_request, work_summary
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from tests.kit.session import Home, bash, call, calls, events_of, first_turn
 
 EMPTY_NOTE = "[The model ended without text, so the program added this line. Calls that succeeded: "
@@ -44,16 +44,18 @@ def test_the_line_names_what_the_calls_of_the_turn_have_done(messages: tuple[Use
 
 def test_a_sentence_is_asked_for_behind_a_call_that_did_something() -> None:
     asked = User((ANSWER_REQUEST,))
-    assert ask_for_answer(Conversation((GO, *READ))) == asked
+    assert build_answer_request(Conversation((GO, *READ))) == asked
     for messages in ((), (GO,), (GO, *FAILED), (GO, *READ, asked)):
-        assert ask_for_answer(Conversation(messages)) is None
-    assert ask_for_answer(Conversation((GO, *FAILED)), is_small_model=True) == asked
+        assert build_answer_request(Conversation(messages)) is None
+    assert build_answer_request(Conversation((GO, *FAILED)), is_small_model=True) == asked
     for messages in ((), (GO,), (GO, *FAILED, asked)):
-        assert ask_for_answer(Conversation(messages), is_small_model=True) is None
+        assert build_answer_request(Conversation(messages), is_small_model=True) is None
 
 
 async def test_a_model_that_is_silent_after_its_work_is_asked_for_a_sentence(home: Home) -> None:
-    model = Scripted.from_replies(calls(call("write", path="a", content="x")), {"text": ""}, {"text": "Written."})
+    model = ScriptedProvider.from_replies(
+        calls(call("write", path="a", content="x")), {"text": ""}, {"text": "Written."}
+    )
     session, events = await first_turn(home.session(model))
     assert events[-1] == TurnFinished("answered", "Written.")
     assert ANSWER_REQUEST in model.requests[2].messages[-1].parts
@@ -63,7 +65,7 @@ async def test_a_model_that_is_silent_after_its_work_is_asked_for_a_sentence(hom
 
 async def test_a_model_that_stays_silent_has_answered_with_the_program_s_line(home: Home) -> None:
     work = calls(call("write", path="a", content="x"), bash("cat a"))
-    model = Scripted.from_replies(work, {"text": ""}, {"reasoning": "hm"}, {"text": "more"})
+    model = ScriptedProvider.from_replies(work, {"text": ""}, {"reasoning": "hm"}, {"text": "more"})
     session, events = await first_turn(home.session(model))
     assert events[-1] == TurnFinished("answered", f"{EMPTY_NOTE}`write` a; `bash` cat a.]")
     assert (await events_of(session))[-1] == TurnFinished("answered", "more")
@@ -73,6 +75,6 @@ async def test_a_model_that_stays_silent_has_answered_with_the_program_s_line(ho
 async def test_a_model_that_is_silent_without_having_done_anything_has_failed(
     home: Home, work: list[dict[str, object]]
 ) -> None:
-    _, events = await first_turn(home.session(Scripted.from_replies(*work, {"text": ""}, {"text": ""})))
+    _, events = await first_turn(home.session(ScriptedProvider.from_replies(*work, {"text": ""}, {"text": ""})))
     assert isinstance(events[-1], TurnFailed)
     assert events[-1].code == "empty_answer"

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from ebbtide.agent.compaction.plan import plan_compaction
 from ebbtide.agent.messages import Assistant, Conversation, Note, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.prompt.mentions import (
-    MentionReading,
+    MentionInterpretation,
     attachment_byte_limit,
     find_mentions,
     pasted_note,
@@ -17,12 +17,16 @@ words = st.text(st.sampled_from("ab@:./-10 \n\"'é日,"), max_size=40)
 
 def test_paths_are_named_alone_in_sentences_with_lines_and_in_quotation_marks() -> None:
     assert find_mentions("see @src/a.py, and (@b.py:10-50).") == (
-        (MentionReading("src/a.py,"), MentionReading("src/a.py")),
-        (MentionReading("b.py:10-50)."), MentionReading("b.py:10-50"), MentionReading("b.py", 10, 50)),
+        (MentionInterpretation("src/a.py,"), MentionInterpretation("src/a.py")),
+        (
+            MentionInterpretation("b.py:10-50)."),
+            MentionInterpretation("b.py:10-50"),
+            MentionInterpretation("b.py", 10, 50),
+        ),
     )
     assert find_mentions('@"a b.txt":7 @"c d"') == (
-        (MentionReading("a b.txt", 7, 7, is_certain=True),),
-        (MentionReading("c d", is_certain=True),),
+        (MentionInterpretation("a b.txt", 7, 7, is_certain=True),),
+        (MentionInterpretation("c d", is_certain=True),),
     )
 
 
@@ -31,8 +35,8 @@ def test_addresses_of_people_name_nothing() -> None:
 
 
 def test_lines_that_run_backwards_are_one_line() -> None:
-    assert find_mentions("@a:50-10")[0][-1] == MentionReading("a", 50, 50)
-    assert find_mentions("@a:0")[0][-1] == MentionReading("a", 1, 1)
+    assert find_mentions("@a:50-10")[0][-1] == MentionInterpretation("a", 50, 50)
+    assert find_mentions("@a:0")[0][-1] == MentionInterpretation("a", 1, 1)
 
 
 @given(words)
@@ -53,7 +57,7 @@ def test_blanks_and_quotation_marks_are_part_of_a_path_as_a_shell_has_them() -> 
     ]
     for text, path in named:
         assert path in [reading.path for readings in find_mentions(text) for reading in readings], text
-    assert MentionReading("a b.txt", 3, 4) in find_mentions(r"@a\ b.txt:3-4")[0]
+    assert MentionInterpretation("a b.txt", 3, 4) in find_mentions(r"@a\ b.txt:3-4")[0]
 
 
 @given(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), min_size=1, max_size=20))

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.budget.last_request import RequestChain, messages_digest
+from ebbtide.agent.budget.last_request import MessagesDigester, messages_digest
 from ebbtide.agent.budget.prefix import PartCounter, RequestDigester, create_fingerprint
 from ebbtide.agent.control_calls import TodoState, todo_state
 from ebbtide.agent.messages import Assistant, Conversation, Message, ShortenedPart, Summary, User
@@ -14,7 +14,7 @@ from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.prompt.message_cache import ViewCache
 from ebbtide.agent.tokens.incremental import IncrementalFold
 from ebbtide.agent.view.stubs import is_worth_masking
-from ebbtide.agent.view.visible import numbered_outputs, outputs_so_far, visible_messages
+from ebbtide.agent.view.visible import count_outputs, numbered_outputs, visible_messages
 from tests.kit.conversations import conversations
 
 TEXT = Instructions("Be brief.", "here")
@@ -63,7 +63,7 @@ def test_a_view_that_is_kept_is_the_one_that_would_be_made(views: list[Conversat
         assert view.build_prompt(conversation, TEXT, supports_images=images) == build_prompt(
             conversation, TEXT, supports_images=images
         )
-        assert view.count_outputs(conversation) == outputs_so_far(conversation)
+        assert view.count_outputs(conversation) == count_outputs(conversation)
         texts = [message.text for message in conversation.messages if isinstance(message, User) and message.text]
         assert view.last_user_text(conversation) == (texts[-1] if texts else "")
         calls = [call.id for m in conversation.messages if isinstance(m, Assistant) for call in m.calls]
@@ -72,7 +72,7 @@ def test_a_view_that_is_kept_is_the_one_that_would_be_made(views: list[Conversat
 
 @given(grown())
 def test_what_is_known_of_a_request_is_what_would_be_found(views: list[Conversation]) -> None:
-    view, lengths, digests, chain = ViewCache(), PartCounter(), RequestDigester(), RequestChain()
+    view, lengths, digests, chain = ViewCache(), PartCounter(), RequestDigester(), MessagesDigester()
     fold: IncrementalFold[TodoState, Message] = IncrementalFold(TodoState, TodoState.plus)
     for conversation in views:
         messages = view.build_prompt(conversation, TEXT).messages

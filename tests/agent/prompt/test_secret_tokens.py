@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.agent.messages import Assistant, Note, Text, ToolCall, ToolOutput, User
-from ebbtide.agent.prompt.secret_tokens import SecretTokens, UnknownToken, has_tokens
+from ebbtide.agent.prompt.secret_tokens import SecretTokens, UnknownTokenError, has_tokens
 from tests.tools.secrets.test_key_formats import KEYS
 
 TEXTS = st.lists(st.sampled_from([*KEYS.values(), "plain ", "ü\n", "MyPassw0rd!", "⟦secret:NAME#N⟧", "\ud800"]))
@@ -56,7 +56,7 @@ def _same(one: object, other: object) -> bool:
 @pytest.mark.parametrize("value", ["⟦secret:OPENAI_API_KEY#012345⟧", {"a": ["x ⟦secret:jwt#abcdef⟧"]}])
 def test_a_token_that_was_never_shown_stands_for_nothing(value: str | Mapping[str, object]) -> None:
     assert has_tokens(value)
-    with pytest.raises(UnknownToken):
+    with pytest.raises(UnknownTokenError):
         SecretTokens({"OPENAI_API_KEY": "sk-0123456789"}).reveal(value)
 
 
@@ -90,5 +90,5 @@ def test_a_token_of_a_variable_with_an_odd_name_is_taken_out_again() -> None:
 @pytest.mark.parametrize("token", ["⟦secret:x#9⟧", "⟦secret:X_KEY#ABCDEF⟧", "⟦secret:a/b#012345⟧"])
 def test_what_was_meant_as_a_token_is_written_nowhere(token: str) -> None:
     assert has_tokens(token)
-    with pytest.raises(UnknownToken):
+    with pytest.raises(UnknownTokenError):
         SecretTokens().reveal(token)

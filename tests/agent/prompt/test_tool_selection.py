@@ -11,12 +11,12 @@ from ebbtide.agent.messages import ToolCall
 from ebbtide.agent.prompt.tool_selection import (
     MAX_GROUP_NAME_CHARS,
     MAX_GROUP_TOOLS,
-    definition_tokens,
+    count_definition_tokens,
     group_tools,
     select_tools,
     tools_to_defer,
 )
-from ebbtide.agent.tool_specs import CALL_TOOL, SEARCH_TOOL, Group, HostedSearch, ToolKind, ToolSpec, unwrapped_call
+from ebbtide.agent.tool_specs import CALL_TOOL, SEARCH_TOOL, HostedSearch, ToolGroup, ToolKind, ToolSpec, unwrapped_call
 from ebbtide.tools.call_tool import CallTool
 from ebbtide.tools.catalog import create_builtin_tools
 from ebbtide.tools.tool_search import ToolSearch
@@ -123,8 +123,8 @@ def test_where_the_provider_searches_all_are_offered_and_what_is_held_back_is_de
     assert {spec.name for spec in offered if spec.deferred is not None} == deferred
     if deferred:
         may_go = {spec.name for spec in whole if spec.kind != "builtin"}
-        assert definition_tokens(offered, size) <= most or deferred == may_go
-        assert definition_tokens(offered, size) < taken(whole)
+        assert count_definition_tokens(offered, size) <= most or deferred == may_go
+        assert count_definition_tokens(offered, size) < taken(whole)
         names = {spec.deferred.name for spec in offered if spec.deferred is not None}
         assert ("" in names) == (search == "plain")
 
@@ -211,8 +211,11 @@ def test_every_tool_is_in_one_small_group_with_a_name_of_its_own(tools: list[str
 def test_a_group_is_named_after_its_server_and_tells_what_is_in_it() -> None:
     tools = [f"mcp__desk__ask_{number}" for number in range(12)]
     groups = group_tools([*tools, "weather", "mcp__b"])
-    first = Group("mcp__desk", f"Tools of desk: {', '.join(f'ask_{number}' for number in range(10))}")
-    second, others = Group("mcp__desk_2", "Tools of desk: ask_10, ask_11"), Group("tools", "Tools: weather, mcp__b")
+    first = ToolGroup("mcp__desk", f"Tools of desk: {', '.join(f'ask_{number}' for number in range(10))}")
+    second, others = (
+        ToolGroup("mcp__desk_2", "Tools of desk: ask_10, ask_11"),
+        ToolGroup("tools", "Tools: weather, mcp__b"),
+    )
     assert list(groups.values()) == [*[first] * 10, *[second] * 2, others, others]
 
 

@@ -12,7 +12,7 @@ from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, Usage, User
 from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.providers.base import Reply
-from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.providers.meter import TokenMeter
 from ebbtide.agent.tool_specs import ToolSpec
 
 SYSTEM = Instructions("Be brief and exact, look before you write. " * 60, "here", "")
@@ -80,7 +80,7 @@ class Played:
 
 def play(server: Server, shape: str, seed: int, steps: int = 25) -> Played:
     """A session of so many steps, up to the finding."""
-    dice, meter, truncated = random.Random(f"{shape}{seed}"), Meter(), 0
+    dice, meter, truncated = random.Random(f"{shape}{seed}"), TokenMeter(), 0
     conversation, room = Conversation((User((Text(part(300, dice)),)),)), Window(200_000, 33_333, 4096)
     for step in count():
         budget = meter.measure(build_prompt(conversation, SYSTEM), conversation, TOOLS, room)
@@ -90,8 +90,8 @@ def play(server: Server, shape: str, seed: int, steps: int = 25) -> Played:
         call = ToolCall(str(step), "read", {"path": "a"}, '{"path": "a"}')
         reply = Assistant((text, call), "p/m")
         usage = Usage(counted, output=int(size_of(reply)))
-        conversation = meter.anchor_reply(conversation, Reply(reply, usage, "calls"), budget, print)
-        real = meter.take_real_window()
+        conversation = meter.add_reply(conversation, Reply(reply, usage, "calls"), budget, print)
+        real = meter.take_actual_window()
         if real is not None or step == steps:
             return Played(truncated, real)
         conversation = conversation.plus(User((ToolOutput(str(step), part(SHAPES[shape](dice), dice)),)))
@@ -119,14 +119,14 @@ def test_a_window_that_not_even_holds_the_tools_is_found_though_only_what_is_new
 def test_a_server_that_counts_fewer_tokens_than_were_estimated_is_believed_from_the_first_count_on(
     chars: float, prompt_chars: int
 ) -> None:
-    dice, meter, room = random.Random(prompt_chars), Meter(), Window(200_000, 33_333, 4096)
+    dice, meter, room = random.Random(prompt_chars), TokenMeter(), Window(200_000, 33_333, 4096)
     conversation = Conversation((User((Text(part(prompt_chars, dice)),)),))
     for step in range(6):
         budget = meter.measure(build_prompt(conversation, SYSTEM), conversation, TOOLS, room)
         counted = int(Server(1 << 30).count(conversation)[0] * CHARS / chars)
         reply = Assistant((ToolCall(str(step), "read", {"path": "a"}, '{"path": "a"}'),), "p/m")
-        conversation = meter.anchor_reply(conversation, Reply(reply, Usage(counted, output=20), "calls"), budget, print)
-        assert meter.take_real_window() is None
+        conversation = meter.add_reply(conversation, Reply(reply, Usage(counted, output=20), "calls"), budget, print)
+        assert meter.take_actual_window() is None
         assert meter.estimator.sample_count > 0
         conversation = conversation.plus(User((ToolOutput(str(step), part(2500, dice)),)))
     assert budget.used == pytest.approx(counted, rel=0.05)

@@ -24,8 +24,8 @@ from ebbtide.agent.events.view import ContextCompacted, PrefixDrifted
 from ebbtide.agent.eviction.settings import CompactionSettings
 from ebbtide.agent.providers.base import ModelFacts
 from ebbtide.agent.providers.fallbacks import ConnectedModel, SessionModels, later_fallbacks
-from ebbtide.agent.providers.meter import Meter
-from ebbtide.agent.providers.wires.scripted import Script, Scripted, ScriptedReply
+from ebbtide.agent.providers.meter import TokenMeter
+from ebbtide.agent.providers.wires.scripted import Script, ScriptedProvider, ScriptedReply
 from ebbtide.agent.records.usage import Rewrite
 from ebbtide.agent.tokens.estimate import decode_estimator
 from tests.kit.session import ROW, SMALL, Home, compactions, events_of, fill, first_turn
@@ -34,7 +34,7 @@ LONG = "y" * 20_000
 """About 6,600 tokens that the user says, which no compaction may leave out."""
 
 
-class Priced(Scripted):
+class Priced(ScriptedProvider):
     """A scripted model that costs something and is told when it is closed."""
 
     closed = 0
@@ -54,7 +54,7 @@ def model(name: str, window: int, *replies: str) -> Priced:
 class Models:
     """What can be connected, in order, and what was."""
 
-    def __init__(self, *models: Scripted | str) -> None:
+    def __init__(self, *models: ScriptedProvider | str) -> None:
         """A text is the name of a model for which there is no key."""
         self.names = [one if isinstance(one, str) else one.name for one in models]
         self.there = {f"scripted/{one.name}": one for one in models if not isinstance(one, str)}
@@ -64,9 +64,9 @@ class Models:
         self.asked.append(name)
         if name not in self.there:
             raise AuthFailed("there is no key")
-        return ConnectedModel(self.there[name], Meter())
+        return ConnectedModel(self.there[name], TokenMeter())
 
-    def after(self, provider: Scripted, **known: int) -> SessionModels:
+    def after(self, provider: ScriptedProvider, **known: int) -> SessionModels:
         """The chain that begins with a provider; `known` are windows that are not as they turn out to be."""
         windows = {name.removeprefix("scripted/"): one.script.context_window for name, one in self.there.items()}
         sizes = {**dict.fromkeys(self.names, 200_000), **windows, **known}
@@ -95,7 +95,7 @@ async def test_what_does_not_fit_goes_on_with_the_next_model_that_takes_it(home:
     assert switched == ModelSwitched("scripted/small", "scripted/large", why, switched.tokens)
     assert min(switched.tokens, measured.used) > 5625
     assert (reply.model, reply.cost, session.model) == ("scripted/large", float(reply.usage.input), "scripted/large")
-    assert (measured.window, measured.effective) == (50_000, large.window.effective)
+    assert (measured.window, measured.effective) == (50_000, large.window.available_tokens)
     assert of(PrefixDrifted, events) == []
     assert models.asked == ["scripted/large"]
 
@@ -107,8 +107,8 @@ async def test_what_does_not_fit_goes_on_with_the_next_model_that_takes_it(home:
 
 async def test_what_was_learned_of_a_model_is_kept_when_another_takes_over(home: Home) -> None:
     small, large = (
-        Scripted.from_replies(*fill(), context_window=14_000),
-        Scripted.from_replies({"text": "fine"}, context_window=50_000),
+        ScriptedProvider.from_replies(*fill(), context_window=14_000),
+        ScriptedProvider.from_replies({"text": "fine"}, context_window=50_000),
     )
     large.name = "large"
     session = await home.open(
@@ -125,7 +125,7 @@ async def test_what_was_learned_of_a_model_is_kept_when_another_takes_over(home:
 
 
 async def test_a_switch_is_kept_with_the_session(home: Home) -> None:
-    small, large = model("small", 9000), Scripted.from_replies({"error": "auth"}, context_window=50_000)
+    small, large = model("small", 9000), ScriptedProvider.from_replies({"error": "auth"}, context_window=50_000)
     large.name = "large"
     targets = SessionModels(small, (ModelTarget("scripted", "large", large.window),), _always(large))
     session, events = await first_turn(home.open(targets), LONG)
@@ -140,16 +140,16 @@ async def test_a_switch_is_kept_with_the_session(home: Home) -> None:
     assert rewrite == Rewrite("model", (), tokens, tokens, 0.0, rewrite.at, 0)
 
 
-def _always(provider: Scripted) -> Any:
+def _always(provider: ScriptedProvider) -> Any:
     async def connect(name: str) -> ConnectedModel:
-        return ConnectedModel(provider, Meter())
+        return ConnectedModel(provider, TokenMeter())
 
     return connect
 
 
 async def test_room_is_made_before_another_model_is_taken(home: Home) -> None:
     small, large = (
-        Scripted.from_replies(*fill(), *[{"text": "<summary>s</summary>"}] * 3, context_window=14_000),
+        ScriptedProvider.from_replies(*fill(), *[{"text": "<summary>s</summary>"}] * 3, context_window=14_000),
         model("l", 50_000),
     )
     models = Models(large)
@@ -160,8 +160,8 @@ async def test_room_is_made_before_another_model_is_taken(home: Home) -> None:
 
 async def test_where_a_full_window_ends_in_a_report_the_next_model_comes_first(home: Home) -> None:
     small, middle = (
-        Scripted.from_replies(*fill(), context_window=14_000),
-        Scripted.from_replies(*fill(20_000), context_window=20_000),
+        ScriptedProvider.from_replies(*fill(), context_window=14_000),
+        ScriptedProvider.from_replies(*fill(20_000), context_window=20_000),
     )
     middle.name = "middle"
     tiny = model("tiny", 9000)
@@ -200,7 +200,7 @@ async def test_when_no_model_takes_it_the_words_are_shown_in_part(home: Home) ->
 
 
 async def test_a_model_that_refuses_the_request_for_good_is_left(home: Home) -> None:
-    refusing = Scripted.from_replies(*[{"error": "overflow"}] * 4)
+    refusing = ScriptedProvider.from_replies(*[{"error": "overflow"}] * 4)
     large = model("large", 300_000, "fine")
     events = await events_of(await home.open(Models(large).after(refusing)), "hello")
     assert events[-1] == TurnFinished("answered", "fine")

@@ -47,24 +47,24 @@ def command_of(folder: Path, command: Command, clock: Clock | None = None) -> Ke
 
 async def failure(folder: Path, command: Command) -> AuthFailed:
     with pytest.raises(AuthFailed) as caught:
-        await command_of(folder, command).key()
+        await command_of(folder, command).get_key()
     return caught.value
 
 
 async def test_a_key_is_kept_for_five_minutes(program: KeyProgram, tmp_path: Path) -> None:
     clock = Clock()
     keys = command_of(tmp_path, program.command, clock)
-    assert (await keys.key(), await keys.key()) == (program.key(1), program.key(1))
+    assert (await keys.get_key(), await keys.get_key()) == (program.key(1), program.key(1))
     clock.now += KEY_LIFETIME_S - 1
-    assert (await keys.key(), program.runs) == (program.key(1), 1)
+    assert (await keys.get_key(), program.runs) == (program.key(1), 1)
     clock.now += 1
-    assert (await keys.key(), program.runs) == (program.key(2), 2)
+    assert (await keys.get_key(), program.runs) == (program.key(2), 2)
 
 
 async def test_a_rejected_key_is_renewed_once_for_all_that_have_used_it(program: KeyProgram, tmp_path: Path) -> None:
     keys = command_of(tmp_path, program.command)
-    first = await keys.key()
-    renewed = await asyncio.gather(*(keys.renewed_key(first) for _ in range(5)))
+    first = await keys.get_key()
+    renewed = await asyncio.gather(*(keys.renew_key(first) for _ in range(5)))
     assert (set(renewed), program.runs) == ({program.key(2)}, 2)
 
 
@@ -74,22 +74,22 @@ async def test_sessions_of_one_process_share_a_key(program: KeyProgram, tmp_path
         shared_key_command("anthropic", program.command, environment, tmp_path)
         for environment in (os.environ, given, os.environ)
     ]
-    found = await asyncio.gather(*(command.key() for command in commands))
+    found = await asyncio.gather(*(command.get_key() for command in commands))
     assert (set(found), program.runs) == ({program.key(1)}, 1)
     other = shared_key_command("anthropic", program.command, {**os.environ, "ACCOUNT": "2"}, tmp_path)
-    assert (await other.key(), program.runs) == (program.key(2), 2)
+    assert (await other.get_key(), program.runs) == (program.key(2), 2)
 
 
 async def test_a_list_is_run_without_a_shell(tmp_path: Path) -> None:
-    assert await command_of(tmp_path, ("printf", "%s\\n", "sk-$HOME;x")).key() == "sk-$HOME;x"
-    assert await command_of(tmp_path, "printf 'sk-%s \\r\\n' $((1 + 1))").key() == "sk-2"
+    assert await command_of(tmp_path, ("printf", "%s\\n", "sk-$HOME;x")).get_key() == "sk-$HOME;x"
+    assert await command_of(tmp_path, "printf 'sk-%s \\r\\n' $((1 + 1))").get_key() == "sk-2"
 
 
 async def test_the_command_gets_the_users_variables_and_no_stored_key_and_runs_at_home(tmp_path: Path) -> None:
     environment = {**os.environ, "VAULT_TOKEN": "sk-of-the-vault", "EBB_STORED_KEY_OPENAI": "sk-stored"}
     printed = "echo $VAULT_TOKEN:$EBB_STORED_KEY_OPENAI:$PWD"
     keys = shared_key_command("anthropic", printed, environment, tmp_path)
-    assert await keys.key() == f"sk-of-the-vault::{tmp_path}"
+    assert await keys.get_key() == f"sk-of-the-vault::{tmp_path}"
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_the_environment_comes_first_then_the_command_then_a_stored_key(tmp_path
     """As in Claude Code, where `ANTHROPIC_API_KEY` goes before `apiKeyHelper`, and both before a login."""
     KeyStore(tmp_path).store_key("openai", "https://api.openai.com", "sk-stored")
     stored = add_stored_keys(tmp_path, {})
-    settings = configured(tmp_path, "false").provider("openai")
+    settings = configured(tmp_path, "false").provider_config("openai")
     url = "https://api.openai.com/v1"
     assert find_endpoint("openai", settings, {**stored, "OPENAI_API_KEY": "own"}) == Endpoint(url, "own")
     assert not uses_key_command("openai", settings, {"OPENAI_API_KEY": "own"})
@@ -175,7 +175,7 @@ async def test_the_library_may_use_one_command_in_several_event_loops(program: K
     def run() -> list[str]:
         async def two() -> list[str]:
             keys = shared_key_command("anthropic", program.command, os.environ, tmp_path)
-            return list(await asyncio.gather(keys.key(), keys.key()))
+            return list(await asyncio.gather(keys.get_key(), keys.get_key()))
 
         return asyncio.run(two())
 

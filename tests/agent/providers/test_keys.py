@@ -10,7 +10,7 @@ import pytest
 
 from ebbtide.agent.config.values import ProviderConfig
 from ebbtide.agent.errors import AuthFailed, ConfigError
-from ebbtide.agent.providers.keys import KeyStore, StoredKey, add_stored_keys, stored_key, url_origin
+from ebbtide.agent.providers.keys import KeyStore, StoredKey, add_stored_keys, read_stored_key, url_origin
 from ebbtide.agent.providers.setup import find_default_model, find_endpoint
 from tests.kit.commands import ROOT, environment
 
@@ -49,14 +49,14 @@ def test_a_file_that_is_damaged_gives_no_key_and_says_so(tmp_path: Path, content
     store.path.write_text(content)
     with pytest.raises(ConfigError, match=r"keys\.json"):
         store.stored_keys()
-    assert stored_key(add_stored_keys(tmp_path, {}), "openai") is None
+    assert read_stored_key(add_stored_keys(tmp_path, {}), "openai") is None
 
 
 def test_a_file_that_everybody_may_write_gives_no_key(tmp_path: Path) -> None:
     store = KeyStore(tmp_path)
     store.store_key("openai", OPENAI, KEY)
     store.path.chmod(0o666)
-    assert stored_key(add_stored_keys(tmp_path, {}), "openai") is None
+    assert read_stored_key(add_stored_keys(tmp_path, {}), "openai") is None
 
 
 def test_addresses_are_told_apart_by_scheme_host_and_port() -> None:

@@ -24,13 +24,13 @@ from ebbtide.agent.messages import (
 )
 from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.providers.base import Reply
-from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.providers.meter import TokenMeter
 from ebbtide.agent.providers.usage import carried_usage
 from ebbtide.agent.providers.usage_check import CountReading
 from ebbtide.agent.tokens.estimate import (
-    Counts,
     Estimator,
-    Ruler,
+    TextCounts,
+    TokenCounter,
     count_messages,
     count_text,
     count_tools,
@@ -38,7 +38,7 @@ from ebbtide.agent.tokens.estimate import (
     encode_estimator,
     update_estimator,
 )
-from ebbtide.agent.tool_specs import Group, ToolSpec
+from ebbtide.agent.tool_specs import ToolGroup, ToolSpec
 from tests.kit.conversations import conversations
 
 WINDOW = Window(200_000, 8000)
@@ -49,24 +49,24 @@ ANSWER = Assistant((Text("done"),), "p/m")
 OUTPUTS = User((ToolOutput("1", "some output " * 100),))
 
 
-def steps_taken(meter: Meter, conversation: Conversation, *usages: Usage) -> tuple[Conversation, list[Event]]:
+def steps_taken(meter: TokenMeter, conversation: Conversation, *usages: Usage) -> tuple[Conversation, list[Event]]:
     """The conversation after as many steps with calls, and what was told."""
     events: list[Event] = []
     for usage in usages:
         budget = meter.measure(build_prompt(conversation, INSTRUCTIONS), conversation, TOOLS, WINDOW)
-        conversation = meter.anchor_reply(conversation, Reply(ANSWER, usage, "calls"), budget, events.append)
+        conversation = meter.add_reply(conversation, Reply(ANSWER, usage, "calls"), budget, events.append)
         conversation = conversation.plus(OUTPUTS)
     return conversation, events
 
 
-def measured(meter: Meter, conversation: Conversation) -> int:
+def measured(meter: TokenMeter, conversation: Conversation) -> int:
     prompt = build_prompt(conversation, INSTRUCTIONS)
     return meter.measure(prompt, conversation, TOOLS, WINDOW, {"instructions": INSTRUCTIONS.project}).used
 
 
 @given(conversations())
 def test_before_the_first_usage_everything_is_estimated(conversation: Conversation) -> None:
-    meter, first = Meter(), Estimator()
+    meter, first = TokenMeter(), Estimator()
     prompt = build_prompt(conversation, INSTRUCTIONS)
     budget = meter.measure(prompt, conversation, TOOLS, WINDOW, {"instructions": INSTRUCTIONS.project})
     assert budget.system + budget.instructions == pytest.approx(first.estimate(count_text(INSTRUCTIONS.text)), abs=1)
@@ -78,30 +78,35 @@ def test_before_the_first_usage_everything_is_estimated(conversation: Conversati
 
 @given(conversations(), conversations())
 def test_counting_what_was_added_is_counting_all(conversation: Conversation, more: Conversation) -> None:
-    meter = Meter()
+    meter = TokenMeter()
     longer = replace(conversation, messages=conversation.messages + more.messages)
     for view in (conversation, longer, conversation, more):
-        assert measured(meter, view) == measured(Meter(), view)
+        assert measured(meter, view) == measured(TokenMeter(), view)
 
 
 def test_definitions_that_were_found_are_counted_once_as_the_session_grows() -> None:
-    meter, tools = Meter(), (ToolSpec("far", "Reaches far. " * 200, {"type": "object"}, deferred=Group("g", "far")),)
+    meter, tools = (
+        TokenMeter(),
+        (ToolSpec("far", "Reaches far. " * 200, {"type": "object"}, deferred=ToolGroup("g", "far")),),
+    )
     conversation = ASKED
     for message in (Assistant((ProviderItem({"type": "found"}, ("far",)),), "p/m"), OUTPUTS, ANSWER, OUTPUTS):
         conversation = conversation.plus(message)
         prompt = build_prompt(conversation, INSTRUCTIONS)
-        fresh = Meter().measure(prompt, conversation, tools, WINDOW)
+        fresh = TokenMeter().measure(prompt, conversation, tools, WINDOW)
         assert meter.measure(prompt, conversation, tools, WINDOW) == fresh
         assert fresh.history > Estimator().estimate(count_messages(conversation.messages)) + 400
-        meter.schedule_ruler(Ruler(tokenize=len))  # counts with another ruler, and takes nothing over from the last
+        meter.schedule_counter(
+            TokenCounter(tokenize=len)
+        )  # counts with another ruler, and takes nothing over from the last
         assert meter.measure(prompt, conversation, tools, WINDOW).history > 2 * fresh.history
-        meter.schedule_ruler(Ruler())
+        meter.schedule_counter(TokenCounter())
 
 
 def test_what_was_counted_is_exact_and_the_rest_is_learned() -> None:
-    meter = Meter()
+    meter = TokenMeter()
     conversation, events = steps_taken(meter, ASKED, Usage(input=3000, output=50))
-    tail = meter.estimator.estimate(count_messages([OUTPUTS]) + Counts(replies=1))
+    tail = meter.estimator.estimate(count_messages([OUTPUTS]) + TextCounts(replies=1))
     assert measured(meter, conversation) == 3050 + tail
     conversation, _ = steps_taken(meter, conversation, *(Usage(input=3000 + 1050 * n, output=50) for n in range(1, 6)))
     assert measured(meter, conversation) == pytest.approx(3000 + 1050 * 6, abs=60)
@@ -124,7 +129,7 @@ def test_what_was_counted_is_exact_and_the_rest_is_learned() -> None:
     ],
 )
 def test_a_usage_is_judged_before_it_is_believed(usage: Usage, reading: CountReading) -> None:
-    meter = Meter()
+    meter = TokenMeter()
     before, _ = steps_taken(meter, ASKED, Usage(input=3000, output=50))
     learned, used = meter.estimator, measured(meter, before)
     after, events = steps_taken(meter, before, usage)
@@ -141,76 +146,78 @@ def test_a_usage_is_judged_before_it_is_believed(usage: Usage, reading: CountRea
 
 def test_a_deferred_definition_takes_nothing_until_it_is_found() -> None:
     long = ToolSpec("mcp__desk__ask", "Asks at length. " * 50, {"type": "object"}, "mcp")
-    group = Group("mcp__desk", "Tools of desk: ask, tell")
-    deferred, grouped = replace(long, deferred=Group()), replace(long, deferred=group)
+    group = ToolGroup("mcp__desk", "Tools of desk: ask, tell")
+    deferred, grouped = replace(long, deferred=ToolGroup()), replace(long, deferred=group)
 
     def components(conversation: Conversation, *tools: ToolSpec) -> tuple[int, int]:
-        budget = Meter().measure(build_prompt(conversation, INSTRUCTIONS), conversation, tools, WINDOW)
+        budget = TokenMeter().measure(build_prompt(conversation, INSTRUCTIONS), conversation, tools, WINDOW)
         return budget.tools, budget.used - budget.tools
 
     nothing, asked = components(ASKED)
     assert (nothing, components(ASKED, deferred)) == (0, (0, asked))
-    about = Meter().definition_tokens(ToolSpec(group.name, group.about, {}))
+    about = TokenMeter().estimate_definition(ToolSpec(group.name, group.description, {}))
     assert components(ASKED, grouped, replace(grouped, name="mcp__desk__tell")) == (about, asked)
     found = ASKED.plus(Assistant((ProviderItem({"type": "found"}, (long.name, "mcp__gone")),), "p/m"))
     bare = ASKED.plus(Assistant((ProviderItem({"type": "found"}),), "p/m"))
     (_, without), (_, with_definition) = components(bare, deferred), components(found, deferred)
-    assert with_definition - without == pytest.approx(Meter().definition_tokens(long), abs=1)
+    assert with_definition - without == pytest.approx(TokenMeter().estimate_definition(long), abs=1)
 
 
 def test_counts_of_a_reply_with_searches_anchor_and_teach_nothing() -> None:
     """They may be of several readings of the request, each with all of it."""
-    meter = Meter()
+    meter = TokenMeter()
     before, _ = steps_taken(meter, ASKED, Usage(input=3000, output=50))
     learned = meter.estimator
-    found = ToolSpec("mcp__desk__ask", "Asks at length. " * 50, {"type": "object"}, "mcp", Group())
+    found = ToolSpec("mcp__desk__ask", "Asks at length. " * 50, {"type": "object"}, "mcp", ToolGroup())
     budget = meter.measure(build_prompt(before, INSTRUCTIONS), before, (*TOOLS, found), WINDOW)
     reply = Reply(
         Assistant((ProviderItem({}, (found.name,)), Text("done")), "p/m"), Usage(6500, output=50), "end", pass_count=2
     )
-    after = meter.anchor_reply(before, reply, budget, print)
+    after = meter.add_reply(before, reply, budget, print)
     assert (after.anchor, after.anchored, meter.estimator) == (before.anchor, before.anchored, learned)
-    unseen = count_messages([OUTPUTS, reply.message]) + count_tools([replace(found, deferred=None)]) + Counts(replies=1)
+    unseen = (
+        count_messages([OUTPUTS, reply.message]) + count_tools([replace(found, deferred=None)]) + TextCounts(replies=1)
+    )
     later = meter.measure(build_prompt(after, INSTRUCTIONS), after, (*TOOLS, found), WINDOW)
     assert later.used == 3050 + learned.estimate(unseen)
 
 
 def test_a_provider_that_never_reports_is_told_of_once() -> None:
-    meter = Meter()
+    meter = TokenMeter()
     conversation, events = steps_taken(meter, ASKED, Usage(), Usage(), Usage())
     assert len(events) == 1
-    assert measured(meter, conversation) == measured(Meter(), conversation)
+    assert measured(meter, conversation) == measured(TokenMeter(), conversation)
 
 
 def test_a_server_that_leaves_something_out_is_named_once_and_teaches_its_window() -> None:
-    meter = Meter()
+    meter = TokenMeter()
     conversation, events = steps_taken(meter, ASKED, Usage(3000), Usage(2048))
-    assert (events, meter.take_real_window(), conversation.anchor) == ([], None, Usage(3000))
+    assert (events, meter.take_actual_window(), conversation.anchor) == ([], None, Usage(3000))
     conversation, events = steps_taken(meter, conversation, Usage(2040))
     assert ["read only 2,040 of" in str(event) for event in events] == [True]
-    assert (meter.take_real_window(), meter.take_real_window()) == (3000, None)
+    assert (meter.take_actual_window(), meter.take_actual_window()) == (3000, None)
     assert (conversation.anchor, meter.estimator) == (None, Estimator())
-    assert measured(meter, conversation) == meter.counters.projected_tokens() + meter.counters.schema
+    assert measured(meter, conversation) == meter.counters.projected_tokens() + meter.counters.tool_tokens
     _, events = steps_taken(meter, conversation, *[Usage(2040)] * 5)
     assert events == []
 
 
 def test_a_request_larger_than_the_window_is_truncated_when_it_is_counted_as_smaller() -> None:
     for counted, window in ((1000, 1000), (1001, None)):
-        meter, events = Meter(), list[Event]()
+        meter, events = TokenMeter(), list[Event]()
         budget = meter.measure(build_prompt(ASKED, INSTRUCTIONS), ASKED, TOOLS, Window(1000, 100, 100))
-        meter.anchor_reply(ASKED, Reply(ANSWER, Usage(counted), "end"), budget, events.append)
-        assert (meter.take_real_window(), len(events)) == (window, int(window is not None))
+        meter.add_reply(ASKED, Reply(ANSWER, Usage(counted), "end"), budget, events.append)
+        assert (meter.take_actual_window(), len(events)) == (window, int(window is not None))
 
 
 def test_a_count_that_sinks_after_a_user_message_may_be_reasoning_that_is_left_out() -> None:
     thought = Assistant((Reasoning("hm", {"type": "thinking"}), Text("done")), "p/m")
     conversation = Conversation((*ASKED.messages, thought), Summary(), Usage(3000, output=2000), 2)
     conversation = conversation.plus(User((Text("and now?"),)))
-    meter = Meter()
+    meter = TokenMeter()
     budget = meter.measure(build_prompt(conversation, INSTRUCTIONS), conversation, TOOLS, WINDOW)
     reply = Reply(ANSWER, Usage(2500), "end")
-    assert meter.anchor_reply(conversation, reply, budget, print).anchor == Usage(2500)
+    assert meter.add_reply(conversation, reply, budget, print).anchor == Usage(2500)
     assert meter.estimator == Estimator()
 
 
@@ -218,7 +225,7 @@ def test_the_count_of_another_model_is_compared_with_nothing() -> None:
     conversation = Conversation((*ASKED.messages, replace(ANSWER, model="p/other")), Summary(), Usage(6000), 2).plus(
         OUTPUTS
     )
-    meter = Meter()
+    meter = TokenMeter()
     after, events = steps_taken(meter, conversation, Usage(3000))
     assert (after.anchor, events, meter.estimator) == (Usage(3000), [], Estimator())
 
@@ -231,7 +238,7 @@ def test_reasoning_is_anchored_only_when_it_is_sent_back() -> None:
 
 
 def test_tool_definitions_are_what_the_first_request_leaves_for_them() -> None:
-    meter = Meter()
+    meter = TokenMeter()
     conversation, _ = steps_taken(meter, ASKED, Usage(input=3000, output=50))
     budget = meter.measure(build_prompt(conversation, INSTRUCTIONS), conversation, TOOLS, WINDOW)
     sent = meter.estimator.estimate(count_text(INSTRUCTIONS.text)) + meter.estimator.estimate(
@@ -241,7 +248,7 @@ def test_tool_definitions_are_what_the_first_request_leaves_for_them() -> None:
 
 
 def test_what_a_picture_takes_is_not_taken_for_tool_definitions() -> None:
-    meter = Meter()
+    meter = TokenMeter()
     conversation, _ = steps_taken(meter, ASKED, Usage(input=3000, output=50))
     before = measured(meter, conversation), meter.tool_tokens
     seen = User((ToolOutput("2", "a picture", images=(Image("image/png", "AAAA"),)),))
@@ -251,40 +258,44 @@ def test_what_a_picture_takes_is_not_taken_for_tool_definitions() -> None:
 
 
 def test_the_counters_follow_the_turn() -> None:
-    meter = Meter()
+    meter = TokenMeter()
     meter.begin_turn(ASKED.messages[0])
-    pending = meter.counters.pending
+    pending = meter.counters.pending_tokens
     conversation, _ = steps_taken(meter, ASKED, Usage(input=3000, output=50))
     assert pending == Estimator().estimate(count_messages(ASKED.messages))
     measured(meter, conversation)
     projected = meter.counters.projected_tokens()
     meter.end_turn(replace(conversation, anchored=len(conversation.messages)))
-    assert projected + meter.counters.schema >= 3050
-    assert (meter.counters.current, meter.counters.pending, meter.counters.new) == (3050, 0, 0)
+    assert projected + meter.counters.tool_tokens >= 3050
+    assert (meter.counters.finished_turn_tokens, meter.counters.pending_tokens, meter.counters.new_tokens) == (
+        3050,
+        0,
+        0,
+    )
     assert meter.counters.is_schema_counted
 
 
 def test_a_tokenizer_may_come_later() -> None:
-    meter = Meter()
+    meter = TokenMeter()
     before = measured(meter, ASKED)
-    meter.schedule_ruler(Ruler(lambda text: float(len(text))))
+    meter.schedule_counter(TokenCounter(lambda text: float(len(text))))
     assert measured(meter, ASKED) > 2 * before
 
 
 def test_a_tokenizer_that_comes_during_a_request_waits_for_the_next() -> None:
-    plain, meter = Meter(), Meter()
+    plain, meter = TokenMeter(), TokenMeter()
     steps_taken(plain, ASKED, Usage(input=3000, output=50))
     budget = meter.measure(build_prompt(ASKED, INSTRUCTIONS), ASKED, TOOLS, WINDOW)
-    meter.schedule_ruler(Ruler(lambda text: float(len(text))))
-    meter.anchor_reply(ASKED, Reply(ANSWER, Usage(input=3000, output=50), "calls"), budget, print)
+    meter.schedule_counter(TokenCounter(lambda text: float(len(text))))
+    meter.add_reply(ASKED, Reply(ANSWER, Usage(input=3000, output=50), "calls"), budget, print)
     assert meter.estimator == plain.estimator
 
 
 def test_what_is_not_there_yet_is_loaded_once() -> None:
-    asked: list[Meter] = []
-    meter = Meter(load_tokenizer=asked.append)
-    meter.prepare()
-    meter.prepare()
+    asked: list[TokenMeter] = []
+    meter = TokenMeter(load_tokenizer=asked.append)
+    meter.start_loading()
+    meter.start_loading()
     assert asked == [meter]
 
 
@@ -292,7 +303,7 @@ def test_what_is_not_there_yet_is_loaded_once() -> None:
 def test_what_was_learned_reads_back(samples: list[tuple[int, int]]) -> None:
     estimator = Estimator()
     for letters, reported in samples:
-        estimator = update_estimator(estimator, Counts(letters=letters, items=1), reported, 50_000)
+        estimator = update_estimator(estimator, TextCounts(letters=letters, items=1), reported, 50_000)
     assert decode_estimator(encode_estimator(estimator)) == estimator
 
 
@@ -306,15 +317,15 @@ def test_what_cannot_be_read_is_learned_anew(text: str | None) -> None:
 
 
 def test_an_estimator_is_plain_json() -> None:
-    assert set(json.loads(Meter().serialise_estimates())) == {"weights", "doubt", "samples", "errors"}
+    assert set(json.loads(TokenMeter().serialise_estimates())) == {"weights", "doubt", "samples", "errors"}
 
 
 def test_calls_and_outputs_of_a_step_are_the_unseen_tail() -> None:
-    meter = Meter()
+    meter = TokenMeter()
     calls = Assistant((ToolCall("1", "read", {"path": "a"}), ToolCall("2", "read", {"path": "b"})), "p/m")
     budget = meter.measure(build_prompt(ASKED, INSTRUCTIONS), ASKED, TOOLS, WINDOW)
-    conversation = meter.anchor_reply(ASKED, Reply(calls, Usage(3000, output=40), "calls"), budget, print)
+    conversation = meter.add_reply(ASKED, Reply(calls, Usage(3000, output=40), "calls"), budget, print)
     outputs = User((ToolOutput("1", "x" * 900), ToolOutput("2", "y" * 900)))
     budget = meter.measure(build_prompt(conversation, INSTRUCTIONS), conversation.plus(outputs), TOOLS, WINDOW)
     assert budget.used - budget.pending == 3040
-    assert budget.pending == meter.estimator.estimate(Counts(letters=1800, items=2, replies=1))
+    assert budget.pending == meter.estimator.estimate(TextCounts(letters=1800, items=2, replies=1))

@@ -12,11 +12,11 @@ from ebbtide.agent.messages import Usage
 from ebbtide.agent.providers import registry
 from ebbtide.agent.providers.base import Endpoint
 from ebbtide.agent.providers.registry import (
-    for_third_party_server,
     has_breakpoints,
     registry_facts,
     registry_models,
     with_server_facts,
+    with_third_party_limits,
 )
 from ebbtide.agent.providers.setup import is_official_server
 from ebbtide.agent.providers.wires.ollama import fetch_live_facts
@@ -194,8 +194,8 @@ def test_which_models_have_a_search_of_their_provider(model: str, search: str) -
 def test_a_search_is_used_at_somebody_elses_server_only_where_the_user_says_so() -> None:
     known = registry_facts("openai", "gpt-6-sol")
     facts = registry_facts("openai", "gpt-6-sol", {"tool_search": "grouped"})
-    assert (for_third_party_server(known).tool_search, for_third_party_server(facts)) == ("none", facts)
-    assert dict(for_third_party_server(known).sources)["tool_search"] == "default"
+    assert (with_third_party_limits(known).tool_search, with_third_party_limits(facts)) == ("none", facts)
+    assert dict(with_third_party_limits(known).sources)["tool_search"] == "default"
     own, other = Endpoint("https://api.openai.com/v1"), Endpoint("http://127.0.0.1:4000/v1")
     assert (is_official_server("openai", own), is_official_server("openai", other)) == (True, False)
 

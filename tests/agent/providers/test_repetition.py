@@ -8,7 +8,7 @@ from ebbtide.agent.providers.repetition import (
     CHECK_INTERVAL_CHARS,
     MIN_SYMBOL_REPETITION_CHARS,
     Repetition,
-    RepetitionWatch,
+    RepetitionDetector,
     trailing_repetition,
 )
 
@@ -19,10 +19,10 @@ LOOP = "for name in names:\n    print(name)\n"
 
 def stopped_at(text: str, size: int = 7) -> tuple[str, int] | None:
     """What is kept of a text that comes in pieces, and after how many characters; None where all of it is let pass."""
-    watch = RepetitionWatch()
+    watch = RepetitionDetector()
     for at in range(0, len(text), size):
         if (found := watch.add(text[at : at + size])) is not None:
-            return text[: found.end_of_first], at + size
+            return text[: found.first_piece_end], at + size
     return None
 
 

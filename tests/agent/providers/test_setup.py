@@ -38,7 +38,7 @@ def configured(folder: Path, *settings: str, flags: Mapping[str, object] | None 
 def test_the_environment_says_where_and_with_which_key(
     name: str, environment: dict[str, str], expected: Endpoint, tmp_path: Path
 ) -> None:
-    assert find_endpoint(name, configured(tmp_path).provider(name), environment) == expected
+    assert find_endpoint(name, configured(tmp_path).provider_config(name), environment) == expected
 
 
 @pytest.mark.parametrize("around", [" {}\n", "{}\r", "\t{} "])
@@ -48,12 +48,12 @@ def test_blanks_around_what_the_environment_says_do_not_count(around: str, tmp_p
     variables = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "https://x/v1", "OLLAMA_HOST": "far"}
     environment = {name: around.format(value) for name, value in variables.items()}
     for name, endpoint in (("openai", Endpoint("https://x/v1", "k")), ("ollama", Endpoint("http://far:11434"))):
-        assert find_endpoint(name, configured(tmp_path).provider(name), environment) == endpoint
+        assert find_endpoint(name, configured(tmp_path).provider_config(name), environment) == endpoint
 
 
 def test_a_variable_of_blanks_holds_no_key(tmp_path: Path) -> None:
     with pytest.raises(AuthFailed, match="there is no key for openai: "):
-        find_endpoint("openai", configured(tmp_path).provider("openai"), {"OPENAI_API_KEY": " \r\n"})
+        find_endpoint("openai", configured(tmp_path).provider_config("openai"), {"OPENAI_API_KEY": " \r\n"})
 
 
 def test_the_configuration_wins_over_the_environment(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_the_configuration_wins_over_the_environment(tmp_path: Path) -> None:
         "providers.anthropic.timeout=5",
     )
     environment = {"ANTHROPIC_BASE_URL": "https://theirs", "ANTHROPIC_API_KEY": "theirs", "MY_KEY": "mine"}
-    assert find_endpoint("anthropic", config.provider("anthropic"), environment) == Endpoint(
+    assert find_endpoint("anthropic", config.provider_config("anthropic"), environment) == Endpoint(
         "https://mine", "mine", 5.0
     )
 
@@ -72,13 +72,13 @@ def test_the_configuration_wins_over_the_environment(tmp_path: Path) -> None:
 @pytest.mark.parametrize("url", ["https://api.example", "http://127.0.0.1.example", "http://10.0.0.1"])
 def test_a_key_is_needed_anywhere_but_on_this_machine(url: str, tmp_path: Path) -> None:
     with pytest.raises(AuthFailed, match="ANTHROPIC_API_KEY"):
-        find_endpoint("anthropic", configured(tmp_path).provider("anthropic"), {"ANTHROPIC_BASE_URL": url})
+        find_endpoint("anthropic", configured(tmp_path).provider_config("anthropic"), {"ANTHROPIC_BASE_URL": url})
 
 
 @pytest.mark.parametrize("url", ["nonsense", "ftp://x", "http://", "http://x:99999", "http://[x"])
 def test_a_malformed_url_is_named_with_its_source(url: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="environment ANTHROPIC_BASE_URL"):
-        find_endpoint("anthropic", configured(tmp_path).provider("anthropic"), {"ANTHROPIC_BASE_URL": url})
+        find_endpoint("anthropic", configured(tmp_path).provider_config("anthropic"), {"ANTHROPIC_BASE_URL": url})
 
 
 def test_the_flag_wins_over_the_model_s_window_and_that_over_the_provider_s(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_the_flag_wins_over_the_model_s_window_and_that_over_the_provider_s(tmp_
 
     def window(*settings: str, flags: Mapping[str, object] | None = None) -> object:
         config = configured(tmp_path, *settings, flags=flags)
-        return registry_overrides(config, config.provider("ollama"), "ollama", "a/b").get("context_window")
+        return registry_overrides(config, config.provider_config("ollama"), "ollama", "a/b").get("context_window")
 
     assert window() is None
     assert window(general) == 3000
@@ -118,7 +118,7 @@ def test_the_window_and_its_reserves_follow_what_is_known(
     facts: ModelFacts, numbers: tuple[int, int, int], effective: int, tmp_path: Path
 ) -> None:
     window = build_window(facts, configured(tmp_path))
-    assert ((window.size, window.output, window.buffer), window.effective) == (numbers, effective)
+    assert ((window.size, window.output, window.buffer), window.available_tokens) == (numbers, effective)
     assert window.notices == ()
 
 
@@ -161,7 +161,7 @@ def test_the_command_line_wins_over_all_files(tmp_path: Path) -> None:
 
 def test_a_live_fact_lowers_what_is_set_and_never_raises_it(tmp_path: Path) -> None:
     config = configured(tmp_path, "agent.context_window=50000")
-    facts = registry_facts("ollama", "m", registry_overrides(config, config.provider("ollama"), "ollama", "m"))
+    facts = registry_facts("ollama", "m", registry_overrides(config, config.provider_config("ollama"), "ollama", "m"))
     longer, shorter = with_server_facts(facts, 131_072, None), with_server_facts(facts, 20_000, None)
     assert [(w.size, w.source_of("context_window")) for w in (build_window(f, config) for f in (longer, shorter))] == [
         (50_000, "--config agent.context_window=50000"),
@@ -182,13 +182,13 @@ def test_a_model_whose_estimates_are_good_keeps_less_free(tmp_path: Path) -> Non
 
 def test_who_sets_a_window_pays_for_long_requests(tmp_path: Path) -> None:
     window = build_window(TIERED, configured(tmp_path, "agent.context_window=500000"))
-    assert (window.price_tier, window.effective) == (None, 475_424)
+    assert (window.price_tier, window.available_tokens) == (None, 475_424)
 
 
 def test_reserves_larger_than_the_window_are_made_smaller_and_named(tmp_path: Path) -> None:
     window = build_window(SONNET, configured(tmp_path, "agent.context_window=8000", "agent.max_output_tokens=9000"))
-    assert window.effective >= 2000
-    assert window.output + window.buffer + window.effective == 8000
+    assert window.available_tokens >= 2000
+    assert window.output + window.buffer + window.available_tokens == 8000
     assert "less in a small window" in window.source_of("max_output_tokens")
     assert len(window.notices) == 1
 

@@ -8,17 +8,17 @@ import pytest
 from ebbtide.agent.events.session import Noticed, ReplyFinished, RetryScheduled, TextDelta, TurnFinished
 from ebbtide.agent.messages import Assistant, Source, Text
 from ebbtide.agent.providers.base import Chunk, ModelFacts, Reply, Request
-from ebbtide.agent.providers.wires.scripted import Script, Scripted, ScriptedReply
+from ebbtide.agent.providers.wires.scripted import Script, ScriptedProvider, ScriptedReply
 from tests.kit.session import Home, call, events_of, first_turn
 
 CUT = "the reply was cut at 50,000 tokens; the new limit is 65,536"
 
 
-def model(*replies: ScriptedReply, window: int = 200_000, most: int = 100_000) -> Scripted:
-    return Scripted(Script(replies, window, most))
+def model(*replies: ScriptedReply, window: int = 200_000, most: int = 100_000) -> ScriptedProvider:
+    return ScriptedProvider(Script(replies, window, most))
 
 
-class Circling(Scripted):
+class Circling(ScriptedProvider):
     """A scripted model of those that may fall into a circle."""
 
     @property
@@ -26,7 +26,7 @@ class Circling(Scripted):
         return replace(super().facts, may_repeat=True)
 
 
-class Citing(Scripted):
+class Citing(ScriptedProvider):
     """A scripted model that cites a page, as Perplexity does, in a stream with an unreadable event."""
 
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:

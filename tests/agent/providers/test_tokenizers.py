@@ -11,7 +11,7 @@ import pytest
 import ebbtide.agent.providers.tokenizers
 from ebbtide.agent.providers.tokenizers import (
     download_vocabulary,
-    has_vocabulary,
+    ensure_vocabulary,
     load_encoding,
     load_in_background,
     load_tokenizer,
@@ -123,9 +123,9 @@ def test_factors_follow_the_family_of_the_model() -> None:
 @pytest.mark.usefixtures("known")
 def test_a_vocabulary_counts_only_when_it_is_whole(tmp_path: Path, cache: Path) -> None:
     file = write_file(vocabulary_file("o200k_base", tmp_path / "ours"), VOCABULARY[:-1])
-    assert not has_vocabulary("o200k_base", tmp_path / "ours")
+    assert not ensure_vocabulary("o200k_base", tmp_path / "ours")
     write_file(cache / file.name, VOCABULARY)
-    assert has_vocabulary("o200k_base", tmp_path / "ours")
+    assert ensure_vocabulary("o200k_base", tmp_path / "ours")
     assert file.read_bytes() == VOCABULARY
 
 

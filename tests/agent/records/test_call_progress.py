@@ -29,7 +29,7 @@ class Database:
 async def test_where_there_is_no_table_for_them_calls_run_all_the_same() -> None:
     database = Database("unreadable")
     progress = CallProgress(database.keep)
-    progress.begin(CALLS)
+    progress.begin_step(CALLS)
     await progress.record_start("a")
     await progress.record_output(DONE)
     assert database.stored == []
@@ -37,7 +37,7 @@ async def test_where_there_is_no_table_for_them_calls_run_all_the_same() -> None
 
 async def test_what_the_user_is_asked_about_is_written_down_or_not_asked() -> None:
     progress = CallProgress(Database("unreadable").keep)
-    progress.begin(CALLS)
+    progress.begin_step(CALLS)
     with pytest.raises(StoreFailed):
         await progress.record_question("a")
 
@@ -45,7 +45,7 @@ async def test_what_the_user_is_asked_about_is_written_down_or_not_asked() -> No
 async def test_a_call_does_not_go_on_when_an_earlier_state_of_its_step_is_written_down() -> None:
     database = Database("unreadable", takes=1)
     progress = CallProgress(database.keep)
-    progress.begin(CALLS)
+    progress.begin_step(CALLS)
     await progress.record_start("a")
     with pytest.raises(StoreFailed):
         await progress.record_output(DONE)
@@ -54,6 +54,6 @@ async def test_a_call_does_not_go_on_when_an_earlier_state_of_its_step_is_writte
 
 async def test_a_full_disk_stops_them() -> None:
     progress = CallProgress(Database("full").keep)
-    progress.begin(CALLS)
+    progress.begin_step(CALLS)
     with pytest.raises(StoreFailed):
         await progress.record_start("a")

@@ -12,7 +12,7 @@ import pytest
 from ebbtide.agent.records import git as records_git
 from ebbtide.agent.records.file_change import FileChange, FileChanges
 from ebbtide.agent.records.file_history import MAX_STORED_FILE_BYTES
-from ebbtide.agent.records.git import GitChanges, git_changes
+from ebbtide.agent.records.git import GitChanges, find_git_changes
 from ebbtide.agent.session import Session
 from ebbtide.tools.process import git as process_git
 from tests.kit.files import write_files, write_program
@@ -50,10 +50,15 @@ async def test_a_file_is_compared_with_what_it_held_first(tmp_path: Path, projec
     turns = [write("a", "1"), write("a", "2"), DONE, write("a", "3"), write("b", "new"), DONE]
     async with opened(tmp_path, *turns) as session:
         await events_of(session)
-        assert await session.file_log.changes("turn") == FileChanges("turn", (FileChange("a", None, b"2"),), (NO_GIT,))
+        assert await session.file_history.changes("turn") == FileChanges(
+            "turn", (FileChange("a", None, b"2"),), (NO_GIT,)
+        )
         await events_of(session)
-        assert await session.file_log.changes_by_tools() == (FileChange("a", None, b"3"), FileChange("b", None, b"new"))
-        turn, whole = await session.file_log.changes("turn"), await session.file_log.changes("session")
+        assert await session.file_history.changes_by_tools() == (
+            FileChange("a", None, b"3"),
+            FileChange("b", None, b"new"),
+        )
+        turn, whole = await session.file_history.changes("turn"), await session.file_history.changes("session")
     assert turn.files == (FileChange("a", b"2", b"3"), FileChange("b", None, b"new"))
     assert whole.files == (FileChange("a", None, b"3"), FileChange("b", None, b"new"))
 
@@ -65,7 +70,7 @@ async def test_a_session_that_goes_on_knows_what_it_changed(tmp_path: Path, proj
         id = session.id
     (project / "a").write_text("by hand")
     async with opened(tmp_path, DONE, resume=id) as session:
-        found = await session.file_log.changes("session")
+        found = await session.file_history.changes("session")
     note = "changed since, not by this session's tools"
     assert found.files == (FileChange("a", b"old", b"by hand", note=note),)
 
@@ -75,7 +80,7 @@ async def test_files_that_go_move_and_come_back(tmp_path: Path, project: Path) -
     patch = "*** Begin Patch\n*** Delete File: a\n*** Update File: b\n*** Move to: c\n*** End Patch"
     async with opened(tmp_path, {"calls": [call("apply_patch", patch=patch)]}, write("a", "one\n"), DONE) as session:
         await events_of(session)
-        found = await session.file_log.changes("turn")
+        found = await session.file_history.changes("turn")
     assert set(found.files) == {
         FileChange("a", b"one\n", b"one\n", note="unchanged"),
         FileChange("b", b"two\n", None),
@@ -93,7 +98,7 @@ async def test_what_is_not_known_is_said(tmp_path: Path, project: Path) -> None:
     ]
     async with opened(tmp_path, *replies) as session:
         await events_of(session)
-        big, gone = (await session.file_log.changes("turn")).files
+        big, gone = (await session.file_history.changes("turn")).files
     assert big == FileChange("big", current_content=b"z", unknown_reason="its previous content was not stored")
     assert gone.unknown_reason.startswith("its current content cannot be read: ")
 
@@ -106,7 +111,7 @@ async def test_bytes_that_were_removed_are_missed_and_said(tmp_path: Path, proje
         blobs = list((tmp_path / "home").rglob(digest))
         assert len(blobs) == 1
         blobs[0].unlink()
-        (found,) = (await session.file_log.changes("turn")).files
+        (found,) = (await session.file_history.changes("turn")).files
     assert found == FileChange("a", current_content=b"new", unknown_reason="its previous content was not stored")
 
 
@@ -117,7 +122,7 @@ async def test_what_is_kept_stays_while_its_session_does(tmp_path: Path, project
         id = session.id
     (tmp_path / "home" / "data" / "blobs" / "tidied").unlink(missing_ok=True)
     async with opened(tmp_path, DONE, resume=id) as session:
-        assert (await session.file_log.changes("session")).files == (FileChange("a", b"old", b"new"),)
+        assert (await session.file_history.changes("session")).files == (FileChange("a", b"old", b"new"),)
 
 
 async def test_git_tells_what_commands_changed(tmp_path: Path, project: Path) -> None:
@@ -131,8 +136,8 @@ async def test_git_tells_what_commands_changed(tmp_path: Path, project: Path) ->
     replies = [{"calls": [call("read", path="by_tool")]}, write("by_tool", "x\n"), shell(command), DONE]
     async with opened(tmp_path, *replies) as session:
         await events_of(session)
-        found = await session.file_log.changes("session")
-        turn = await session.file_log.changes("turn")
+        found = await session.file_history.changes("session")
+        turn = await session.file_history.changes("turn")
     assert set(found.files) == {
         FileChange("by_tool", b"by_tool\n", b"x\n"),
         FileChange("edited", b"edited\n", b"edited\nmore\n", is_by_tool=False),
@@ -154,15 +159,15 @@ def test_what_programs_make_for_themselves_is_not_told_where_no_rule_ignores_it(
     git(project, "add", "__pycache__/kept")
     git(project, "commit", "-m", "first")
     (project / "__pycache__/kept").write_text("tracked")
-    assert {change.name for change in git_changes(project, (), 0.0).files} == {"a.py", "__pycache__/kept"}
+    assert {change.name for change in find_git_changes(project, (), 0.0).files} == {"a.py", "__pycache__/kept"}
 
 
 def test_only_what_changed_since_then_is_told_of_a_turn(project: Path) -> None:
     git(project, "init")
     (project / "old").write_text("x")
     then = os.lstat(project / "old").st_ctime
-    assert git_changes(project, (), then + 1).files == ()
-    assert git_changes(project, (), then).files == (FileChange("old", None, b"x", is_by_tool=False),)
+    assert find_git_changes(project, (), then + 1).files == ()
+    assert find_git_changes(project, (), then).files == (FileChange("old", None, b"x", is_by_tool=False),)
 
 
 @pytest.fixture
@@ -171,12 +176,12 @@ def evil(project: Path) -> Path:
 
 
 def test_nothing_that_a_repository_wants_to_run_is_run(tmp_path: Path, evil: Path) -> None:
-    found = git_changes(evil, (), 0.0)
+    found = find_git_changes(evil, (), 0.0)
     assert {file for file in found.files if file.name in "abcd"} == {
         FileChange(name, b"one\n", b"two\n", is_by_tool=False) for name in "abcd"
     }
     forget_the_blob(evil)
-    assert git_changes(evil, (), 0.0).files != ()
+    assert find_git_changes(evil, (), 0.0).files != ()
     assert ran(tmp_path) == set()
 
 
@@ -212,15 +217,15 @@ def test_what_is_guarded_runs_without_its_last_guard(
     for guard in guards:
         guarding = process_git.SAFE_VARIABLES if guard in process_git.SAFE_VARIABLES else process_git.SAFE_SETTINGS
         monkeypatch.delitem(guarding, guard)
-    git_changes(evil, (), 0.0)
+    find_git_changes(evil, (), 0.0)
     forget_the_blob(evil)
-    git_changes(evil, (), 0.0)
+    find_git_changes(evil, (), 0.0)
     assert ran(evil) == ({trap} if trap else set())
 
 
 def test_filters_run_where_they_are_not_turned_off(evil: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records_git, "filter_disabling_settings", lambda git, root: {})
-    git_changes(evil, (), 0.0)
+    find_git_changes(evil, (), 0.0)
     assert ran(evil) == {"clean", "strange", "process"}
 
 
@@ -248,7 +253,7 @@ def test_no_variable_points_git_elsewhere_or_makes_it_run_or_write_something(
     }
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    found = git_changes(project, (), 0.0)
+    found = find_git_changes(project, (), 0.0)
     assert found.files == (FileChange("a", b"one\n", b"two\n", is_by_tool=False),)
     assert ran(tmp_path) == set()
 
@@ -256,7 +261,7 @@ def test_no_variable_points_git_elsewhere_or_makes_it_run_or_write_something(
 def test_a_program_of_the_project_is_not_taken_for_git(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_program(project / "git", "touch RAN\n")
     monkeypatch.setenv("PATH", f"{project}:{os.environ['PATH']}")
-    assert git_changes(project, (), 0.0).files == ()
+    assert find_git_changes(project, (), 0.0).files == ()
     assert not (project / "RAN").exists()
 
 
@@ -273,7 +278,7 @@ def test_names_and_kinds_of_files_that_git_tells_of(project: Path) -> None:
     inner.mkdir()
     git(inner, "init")
     (project / "binary").write_bytes(b"\0\1")
-    found = {file.name: file for file in git_changes(project, (), 0.0).files}
+    found = {file.name: file for file in find_git_changes(project, (), 0.0).files}
     assert [found[name].current_content for name in ("a b", "日本", "-x")] == [b"2", b"2", b"2"]
     assert len([file for file in found.values() if file.previous_content == b"1"]) == 5
     assert found["binary"].current_content == b"\0\1"
@@ -281,4 +286,4 @@ def test_names_and_kinds_of_files_that_git_tells_of(project: Path) -> None:
 
 
 def test_a_folder_without_git_says_so(project: Path) -> None:
-    assert git_changes(project, (), 0.0) == GitChanges(notes=(NO_GIT,))
+    assert find_git_changes(project, (), 0.0) == GitChanges(notes=(NO_GIT,))

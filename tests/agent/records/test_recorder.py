@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.budget.last_request import RequestMark, changes_since, request_mark
+from ebbtide.agent.budget.last_request import RequestRecord, changes_since, create_request_record
 from ebbtide.agent.budget.prefix import create_fingerprint
 from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.budget.server_truncation import CountRecord
@@ -32,7 +32,7 @@ from ebbtide.agent.messages import (
     User,
 )
 from ebbtide.agent.prompt.build import Instructions, build_prompt
-from ebbtide.agent.records.call_progress import CALL_INTERRUPTED
+from ebbtide.agent.records.call_progress import CALL_INTERRUPTED_TEXT
 from ebbtide.agent.records.message_rows import decode_message, encode_message, session_title
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.rows import (
@@ -87,7 +87,11 @@ def test_a_restored_view_is_sent_with_the_same_fingerprint(
     sent = create_fingerprint("s", (), build_prompt(view, INSTRUCTIONS).messages, model="m")
     window = Window(9_000, 2_000, 500, sources=(("context_window", "command line"),)) if before else None
     mark = replace(
-        request_mark(sent, INSTRUCTIONS.sections), window=window, tool_tokens=700, held_back=(3, 900), scale=1.2
+        create_request_record(sent, INSTRUCTIONS.sections),
+        window=window,
+        tool_tokens=700,
+        held_back=(3, 900),
+        scale=1.2,
     )
     mark = replace(
         mark,
@@ -173,7 +177,7 @@ async def test_a_session_resumes_from_its_last_snapshot(thread: StoreThread) -> 
     await recorder.record_snapshot(Conversation((ASKED, CALLED, OUTPUT)), OUTPUT, None)
     summary = Summary("r", "the user wants it fixed", "facts", ASKED)
     compacted = Conversation((CALLED, OUTPUT), summary, Usage(5, 6, 7, 8), 2, frozenset({"c1"}), 7, messages_before=1)
-    recorder.note_event(ReplyFinished("scripted/a", "end", Usage(1, 2, 3, 4), 0.5))
+    recorder.queue_event_rows(ReplyFinished("scripted/a", "end", Usage(1, 2, 3, 4), 0.5))
     await recorder.record_snapshot(compacted, User(()), None)
     await recorder.end_turn("scripted/a", "auto")
 
@@ -225,7 +229,7 @@ async def test_calls_that_a_dead_process_left_open_are_answered_once(thread: Sto
     await recorder.record_user_message(ASKED)
     await recorder.record_reply(CALLED)
 
-    expected = Conversation((ASKED, CALLED, User((ToolOutput("c1", CALL_INTERRUPTED, "interrupted"),))))
+    expected = Conversation((ASKED, CALLED, User((ToolOutput("c1", CALL_INTERRUPTED_TEXT, "interrupted"),))))
     for _ in range(2):
         assert await Recorder(thread, store, ROW, is_new=False).load() == expected
 
@@ -233,7 +237,7 @@ async def test_calls_that_a_dead_process_left_open_are_answered_once(thread: Sto
 async def test_a_session_without_a_message_is_not_stored(thread: StoreThread) -> None:
     store = await thread.open()
     recorder = Recorder(thread, store, ROW)
-    recorder.note_event(ReplyFinished("m", "end", Usage(1), None))
+    recorder.queue_event_rows(ReplyFinished("m", "end", Usage(1), None))
     await recorder.end_turn("m", "ask")
     assert await thread.run(store.session, ROW.id) is None
 
@@ -278,11 +282,11 @@ def test_a_snapshot_without_what_came_later_still_loads_and_so_does_one_with_mor
 
 def test_a_last_request_without_what_came_later_still_loads() -> None:
     old = '{"sent":{"model":"m","settings":"s","tools":"t","system":"y","sections":{"base":"b"},"messages":"x"}}'
-    assert decode_request_mark(old) == RequestMark("m", "s", "t", "y", {"base": "b"}, "x")
+    assert decode_request_mark(old) == RequestRecord("m", "s", "t", "y", {"base": "b"}, "x")
     window = '{"size":9,"output":2,"buffer":1,"sources":[["size","default"]],"notices":["small"]}'
     with_window = old.replace('"messages":"x"', f'"messages":"x","window":{window},"held_back":[1,20]')
     shown = Window(9, 2, 1, sources=(("size", "default"),), notices=("small",))
-    assert decode_request_mark(with_window) == RequestMark(
+    assert decode_request_mark(with_window) == RequestRecord(
         "m", "s", "t", "y", {"base": "b"}, "x", 0, shown, held_back=(1, 20)
     )
     assert decode_request_mark(with_window.replace('"size":9', '"size":-9')) is None

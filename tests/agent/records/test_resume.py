@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from ebbtide.agent.budget.last_request import RequestMark
+from ebbtide.agent.budget.last_request import RequestRecord
 from ebbtide.agent.budget.request_budget import INFERRED_FROM_COUNTS, REPORTED_BY_SERVER, Window, window_after_overflow
 from ebbtide.agent.compose.sessions import MAX_PREVIEW_MESSAGES
 from ebbtide.agent.events.session import Event, Noticed, Resumed, ToolStarted, TurnFinished
 from ebbtide.agent.events.view import PrefixDrifted, PrefixRenewed
 from ebbtide.agent.messages import Conversation, Usage
 from ebbtide.agent.providers.learned_limits import learned_window
-from ebbtide.agent.providers.wires.scripted import Scripted
-from ebbtide.agent.records.damage import ReadableMessages
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
+from ebbtide.agent.records.damage import RestoredMessages
 from ebbtide.agent.records.stored_view import UNREADABLE_SNAPSHOT
 from ebbtide.agent.session import Session
 from ebbtide.agent.window.overview import TokenCount
@@ -248,8 +248,8 @@ async def test_the_overview_of_an_open_session_needs_no_message_and_writes_none(
 async def test_what_the_view_no_longer_shows_is_read_a_page_at_a_time(project: Project) -> None:
     before = await left(project, {"calls": [READ]})
     sessions = project.sessions()
-    assert await sessions.messages_before(before.id, 3, 2) == ReadableMessages(before.history.messages[1:3])
-    assert await sessions.messages_before(before.id, 0, 2) == ReadableMessages(())
+    assert await sessions.messages_before(before.id, 3, 2) == RestoredMessages(before.history.messages[1:3])
+    assert await sessions.messages_before(before.id, 0, 2) == RestoredMessages(())
 
 
 async def test_a_rewrite_is_kept_with_its_reason_and_its_price(project: Project) -> None:
@@ -261,7 +261,7 @@ async def test_a_rewrite_is_kept_with_its_reason_and_its_price(project: Project)
     first, second = overview.epochs
     assert first.rewrite is not None
     assert (first.rewrite.reason, first.rewrite.strategies, first.rewrite.cost) == ("asked", ("summary",), 0.0)
-    assert first.rewrite.after < first.rewrite.before
+    assert first.rewrite.after < first.rewrite.tokens_before
     assert [asked.purpose for asked in first.requests] == ["step", "step", "summary"]
     assert (first.requests[-1].usage, len(second.requests)) == (Usage(5, 0, 0, 7), 1)
 
@@ -325,8 +325,8 @@ async def test_what_a_server_leaves_out_is_found_as_soon_in_many_runs_as_in_one(
 
 
 def test_a_window_was_shown_by_one_server_for_one_model() -> None:
-    provider = Scripted.from_replies({"text": "fine"}, context_window=100_000)
-    mark = RequestMark(provider.facts.id, "", "", "", window=Window(9_000, 1, 1), believed=100_000)
+    provider = ScriptedProvider.from_replies({"text": "fine"}, context_window=100_000)
+    mark = RequestRecord(provider.facts.id, "", "", "", window=Window(9_000, 1, 1), believed=100_000)
     found = learned_window(mark, provider)
     assert found is not None
     assert (found.size, found.source_of("context_window")) == (9_000, REPORTED_BY_SERVER)

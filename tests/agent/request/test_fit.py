@@ -8,13 +8,13 @@ from ebbtide.agent.events.session import ContextMeasured, Noticed, TurnFinished,
 from ebbtide.agent.events.view import CompactionFailed
 from ebbtide.agent.eviction.settings import CompactionSettings
 from ebbtide.agent.providers.base import Chunk, Request
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.tokens.estimate import estimate_messages, estimate_text, estimate_tools
 from tests.kit.session import ASKED, SMALL, Home, call, compactions, events_of, first_turn, prints, said_last
 
 
 @dataclass(slots=True)
-class Smaller(Scripted):
+class Smaller(ScriptedProvider):
     """A model whose window is smaller than its facts say."""
 
     real: int = 200_000
@@ -26,14 +26,14 @@ class Smaller(Scripted):
         size += request.max_output_tokens if self.counts_output else 0
         if size > self.real:
             raise ContextOverflow("prompt is too long", size=size, limit=self.real)
-        async for chunk in Scripted.stream(self, request):
+        async for chunk in ScriptedProvider.stream(self, request):
             yield chunk
 
 
 async def test_a_count_after_an_overflow_is_compared_with_the_request_that_was_sent_again(home: Home) -> None:
     (home.root / "a.txt").write_text("abcdefgh\n" * 4000)
     many = [call("read", path="a.txt") for _ in range(25)]
-    provider = Scripted.from_replies(
+    provider = ScriptedProvider.from_replies(
         {"calls": many}, {"calls": [call("todo", items=[])]}, {"error": "overflow"}, {"text": "fine"},
         context_window=1_000_000,
     )  # fmt: skip
@@ -77,7 +77,7 @@ async def test_a_window_that_only_counts_have_shown_is_given_back_when_more_is_r
     work = call("bash", command="printf '%.0sabcdefgh ' $(seq 3000)")
     steps = [{"calls": [work], "usage": {"input": counted, "output": 30}} for counted in counts]
     wrote = {"when": ASKED, "text": "<summary>it was about words</summary>"}
-    events = await events_of(await home.open(Scripted.from_replies(*steps, {"text": "fine"}, *[wrote] * 4)))
+    events = await events_of(await home.open(ScriptedProvider.from_replies(*steps, {"text": "fine"}, *[wrote] * 4)))
     sizes = [event.window for event in events if isinstance(event, ContextMeasured)]
     assert sizes == [200_000] * 5 + [20_007] + [200_000] * 2
     notices = [event.text for event in events if isinstance(event, Noticed)]

@@ -16,7 +16,7 @@ from ebbtide.agent.events.session import Event, Noticed, ReplyFinished
 from ebbtide.agent.events.view import CacheBroken, PrefixDrifted
 from ebbtide.agent.messages import Usage
 from ebbtide.agent.providers.base import ModelFacts, Provider
-from ebbtide.agent.request.keep_alive import next_renewal, renew_cache
+from ebbtide.agent.request.keep_alive import plan_renewal, renew_cache
 from ebbtide.agent.session import Session
 from ebbtide.agent.window.turn_limits import TurnLimits
 from tests.kit.adapters import ADAPTERS, Adapter, endpoint_of
@@ -52,7 +52,7 @@ class Pause:
 
     async def wait(self) -> float | None:
         """Seconds until the cache is to be used again."""
-        return (await self.session.change_conversation(next_renewal)).wait_seconds
+        return (await self.session.change_conversation(plan_renewal)).wait_seconds
 
     async def renew(self) -> float | None:
         """Uses it when it is time."""

@@ -19,7 +19,7 @@ from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.messages import Message, ToolOutput, Usage, User
 from ebbtide.agent.providers.base import Chunk, Reply, Request
 from ebbtide.agent.providers.fallbacks import SessionModels
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.tokens.estimate import estimate_messages, estimate_text, estimate_tools
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace
 from ebbtide.tools.final_report import FinalReport
@@ -99,8 +99,8 @@ def target(model: str, window: int, buffer: int, output: int) -> dict[str, Any]:
 async def test_a_turn_is_written_down_line_by_line(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ebbtide.agent.prompt.attachments.FULL_TEXT_DIVISOR", 1)  # what is said fills the window
     echo = io.StringIO()
-    model = Scripted.from_replies({"text": "hello"}, {"text": "all there is"}, context_window=4000)
-    tiny = ModelTarget("scripted", "tiny", Scripted.from_replies(context_window=2000).window)
+    model = ScriptedProvider.from_replies({"text": "hello"}, {"text": "all there is"}, context_window=4000)
+    tiny = ModelTarget("scripted", "tiny", ScriptedProvider.from_replies(context_window=2000).window)
     session = await home.open(
         SessionModels(model, (tiny,)),
         tools=(Produce(), FinalReport()),
@@ -140,18 +140,20 @@ async def test_a_turn_is_written_down_line_by_line(home: Home, monkeypatch: pyte
 
 async def test_a_session_that_goes_on_begins_with_what_was_counted(home: Home) -> None:
     first = await home.open(
-        Scripted.from_replies({"text": "hello", "usage": {"input": 200, "output": 20}}), tools=(Produce(),)
+        ScriptedProvider.from_replies({"text": "hello", "usage": {"input": 200, "output": 20}}), tools=(Produce(),)
     )
     await events_of(first, "hello")
     await first.close()
     echo = io.StringIO()
-    await home.open(Scripted.from_replies({"text": "ok"}), resume=True, tools=(Produce(),), debug=DebugLog(echo=echo))
+    await home.open(
+        ScriptedProvider.from_replies({"text": "ok"}), resume=True, tools=(Produce(),), debug=DebugLog(echo=echo)
+    )
     assert lines(echo) == [{"topic": "context-guard/init-counters", **counters(220, 0, 0, 0)}]
 
 
 async def test_a_huge_output_leaves_room_and_is_not_lost(home: Home) -> None:
     produce, change = Produce(), Change()
-    model = Scripted.from_replies(
+    model = ScriptedProvider.from_replies(
         ask("produce", 3000),
         {"calls": [*ask("produce", 4_000_000, 3)["calls"], *ask("change", 5)["calls"]]},
         {"text": "fine"},
@@ -175,7 +177,7 @@ async def test_a_huge_output_leaves_room_and_is_not_lost(home: Home) -> None:
 async def test_where_nothing_makes_room_no_call_is_run_behind_an_output_that_has_none(home: Home) -> None:
     change = Change()
     calls = [*ask("produce", 9000)["calls"], *ask("change", 5)["calls"]]
-    model = Scripted.from_replies({"calls": calls}, {"text": "fine"}, context_window=14_000)
+    model = ScriptedProvider.from_replies({"calls": calls}, {"text": "fine"}, context_window=14_000)
     session = await home.open(model, tools=(Produce(), change), compaction_settings=replace(SMALL, policy="off"))
     events = await events_of(session)
     assert events[-1] == TurnFinished("answered", "fine")
@@ -185,7 +187,7 @@ async def test_where_nothing_makes_room_no_call_is_run_behind_an_output_that_has
 
 async def test_an_output_without_room_ends_in_the_report_where_that_is_wished(home: Home) -> None:
     change = Change()
-    model = Scripted.from_replies(
+    model = ScriptedProvider.from_replies(
         {"calls": [*ask("produce", 9000)["calls"], *ask("change", 5)["calls"]]},
         {"text": "so far"},
         context_window=14_000,
@@ -202,7 +204,7 @@ async def test_an_output_without_room_ends_in_the_report_where_that_is_wished(ho
 
 
 async def test_outputs_that_fit_are_shown_as_they_are(home: Home) -> None:
-    model = Scripted.from_replies(ask("produce", 3000, 400), {"text": "fine"}, context_window=14_000)
+    model = ScriptedProvider.from_replies(ask("produce", 3000, 400), {"text": "fine"}, context_window=14_000)
     session, events = await first_turn(home.open(model, tools=(Produce(),), compaction_settings=SMALL))
     assert [output.text for output in outputs_of(session.history.messages[2])] == ["word " * 3000, "word " * 400]
     assert not any(isinstance(event, ContextCompacted) for event in events)
@@ -213,7 +215,7 @@ def outputs_of(message: Message) -> tuple[ToolOutput, ...]:
     return message.outputs
 
 
-class Lying(Scripted):
+class Lying(ScriptedProvider):
     """A scripted model that counts something else than it was sent."""
 
     factor: float = 1.0
@@ -240,7 +242,7 @@ async def test_no_request_overflows_the_window_whatever_the_provider_counts(
 ) -> None:
     replies = [ask("produce", 700) for _ in range(14)]
     summaries = [{"when": ASKED, "text": "<summary>words</summary>"}] * 14
-    model = Lying(Scripted.from_replies(*replies, {"text": "done"}, *summaries, context_window=14_000).script)
+    model = Lying(ScriptedProvider.from_replies(*replies, {"text": "done"}, *summaries, context_window=14_000).script)
     model.factor = factor
     events = await events_of(await home.open(model, tools=(Produce(),), compaction_settings=SMALL))
     sizes = [

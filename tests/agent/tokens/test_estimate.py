@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from ebbtide.agent.messages import Assistant, Image, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.tokens.estimate import (
-    BYTE_RULER,
-    Counts,
+    BYTE_COUNTER,
     Estimator,
-    Ruler,
+    TextCounts,
+    TokenCounter,
     count_message,
     count_text,
     estimate_by_chars,
@@ -25,7 +25,9 @@ from ebbtide.agent.tokens.images import ImageRule, image_size, image_tokens
 from tests.kit.conversations import texts
 
 amounts = st.integers(0, 100_000)
-counts = st.builds(Counts, amounts, amounts, amounts, st.floats(0, 1e5), st.integers(0, 50), st.integers(0, 1), amounts)
+counts = st.builds(
+    TextCounts, amounts, amounts, amounts, st.floats(0, 1e5), st.integers(0, 50), st.integers(0, 1), amounts
+)
 
 
 @given(texts, texts)
@@ -34,15 +36,15 @@ def test_counts_add_up(first: str, second: str) -> None:
 
 
 def test_each_class_of_byte_is_counted_by_itself() -> None:
-    assert count_text("ab 12;\n日é") == Counts(letters=3, symbols=4, others=2)
-    assert count_text("ab 12;\n日é", Ruler(lambda text: len(text) / 2)) == Counts(tokens=4.5)
+    assert count_text("ab 12;\n日é") == TextCounts(letters=3, symbols=4, others=2)
+    assert count_text("ab 12;\n日é", TokenCounter(lambda text: len(text) / 2)) == TextCounts(tokens=4.5)
 
 
 def test_a_message_is_counted_with_all_its_parts() -> None:
     user = User((Text("hi"), ToolOutput("1", "ok", images=(Image("image/png", ""),)), ToolOutput("2", "no")))
-    assert count_message(user, BYTE_RULER) == Counts(letters=6, items=2, exact_tokens=1600)
+    assert count_message(user, BYTE_COUNTER) == TextCounts(letters=6, items=2, exact_tokens=1600)
     reply = Assistant((ToolCall("1", "read", {}, '{"a": 1}'),))
-    assert count_message(reply, BYTE_RULER) == count_text('read{"a": 1}') + Counts(items=1)
+    assert count_message(reply, BYTE_COUNTER) == count_text('read{"a": 1}') + TextCounts(items=1)
 
 
 def test_the_plain_rules_stay_available() -> None:
@@ -55,7 +57,7 @@ def taught(weights: tuple[float, ...], noise: float, samples: int) -> Estimator:
     dice = random.Random(3)
     estimator = Estimator()
     for _ in range(samples):
-        unseen = Counts(dice.randrange(20, 3000), dice.randrange(5, 1500), dice.choice((0, 0, 40)), 0.0, 1, 1)
+        unseen = TextCounts(dice.randrange(20, 3000), dice.randrange(5, 1500), dice.choice((0, 0, 40)), 0.0, 1, 1)
         true = sum(a * b for a, b in zip(weights, unseen.vector, strict=True)) * dice.gauss(1, noise)
         estimator = update_estimator(estimator, unseen, round(true), 50_000)
     return estimator
@@ -72,7 +74,7 @@ def test_the_weights_of_a_model_are_learned(factor: float) -> None:
 
 def test_weights_move_on_when_a_model_changes() -> None:
     before = taught((0.33, 0.6, 1.5, 1.0, 10.0, 5.0), 0.02, 60)
-    unseen = Counts(2000, 500, 0, 0.0, 1, 1)
+    unseen = TextCounts(2000, 500, 0, 0.0, 1, 1)
     for _ in range(60):
         before = update_estimator(before, unseen, 1600, 50_000)
     assert before.estimate(unseen) == pytest.approx(1600, rel=0.02)
@@ -86,12 +88,12 @@ def test_an_estimator_is_precise_after_twenty_good_samples() -> None:
 
 
 @given(counts, st.integers(-1000, 0))
-def test_a_report_of_nothing_teaches_nothing(unseen: Counts, reported: int) -> None:
+def test_a_report_of_nothing_teaches_nothing(unseen: TextCounts, reported: int) -> None:
     assert update_estimator(Estimator(), unseen, reported, 1000) == Estimator()
 
 
 @given(counts)
-def test_a_report_ten_times_off_teaches_nothing(unseen: Counts) -> None:
+def test_a_report_ten_times_off_teaches_nothing(unseen: TextCounts) -> None:
     expected = Estimator().estimate(unseen)
     assert update_estimator(Estimator(), unseen, 10 * expected + 201, 1000) == Estimator()
     assert not is_plausible_count(10 * expected + 201, expected)
@@ -100,26 +102,26 @@ def test_a_report_ten_times_off_teaches_nothing(unseen: Counts) -> None:
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_server_that_takes_far_more_for_pictures_teaches_nothing_of_text(whole: bool) -> None:
-    counts = Counts(letters=9000, symbols=3000, items=12, exact_tokens=140)
+    counts = TextCounts(letters=9000, symbols=3000, items=12, exact_tokens=140)
     true = Estimator().estimate(counts)
     assert update_estimator(Estimator(), counts, true + 34_000, true + 40_000, is_full_request=whole) == Estimator()
     assert update_estimator(Estimator(), counts, true + 100, true + 6000, is_full_request=whole).sample_count == 1
 
 
 @given(st.lists(st.tuples(counts, st.floats(0, 20), st.booleans()), max_size=30))
-def test_whatever_is_reported_estimates_stay_within_bounds(reports: list[tuple[Counts, float, bool]]) -> None:
+def test_whatever_is_reported_estimates_stay_within_bounds(reports: list[tuple[TextCounts, float, bool]]) -> None:
     estimator = Estimator()
     for unseen, factor, whole in reports:
         reported = int(estimator.estimate(unseen) * factor)
         estimator = update_estimator(estimator, unseen, reported, reported + 1000, is_full_request=whole)
-    text = Counts(letters=10_000, symbols=10_000, others=10_000)
+    text = TextCounts(letters=10_000, symbols=10_000, others=10_000)
     assert 5000 <= estimator.estimate(text) <= 80_000
     assert len(estimator.errors) <= 100
     assert all(row[i] >= -1e-6 for i, row in enumerate(estimator.covariance))
 
 
 @given(counts, counts)
-def test_more_text_is_never_estimated_as_less(first: Counts, second: Counts) -> None:
+def test_more_text_is_never_estimated_as_less(first: TextCounts, second: TextCounts) -> None:
     estimator = Estimator()
     assert estimator.estimate(first) <= estimator.estimate(first + second)
     assert estimator.estimate(first + second) <= estimator.estimate(first) + estimator.estimate(second) + 1

@@ -15,7 +15,7 @@ from ebbtide.agent.view.error_lines import (
     line_shape,
     strongest_error_line,
 )
-from ebbtide.agent.view.error_matches import ErrorMatches
+from ebbtide.agent.view.error_matches import ErrorLineCollector
 from tests.kit.tool_logs import ToolLog, tool_logs
 
 LOGS = {log.tool: log for log in tool_logs()}
@@ -124,7 +124,7 @@ def test_the_previews_of_twenty_logs_are_short() -> None:
 
 
 def test_lines_alike_are_told_once_with_their_number_and_what_stands_around_the_newest() -> None:
-    matches = ErrorMatches()
+    matches = ErrorLineCollector()
     text = "".join(f"check {n}\nsrc/a{n}.c:{n}: error: no type 'x{n}'\nnote {n}\n" for n in range(1, 9))
     matches.add_lines(text.encode(), 1)
     assert matches.excerpt_between(0, 100) == (
@@ -135,7 +135,7 @@ def test_lines_alike_are_told_once_with_their_number_and_what_stands_around_the_
 
 def test_a_cause_in_a_flood_of_other_lines_with_words_of_failure_is_found() -> None:
     flood = "".join(f"{chr(97 + n % 26)}{n:x}q the peer refused\n" for n in range(30_000))
-    matches = ErrorMatches()
+    matches = ErrorLineCollector()
     matches.add_lines(f"{flood}panic: out of tokens\n{flood}".encode(), 1)
     assert "30001: panic: out of tokens" in matches.excerpt_between(10, 60_000)
 
@@ -157,12 +157,12 @@ def test_a_log_is_what_its_fixture_says() -> None:
 def test_long_stretches_without_errors_are_passed_over_without_a_difference(lines: list[str]) -> None:
     quiet = [f"quiet {number}" for number in range(80)]
     text = "\n".join([*quiet, *lines, *quiet, "error: at last", *quiet, ""]).encode()
-    at_once, by_line = ErrorMatches(), ErrorMatches()
+    at_once, by_line = ErrorLineCollector(), ErrorLineCollector()
     at_once.add_lines(text, 1)
     for number, line in enumerate(text.splitlines(keepends=True), 1):
         by_line.add_lines(line, number)
     # In several parts, so that most of what is given at once holds no error.
-    in_parts, first = ErrorMatches(), 1
+    in_parts, first = ErrorLineCollector(), 1
     for at in range(0, len(text.splitlines()), 40):
         part = text.splitlines(keepends=True)[at : at + 40]
         in_parts.add_lines(b"".join(part), first)

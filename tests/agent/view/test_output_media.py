@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.view.output_media import attachment_lines, document_text, sort_attachments
-from ebbtide.tools.base import Attachment, ImageData, PrintedLog, Result
+from ebbtide.agent.view.output_media import attachment_lines, classify_attachments, document_text
+from ebbtide.tools.base import Attachment, ImageData, LoggedOutput, Result
 
 PNG = b"\x89PNG\r\n\x1a\n and the rest"
 
@@ -38,7 +38,7 @@ def test_documents_stand_behind_the_text_and_pictures_are_what_they_really_are()
         Attachment("a.wav", "audio/wav", b"RIFF...."),
     )
     raw = Result("found", images=(ImageData("image/jpeg", PNG), ImageData("image/png", b"broken")), files=(song, notes))
-    assert sort_attachments(raw) == Result(
+    assert classify_attachments(raw) == Result(
         'found\n[Attached "notes.md" — text/markdown, 13 bytes:]\n# Notes\n- one',
         images=(ImageData("image/png", PNG),),
         files=(Attachment("picture", "image/png", b"broken"), song),
@@ -47,7 +47,7 @@ def test_documents_stand_behind_the_text_and_pictures_are_what_they_really_are()
 
 def test_a_picture_that_is_too_large_to_be_shown_is_a_file() -> None:
     large = PNG + bytes(5 * 1024 * 1024)
-    assert sort_attachments(Result("", images=(ImageData("image/png", large),))) == Result(
+    assert classify_attachments(Result("", images=(ImageData("image/png", large),))) == Result(
         "", files=(Attachment("picture", "image/png", large),)
     )
 
@@ -55,10 +55,10 @@ def test_a_picture_that_is_too_large_to_be_shown_is_a_file() -> None:
 def test_beside_what_a_program_printed_documents_stay_files() -> None:
     notes = Attachment("notes.md", "text/markdown", b"# Notes")
     for raw in (
-        Result("exit code 0", log=PrintedLog(Path("a"), 0, 1, True), files=(notes,)),
+        Result("exit code 0", log=LoggedOutput(Path("a"), 0, 1, True), files=(notes,)),
         Result("a", full_text="ab"),
     ):
-        assert sort_attachments(raw) == raw
+        assert classify_attachments(raw) == raw
 
 
 def test_names_of_files_are_cut_to_one_plain_line() -> None:

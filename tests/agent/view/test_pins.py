@@ -27,8 +27,8 @@ from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.records.rows import decode_snapshot, encode_snapshot
 from ebbtide.agent.view.items import (
     PinForm,
+    displaced_pins,
     pin_tokens,
-    pins_after_cut,
     shortened_text,
     shrink_pins,
     unanswered_indices,
@@ -38,7 +38,7 @@ from ebbtide.agent.view.visible import PINNED_HEADING, message_key, numbered_out
 from tests.agent.test_pure_context import is_valid
 from tests.kit.conversations import conversations, texts
 
-CAPS = CompactionCaps(tail=100, ledger=400, retain=50, summary=100, protect=50)
+CAPS = CompactionCaps(tail=100, ledger=400, retain=50, summary=100, protected_output_tokens=50)
 RUNGS = sorted({strategy for ladder in STRATEGIES_BY_CAUSE.values() for strategy in ladder})
 FORMS: list[ShortenedForm] = ["line", "preview", "summary"]
 INSTRUCTIONS = Instructions("base")
@@ -72,7 +72,7 @@ def texts_in(conversation: Conversation) -> list[str]:
 
 def pinned_texts(conversation: Conversation) -> list[str]:
     """What is pinned, as it is shown."""
-    return [part.text for one in pins_after_cut(conversation, len(conversation.messages)) for part in one.parts
+    return [part.text for one in displaced_pins(conversation, len(conversation.messages)) for part in one.parts
             if isinstance(part, Text)]  # fmt: skip
 
 

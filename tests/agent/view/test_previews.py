@@ -66,7 +66,7 @@ def test_what_shows_files_has_the_limit_of_files(command: object, size: int, is_
 def test_a_preview_has_this_form() -> None:
     log = LOG.replace(b"line 600\n", b"an Error here\n").replace(b"line 700\n", b"3 FAILED\n")
     skim = skimmed(log)
-    excerpt = skim.head_tail_and_matches(OffloadLimits(preview_bytes=120))
+    excerpt = skim.excerpt_and_error_lines(OffloadLimits(preview_bytes=120))
     assert stored_excerpt("bash", "r12", skim.size, skim.line_count, *excerpt).text == (
         '[Tool result stored — 10,898 bytes, 1,200 lines from "bash".\n'
         "line 1\nline 2\n"
@@ -125,7 +125,7 @@ def test_of_a_preview_for_which_there_is_little_room_the_text_is_cut_and_what_it
     room: int, width: int
 ) -> None:
     skim = skimmed(b"".join(b"%d %b\n" % (number, b"word " * (width // 5)) for number in range(8_000 // width + 1)))
-    part = stored_excerpt("bash", "r7", skim.size, skim.line_count, *skim.head_tail_and_matches(OffloadLimits()))
+    part = stored_excerpt("bash", "r7", skim.size, skim.line_count, *skim.excerpt_and_error_lines(OffloadLimits()))
     text = f"{part.text}\nexit code 3"
     whole = ToolOutput("c1", text, inserted=part.inserted)
     size = estimate_output(whole)
@@ -137,7 +137,7 @@ def test_of_a_preview_for_which_there_is_little_room_the_text_is_cut_and_what_it
 
 
 def test_what_an_output_said_is_known_apart_from_what_the_program_says_of_it() -> None:
-    ends, matches = skimmed(LOG.replace(b"line 600\n", b"an Error\n")).head_tail_and_matches(
+    ends, matches = skimmed(LOG.replace(b"line 600\n", b"an Error\n")).excerpt_and_error_lines(
         OffloadLimits(preview_bytes=60)
     )
     part = stored_excerpt("bash", "r1", 9000, 1200, ends, matches)

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from ebbtide.agent.messages import Assistant, Conversation, Message, Note, Summary, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.view.message_text import message_text
-from ebbtide.agent.view.provenance import CoveringSummary, DepartedMessage, Fate, Occurrence, find_occurrences
+from ebbtide.agent.view.provenance import (
+    CoveringSummary,
+    Occurrence,
+    OccurrenceStatus,
+    RemovedMessage,
+    find_occurrences,
+)
 from ebbtide.agent.view.references import message_digits
 from ebbtide.agent.view.visible import visible_messages
 from tests.kit.conversations import conversations
@@ -36,7 +42,7 @@ def test_what_only_the_stored_part_of_an_output_holds_is_stored() -> None:
     )
 
 
-LEFT = (DepartedMessage(0, ASKED), DepartedMessage(2, GAVE, (CALL,), 0))
+LEFT = (RemovedMessage(0, ASKED), RemovedMessage(2, GAVE, (CALL,), 0))
 LATER = Conversation((User((Text("go on"),)),), outputs_before=1)
 
 
@@ -103,13 +109,13 @@ def test_every_message_of_any_history_is_classified_right(conversation: Conversa
     wanted = data.draw(st.just(text[at : at + data.draw(st.integers(1, 12))]) | st.text(max_size=3))
     assume(wanted.strip() and "\n" not in wanted)
     calls = [m.calls if isinstance(m, Assistant) else () for m in log]
-    left = [DepartedMessage(i, log[i], calls[i - 1] if i else (), counts[i]) for i in range(start)]
+    left = [RemovedMessage(i, log[i], calls[i - 1] if i else (), counts[i]) for i in range(start)]
 
-    expected: list[tuple[str, Fate, str]] = []
+    expected: list[tuple[str, OccurrenceStatus, str]] = []
     needle = wanted.lower()
     for i, message in enumerate(log[:start]):
         covering = next(one for one in summaries if one.start > i)
-        fate: Fate = "summarised" if covering.summary.summary else "dropped"
+        fate: OccurrenceStatus = "summarised" if covering.summary.summary else "dropped"
         expected += names(message, needle, fate, counts[i], f"sum-{covering.number}", None)
     if view.summary and needle in view.summary.text.lower():
         expected.append((f"sum-{len(summaries)}", "visible", ""))
@@ -122,8 +128,8 @@ def test_every_message_of_any_history_is_classified_right(conversation: Conversa
 
 
 def names(
-    message: Message, needle: str, fate: Fate, before: int, by: str, visible: Message | None
-) -> list[tuple[str, Fate, str]]:
+    message: Message, needle: str, fate: OccurrenceStatus, before: int, by: str, visible: Message | None
+) -> list[tuple[str, OccurrenceStatus, str]]:
     """What is to be said of a message; `visible`: as the model sees it, if it does."""
     said = [text for name, text in units(message) if name == "said"]
     found = [(f"msg-{message_digits(message)}", fate, by)] if any(needle in text.lower() for text in said) else []

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ebbtide.agent.budget.prices import UnitPrices
 from ebbtide.agent.eviction.carrying_costs import mask_by_keys, mask_offer
-from ebbtide.agent.eviction.inventory import Inventory
+from ebbtide.agent.eviction.inventory import MeasurementCache
 from ebbtide.agent.eviction.settings import CompactionCaps, RewritePatience
 from ebbtide.agent.messages import (
     Assistant,
@@ -25,8 +25,8 @@ from ebbtide.agent.view.recalls import (
     CONTENT_CURVES,
     MAX_REUSE_FACTOR,
     add_outputs,
-    reread_probability,
     reuse_factors,
+    reuse_probability,
     with_removed_outputs,
 )
 
@@ -61,7 +61,9 @@ def due(conversation: Conversation, later: int, tool: str, command: str) -> froz
     then = step(conversation, tool, {"command": command, "path": "a.py"})
     for _ in range(later):
         then = step(then, "bash", {"command": "true"}, "fine")
-    return mask_offer(then, CompactionCaps(protect=0), 60_000, 20_000, UnitPrices(), RewritePatience(recall=5.0)).keys
+    return mask_offer(
+        then, CompactionCaps(protected_output_tokens=0), 60_000, 20_000, UnitPrices(), RewritePatience(recall=5.0)
+    ).keys
 
 
 def first_due(conversation: Conversation, tool: str, command: str = "") -> int:
@@ -161,9 +163,9 @@ def test_in_any_session_an_output_is_as_likely_wanted_as_by_its_curve_or_more(do
             case command:
                 now = step(now, "bash", {"command": command})
 
-    stock = Inventory().measure(now)
+    stock = MeasurementCache().measure(now)
     for item in stock.items:
-        usual = reread_probability(
+        usual = reuse_probability(
             item.content, item.tokens, stock.replies_since(item), is_stale=item.is_stale or item.is_superseded
         )
         assert usual <= stock.reread_probability(item) <= min(MAX_REUSE_FACTOR * usual, 1.0)

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.agent.eviction.carrying_costs import mask_by_keys
-from ebbtide.agent.eviction.inventory import Inventory
+from ebbtide.agent.eviction.inventory import MeasurementCache
 from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
-from ebbtide.agent.view.name_index import names_of
-from ebbtide.agent.view.stub_identifiers import StubIdentifiers
+from ebbtide.agent.view.name_index import find_names
+from ebbtide.agent.view.stub_identifiers import StubNameLists
 from ebbtide.agent.view.visible import numbered_outputs, visible_messages
 
 WORDS = "word " * 150
@@ -66,19 +66,19 @@ NAMES = st.lists(st.sampled_from([f"{a}_{b * 4}" for a in ("alpha", "beta") for 
 
 @given(st.lists(NAMES, max_size=6))
 def test_no_name_is_lost_that_has_room_and_none_is_told_twice(outputs: list[list[str]]) -> None:
-    identifiers = StubIdentifiers()
+    identifiers = StubNameLists()
     found = [
         identifiers.suffix_for(ToolOutput(f"c{n}", WORDS * 4 + " ".join(names))) for n, names in enumerate(outputs)
     ]
     names_in_stubs = [name for line in found for name in line.split() if "_" in name]
     assert len(names_in_stubs) == len(set(names_in_stubs))
-    assert {name for names in outputs for name in names} == set(names_in_stubs) == set().union(*map(names_of, found))
+    assert {name for names in outputs for name in names} == set(names_in_stubs) == set().union(*map(find_names, found))
 
 
 @given(st.lists(NAMES, max_size=6))
 def test_the_stock_knows_what_each_line_takes(outputs: list[list[str]]) -> None:
     conversation = session(*map(" ".join, outputs))
-    items = Inventory().measure(conversation).items
+    items = MeasurementCache().measure(conversation).items
     assert [item.stub_tokens > 28 for item in items] == [
         bool(found.stub_names) for found in numbered_outputs(conversation)
     ]

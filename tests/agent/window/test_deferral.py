@@ -13,10 +13,10 @@ from ebbtide.agent.messages import Text, Usage, User
 from ebbtide.agent.prompt.build import Instructions
 from ebbtide.agent.prompt.tool_selection import select_tools
 from ebbtide.agent.providers.base import ModelFacts, Request
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.tokens.estimate import estimate_tools
 from ebbtide.agent.tool_specs import CALL_TOOL, SEARCH_TOOL, HostedSearch, ToolSpec
-from ebbtide.agent.window.deferral import Deferral, create_specs
+from ebbtide.agent.window.deferral import ToolDeferral, create_specs
 from ebbtide.agent.window.prefix_watch import PrefixWatch
 from ebbtide.tools.catalog import create_builtin_tools
 from tests.agent.providers.test_fallbacks import Models
@@ -38,8 +38,8 @@ DEFERRED = "mcp__chat__delete_invoice"
 NOTE = "[60 tools deferred to save context. Use tool_search to find them.]"
 
 
-def script(*replies: dict[str, Any], window: int = WINDOW) -> Scripted:
-    return Scripted.from_replies(*replies, context_window=window)
+def script(*replies: dict[str, Any], window: int = WINDOW) -> ScriptedProvider:
+    return ScriptedProvider.from_replies(*replies, context_window=window)
 
 
 async def test_a_tool_is_searched_and_called_while_the_array_stays_the_same(home: Home) -> None:
@@ -85,7 +85,7 @@ async def test_permission_is_asked_for_the_tool_that_is_meant(home: Home) -> Non
 
 async def test_a_rule_against_a_tool_holds_through_another(home: Home) -> None:
     provider = script({"calls": [call("call_tool", name=DEFERRED, arguments={"title": "May"})]}, {"text": "done"})
-    policy = Policy(str(home.root), "auto", deny=(parse_rule("mcp__chat__*"),))
+    policy = Policy(str(home.root), "auto", deny_rules=(parse_rule("mcp__chat__*"),))
     session = await home.open(provider, tools=TOOLS, policy=policy)
     ((name, status, text),) = finished(await events_of(session))
     assert (name, status) == (DEFERRED, "denied")
@@ -159,7 +159,7 @@ async def test_the_definitions_take_at_most_their_share(home: Home) -> None:
     await events_of(await home.open(provider, tools=TOOLS))
     (request,) = provider.requests
     assert OWN < offered(request) < (*OWN, *(tool.name for tool in SERVED))
-    assert estimate_tools(request.tools) <= 0.10 * provider.window.effective
+    assert estimate_tools(request.tools) <= 0.10 * provider.window.available_tokens
 
 
 async def test_after_a_rewrite_what_was_used_meanwhile_is_offered(home: Home) -> None:
@@ -190,7 +190,7 @@ async def test_the_next_session_of_the_project_knows_what_was_used(home: Home, e
     second = script({"text": "done"}, window=60_000)
     uses = await recorder.last_tool_uses()
     assert list(uses) == [DEFERRED]
-    await events_of(await home.open(second, resume=True, tools=TOOLS, deferral=Deferral(last_uses=uses)))
+    await events_of(await home.open(second, resume=True, tools=TOOLS, deferral=ToolDeferral(last_uses=uses)))
     assert [DEFERRED in offered(provider.requests[0]) for provider in (first, second)] == [False, True]
 
 
@@ -210,13 +210,13 @@ async def test_a_count_with_other_tools_is_not_taken_over_by_a_session_that_goes
     session, _ = await first_turn(home.open(first, tools=TOOLS))
     await session.close()
     second = script({"text": "done", "usage": {"input": 2300, "output": 5}}, window=200_000)
-    again, events = await first_turn(home.open(second, resume=True, tools=TOOLS, deferral=Deferral(0.01)), "go on")
+    again, events = await first_turn(home.open(second, resume=True, tools=TOOLS, deferral=ToolDeferral(0.01)), "go on")
     assert (len(offered(first.requests[0])), offered(second.requests[0])) == (len(OWN) + 58, OWN)
     assert not [event for event in events if isinstance(event, Noticed)]
     assert again.history.anchor == Usage(2300, output=5)
 
 
-class Searching(Scripted):
+class Searching(ScriptedProvider):
     """A model whose provider searches for tools."""
 
     search: HostedSearch = "plain"
@@ -278,7 +278,7 @@ async def test_a_model_that_takes_over_searches_as_it_can(home: Home, monkeypatc
 async def test_when_the_choice_fails_all_tools_are_offered(home: Home) -> None:
     used: Any = {SERVED[0].name: "yesterday"}
     provider = script({"text": "done"})
-    events = await events_of(await home.open(provider, tools=TOOLS, deferral=Deferral(last_uses=used)))
+    events = await events_of(await home.open(provider, tools=TOOLS, deferral=ToolDeferral(last_uses=used)))
     assert [event.text.partition(":")[0] for event in events if isinstance(event, Noticed)] == [
         "choosing the tools to defer failed, so all of them are offered"
     ]
@@ -289,7 +289,7 @@ async def test_when_the_choice_fails_all_tools_are_offered(home: Home) -> None:
 async def test_tools_that_leave_too_little_room_are_held_back_in_a_compaction(home: Home) -> None:
     steps = [prints(text) for text in "abc"]
     provider = script(*steps, {"text": "done"}, {"text": "on"}, {"text": "on"}, window=20_000)
-    session, events = await first_turn(home.open(provider, tools=TOOLS, deferral=Deferral(0.9)))
+    session, events = await first_turn(home.open(provider, tools=TOOLS, deferral=ToolDeferral(0.9)))
     arrays = [offered(request) for request in provider.requests]
     every = (*OWN[:-2], *(tool.name for tool in SERVED))
     before = arrays.index(OWN)
@@ -335,11 +335,11 @@ def test_a_small_model_is_offered_no_search_for_tools_that_it_is_to_do_without(
     is_led: bool, finders: tuple[str, ...]
 ) -> None:
     rare = [ToolSpec(name, "Asks servers. " * 40, {"type": "object"}, "rare") for name in ("diagnostics", "symbols")]
-    deferral, specs = Deferral(reduces_tools=True), (*create_specs(BUILTIN), *rare)
-    deferral.choose(specs, 100_000, lambda spec: len(spec.description), lambda event: None, is_small_model=is_led)
+    deferral, specs = ToolDeferral(reduces_tools=True), (*create_specs(BUILTIN), *rare)
+    deferral.choose_tools(specs, 100_000, lambda spec: len(spec.description), lambda event: None, is_small_model=is_led)
     found = [spec.name for spec in deferral.offered_tools(specs)]
     assert tuple(name for name in found if name in (SEARCH_TOOL, CALL_TOOL)) == finders
     assert deferral.deferred_state == (2 if finders else 0, False)
     served = (*specs, *create_specs(SERVED))
-    deferral.choose(served, 3_000, lambda spec: len(spec.description), lambda event: None, is_small_model=is_led)
+    deferral.choose_tools(served, 3_000, lambda spec: len(spec.description), lambda event: None, is_small_model=is_led)
     assert {SEARCH_TOOL, CALL_TOOL} <= {spec.name for spec in deferral.offered_tools(served)}

@@ -8,7 +8,7 @@ from ebbtide.agent.budget.prices import Prices
 from ebbtide.agent.budget.request_budget import REPORTED_BY_SERVER, Window
 from ebbtide.agent.messages import Assistant, Conversation, Text, Usage, User
 from ebbtide.agent.prompt.build import Instructions
-from ebbtide.agent.providers.meter import Meter
+from ebbtide.agent.providers.meter import TokenMeter
 from ebbtide.agent.records.usage import RequestUsage
 from ebbtide.agent.window.deferral import create_specs
 from ebbtide.agent.window.overview import budget_by_component, resend_prices
@@ -37,7 +37,7 @@ async def test_the_window_that_an_overflow_has_shown_is_the_one_that_is_told(pro
     await events_of(session, "on")
     overview = await project.opened[-1].overview(session.id)
     assert (overview.window.source, overview.window.tokens < 200_000) == (REPORTED_BY_SERVER, True)
-    assert overview.effective < overview.window.tokens
+    assert overview.effective_tokens < overview.window.tokens
 
 
 def test_tools_that_are_not_there_any_more_are_counted_as_they_were_sent() -> None:
@@ -47,7 +47,9 @@ def test_tools_that_are_not_there_any_more_are_counted_as_they_were_sent() -> No
 
     def sizes(conversation: Conversation, tool_tokens: int | None) -> dict[str, int]:
         window = Window(100_000, 4_000)
-        numbers = budget_by_component(conversation, Instructions("base"), tools, window, True, Meter(), tool_tokens)
+        numbers = budget_by_component(
+            conversation, Instructions("base"), tools, window, True, TokenMeter(), tool_tokens
+        )
         return {number.name: number.tokens for number in numbers}
 
     before, after = sizes(counted, None), sizes(counted, 4_000)

@@ -12,7 +12,7 @@ from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.view import CacheBroken, PrefixDrifted, PrefixRenewed
 from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.messages import Assistant, Text, ToolOutput, Usage, User
-from ebbtide.agent.prompt.build import Prompt, Section
+from ebbtide.agent.prompt.build import Prompt, PromptSection
 from ebbtide.agent.providers.base import ModelFacts, Request
 from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.agent.window.prefix_watch import PrefixWatch
@@ -154,7 +154,7 @@ def test_of_two_rewrites_the_one_that_keeps_less_counts() -> None:
     assert watched.events == []
 
 
-def again(watched: Watched, *sections: Section) -> Watched:
+def again(watched: Watched, *sections: PromptSection) -> Watched:
     """The watch after a new start of the program."""
     begun = Watched()
     begun.watch = PrefixWatch(begun.events.append, now=lambda: 0.0, sections=sections, resumed_mark=watched.watch.mark)
@@ -171,9 +171,9 @@ def test_a_session_that_goes_on_unchanged_is_nothing_to_speak_of() -> None:
 
 def test_what_a_new_start_has_changed_is_told_once_and_is_no_drift() -> None:
     before = Watched()
-    before.watch = PrefixWatch(sections=(Section("base", "b", True), Section("project", "p", True)))
+    before.watch = PrefixWatch(sections=(PromptSection("base", "b", True), PromptSection("project", "p", True)))
     before.send(GO, REPLY, OUTPUT)
-    after = again(before, Section("base", "b", True), Section("project", "new", True))
+    after = again(before, PromptSection("base", "b", True), PromptSection("project", "new", True))
     after.send(OUTPUT, system="other", tools=(), effort="high", usage=Usage())
     after.send(OUTPUT, REPLY, OUTPUT, system="other", tools=(), effort="high", usage=Usage())
     assert after.events == [PrefixRenewed(("settings", "system (instruction files)", "tools", "messages"))]
@@ -236,10 +236,10 @@ def test_breakpoints_follow_what_was_sent() -> None:
     watched = Watched()
     watch, system = watched.watch, "word " * 20_000
     prompt = Prompt(system, (GO, REPLY, OUTPUT), 10)
-    assert watch.cache_breakpoints(prompt, TOOLS, FACTS) == Breakpoints((10, len(system)), (3,))
+    assert watch.plan_cache_breakpoints(prompt, TOOLS, FACTS) == Breakpoints((10, len(system)), (3,))
     watched.send(GO, REPLY, OUTPUT)
     longer = replace(prompt, messages=(GO, REPLY, OUTPUT, REPLY, OUTPUT))
-    assert watch.cache_breakpoints(longer, TOOLS, FACTS) == Breakpoints((10, len(system)), (3, 5))
+    assert watch.plan_cache_breakpoints(longer, TOOLS, FACTS) == Breakpoints((10, len(system)), (3, 5))
     watch.allow_rewrite()
-    assert watch.cache_breakpoints(longer, TOOLS, FACTS) == Breakpoints((10, len(system)), (5,))
-    assert watch.cache_breakpoints(replace(prompt, system="short"), TOOLS, FACTS) == Breakpoints()
+    assert watch.plan_cache_breakpoints(longer, TOOLS, FACTS) == Breakpoints((10, len(system)), (5,))
+    assert watch.plan_cache_breakpoints(replace(prompt, system="short"), TOOLS, FACTS) == Breakpoints()

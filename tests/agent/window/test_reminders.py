@@ -6,7 +6,7 @@ from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.view import ContextCompacted
 from ebbtide.agent.messages import Note, User
 from ebbtide.agent.providers.base import Request
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from tests.kit.session import ASKED, Home, events_of, first_turn, prints
 
 ITEMS = [{"text": "parse", "status": "done"}, {"text": "test", "status": "doing"}]
@@ -24,7 +24,7 @@ def notes_of(request: Request) -> list[str]:
 
 
 async def test_list_and_notes_are_told_after_a_rewrite_and_not_before(home: Home) -> None:
-    provider = Scripted.from_replies(
+    provider = ScriptedProvider.from_replies(
         jot(), prints("a"), prints("b"), {"text": "done"}, SUMMARY, {"text": "on"}, {"text": "fine"}
     )
     session, _ = await first_turn(home.open(provider))
@@ -40,7 +40,7 @@ async def test_a_call_right_after_the_rewrite_tells_of_its_own_list(home: Home) 
     done = [{"text": "test", "status": "done"}]
     ask = {"calls": [{"name": "compact_context", "arguments": {}}]}
     again = jot(items=done, notes="")
-    provider = Scripted.from_replies(jot(), prints("a"), prints("b"), ask, SUMMARY, again, {"text": "fine"})
+    provider = ScriptedProvider.from_replies(jot(), prints("a"), prints("b"), ask, SUMMARY, again, {"text": "fine"})
     session = await home.open(provider)
     events: list[Event] = await events_of(session)
     assert [event.strategies for event in events if isinstance(event, ContextCompacted)] == [("summary",)]
@@ -49,11 +49,11 @@ async def test_a_call_right_after_the_rewrite_tells_of_its_own_list(home: Home) 
 
 async def test_list_and_notes_outlive_the_program(home: Home) -> None:
     session, _ = await first_turn(
-        home.open(Scripted.from_replies(jot(), prints("a"), prints("b"), {"text": "done"}, SUMMARY))
+        home.open(ScriptedProvider.from_replies(jot(), prints("a"), prints("b"), {"text": "done"}, SUMMARY))
     )
     assert (await session.compact()).strategies == ("summary",)
     await session.close()
-    provider = Scripted.from_replies(prints("c"), prints("d"), {"text": "so"}, SUMMARY, {"text": "on"})
+    provider = ScriptedProvider.from_replies(prints("c"), prints("d"), {"text": "so"}, SUMMARY, {"text": "on"})
     again, _ = await first_turn(home.open(provider, resume=True), "go on")
     assert (await again.compact()).strategies == ("summary",)
     await events_of(again, "what now?")

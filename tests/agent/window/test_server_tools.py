@@ -7,9 +7,9 @@ from ebbtide.agent.calls.policy import Policy
 from ebbtide.agent.events.session import Noticed
 from ebbtide.agent.events.view import PrefixDrifted
 from ebbtide.agent.messages import User
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.session import Session
-from ebbtide.agent.window.deferral import Deferral, create_specs
+from ebbtide.agent.window.deferral import ToolDeferral, create_specs
 from ebbtide.agent.window.server_tools import ServerTools
 from tests.kit.server_tools import Served as ServedTool
 from tests.kit.session import ASKED, USUAL_TOOLS, Home, call, events_of, finished, notes_in, offered, prints
@@ -38,11 +38,11 @@ class Bringing:
 
 
 async def open_with(
-    home: Home, provider: Scripted, *lists: tuple[ServedTool, ...], **changes: Any
+    home: Home, provider: ScriptedProvider, *lists: tuple[ServedTool, ...], **changes: Any
 ) -> tuple[Session, Bringing]:
     served = ServerTools()
     servers = Bringing(served, list(lists))
-    given = {"deferral": Deferral(offers_search=True), **changes}
+    given = {"deferral": ToolDeferral(offers_search=True), **changes}
     return await home.open(provider, served=served, servers=servers, **given), servers
 
 
@@ -51,7 +51,9 @@ def names(tools: tuple[ServedTool, ...]) -> tuple[str, ...]:
 
 
 async def test_what_is_there_before_the_first_request_is_offered_and_nothing_is_said(home: Home) -> None:
-    provider = Scripted.from_replies({"calls": [call("mcp__forge__open", title="a")]}, {"text": "done"}, {"text": "on"})
+    provider = ScriptedProvider.from_replies(
+        {"calls": [call("mcp__forge__open", title="a")]}, {"text": "done"}, {"text": "on"}
+    )
     session, servers = await open_with(home, provider, FORGE)
     events = [*await events_of(session), *await events_of(session, "on")]
     assert [offered(request) for request in provider.requests] == [(*OWN, *names(FORGE))] * 3
@@ -62,7 +64,7 @@ async def test_what_is_there_before_the_first_request_is_offered_and_nothing_is_
 async def test_what_comes_later_is_found_by_a_search_until_the_view_is_rewritten(home: Home) -> None:
     late = call("call_tool", name="mcp__chat__say", arguments={"title": "hi"})
     steps = [{"calls": [call("tool_search", query="say something in a channel")]}, {"calls": [late]}]
-    provider = Scripted.from_replies(
+    provider = ScriptedProvider.from_replies(
         {"text": "one"}, *steps, prints("a"), prints("b"), {"text": "two"}, SUMMARY, {"text": "three"}
     )
     session, _ = await open_with(home, provider, FORGE, (*FORGE, *CHAT))
@@ -82,7 +84,9 @@ async def test_what_comes_later_is_found_by_a_search_until_the_view_is_rewritten
 
 
 async def test_a_tool_that_is_gone_stays_in_the_list_and_says_so(home: Home) -> None:
-    provider = Scripted.from_replies({"text": "one"}, {"calls": [call("mcp__forge__open", title="a")]}, {"text": "two"})
+    provider = ScriptedProvider.from_replies(
+        {"text": "one"}, {"calls": [call("mcp__forge__open", title="a")]}, {"text": "two"}
+    )
     session, _ = await open_with(home, provider, (*FORGE, *CHAT), CHAT, policy=Policy(str(home.root), "auto"))
     events = [*await events_of(session), *await events_of(session, "go on")]
     assert {offered(request) for request in provider.requests} == {(*OWN, *names(FORGE), *names(CHAT))}
@@ -99,7 +103,7 @@ async def test_a_tool_that_is_gone_stays_in_the_list_and_says_so(home: Home) -> 
 
 
 async def test_what_has_come_back_is_told(home: Home) -> None:
-    provider = Scripted.from_replies(*[{"text": "on"}] * 3)
+    provider = ScriptedProvider.from_replies(*[{"text": "on"}] * 3)
     session, _ = await open_with(home, provider, FORGE, (), FORGE)
     for _ in range(3):
         await events_of(session)
@@ -126,14 +130,14 @@ def test_news_are_told_in_words() -> None:
 
 
 async def test_a_session_that_goes_on_is_told_that_tools_are_back(home: Home) -> None:
-    provider = Scripted.from_replies({"text": "one"}, {"text": "two"})
+    provider = ScriptedProvider.from_replies({"text": "one"}, {"text": "two"})
     session, _ = await open_with(home, provider, FORGE, ())
     await events_of(session)
     await events_of(session, "go on")
     gone = "[The tools of MCP servers have changed since your list was made: 2 tools of mcp__forge are gone.]"
     assert notes_in(provider.requests[-1], "servers", "deferred") == [gone]
     await session.close()
-    second = Scripted.from_replies({"text": "three"}, {"text": "four"})
+    second = ScriptedProvider.from_replies({"text": "three"}, {"text": "four"})
     session, _ = await open_with(home, second, FORGE, resume=True)
     await events_of(session, "go on")
     await events_of(session, "go on")
@@ -147,13 +151,13 @@ async def test_a_session_that_goes_on_is_told_that_tools_are_back(home: Home) ->
 async def test_of_tools_that_came_late_the_one_that_was_used_is_shown_first(home: Home) -> None:
     late = tuple(ServedTool(f"mcp__chat__say_{number}", "Says something") for number in range(4))
     use = call("call_tool", name=late[-1].name, arguments={"title": "hi"})
-    provider = Scripted.from_replies({"text": "one"}, {"calls": [use]}, {"text": "two"})
-    deferral = Deferral(1.0, offers_search=True)
+    provider = ScriptedProvider.from_replies({"text": "one"}, {"calls": [use]}, {"text": "two"})
+    deferral = ToolDeferral(1.0, offers_search=True)
     session, servers = await open_with(home, provider, (), late, deferral=deferral)
     await events_of(session)
     await events_of(session, "say hi")
     servers.served.update_listed()
     specs = (*create_specs(USUAL_TOOLS), *servers.served.listed_specs)
-    deferral.choose(specs, 1, lambda spec: int(spec.kind == "mcp"), lambda event: None)
-    assert deferral.deferred == {tool.name for tool in late[:-1]}
+    deferral.choose_tools(specs, 1, lambda spec: int(spec.kind == "mcp"), lambda event: None)
+    assert deferral.deferred_names == {tool.name for tool in late[:-1]}
     assert list(await session._ctx.records.recorder.last_tool_uses()) == [late[-1].name]

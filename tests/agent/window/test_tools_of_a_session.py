@@ -3,9 +3,9 @@
 import pytest
 
 from ebbtide.agent.events.session import ToolFinished
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.view.message_text import message_text
-from ebbtide.agent.window.deferral import Deferral
+from ebbtide.agent.window.deferral import ToolDeferral
 from tests.kit.session import Home, call, calls, events_of, offered
 
 
@@ -13,10 +13,10 @@ from tests.kit.session import Home, call, calls, events_of, offered
 async def test_a_first_job_and_a_first_reference_change_no_tool(home: Home, window: int) -> None:
     start, look = calls(call("bash", command="true", background=True)), calls(call("bash_output", job="job-1", wait=5))
     printed = calls(call("bash", command="seq 1 9000"))
-    model = Scripted.from_replies(
+    model = ScriptedProvider.from_replies(
         calls(call("bash", command="true")), start, look, printed, {"text": "done"}, context_window=window
     )
-    session = await home.session(model, deferral=Deferral(reduces_tools=True))
+    session = await home.session(model, deferral=ToolDeferral(reduces_tools=True))
     events = await events_of(session)
     assert [event.status for event in events if isinstance(event, ToolFinished)] == ["done"] * 4
     assert "read_result" in message_text(model.requests[-1].messages[-1])

@@ -25,7 +25,9 @@ async def tried(boxed: Workspace, command: str) -> Result:
     """What the command gives when it is tried without approval."""
     seen = contained_access(command, boxed.root, boxed)
     assert seen is not None
-    contained = replace(boxed, is_read_only=True, is_contained=True, granted_paths=frozenset((command, *seen.paths)))
+    contained = replace(
+        boxed, is_read_only=True, runs_in_read_only_sandbox=True, granted_paths=frozenset((command, *seen.paths))
+    )
     return await Bash().run({"command": command}, contained)
 
 

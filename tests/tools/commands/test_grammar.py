@@ -61,10 +61,10 @@ def test_a_word_tells_what_the_shell_may_make_of_it() -> None:
     (command,) = parse_command_line("a 'b' *.c \"$d\" \\e").commands
     assert command.words == (
         Word("a"),
-        Word("b", is_bare=False),
+        Word("b", is_unquoted=False),
         Word("*.c", is_glob=True),
-        Word("$d", has_expansion=True, is_bare=False),
-        Word("e", is_bare=False),
+        Word("$d", has_expansion=True, is_unquoted=False),
+        Word("e", is_unquoted=False),
     )
 
 

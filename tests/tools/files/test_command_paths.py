@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.calls.permission_request import build_request
+from ebbtide.agent.calls.permission_request import build_permission_request
 from ebbtide.agent.calls.policy import Policy, decide, parse_rule
-from ebbtide.agent.config.options import Mode
+from ebbtide.agent.config.options import PermissionMode
 from ebbtide.tools.base import ToolError, Workspace
 from ebbtide.tools.bash import Bash
 from ebbtide.tools.commands.nested import MAX_STRINGS
@@ -14,10 +14,10 @@ from ebbtide.tools.commands.nested import MAX_STRINGS
 TOO_LONG = "it is too long to check every file that it names; a script in a file avoids this question"
 
 
-def reason(root: Path, command: str, mode: Mode = "auto", *allow: str, sandboxed: bool = False) -> str:
+def reason(root: Path, command: str, mode: PermissionMode = "auto", *allow: str, sandboxed: bool = False) -> str:
     """Why a command is asked about; empty when it would run."""
-    policy = Policy(str(root), mode, tuple(map(parse_rule, allow)), allows_sandboxed=sandboxed)
-    ruling = decide(build_request(Bash(), {"command": command}, Workspace(root, root / "out"), mode), policy)
+    policy = Policy(str(root), mode, tuple(map(parse_rule, allow)), allows_sandboxed_commands=sandboxed)
+    ruling = decide(build_permission_request(Bash(), {"command": command}, Workspace(root, root / "out"), mode), policy)
     return "" if ruling.verdict == "allow" else ruling.decided_by
 
 

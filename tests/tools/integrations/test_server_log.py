@@ -55,7 +55,7 @@ def test_a_secret_is_hidden_however_it_is_cut_into_pieces(text: str, data: st.Da
     if not any(secret in text for secret in SECRETS):
         whole = written.removesuffix("***")
         assert text.startswith(whole)
-        assert written == text or len(text) - len(whole) >= server_log._MIN_REVEALING_BYTES
+        assert written == text or len(text) - len(whole) >= server_log._MIN_REDACTED_PREFIX_BYTES
 
 
 def test_what_begins_no_secret_is_written_at_once(path: Path) -> None:

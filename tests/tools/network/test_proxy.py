@@ -50,7 +50,7 @@ class OneClient:
     answer: asyncio.Event | None = None
     """Comes before each refusal and permission, where there is one."""
 
-    async def refusal(self, place: NetworkDestination) -> str:
+    async def refusal_reason(self, place: NetworkDestination) -> str:
         self.asked.append(str(place))
         if self.answer is not None:
             await self.answer.wait()

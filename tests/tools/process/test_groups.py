@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.tools.base import Workspace
-from ebbtide.tools.process.groups import ProcessFamily
+from ebbtide.tools.process.groups import ProcessTree
 from tests.kit.commands import ROOT
 from tests.kit.polling import is_gone, soon
 from tests.tools.test_bash import bash, is_running
@@ -74,7 +74,7 @@ async def test_what_makes_itself_a_session_as_its_parent_ends_is_still_of_the_fa
     command = ("sh", "-c", "trap '' TERM; sh -c \"$0\" & trap - TERM; wait", leaves)
     parent = await asyncio.create_subprocess_exec(*command, cwd=tmp_path, start_new_session=True)
     await soon((tmp_path / "pid").exists)
-    family = ProcessFamily(parent.pid)
+    family = ProcessTree(parent.pid)
     family.signal(signal.SIGTERM, is_reaped=False)
     await parent.wait()
     (tmp_path / "go").write_text("now\n")

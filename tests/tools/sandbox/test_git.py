@@ -29,7 +29,7 @@ async def test_git_in_a_hostile_repository_runs_only_what_its_files_are_made_by(
 async def test_settings_of_another_folder_are_taken_away_again(boxed: Workspace) -> None:
     missing = boxed.root / ".git" / "commondir"
     result = await bash(boxed, "mkdir evil; echo ../evil > .git/commondir")
-    assert result.blocked_by_sandbox == f"`{missing}` may not be created, and was removed"
+    assert result.sandbox_block == f"`{missing}` may not be created, and was removed"
     await bash(boxed, "true; (sleep 0.1; mkdir .git/commondir) &")
     await soon(missing.exists)
     await bash(boxed, "true")
@@ -67,6 +67,6 @@ async def test_no_repository_that_was_there_is_given_other_settings(
 async def test_it_is_taken_away_out_of_folders_that_the_command_has_closed(closed: str, boxed: Workspace) -> None:
     result = await bash(boxed, closed)
     missing = boxed.root / ".git" / "commondir"
-    assert result.blocked_by_sandbox == f"`{missing}` may not be created, and was removed"
+    assert result.sandbox_block == f"`{missing}` may not be created, and was removed"
     mode = (boxed.root / ".git").stat().st_mode & 0o777
     assert (missing.exists(), mode) == (False, 0o555 if "555" in closed else mode)

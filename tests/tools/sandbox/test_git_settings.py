@@ -73,7 +73,7 @@ async def test_harmless_settings_are_written(
     config = repo / ".git" / "config"
     file = config.stat().st_ino
     result = await bash(boxed, command)
-    assert (result.has_failed, result.blocked_by_sandbox, settings(repo)) == (False, "", BASE | wanted)
+    assert (result.has_failed, result.sandbox_block, settings(repo)) == (False, "", BASE | wanted)
     assert config.stat().st_ino == file, "what is mounted in other sandboxes is another file now"
     assert not (repo / ".git" / "config.lock").exists()
 
@@ -96,7 +96,7 @@ async def test_what_is_renamed_or_removed_takes_its_settings_along(
     command: str, wanted: dict[str, str], boxed: Workspace, repo: Path
 ) -> None:
     result = await bash(boxed, command)
-    assert (result.has_failed, result.blocked_by_sandbox, settings(repo)) == (False, "", wanted)
+    assert (result.has_failed, result.sandbox_block, settings(repo)) == (False, "", wanted)
 
 
 ADDS = "git remote add up ../up.git; git remote add in ./in.git; git remote"
@@ -105,7 +105,7 @@ ADDS = "git remote add up ../up.git; git remote add in ./in.git; git remote"
 async def test_relative_addresses_are_written_as_whole_paths(boxed: Workspace, repo: Path) -> None:
     result = await bash(boxed, ADDS)
     up = {"remote.up.url": str(repo.parent / "up.git"), "remote.up.fetch": FETCH.format("up")}
-    assert result.blocked_by_sandbox == (
+    assert result.sandbox_block == (
         "Git's setting `remote.in.url` was not written: it leads to a writable folder, whose hooks could run"
     )
     assert settings(repo) == BASE | up
@@ -114,10 +114,10 @@ async def test_relative_addresses_are_written_as_whole_paths(boxed: Workspace, r
 async def test_linked_work_trees_see_no_other_relative_address_than_before(boxed: Workspace, repo: Path) -> None:
     git(repo, "worktree", "add", "linked")
     refused = await bash(boxed, ADDS)
-    assert ("use an absolute path for a folder" in refused.blocked_by_sandbox, settings(repo)) == (True, BASE)
+    assert ("use an absolute path for a folder" in refused.sandbox_block, settings(repo)) == (True, BASE)
     git(repo, "remote", "add", "mine", "../mine.git")
     result = await bash(boxed, "git remote add same ../mine.git && git config remote.same.url")
-    assert (result.text, result.blocked_by_sandbox) == ("../mine.git\nexit code 0", "")
+    assert (result.text, result.sandbox_block) == ("../mine.git\nexit code 0", "")
 
 
 async def test_submodules_are_added_and_brought_up_to_date(boxed: Workspace, repo: Path) -> None:
@@ -129,7 +129,7 @@ async def test_submodules_are_added_and_brought_up_to_date(boxed: Workspace, rep
     result = await bash(
         boxed, f"{file} git submodule add {library} libs/part && {file} git submodule update --init && echo ok"
     )
-    assert (result.text.split("\n")[-3], result.blocked_by_sandbox) == ("ok", "")
+    assert (result.text.split("\n")[-3], result.sandbox_block) == ("ok", "")
     assert settings(repo) == BASE | {"submodule.libs/part.url": str(library), "submodule.libs/part.active": "true"}
 
 
@@ -144,7 +144,7 @@ async def test_others_are_refused_and_that_is_said_whatever_the_exit_code(
     key: str, after: str, boxed: Workspace, repo: Path
 ) -> None:
     result = await bash(boxed, f"git config {key} ./x{after}")
-    assert (NOT_WRITTEN in result.blocked_by_sandbox, NOT_WRITTEN in result.text, settings(repo)) == (True, True, BASE)
+    assert (NOT_WRITTEN in result.sandbox_block, NOT_WRITTEN in result.text, settings(repo)) == (True, True, BASE)
     assert result.has_failed == (not after)
 
 
@@ -201,7 +201,7 @@ async def test_those_of_a_submodule_are_held_in_the_same_way(boxed: Workspace) -
     result = await bash(
         boxed, "cd libs/part && git config core.pager x; git config user.name a && git config user.name"
     )
-    assert ("`core.pager`" in result.blocked_by_sandbox, settings(part)) == (True, before | {"user.name": "a"})
+    assert ("`core.pager`" in result.sandbox_block, settings(part)) == (True, before | {"user.name": "a"})
 
 
 BOUNDARY = Boundary({"/project": "write", "/project/.git/config": "read"}, "/scratch", "none")
@@ -255,5 +255,5 @@ async def test_a_file_that_may_not_be_written_is_told_of_where_the_line_ended_we
 ) -> None:
     hook = repo / ".git" / "hooks" / "pre-commit"
     result = await bash(boxed, f"echo x > {hook} || true")
-    assert (result.has_failed, result.blocked_by_sandbox) == (False, f"it may not write `{hook}`")
-    assert (await bash(boxed, "echo 'a: Read-only file system'")).blocked_by_sandbox == ""
+    assert (result.has_failed, result.sandbox_block) == (False, f"it may not write `{hook}`")
+    assert (await bash(boxed, "echo 'a: Read-only file system'")).sandbox_block == ""

@@ -32,7 +32,7 @@ def part(boxed: Workspace) -> Path:
 )
 async def test_a_submodule_is_removed(command: str, boxed: Workspace, part: Path) -> None:
     result = await bash(boxed, command)
-    assert (result.has_failed, result.blocked_by_sandbox) == (False, ""), result.text
+    assert (result.has_failed, result.sandbox_block) == (False, ""), result.text
     config = boxed.root / ".git" / "modules" / "part" / "config"
     assert [is_there(path) for path in (part, config)] == [False, True]
 
@@ -56,7 +56,7 @@ async def test_what_would_stop_halfway_is_not_begun(command: str, why: str, boxe
     """Git would take the settings and leave the work tree, or the other way round."""
     settings = (boxed.root / ".git" / "config").read_text()
     result = await bash(boxed, command)
-    assert (result.has_failed, result.blocked_by_sandbox) == (True, why)
+    assert (result.has_failed, result.sandbox_block) == (True, why)
     assert result.text == f"nothing was run: in the sandbox {why}"
     assert ((part / "a.txt").exists(), (boxed.root / ".git" / "config").read_text()) == (True, settings)
 
@@ -65,7 +65,7 @@ async def test_a_commit_that_runs_hooks_is_made_by_a_line_of_its_own(boxed: Work
     """While hooks of the project run, nothing keeps another repository from the place of the submodule."""
     (boxed.root / "my-hooks" / "pre-commit").chmod(0o755)
     result = await bash(boxed, "git rm -q libs/part && git commit -qm x")
-    assert result.blocked_by_sandbox == REFUSED.format("libs/part")
+    assert result.sandbox_block == REFUSED.format("libs/part")
     await bash(boxed, "git rm -q libs/part")
     assert (await bash(boxed, "git commit -qm x && git status -s -uno")).text == "no output\nexit code 0"
 
@@ -75,13 +75,13 @@ async def test_a_commit_that_runs_hooks_is_made_by_a_line_of_its_own(boxed: Work
 )
 async def test_other_lines_run_as_they_are(command: str, boxed: Workspace, part: Path) -> None:
     result = await bash(boxed, command)
-    assert (result.has_failed, result.blocked_by_sandbox) == (False, "")
+    assert (result.has_failed, result.sandbox_block) == (False, "")
 
 
 async def test_that_the_folder_of_a_submodule_stays_is_reported(boxed: Workspace, part: Path) -> None:
     """`git checkout` of a branch without it warns, and exits with 0."""
     result = await bash(boxed, "rmdir libs/part || true")
-    assert (result.has_failed, result.blocked_by_sandbox) == (
+    assert (result.has_failed, result.sandbox_block) == (
         False,
         f"it may not remove or rename `{part}`, which contains protected files",
     )
@@ -112,7 +112,7 @@ async def test_no_other_repository_comes_in_its_place(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     result = await bash(boxed, "git rm -f libs/part")
-    assert result.blocked_by_sandbox == f"`{part}/.git` may not be created, and was removed"
+    assert result.sandbox_block == f"`{part}/.git` may not be created, and was removed"
     await soon(lambda: not working_in(boxed.root))
     assert not is_there(part / ".git")
 

@@ -34,7 +34,7 @@ async def test_a_work_tree_is_removed_moved_and_added_again(boxed: Workspace, li
     )
     for line in lines:
         result = await bash(boxed, line)
-        assert (result.has_failed, result.blocked_by_sandbox) == (False, ""), result.text
+        assert (result.has_failed, result.sandbox_block) == (False, ""), result.text
     assert not is_there(linked)
     assert os.listdir(boxed.root / ".git" / "worktrees") == ["other"]
     assert (await bash(boxed, "cd moved && git status --short && git log --format=%s")).text == "first\nexit code 0"
@@ -51,9 +51,9 @@ async def test_a_work_tree_is_removed_moved_and_added_again(boxed: Workspace, li
 )
 async def test_no_other_repository_is_left_in_its_place(command: str, boxed: Workspace, linked: Path) -> None:
     result = await bash(boxed, f"{command}; echo git worktree remove f")
-    assert result.blocked_by_sandbox == f"`{linked}/.git` may not be created, and was removed"
+    assert result.sandbox_block == f"`{linked}/.git` may not be created, and was removed"
     assert not is_there(linked / ".git")
 
 
 async def test_without_these_words_it_stays_read_only(boxed: Workspace, linked: Path) -> None:
-    assert (await bash(boxed, f"echo x >> {linked}/.git")).blocked_by_sandbox == f"it may not write `{linked}/.git`"
+    assert (await bash(boxed, f"echo x >> {linked}/.git")).sandbox_block == f"it may not write `{linked}/.git`"

@@ -24,9 +24,9 @@ pytestmark = pytest.mark.skipif(bool(namespace_problem()), reason="needs bubblew
 class NoWay:
     """What a command may reach: nothing."""
 
-    is_open, answer_wait_seconds = False, 0.0
+    allows_all_hosts, answer_wait_seconds = False, 0.0
 
-    async def refusal(self, place: object) -> str:
+    async def refusal_reason(self, place: object) -> str:
         return "closed"
 
     async def close(self) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from ebbtide.tools.process.shell import Launch
 from ebbtide.tools.sandbox.boundary import Boundary
-from ebbtide.tools.sandbox.look_only import CannotHide, FolderListing, find_secret_files
+from ebbtide.tools.sandbox.look_only import FolderListing, TooManySecretFilesError, find_secret_files
 from ebbtide.tools.sandbox.sandbox import Sandbox
 from ebbtide.tools.sandbox.system import sandbox_kind
 from tests.kit.commands import ROOT
@@ -51,7 +51,7 @@ def boxed(place: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
 
 
 def run(boxed: Sandbox, argv: Sequence[str], shown: Sequence[str] = ()) -> tuple[str, Boundary]:
-    launch, boundary = boxed.wrap_look_only(Launch(tuple(argv), dict(os.environ)), boxed.root, shown, is_git=False)
+    launch, boundary = boxed.wrap_read_only(Launch(tuple(argv), dict(os.environ)), boxed.root, shown, runs_git=False)
     ran = subprocess.run(
         launch.argv, env=launch.environment, pass_fds=launch.descriptors, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False, start_new_session=True,
@@ -169,19 +169,19 @@ def test_a_folder_is_listed_again_when_it_has_changed(tmp_path: Path) -> None:
     old = time.time() - 60
     os.utime(tmp_path, (old, old))
     os.utime(tmp_path / "sub", (old, old))
-    assert find_secret_files([str(tmp_path)], listed, is_git=True) == []
+    assert find_secret_files([str(tmp_path)], listed, runs_git=True) == []
     first = dict(listed)
-    assert find_secret_files([str(tmp_path)], listed, is_git=True) == []
+    assert find_secret_files([str(tmp_path)], listed, runs_git=True) == []
     assert all(listed[folder] is first[folder] for folder in first)
     (tmp_path / "sub" / ".env").write_text("KEY")
-    assert find_secret_files([str(tmp_path)], listed, is_git=True) == [str(tmp_path / "sub" / ".env")]
+    assert find_secret_files([str(tmp_path)], listed, runs_git=True) == [str(tmp_path / "sub" / ".env")]
 
 
 def test_where_there_are_too_many_secrets_nothing_is_tried(tmp_path: Path) -> None:
     for number in range(101):
         (tmp_path / f"{number}.pem").touch()
-    with pytest.raises(CannotHide, match="more than 100 files"):
-        find_secret_files([str(tmp_path)], {}, is_git=True)
+    with pytest.raises(TooManySecretFilesError, match="more than 100 files"):
+        find_secret_files([str(tmp_path)], {}, runs_git=True)
 
 
 def test_keys_are_hidden_in_whatever_it_sees(boxed: Sandbox, place: Path) -> None:
@@ -195,7 +195,7 @@ def test_keys_are_hidden_in_whatever_it_sees(boxed: Sandbox, place: Path) -> Non
     for told in (in_shell(boxed, line, [str(home)]), in_shell(at_home, line)):
         assert "KEY" not in told
         assert told.count("kept\n") == 1
-    with pytest.raises(CannotHide, match="whole file system"):
+    with pytest.raises(TooManySecretFilesError, match="whole file system"):
         in_shell(boxed, "ls /", ["/"])
-    with pytest.raises(CannotHide, match="whole file system"):
+    with pytest.raises(TooManySecretFilesError, match="whole file system"):
         in_shell(Sandbox(Path("/"), place / "tmp"), "ls")

@@ -37,9 +37,9 @@ class Rules:
     def __init__(self) -> None:
         self.asked, self.closed = list[str](), 0
         self.answer: asyncio.Event | None = None
-        self.is_open, self.answer_wait_seconds = False, 0.0
+        self.allows_all_hosts, self.answer_wait_seconds = False, 0.0
 
-    async def refusal(self, place: NetworkDestination) -> str:
+    async def refusal_reason(self, place: NetworkDestination) -> str:
         self.asked.append(str(place))
         if self.answer is not None:
             await self.answer.wait()
@@ -105,16 +105,16 @@ async def test_what_was_refused_is_told_to_the_model_and_not_asked_about_again(b
     ]
     assert "no rule allows network access to `other.net`\n" in result.text
     assert "CONNECT tunnel failed, response 403" in result.text
-    assert result.blocked_by_sandbox == ""
+    assert result.sandbox_block == ""
 
 
 async def test_a_refusal_of_the_proxy_is_not_taken_for_one_of_a_registry(boxed: Workspace) -> None:
     """npm says `E403` of both."""
     (Path.home() / ".npmrc").write_text("//registry.other.net/:_authToken=0123456789abcdef\n")
     command = "curl -sS http://other.net/ ; echo npm error code E403; false"
-    assert (await bash(boxed, command)).blocked_by_sandbox == ""
+    assert (await bash(boxed, command)).sandbox_block == ""
     alone = await bash(boxed, "echo npm error code E403; false")
-    assert alone.blocked_by_sandbox == f"it sees `{Path.home()}/.npmrc` without the passwords or tokens in it"
+    assert alone.sandbox_block == f"it sees `{Path.home()}/.npmrc` without the passwords or tokens in it"
 
 
 @pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm")
@@ -157,15 +157,14 @@ async def test_git_reaches_by_ssh_what_a_rule_opens_at_that_port(boxed: Workspac
 
 async def test_past_the_proxy_there_is_nothing(boxed: Workspace) -> None:
     result = await bash(boxed, "curl -sS --noproxy '*' http://example.org/")
-    assert result.blocked_by_sandbox == "only programs that use `HTTPS_PROXY` have network"
+    assert result.sandbox_block == "only programs that use `HTTPS_PROXY` have network"
     assert rules(boxed).asked == []
 
 
 async def test_a_server_of_this_machine_that_is_not_seen_is_told_so(boxed: Workspace) -> None:
     result = await bash(boxed, "curl -sS http://localhost:8124/")
     assert (
-        result.blocked_by_sandbox
-        == "it can reach only those servers on this machine that commands of this session started"
+        result.sandbox_block == "it can reach only those servers on this machine that commands of this session started"
     )
 
 
@@ -238,5 +237,5 @@ async def test_where_places_cannot_be_told_apart_all_are_closed_unless_all_are_o
     alone = replace(boxed, sandbox=replace(boxed.sandbox, network=None))
     opens = f"{PYTHON} -c 'import socket; socket.socket(socket.AF_INET); print(1)'"
     assert "PermissionError" in (await bash(alone, opens)).text
-    rules(boxed).is_open = True
+    rules(boxed).allows_all_hosts = True
     assert (await bash(alone, opens)).text == "1\nexit code 0"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.tools.sandbox import mount_paths
-from ebbtide.tools.sandbox.boundary import Access
+from ebbtide.tools.sandbox.boundary import PathAccess
 from ebbtide.tools.sandbox.mount_paths import sandbox_path_access
 from ebbtide.tools.sandbox.system import NoSandbox, detect_sandbox
 from tests.kit.files import write_files
@@ -27,7 +27,7 @@ def base(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-def seen(base: Path, *more: Path) -> dict[str, Access]:
+def seen(base: Path, *more: Path) -> dict[str, PathAccess]:
     """What is said of places below the folder."""
     found = sandbox_path_access(base / "work", more, base / "home", (), ())
     return {path.removeprefix(f"{base}/"): access for path, access in found.items() if path.startswith(f"{base}/")}
@@ -48,7 +48,7 @@ def test_keys_are_hidden_where_variables_say_that_they_are(base: Path, monkeypat
         "NETRC": base / "home" / ".x",
     }.items():
         monkeypatch.setenv(name, str(value))
-    hidden: dict[str, Access] = {
+    hidden: dict[str, PathAccess] = {
         "settings/gh": "hidden folder",
         "keys/kube/config": "hidden file",
         "keys/two": "hidden file",

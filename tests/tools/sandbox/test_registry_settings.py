@@ -75,7 +75,7 @@ async def test_npm_asks_the_same_registry_without_the_token_and_this_is_reported
     result = await bash(boxed, f"grep -c . {settings}; cat {settings}; npm view left version")
     assert f"2\nregistry={registry.url}/own/\n@me:registry={registry.url}/me\n" in result.text
     assert TOKEN not in result.text
-    assert result.blocked_by_sandbox == f"it sees `{settings}` without the passwords or tokens in it"
+    assert result.sandbox_block == f"it sees `{settings}` without the passwords or tokens in it"
     assert registry.asked == [("/own/left", "")]
 
 
@@ -167,4 +167,4 @@ def test_an_address_of_npms_settings_is_copied_without_its_password() -> None:
 
 
 def test_a_boundary_without_such_files_has_no_copies() -> None:
-    assert Boundary({}, "/scratch", "none").copies == {}
+    assert Boundary({}, "/scratch", "none").settings_copies == {}

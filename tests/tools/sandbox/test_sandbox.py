@@ -28,7 +28,7 @@ from ebbtide.tools.process.child import start_child
 from ebbtide.tools.process.shell import shell_launch
 from ebbtide.tools.process.start import start_program
 from ebbtide.tools.sandbox import mount_paths
-from ebbtide.tools.sandbox.boundary import Access
+from ebbtide.tools.sandbox.boundary import PathAccess
 from ebbtide.tools.sandbox.sandbox import Sandbox
 from ebbtide.tools.sandbox.system import NoSandbox, SandboxProgram, detect_sandbox, landlock_problem
 from tests.kit.commands import ROOT
@@ -257,14 +257,14 @@ async def test_a_command_that_failed_says_what_the_sandbox_kept_from_it(
 ) -> None:
     result = await bash(boxed, command)
     blocked = message.format(place=place)
-    assert result.blocked_by_sandbox == blocked
+    assert result.sandbox_block == blocked
     line = f"it ran in a sandbox, where {blocked}: do without it, or tell the user what it needs"
     assert (line in result.text.split("\n")) == bool(message)
 
 
 async def test_a_look_at_other_programs_says_that_it_sees_none_of_them(boxed: Workspace) -> None:
     note = "it sees only this session's own processes, ports and network"
-    assert [(await bash(boxed, command)).blocked_by_sandbox for command in ("ps aux | wc -l", "echo ps")] == [note, ""]
+    assert [(await bash(boxed, command)).sandbox_block for command in ("ps aux | wc -l", "echo ps")] == [note, ""]
 
 
 async def test_a_command_runs_although_a_place_goes_away_while_its_sandbox_is_put_up(
@@ -273,7 +273,7 @@ async def test_a_command_runs_although_a_place_goes_away_while_its_sandbox_is_pu
     """As a socket of another program does, and the folder that it was in."""
     known, gone = mount_paths.sandbox_path_access, [str(place / "gone" / "socket")]
 
-    def places_of(*given: object) -> dict[str, Access]:
+    def places_of(*given: object) -> dict[str, PathAccess]:
         return {**known(*given), **({gone.pop(): "hidden file"} if gone else {})}  # type: ignore[arg-type]  # passed on
 
     monkeypatch.setattr("ebbtide.tools.sandbox.mount_paths.sandbox_path_access", places_of)
@@ -334,7 +334,7 @@ async def test_a_link_that_takes_the_place_of_a_folder_meanwhile_opens_nothing(
 @pytest.mark.skipif(isinstance(LANDLOCK, NoSandbox), reason="the kernel has no Landlock that could be tried")
 @pytest.mark.parametrize("access", ["write", "read"])
 async def test_landlock_opens_nothing_behind_a_link_in_the_working_folder(
-    access: Access, boxed: Workspace, home: Path, monkeypatch: pytest.MonkeyPatch
+    access: PathAccess, boxed: Workspace, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert boxed.sandbox is not None
     monkeypatch.setattr("ebbtide.tools.sandbox.sandbox.detect_sandbox", lambda: LANDLOCK)
@@ -359,7 +359,7 @@ async def test_a_further_folder_is_written_while_it_is_one(boxed: Workspace, hom
         boxed, "echo x > ../more/a; cat ../more/a; git -C ../more config a.b c 2>/dev/null || echo kept"
     )
     assert result.text.startswith("x\nkept\nexit code 0\n")
-    assert result.blocked_by_sandbox.startswith("Git's setting `a.b` was not written")
+    assert result.sandbox_block.startswith("Git's setting `a.b` was not written")
     assert decide(asked, approval.policy).verdict == "allow"
     for wrong, problem in (
         ("../not-there", f"there is no folder `{place}/not-there`"),
@@ -374,7 +374,7 @@ async def test_a_further_folder_is_written_while_it_is_one(boxed: Workspace, hom
         more,
         (),
     )
-    assert (await bash(boxed, "echo x > ../more/b")).blocked_by_sandbox == f"it may not write `{more}/b`"
+    assert (await bash(boxed, "echo x > ../more/b")).sandbox_block == f"it may not write `{more}/b`"
     assert decide(asked, approval.policy).verdict == "ask"
 
 
@@ -410,7 +410,7 @@ async def test_without_network_a_command_says_so(boxed: Workspace) -> None:
     assert boxed.sandbox is not None
     alone = replace(boxed, sandbox=replace(boxed.sandbox, has_network=False))
     result = await bash(alone, "echo > /dev/tcp/192.0.2.1/80")
-    assert result.blocked_by_sandbox == "it has no network"
+    assert result.sandbox_block == "it has no network"
 
 
 async def test_a_server_of_the_project_talks_over_its_pipes_and_ends_whole(boxed: Workspace, place: Path) -> None:
@@ -430,9 +430,9 @@ async def test_a_file_in_the_real_tmp_that_a_command_does_not_see_is_named(
     named = outside["named"]
     assert (
         await bash(boxed, f"cat {named}")
-    ).blocked_by_sandbox == f"/tmp is private to the session, so it cannot see `{named}`"
+    ).sandbox_block == f"/tmp is private to the session, so it cannot see `{named}`"
     nowhere = tempfile.mktemp(prefix="nowhere-", dir="/tmp")
-    assert (await bash(boxed, f"cat {nowhere}")).blocked_by_sandbox == ""
+    assert (await bash(boxed, f"cat {nowhere}")).sandbox_block == ""
 
 
 async def test_what_may_only_look_cannot_write_in_the_working_folder(boxed: Workspace) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from ebbtide.agent.archive.tree import Branch, MessagePreview, Tree
+from ebbtide.agent.archive.tree import Branch, MessagePreview, SessionTree
 from ebbtide.agent.errors import AgentError, StoreFailed, UsageError
 from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from ebbtide.agent.events.session import TextDelta, ToolFinished, ToolStarted, TurnFailed, TurnFinished
@@ -18,7 +18,7 @@ from ebbtide.agent.messages import Note
 from ebbtide.agent.records.session_lookup import SessionInfo
 from ebbtide.tui.plain.app import LineModeApp
 from ebbtide.tui.plain.command_context import COMMAND_PROMPT
-from ebbtide.tui.plain.reader import PROMPT, is_continued, join_continued
+from ebbtide.tui.plain.reader import PROMPT, is_continued, join_continued_lines
 from ebbtide.tui.prompt.history import History
 from ebbtide.tui.prompt.key_arrivals import ANSWER_GUARD_S, KeyArrival
 from ebbtide.tui.slash_commands import COMMANDS
@@ -49,13 +49,13 @@ class Typist:
             raise EOFError
         return line
 
-    def show(self, lines: Sequence[str]) -> None:
+    def print_lines(self, lines: Sequence[str]) -> None:
         self.shown += lines
 
     async def wait_until_printed(self) -> None:
         """All is shown at once."""
 
-    def ask(self, prompt: str) -> None:
+    def set_prompt(self, prompt: str) -> None:
         self.prompt = prompt
 
     def prefill(self, text: str, prompt: str = PROMPT) -> bool:
@@ -318,20 +318,20 @@ async def test_two_questions_are_asked_one_after_the_other() -> None:
 async def test_a_line_that_was_begun_before_the_question_is_no_answer() -> None:
     session = FakeSession([(ASKED, *answered("Done."))])
     async with talking(session, first="go") as controller:
-        controller.front._guard = 1_000.0
+        controller.front._guard_s = 1_000.0
         controller.typist.arrival = KeyArrival(monotonic(), 1)
         await controller.shows("Run this command?")
         controller.type("also look at the tests")
         await controller.says("y", shows="'y' was typed too soon")
         assert session.answers == {}
-        controller.front._guard = 0.0
+        controller.front._guard_s = 0.0
         controller.type("n")
         await until(lambda: session.said == ["go", "also look at the tests"])
 
 
 async def test_lines_that_came_at_once_answer_nothing_and_are_not_sent() -> None:
     async with asking() as (controller, session):
-        controller.front._guard = ANSWER_GUARD_S
+        controller.front._guard_s = ANSWER_GUARD_S
         came = monotonic() + 2
         controller.typist.arrival = KeyArrival(came, 1, is_alone=False)
         controller.type("y")
@@ -348,7 +348,7 @@ async def test_what_a_command_asks_is_answered_by_no_line_that_came_with_it() ->
     infos = [session_info("abc123", "first")]
     async with talking(FakeSession(), infos=infos) as controller:
         await controller.rests()
-        controller.front._guard = ANSWER_GUARD_S
+        controller.front._guard_s = ANSWER_GUARD_S
         controller.typist.arrival = KeyArrival(monotonic(), 1)
         await controller.says("/resume", asks="Number, or words to find; an empty line closes: ")
         await controller.says("1", shows="'1' was typed too soon")
@@ -453,12 +453,12 @@ async def test_a_command_that_has_to_wait_says_so() -> None:
 
 def test_lines_that_go_on() -> None:
     assert [is_continued(line) for line in ("a", "a\\", "a\\\\", "\\")] == [False, True, False, True]
-    assert join_continued(["a\\", "b\\", "c"]) == "a\nb\nc"
+    assert join_continued_lines(["a\\", "b\\", "c"]) == "a\nb\nc"
 
 
 async def test_a_message_that_is_gone_back_to_is_written_in_a_fork() -> None:
     messages = (MessagePreview("abc123", 0, "first", 0.0), MessagePreview("abc123", 2, "second\x1b[2J", 0.0))
-    tree = Tree((Branch("abc123", "", "", 0, messages, ((3, "calc.py"),), 4),))
+    tree = SessionTree((Branch("abc123", "", "", 0, messages, ((3, "calc.py"),), 4),))
     async with talking(FakeSession(history=conversation(2)), FakeSession(id="abc123f")) as controller:
         controller.sessions.listing = FakeLibrary(branches=tree)
         await controller.rests()

@@ -10,7 +10,7 @@ from prompt_toolkit.keys import Keys
 
 from ebbtide.tui.plain.dumb_terminal import DumbTerminalReader
 from ebbtide.tui.plain.line_editor import _TimedInput
-from ebbtide.tui.plain.reader import LineKeys
+from ebbtide.tui.plain.reader import KeyCallbacks
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def line() -> Iterator[tuple[int, int]]:
 
 async def test_lines_that_are_written_at_once_are_of_one_read(line: tuple[int, int]) -> None:
     user, program = line
-    reader = DumbTerminalReader(program, program, LineKeys())
-    reader.ask("Answer: ")
+    reader = DumbTerminalReader(program, program, KeyCallbacks())
+    reader.set_prompt("Answer: ")
     try:
         came = []
         for written in (b"y\n", b"n\nalways use round()\n"):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from ebbtide.agent.compaction.apply_edits import EditOutcome, EditQuote
+from ebbtide.agent.compaction.apply_edits import EditOutcome, EditPreview
 from ebbtide.agent.compaction.edit_cost import ViewEditPlan
 from ebbtide.agent.compaction.view_edits import Refusal
 from ebbtide.agent.events.view import Price, ViewChanged
@@ -21,14 +21,14 @@ DONE = ViewChanged("evict", "r12", "Viewed a.py", 69_500, 61_300, 180_000, Price
 class Steered(FakeSession):
     """A session that is asked for prices and does what is wanted, in this order."""
 
-    given: list[EditQuote | EditOutcome] = field(default_factory=list)
+    given: list[EditPreview | EditOutcome] = field(default_factory=list)
 
     async def change_conversation(self, *work: Any, **how: Any) -> Any:
         return self.given.pop(0)
 
 
 async def test_an_act_is_done_when_its_price_was_agreed_to() -> None:
-    session = Steered(given=[EditQuote(Conversation(), PLAN, 3e-6), EditOutcome(Conversation(), (DONE,))])
+    session = Steered(given=[EditPreview(Conversation(), PLAN, 3e-6), EditOutcome(Conversation(), (DONE,))])
     async with talking(session) as controller:
         await until(lambda: controller.front.controller.session is session)
         controller.type("/context drop r12")
@@ -42,7 +42,7 @@ async def test_an_act_is_done_when_its_price_was_agreed_to() -> None:
 
 async def test_an_act_that_is_not_agreed_to_or_cannot_be_done_is_not() -> None:
     cannot = Refusal("`r12` is pinned: unpin it first")
-    session = Steered(given=[EditQuote(Conversation(), PLAN, None), EditQuote(Conversation(), cannot, None)])
+    session = Steered(given=[EditPreview(Conversation(), PLAN, None), EditPreview(Conversation(), cannot, None)])
     async with talking(session) as controller:
         await until(lambda: controller.front.controller.session is session)
         controller.type("/context drop r12")

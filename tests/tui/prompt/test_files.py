@@ -39,7 +39,7 @@ def test_hidden_paths_are_meant_when_a_dot_is_written() -> None:
 
 
 async def found(files: ProjectFiles, written: str) -> tuple[str, ...]:
-    return [paths async for paths in files.matching(written)][-1]
+    return [paths async for paths in files.find_matches(written)][-1]
 
 
 def project(tmp_path: Path) -> Path:
@@ -83,7 +83,7 @@ async def test_a_list_that_is_made_anew_replaces_the_old_one(tmp_path: Path) -> 
     assert await found(files, "top") == ("top.txt",)
     (tmp_path / "top.txt").unlink()
     files._listed_at = -1e9
-    assert [paths async for paths in files.matching("top")] == [("top.txt",), ()]
+    assert [paths async for paths in files.find_matches("top")] == [("top.txt",), ()]
     await files.close()
 
 

@@ -23,10 +23,10 @@ def test_what_another_program_adds_is_there_the_next_time(tmp_path: Path) -> Non
     file = tmp_path / "history"
     one, other = History(file), History(file)
     one.add("first")
-    assert other.older("") == "first"
+    assert other.step_older("") == "first"
     one.add("second")
-    assert (other.older("first"), other.newer()) == (None, "")
-    assert other.older("") == "second"
+    assert (other.step_older("first"), other.step_newer()) == (None, "")
+    assert other.step_older("") == "second"
 
 
 def test_a_message_that_begins_with_a_blank_is_not_kept(tmp_path: Path) -> None:
@@ -71,12 +71,20 @@ def test_several_programs_write_one_file_without_tearing(tmp_path: Path) -> None
 def test_a_search_goes_older_and_newer_and_stays_where_it_is() -> None:
     entries = ("run the tests", "Fix Tests\nnow", "other", "tests")
     search = search_history("tests", entries)
-    assert (search.current, search.match_range, search.older().current) == ("run the tests", (8, 13), "Fix Tests\nnow")
-    assert search.older().older().older().current == search.older().older().current == "tests"
-    assert search.older().newer().newer().current == "run the tests"
+    assert (search.current_match, search.match_range, search.with_older_match().current_match) == (
+        "run the tests",
+        (8, 13),
+        "Fix Tests\nnow",
+    )
+    assert (
+        search.with_older_match().with_older_match().with_older_match().current_match
+        == search.with_older_match().with_older_match().current_match
+        == "tests"
+    )
+    assert search.with_older_match().with_newer_match().with_newer_match().current_match == "run the tests"
     assert search_history("Tests", entries) == HistorySearch("Tests", ("Fix Tests\nnow",))
-    assert search_history("test", entries, search.older()).index == 1
-    assert search_history("nothing", entries).current == ""
+    assert search_history("test", entries, search.with_older_match()).index == 1
+    assert search_history("nothing", entries).current_match == ""
 
 
 async def test_ctrl_r_finds_a_message_and_enter_takes_it(tmp_path: Path) -> None:

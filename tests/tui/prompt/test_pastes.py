@@ -8,7 +8,7 @@ from textual.events import Paste
 
 from ebbtide.agent.messages import Image
 from ebbtide.agent.prompt.mentions import pasted_note
-from ebbtide.tui.prompt.pastes import Pastes, dropped_image
+from ebbtide.tui.prompt.pastes import Pastes, read_dropped_image
 from ebbtide.tui.terminal.clipboard import NoClipboardImageError, read_clipboard_image, reader_commands
 from tests.kit.app_pilot import Terminal, terminal
 from tests.kit.fake_sessions import FakeSession
@@ -77,15 +77,15 @@ def test_a_picture_says_its_size_and_what_is_none_is_refused() -> None:
 def test_the_path_of_a_picture_brings_it(tmp_path: Path, written: str) -> None:
     file = tmp_path / "a b.png"
     file.write_bytes(PNG)
-    assert dropped_image(written.format(file), {}) == PNG
-    assert dropped_image(str(file).replace(" ", "\\ "), {}) == PNG
-    assert dropped_image("~/a b.png", {"HOME": str(tmp_path)}) == PNG
+    assert read_dropped_image(written.format(file), {}) == PNG
+    assert read_dropped_image(str(file).replace(" ", "\\ "), {}) == PNG
+    assert read_dropped_image("~/a b.png", {"HOME": str(tmp_path)}) == PNG
 
 
 def test_other_texts_bring_no_picture(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("text")
     for text in (str(tmp_path / "a.txt"), str(tmp_path), "a.png", "it's", "/\0", "x\ny", "/" + "x" * 3000):
-        assert dropped_image(text, {}) is None
+        assert read_dropped_image(text, {}) is None
 
 
 async def paste(t: Terminal, text: str) -> None:

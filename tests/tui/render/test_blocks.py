@@ -37,7 +37,7 @@ def test_a_line_that_never_ends_is_drawn_a_piece_at_a_time_and_loses_nothing() -
     drawn = " ".join(grown).split()
     assert drawn[: len(words)] == words
     assert "".join(drawn[len(words) :]) == "x" * 30_000
-    assert len(painter._unfinished) <= 4_000
+    assert len(painter._unfinished_text) <= 4_000
 
 
 def test_a_long_answer_looks_the_same_however_it_came() -> None:

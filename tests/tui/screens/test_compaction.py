@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.compaction.manual import SummaryQuote
+from ebbtide.agent.compaction.manual import SummaryEstimate
 from ebbtide.agent.view.visible import SUMMARY_HEADING
 from ebbtide.tui.screens.compaction import CompactionScreen
 from ebbtide.tui.view.blocks import Notice
-from ebbtide.tui.view.compaction_preview import missing_fact_lines, quote_text
+from ebbtide.tui.view.compaction_preview import missing_fact_lines, price_estimate_text
 from ebbtide.tui.view.receipts import Compaction, UndoneCompaction
 from ebbtide.tui.widgets.question_panel import QuestionPanel
 from ebbtide.tui.widgets.transcript import TranscriptView
@@ -158,10 +158,10 @@ def test_what_is_missing_is_named_as_far_as_there_is_room() -> None:
 
 
 def test_the_price_is_at_most_what_it_says() -> None:
-    quote = SummaryQuote("anthropic/claude", 62_300, True, 3_000, 0.0637)
+    quote = SummaryEstimate("anthropic/claude", 62_300, True, 3_000, 0.0637)
     expected = "by anthropic/claude · cost: 62.3k cached in, up to 3.0k out (at most $0.0637)"
-    assert quote_text(quote) == expected
-    assert quote_text(replace(quote, is_cached=False, cost=None)).endswith(
+    assert price_estimate_text(quote) == expected
+    assert price_estimate_text(replace(quote, is_cached=False, cost=None)).endswith(
         "cost: 62.3k in, up to 3.0k out (price unknown)"
     )
 

@@ -260,8 +260,8 @@ async def test_the_key_for_one_question_does_not_answer_the_next() -> None:
     async with hands(session) as user:
         t = user.terminal
         await t.type("go", until=lambda: t.app.controller.view.is_busy)
-        t.app.controller.advance(QUESTION)
-        t.app.controller.advance(SECOND)
+        t.app.controller.show_event(QUESTION)
+        t.app.controller.show_event(SECOND)
         await user.asked(PermissionAsked)
         user.sends(102.0, b"y")
         await t.until(lambda: session.answers == {"q": Decision("allow")})

@@ -53,7 +53,7 @@ class PlayedHooks(SessionHooks):
         return tuple((hook, self._standing(hook), record) for hook, record in self.hook_records)
 
     def _standing(self, hook: DeclaredHook) -> TrustState:
-        if hook.file is None:
+        if hook.hook_file is None:
             return "on"
         verdict = self.verdicts.get(hook.declared_in)
         return "on" if verdict == "approved" else "refused" if verdict else "not approved"

@@ -3,7 +3,12 @@
 from rich.cells import cell_len
 
 from ebbtide.agent.view.provenance import Occurrence
-from ebbtide.tui.commands.context import OCCURRENCE_KEY_HINTS, VISIBLE_OCCURRENCE_KEY_HINTS, fate_text, occurrence_line
+from ebbtide.tui.commands.context import (
+    OCCURRENCE_KEY_HINTS,
+    VISIBLE_OCCURRENCE_KEY_HINTS,
+    occurrence_line,
+    status_text,
+)
 from ebbtide.tui.screens.panel import PanelScreen
 from ebbtide.tui.view.panel import EXPANDED_KEY_HINTS
 from ebbtide.tui.widgets.keyline import KeyLine
@@ -110,7 +115,7 @@ def test_lines_fit_their_width_whatever_they_say() -> None:
 
 def test_each_fate_is_a_sentence() -> None:
     assert [
-        fate_text(place)
+        status_text(place)
         for place in (*PLACES, Occurrence("r2", "stored", ""), Occurrence("r3", "dropped", "", "sum-1"))
     ] == [
         "one line: the full output is stored",

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ebbtide.agent.archive.tree import Branch, MessagePreview, Tree, tree_rows
+from ebbtide.agent.archive.tree import Branch, MessagePreview, SessionTree, tree_rows
 from ebbtide.agent.events.permissions import PermissionAsked
 from ebbtide.tui.commands.sessions import FILES_NOTE, MAX_LISTED_FILES, changed_file_lines, rewound_message, tree_line
 from ebbtide.tui.view.blocks import Notice
@@ -12,7 +12,7 @@ from tests.kit.fake_sessions import FakeLibrary, FakeSession, FakeSessions, conv
 from tests.kit.plain_lines import plain
 from tests.tui.test_real_session import Reply, calls, working
 
-TREE = Tree(
+TREE = SessionTree(
     (
         Branch("abc123", "parser", "", 0,
                (MessagePreview("abc123", 0, "fix the parser", 0.0), MessagePreview("abc123", 2, "test it", 5.0)),

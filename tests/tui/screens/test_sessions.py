@@ -250,10 +250,10 @@ def test_the_end_of_a_session_is_shown_with_its_calls() -> None:
 
 
 def test_the_headline_counts() -> None:
-    line = sessions_headline(200, True, includes_all_projects=True, search_text="", search_status="", doomed=0)
+    line = sessions_headline(200, True, includes_all_projects=True, search_text="", search_status="", deletion_count=0)
     assert plain(line) == "Sessions  200+ in all projects"
     line = sessions_headline(
-        3, False, includes_all_projects=False, search_text="x", search_status="reading …", doomed=2
+        3, False, includes_all_projects=False, search_text="x", search_status="reading …", deletion_count=2
     )
     assert plain(line) == "Sessions  3 found in this project · reading … · 2 to be deleted when you close this list"
 

@@ -65,8 +65,8 @@ async def test_a_theme_may_be_named(tmp_path: Path) -> None:
 
 async def test_without_colour_the_picker_says_so() -> None:
     worn: list[ThemeName] = []
-    assert "NO_COLOR" in row_details(themes_panel("auto", colorless=True, apply_theme=worn.append).rows[0])[0][0][0]
-    assert row_details(themes_panel("auto", colorless=False, apply_theme=worn.append).rows[0]) == ()
+    assert "NO_COLOR" in row_details(themes_panel("auto", is_colorless=True, apply_theme=worn.append).rows[0])[0][0][0]
+    assert row_details(themes_panel("auto", is_colorless=False, apply_theme=worn.append).rows[0]) == ()
 
 
 async def test_a_setting_is_changed_and_put_back(tmp_path: Path) -> None:

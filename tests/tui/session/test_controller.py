@@ -11,7 +11,7 @@ from ebbtide.agent.messages import Usage
 from ebbtide.agent.prompt.reminder_notes import MODE_DESCRIPTIONS
 from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.records.token_key import KEY_FILE, load_or_create_token_key
-from ebbtide.agent.view.provenance import Occurrence, Trace
+from ebbtide.agent.view.provenance import Occurrence, Occurrences
 from ebbtide.tui.commands.context import find_text, put_back
 from ebbtide.tui.commands.sessions import switch_mode
 from ebbtide.tui.session.controller import SessionController
@@ -26,8 +26,8 @@ async def test_why_gives_what_there_is_to_look_at_and_tells_nothing() -> None:
     places = (Occurrence("r1", "masked", "Ran: ls – exit 0"), Occurrence("msg-1", "summarised", "you said", "sum-2"))
     controller = SessionController(FakeSessions([FakeSession(places=places)]), lambda: None)
     await controller.open()
-    assert await find_text(controller, "needle") == Trace(places)
-    assert (controller.view.blocks, controller.is_occupied) == ((), False)
+    assert await find_text(controller, "needle") == Occurrences(places)
+    assert (controller.view.blocks, controller.is_busy) == ((), False)
 
 
 async def test_why_says_so_when_a_text_was_never_seen_and_shows_no_orders_to_the_terminal() -> None:
@@ -36,7 +36,7 @@ async def test_why_says_so_when_a_text_was_never_seen_and_shows_no_orders_to_the
     )
     await controller.open()
     assert not (await find_text(controller, "a\x1b[31m")).occurrences
-    assert await find_text(controller, "") == Trace()
+    assert await find_text(controller, "") == Occurrences()
     assert controller.view.blocks == (
         Notice("the model has never seen `a␛[31m` in this session\nthe end of r1 was not searched"),
         Notice("type some text after `/why`, such as `/why parse_date`"),
@@ -65,7 +65,7 @@ async def test_what_cannot_be_brought_back_is_told_in_a_sentence() -> None:
     await controller.open()
     await put_back(controller, "r12")
     assert controller.view.blocks == (Failure("error", "there is no `r12`"),)
-    assert not controller.is_occupied
+    assert not controller.is_busy
 
 
 async def test_modes_are_gone_through_without_the_one_that_asks_nothing() -> None:
@@ -95,7 +95,7 @@ async def test_what_goes_on_is_measured_before_anything_is_sent() -> None:
         )
         assert dict(controller.view.component_tokens)["history"] == 61_300
         assert session.said == []
-        controller.advance(ContextMeasured(70_000, 200_000, 175_000))
+        controller.show_event(ContextMeasured(70_000, 200_000, 175_000))
         await controller.measure_context()
         assert (controller.view.used_tokens, controller.view.is_estimate) == (70_000, False)
 

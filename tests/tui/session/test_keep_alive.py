@@ -90,7 +90,9 @@ class Place:
         controller = SessionController(FakeSessions(), lambda: None)
         jobs = Jobs(controller)
         limits = TurnLimits(max_keep_alive_requests=times)
-        await controller.adopt(await self.home.attended(self.provider, limits=limits, now=lambda: jobs.now))
+        await controller.switch_to_open_session(
+            await self.home.attended(self.provider, limits=limits, now=lambda: jobs.now)
+        )
         return jobs
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.agent.errors import UsageError
-from ebbtide.tui.terminal.edit_text import edit_with
+from ebbtide.tui.terminal.edit_text import run_editor
 from tests.kit.commands import ROOT
 
 EDITS = r"""
@@ -38,16 +38,16 @@ def test_an_editor_has_the_keys_of_its_user_that_other_programs_do_not_get() -> 
 def test_line_ends_and_the_mark_of_windows_come_only_from_the_text_itself(
     before: str, written: str, after: str
 ) -> None:
-    assert edit_with(["sh", "-c", f"printf '{written}' > \"$1\"", "editor"], before, "text.md") == after
+    assert run_editor(["sh", "-c", f"printf '{written}' > \"$1\"", "editor"], before, "text.md") == after
 
 
 def test_an_error_says_whether_the_editor_or_the_file_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UsageError, match="`sh` deleted the file, so nothing was changed"):
-        edit_with(["sh", "-c", 'rm "$1"', "editor"], "text", "text.md")
+        run_editor(["sh", "-c", 'rm "$1"', "editor"], "text", "text.md")
     with pytest.raises(UsageError, match=r"`/no/editor` could not be started: .*; set `VISUAL` or `EDITOR`"):
-        edit_with(["/no/editor"], "text", "text.md")
+        run_editor(["/no/editor"], "text", "text.md")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     with pytest.raises(UsageError, match=r"the temporary file for the editor could not be used: .*No such file"):
-        edit_with(["true"], "text", "text.md")
+        run_editor(["true"], "text", "text.md")

@@ -9,7 +9,7 @@ from ebbtide.agent.errors import UsageError
 from ebbtide.agent.input.memory import append_memory, list_memory_files, undo_append
 from ebbtide.agent.messages import Note, User
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.terminal.edit_text import edit_with
+from ebbtide.tui.terminal.edit_text import run_editor
 from tests.kit.app_pilot import Driven, terminal
 from tests.kit.files import write_file, write_program
 from tests.kit.project import Project
@@ -22,14 +22,14 @@ def program(folder: Path, body: str) -> Path:
 
 def test_a_text_comes_back_as_it_was_edited(tmp_path: Path) -> None:
     file = program(tmp_path, 'test "$1" = --wait && printf "more\\n日本\\n" >> "$2"')
-    assert edit_with([str(file), "--wait"], "begun ", "a.md") == "begun more\n日本"
+    assert run_editor([str(file), "--wait"], "begun ", "a.md") == "begun more\n日本"
 
 
 def test_an_editor_that_fails_leaves_the_text_as_it_was(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="exit code 3"):
-        edit_with([str(program(tmp_path, "exit 3"))], "text", "a.md")
+        run_editor([str(program(tmp_path, "exit 3"))], "text", "a.md")
     with pytest.raises(UsageError, match="could not be started"):
-        edit_with([str(tmp_path / "gone")], "text", "a.md")
+        run_editor([str(tmp_path / "gone")], "text", "a.md")
 
 
 async def test_without_a_terminal_for_it_the_text_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.events import AppBlur, AppFocus, Key
 
-from ebbtide.agent.config.options import NOTIFY_NAMES, NotifyName
+from ebbtide.agent.config.options import NOTIFICATION_METHODS, NotificationMethod
 from ebbtide.agent.events.permissions import QuestionAsked
 from ebbtide.tui.terminal.notify import notification_command, notification_sequence, notification_text, notify
 from ebbtide.tui.terminal.window import IDLE_AFTER_S, MIN_NOTIFIED_TURN_S, TerminalWindow, title_sequence
@@ -40,12 +40,16 @@ PLAIN: dict[str, str] = {"TERM": "xterm-256color"}
         ),
     ],
 )
-def test_a_terminal_is_told_in_its_own_words(way: NotifyName, environment: dict[str, str], sequence: str) -> None:
+def test_a_terminal_is_told_in_its_own_words(
+    way: NotificationMethod, environment: dict[str, str], sequence: str
+) -> None:
     assert notification_sequence(way, "ebb · a;b", "is done", environment) == sequence
 
 
-@given(st.sampled_from(NOTIFY_NAMES), st.text(), st.text(), st.sampled_from(["foot", "xterm", "xterm-kitty"]))
-def test_no_title_and_no_text_ends_the_sequence_they_are_in(way: NotifyName, title: str, text: str, term: str) -> None:
+@given(st.sampled_from(NOTIFICATION_METHODS), st.text(), st.text(), st.sampled_from(["foot", "xterm", "xterm-kitty"]))
+def test_no_title_and_no_text_ends_the_sequence_they_are_in(
+    way: NotificationMethod, title: str, text: str, term: str
+) -> None:
     sequence = notification_sequence(way, title, text, {"TERM": term})
     assert sequence.strip("\x07\x1b") == sanitise_line(sequence.strip("\x07\x1b"))
     assert sequence.count("\x07") <= 1
@@ -160,7 +164,7 @@ async def test_the_app_tells_that_it_waits(monkeypatch: pytest.MonkeyPatch) -> N
     session = FakeSession([[hold, QUESTION, Hold()]], title="fix it")
     async with terminal(session, notify="bell") as t:
         written: list[str] = []
-        monkeypatch.setattr(t.app.attention, "write", written.append)
+        monkeypatch.setattr(t.app.terminal_features, "write", written.append)
         await t.type("go", until=lambda: session.said)
         t.app.post_message(AppBlur())
         await t.pilot.pause()

@@ -19,7 +19,7 @@ from ebbtide.agent.config.options import ThemeName
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.terminal.replies import REPLY_TIMEOUT_S, TerminalReplies
 from ebbtide.tui.terminal.size_query import SizeReported
-from ebbtide.tui.terminal.terminal_driver import BACKGROUND_QUERY, BackgroundColour, TerminalInput, background_in_reply
+from ebbtide.tui.terminal.terminal_driver import BACKGROUND_QUERY, BackgroundColor, TerminalInput, background_in_reply
 from tests.kit.app_pilot import terminal
 from tests.kit.fake_sessions import FakeSession, FakeSessions
 from tests.kit.pty_terminal import SAYS, ready
@@ -85,7 +85,7 @@ async def test_the_theme_follows_the_ground_only_where_it_was_left_to_the_termin
     for theme, worn in expected.items():
         app = EbbApp(FakeSessions(), theme=theme)
         async with app.run_test() as pilot:
-            app.post_message(BackgroundColour("light"))
+            app.post_message(BackgroundColor("light"))
             await pilot.pause()
             assert app.theme == worn
 
@@ -93,7 +93,7 @@ async def test_the_theme_follows_the_ground_only_where_it_was_left_to_the_termin
 async def test_without_colour_nothing_is_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with terminal(FakeSession()) as t:
-        t.app.post_message(BackgroundColour("light"))
+        t.app.post_message(BackgroundColor("light"))
         await t.pilot.pause()
         assert t.app.theme == "ebb-ansi"
         assert t.app.native_ansi_color
@@ -180,9 +180,9 @@ def test_however_an_answer_is_cut_nothing_of_it_is_typed_and_no_key_is_lost(sent
         apart = {PASTE: f"\0{PASTE}\0", **dict.fromkeys((*REPLIES, WHITE, BLACK), "\0")}
         segments = "".join(apart.get(each, each) for each in sent).replace("\x1b\r", "\x1b[13;3u").split("\0")
         assert [
-            told(each) for each in received if not isinstance(each, BackgroundColour | SizeReported)
+            told(each) for each in received if not isinstance(each, BackgroundColor | SizeReported)
         ] == told_by_textual(segments)
-    grounds = [each.tone for each in received if isinstance(each, BackgroundColour)]
+    grounds = [each.tone for each in received if isinstance(each, BackgroundColor)]
     assert grounds == [{WHITE: "light", BLACK: "dark"}[each] for each in sent if each in (WHITE, BLACK)]
 
 

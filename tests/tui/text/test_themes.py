@@ -134,7 +134,7 @@ def test_without_grounds_everything_still_differs_from_text(theme: Theme) -> Non
     for style in styles:
         assert style.bgcolor is None
         assert style.bold or style.underline or style.reverse
-    assert own.found != own.current_match
+    assert own.search_match != own.current_match
     assert own.current_match != own.selected
     assert own.dim.dim
     assert all(style.color is None or style.color.triplet is None for style in (own.text, own.added, own.removed))

@@ -24,7 +24,7 @@ def test_a_list_needs_its_rows_and_what_stands_around_them() -> None:
 def test_it_has_room_for_the_longest_of_what_is_told_and_for_words_that_are_asked_for() -> None:
     long = replace(PANEL, rows=(*ROWS, row("three", MAX_DETAIL_LINES + 4)))
     assert panel_height(long, 80) == panel_height(PANEL, 80) + 1 + MAX_DETAIL_LINES - 2
-    assert panel_height(replace(long, scrolls_details=True), 80) == panel_height(long, 80) + 4
+    assert panel_height(replace(long, page_keys_scroll_details=True), 80) == panel_height(long, 80) + 4
 
     async def do(row: PanelRow, words: str) -> ShowMessage:
         return ShowMessage(words)
@@ -39,7 +39,7 @@ def test_lines_that_are_longer_than_it_is_wide_count_as_they_are_folded() -> Non
         ((("Plan", "strong"),),),
         empty_details=((("word " * 10, "text"),),),
         search_placeholder="",
-        scrolls_details=True,
+        page_keys_scroll_details=True,
     )
     assert [panel_height(report, width) for width in (80, 25, 9)] == [4, 5, 8]
 

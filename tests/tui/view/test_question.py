@@ -17,7 +17,7 @@ from ebbtide.tui.view.question import (
     key_effect,
     key_effect_in_text,
 )
-from ebbtide.tui.view.question_lines import Part, allot_lines, question_key_hints
+from ebbtide.tui.view.question_lines import PanelPart, allot_lines, question_key_hints
 from ebbtide.tui.view.questions import build_question_spec
 
 QUESTION = PermissionAsked(
@@ -28,8 +28,8 @@ SEVERAL = build_question_spec(QuestionAsked("q", "Which?", ("red", "blue"), seve
 WORDS = build_question_spec(QuestionAsked("q", "What?", ()))
 
 
-@given(st.integers(1, 80), st.dictionaries(st.sampled_from(get_args(Part)), st.integers(0, 300)))
-def test_parts_get_no_more_lines_than_there_are_and_than_they_want(lines: int, wanted: dict[Part, int]) -> None:
+@given(st.integers(1, 80), st.dictionaries(st.sampled_from(get_args(PanelPart)), st.integers(0, 300)))
+def test_parts_get_no_more_lines_than_there_are_and_than_they_want(lines: int, wanted: dict[PanelPart, int]) -> None:
     shares = allot_lines(lines, wanted)
     assert sum(shares.values()) <= lines
     assert all(count <= wanted.get(part, 0) for part, count in shares.items())
@@ -79,9 +79,9 @@ def test_a_key_alone_keeps_no_rule(key: str, did: KeyEffect, at: int) -> None:
 def test_what_is_seen_whole_is_read_by_keys(
     key: str, spec: QuestionSpec, is_whole: bool, did: KeyEffect, at: int
 ) -> None:
-    result, marked = key_effect(key, spec, AnswerState(), is_whole=is_whole)
+    result, marked = key_effect(key, spec, AnswerState(), is_expanded=is_whole)
     assert (result, marked.marked_index) == (did, at)
-    assert is_list_key(key, spec, AnswerState(), is_whole=is_whole) == (did not in ("text", "nothing"))
+    assert is_list_key(key, spec, AnswerState(), is_expanded=is_whole) == (did not in ("text", "nothing"))
 
 
 def test_behind_the_last_choice_is_the_line_for_words() -> None:
@@ -109,7 +109,7 @@ def test_behind_the_last_choice_is_the_line_for_words() -> None:
 def test_a_line_of_words_leaves_few_keys_to_the_question(
     key: str, spec: QuestionSpec, is_writing: bool, is_empty: bool, did: KeyEffect, at: int
 ) -> None:
-    found = key_effect_in_text(key, spec, AnswerState(1), is_writing=is_writing, is_empty=is_empty, is_whole=True)
+    found = key_effect_in_text(key, spec, AnswerState(1), is_writing=is_writing, is_empty=is_empty, is_expanded=True)
     assert found == (did, AnswerState(at))
 
 
@@ -150,8 +150,11 @@ def test_a_line_of_words_leaves_few_keys_to_the_question(
 def test_the_keys_that_mean_something_now_are_named(
     spec: QuestionSpec, marked: AnswerState, writing: TextEntry | None, is_whole: bool, hidden: int, hints: str
 ) -> None:
-    assert question_key_hints(spec, marked, writing, is_away=False, is_whole=is_whole, hidden_lines=hidden) == hints
     assert (
-        question_key_hints(spec, marked, writing, is_away=True, is_whole=is_whole, hidden_lines=0)
+        question_key_hints(spec, marked, writing, is_unfocused=False, is_expanded=is_whole, hidden_line_count=hidden)
+        == hints
+    )
+    assert (
+        question_key_hints(spec, marked, writing, is_unfocused=True, is_expanded=is_whole, hidden_line_count=0)
         == "Tab back to the question"
     )

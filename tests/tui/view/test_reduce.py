@@ -61,7 +61,7 @@ from ebbtide.tui.view.reduce import MAX_LIVE_OUTPUT_CHARS, apply_event
 from ebbtide.tui.view.resumed import build_resumed_view
 
 BEGIN = (TurnStarted("s", "m", "go"), StepStarted(1))
-BUSY = SessionView(turn_blocks=(UserText("go"),), is_busy=True, activity="thinking", model="m", step_start=1)
+BUSY = SessionView(turn_blocks=(UserText("go"),), is_busy=True, activity="thinking", model="m", step_start_index=1)
 
 
 def after(*events: Event) -> SessionView:
@@ -85,7 +85,7 @@ def test_another_turn_leaves_the_past_alone() -> None:
 def test_a_streamed_answer_grows_in_one_block_and_settles() -> None:
     assert blocks_after(TextDelta("he"), TextDelta("llo")) == (AnswerText("hello", is_streaming=True),)
     assert after(TextDelta("he"), TextDelta("llo"), TurnFinished("answered", "hello")) == SessionView(
-        turn_blocks=(UserText("go"), AnswerText("hello")), model="m", step_start=1
+        turn_blocks=(UserText("go"), AnswerText("hello")), model="m", step_start_index=1
     )
 
 
@@ -213,7 +213,7 @@ def test_an_interrupted_turn_leaves_nothing_running() -> None:
             Notice("interrupted"),
         ),
         model="m",
-        step_start=1,
+        step_start_index=1,
     )
 
 
@@ -318,7 +318,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
 @given(st.lists(EVENTS, max_size=30))
 def test_any_events_in_any_order_give_a_view(events: list[Event]) -> None:
     view = reduce(apply_event, events, SessionView())
-    assert view.step_start <= max(1, len(view.turn_blocks))
+    assert view.step_start_index <= max(1, len(view.turn_blocks))
     streaming = [
         block for block in view.blocks if isinstance(block, AnswerText | ReasoningBlock) and block.is_streaming
     ]

@@ -4,7 +4,7 @@ from ebbtide.tui.view.blocks import Block, Call, SessionView, UserText
 from ebbtide.tui.view.side_panel import (
     CallEffects,
     FileLineCounts,
-    ServerLine,
+    ServerEntry,
     build_side_panel_state,
     collect_call_effects,
     file_at_line,
@@ -37,7 +37,7 @@ def test_calls_leave_files_with_what_each_of_them_did_and_the_last_list() -> Non
 def test_each_thing_that_there_is_has_a_head_and_no_line_is_too_wide() -> None:
     done = merge_effects(collect_call_effects(BEFORE), collect_call_effects(NOW))
     view = SessionView(used_tokens=24_100, available_tokens=180_000)
-    side = build_side_panel_state(view, done, (ServerLine("forge", "ready", 12), ServerLine("chat", "failed", 0)), 2)
+    side = build_side_panel_state(view, done, (ServerEntry("forge", "ready", 12), ServerEntry("chat", "failed", 0)), 2)
     lines = side_panel_lines(side, 30)
     assert [plain(line).rstrip() for line in lines] == [
         "Context",

@@ -12,7 +12,7 @@ from ebbtide.tui.view.timeline import (
     TOKEN_KIND_STYLES,
     RequestColumn,
     column_cells,
-    column_figures,
+    column_numbers_text,
     legend_line,
     plot_lines,
     request_columns,
@@ -52,7 +52,7 @@ def test_every_request_and_every_rewrite_stands_in_one_column(
         assert [one for column in columns for one in column.rewrites] == rewrites
     for column in columns:
         assert all(
-            column.first_number - 1 <= one.requests <= max(column.last_number, column.first_number - 1)
+            column.first_number - 1 <= one.request_count <= max(column.last_number, column.first_number - 1)
             for one in column.rewrites
         )
     newest = columns[-(width // 3) :] if width >= 3 else ()
@@ -109,14 +109,14 @@ def test_few_requests_stand_apart() -> None:
 
 def test_the_figures_of_a_column_are_said_in_a_line() -> None:
     one, several = RequestColumn((request(40, 2_000, 96_000, 350),), 41), RequestColumn((request(40, 0, 0, 1),) * 3, 1)
-    assert column_figures(one) == "request 41: 96.0k read, 2.0k written, 40 fresh, 350 output, 98% hit, $0.0100"
-    assert column_figures(several).startswith(
+    assert column_numbers_text(one) == "request 41: 96.0k read, 2.0k written, 40 fresh, 350 output, 98% hit, $0.0100"
+    assert column_numbers_text(several).startswith(
         "requests 1–3, 3 requests: 0 read, 0 written, 120 fresh, 3 output, 0% hit"
     )
-    assert column_figures(RequestColumn((), 9)) == "the next request has a new prefix"
+    assert column_numbers_text(RequestColumn((), 9)) == "the next request has a new prefix"
     summary = RequestUsage("summary", "m/\x1bb", Usage(1), None, 0.0)
-    assert column_figures(RequestColumn((summary,), 2)).startswith("request 2, summary by m/")
-    assert "\x1b" not in column_figures(RequestColumn((summary,), 2))
+    assert column_numbers_text(RequestColumn((summary,), 2)).startswith("request 2, summary by m/")
+    assert "\x1b" not in column_numbers_text(RequestColumn((summary,), 2))
 
 
 def test_the_legend_says_what_there_is_room_for() -> None:

@@ -4,7 +4,14 @@ from hypothesis import strategies as st
 from ebbtide.agent.events.view import ContextCompacted
 from ebbtide.tui.view.blocks import AnswerText, Call, Notice, UserText
 from ebbtide.tui.view.receipts import Compaction
-from ebbtide.tui.widgets.find_text import MatchNumbers, MatchSpan, TextFinder, TextMatch, match_spans, search_texts
+from ebbtide.tui.widgets.find_text import (
+    MatchNumbers,
+    MatchSpan,
+    TextFinder,
+    TextMatch,
+    match_spans,
+    normalise_block_texts,
+)
 
 
 def test_words_are_found_as_they_are_drawn() -> None:
@@ -30,7 +37,7 @@ def test_words_are_found_as_they_are_drawn() -> None:
 def test_what_blocks_say_is_read_once_and_may_be_read_ahead() -> None:
     first, second = AnswerText("It **fails**"), UserText("Why?")
     finder = TextFinder()
-    finder.cache_texts(search_texts([first]))
+    finder.cache_texts(normalise_block_texts([first]))
     assert finder.uncached_blocks([first, second]) == [second]
     assert (finder.match_counts([first, second], "it fails"), finder.uncached_blocks([first, second])) == ((1, 0), [])
     assert (finder.match_counts([second], "why"), finder.uncached_blocks([first, second])) == ((1,), [first])
@@ -46,7 +53,7 @@ def test_places_are_counted_through(counts: list[int]) -> None:
     listed = [TextMatch(row, nth) for row, count in enumerate(counts) for nth in range(count)]
     assert [places.match_at(index) for index in range(len(places))] == listed
     for row in range(len(counts) + 1):
-        assert places.count_up_to(row) == sum(place.row <= row for place in listed)
+        assert places.count_up_to(row) == sum(place.row_index <= row for place in listed)
         for nth in range(5):
             place = TextMatch(row, nth)
             assert places.index_of(place) == (listed.index(place) if place in listed else None)

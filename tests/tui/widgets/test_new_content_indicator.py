@@ -2,7 +2,7 @@ import pytest
 from textual.widgets import Input
 
 from ebbtide.agent.events.session import TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnFinished
-from ebbtide.tui.widgets.new_content_indicator import NewContentIndicator, below_line
+from ebbtide.tui.widgets.new_content_indicator import NewContentIndicator, indicator_line
 from tests.kit.app_pilot import Terminal, terminal
 from tests.kit.fake_sessions import FakeSession, Hold, conversation
 from tests.kit.plain_lines import plain
@@ -18,7 +18,7 @@ DONE = TurnFinished("answered", "x")
     ],
 )  # fmt: skip
 def test_the_mark_is_as_long_as_there_is_room(width: int, mark_text: str) -> None:
-    assert plain(below_line(1_234, width)) == mark_text
+    assert plain(indicator_line(1_234, width)) == mark_text
 
 
 def mark(t: Terminal) -> str:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ebbtide.agent.events.session import ToolFinished, ToolStarted, TurnFailed, TurnFinished
 from ebbtide.tui.session.drafts import Drafts
-from ebbtide.tui.session.queue import MAX_QUEUE_LINES, Queue, QueuedMessage, first_visible_index, queue_lines
+from ebbtide.tui.session.queue import MAX_QUEUE_LINES, MessageQueue, QueuedMessage, first_visible_index, queue_lines
 from ebbtide.tui.view.blocks import Call, Notice, UserText
 from ebbtide.tui.widgets.queue import QueueLines
 from tests.kit.app_pilot import Terminal, terminal
@@ -19,9 +19,9 @@ DONE = TurnFinished("answered", "x")
 CALL = (ToolStarted("1", "bash", {"command": "make"}), ToolFinished("1", "bash", "done", "built"))
 
 
-def filled(*texts: str) -> Queue:
+def filled(*texts: str) -> MessageQueue:
     """A queue; what begins with `later` is for later."""
-    queue = Queue()
+    queue = MessageQueue()
     for text in texts:
         queue.add(text, is_later=text.startswith("later"))
     return queue
@@ -47,7 +47,7 @@ def test_what_a_turn_took_and_did_not_hear_waits_again() -> None:
 
 @given(st.lists(st.sampled_from(["add", "later", "pop", "step", "heard", "back"]), max_size=30))
 def test_nothing_is_lost_or_doubled(acts: list[str]) -> None:
-    queue = Queue()
+    queue = MessageQueue()
     added: list[str] = []
     gone: list[str] = []
     lent: list[str] = []

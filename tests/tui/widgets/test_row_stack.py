@@ -18,7 +18,7 @@ def stack_of(past: tuple[Block, ...], turn: tuple[Block, ...] = ()) -> RowStack:
     stack = RowStack()
     stack.console = INKS
     stack.resize(30)
-    stack.show(past, turn)
+    stack.set_blocks(past, turn)
     return stack
 
 
@@ -28,7 +28,7 @@ def test_rows_begin_where_those_above_them_end(steps: list[tuple[list[Block], li
     past: tuple[Block, ...] = ()
     for blocks, turn, drawn, width in steps:
         past = (*past, *blocks) if drawn % 2 else past
-        stack.show(past, tuple(turn))
+        stack.set_blocks(past, tuple(turn))
         assert [row.block for row in stack.rows] == [*past, *turn]
         if drawn < len(stack.rows):
             stack.draw(drawn)
@@ -48,7 +48,7 @@ def test_a_past_that_is_the_same_is_not_looked_at_again() -> None:
     past = (UserText("one"), AnswerText("two"))
     stack = stack_of(past, (Notice("three"),))
     rows = list(stack.rows)
-    stack.show(past, (Notice("four"), Notice("five")))
+    stack.set_blocks(past, (Notice("four"), Notice("five")))
     assert (stack.rows[:3], [row.block for row in stack.rows[2:]]) == (rows, [Notice("four"), Notice("five")])
 
 

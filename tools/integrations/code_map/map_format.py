@@ -21,17 +21,17 @@ def map_within_budget(
 ) -> tuple[str, int]:
     """Format as many of the first entries as fit into the token budget. Return the map and their number.
     `definition_count`: total number of definitions."""
-    fitting_count, too_many = 0, len(entries) + 1
-    while too_many - fitting_count > 1:
-        tried_count = (fitting_count + too_many) // 2
+    fitting_count, rejected_count = 0, len(entries) + 1
+    while rejected_count - fitting_count > 1:
+        tried_count = (fitting_count + rejected_count) // 2
         if count_tokens(_format_map(entries[:tried_count], definition_count)) <= max_tokens:
             fitting_count = tried_count
         else:
-            too_many = tried_count
+            rejected_count = tried_count
     return _format_map(entries[:fitting_count], definition_count), fitting_count
 
 
-def _format_map(chosen: Sequence[MapEntry], definitions: int) -> str:
+def _format_map(chosen: Sequence[MapEntry], definition_count: int) -> str:
     """Format the definitions, grouped by file. Files are in the order of their most important definition, and
     definitions in the order of their lines."""
     entries_by_path: dict[str, list[MapEntry]] = {}
@@ -42,7 +42,7 @@ def _format_map(chosen: Sequence[MapEntry], definitions: int) -> str:
         for path, entries in entries_by_path.items()
         for line in (f"{printable_name(path)}:", *_entry_lines(sorted(entries)))
     ]
-    omitted_count = definitions - len(chosen)
+    omitted_count = definition_count - len(chosen)
     omission_note = [
         f"(and {pluralize(omitted_count, 'definition')} more: name what matters in `focus`, or raise `tokens`)"
     ]

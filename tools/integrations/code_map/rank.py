@@ -15,7 +15,7 @@ _MAX_DEFINERS = 8
 """A name defined in more files than this is too common to be informative."""
 _FOCUS_WEIGHT = 50.0
 """Weight factor of files in focus and of requested names."""
-_PRIVATE_WEIGHT, _SEEN_FILE_WEIGHT, _ASKED_FILE_WEIGHT, _ASKED_NAME_WEIGHT = 0.1, 0.1, 100.0, 1e6
+_PRIVATE_WEIGHT, _SEEN_FILE_WEIGHT, _REQUESTED_FILE_WEIGHT, _REQUESTED_NAME_WEIGHT = 0.1, 0.1, 100.0, 1e6
 """Weight factors: of a private definition, of a definition in a file already seen, of one in a requested file, and of a
 requested definition."""
 _UNUSED_DEFINITIONS = 30
@@ -64,10 +64,14 @@ def rank_definitions(files: Mapping[str, Tags], focus: MapFocus | None = None) -
 
 def _definition_factor(path: str, definition: Definition, focus: MapFocus) -> float:
     if definition.name in focus.requested_names:
-        return _ASKED_NAME_WEIGHT
+        return _REQUESTED_NAME_WEIGHT
     name_factor = _PRIVATE_WEIGHT if definition.name.startswith("_") else 1.0
     return name_factor * (
-        _ASKED_FILE_WEIGHT if path in focus.requested_files else _SEEN_FILE_WEIGHT if path in focus.seen_files else 1.0
+        _REQUESTED_FILE_WEIGHT
+        if path in focus.requested_files
+        else _SEEN_FILE_WEIGHT
+        if path in focus.seen_files
+        else 1.0
     )
 
 

@@ -29,7 +29,7 @@ def _subject(arguments: Arguments) -> str:
 
 
 def _is_useful(project: ProjectFacts) -> bool:
-    return sum(project.file_suffix_counts()[suffix] for suffix in MAPPED_SUFFIXES) >= MIN_MAPPED_FILES
+    return sum(project.count_file_suffixes()[suffix] for suffix in MAPPED_SUFFIXES) >= MIN_MAPPED_FILES
 
 
 class RepoMap:
@@ -38,10 +38,10 @@ class RepoMap:
     effect: Effect = "read"
     kind: Literal["rare"] = "rare"
     traits = ToolTraits(
-        editor_kind="search",
+        acp_kind="search",
         get_subject=_subject,
         clamped_arguments=("tokens",),
-        small_windows="optional",
+        small_window_policy="optional",
         is_useful=_is_useful,
     )
     schema = object_schema(
@@ -53,10 +53,10 @@ class RepoMap:
         required=(),
     )
 
-    def __init__(self, cache: Path | None = None, seconds: float = READ_TIMEOUT_S) -> None:
+    def __init__(self, cache: Path | None = None, read_timeout_s: float = READ_TIMEOUT_S) -> None:
         """`cache`: the folder for parsed files; None for no cache. `seconds`: time for reading files. The map covers
         only the files read by then."""
-        self._cache, self._seconds = cache, seconds
+        self._cache, self._seconds = cache, read_timeout_s
 
     @classmethod
     def for_session(cls, support: ToolSupport) -> Self:

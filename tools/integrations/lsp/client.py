@@ -13,7 +13,7 @@ from ebbtide.tools.outputs.plain_text import printable_name
 from ebbtide.tools.process.child import Child
 from ebbtide.tools.process.lines import TruncatedLine
 
-MAX_UNREQUESTED_BYTES = 64 * 1024**2
+MAX_UNSOLICITED_BYTES = 64 * 1024**2
 """Maximum number of bytes that a server may send between two messages from the client."""
 _METHOD_NOT_FOUND = -32601
 COLUMN_ENCODINGS = ("utf-8", "utf-16", "utf-32")
@@ -62,16 +62,16 @@ class LanguageClient:
         self._on_message = on_message
         self._responses: dict[int, asyncio.Future[object]] = {}
         self._last_id = 0
-        self._unrequested_bytes = 0
+        self._unsolicited_bytes = 0
 
     async def listen(self) -> str:
         """Process messages until the server ends; return why it ended."""
         try:
             while (message := await self._child.read()) is not None:
                 assert not isinstance(message, TruncatedLine), "messages of that size end the conversation"
-                self._unrequested_bytes += len(message)
-                if self._unrequested_bytes > MAX_UNREQUESTED_BYTES:
-                    return f"it sent more than {MAX_UNREQUESTED_BYTES // 1024**2} MB without being asked"
+                self._unsolicited_bytes += len(message)
+                if self._unsolicited_bytes > MAX_UNSOLICITED_BYTES:
+                    return f"it sent more than {MAX_UNSOLICITED_BYTES // 1024**2} MB without being asked"
                 try:
                     self._dispatch(json.loads(message))
                 except (ValueError, RecursionError):
@@ -124,7 +124,7 @@ class LanguageClient:
         self._send({"method": method, "params": parameters})
 
     def _send(self, message: Mapping[str, object]) -> None:
-        self._unrequested_bytes = 0
+        self._unsolicited_bytes = 0
         self._write(message)
 
     def _write(self, message: Mapping[str, object]) -> None:

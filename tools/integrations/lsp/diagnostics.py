@@ -39,11 +39,11 @@ class Problem:
         return self.server, self.severity, self.rule, self.message
 
 
-def parse_problems(answer: object, server: str) -> tuple[Problem, ...]:
+def parse_problems(items: object, server: str) -> tuple[Problem, ...]:
     """Parse an LSP list of diagnostics and sort it by severity and position. Invalid items are skipped."""
     problems = [
         problem
-        for item in (answer if isinstance(answer, list) else [])[:MAX_PROBLEMS_PER_FILE]
+        for item in (items if isinstance(items, list) else [])[:MAX_PROBLEMS_PER_FILE]
         if (problem := _parse_problem(item, server))
     ]
     return tuple(

@@ -7,7 +7,7 @@ from ebbtide.tools.base import Arguments, Result, ToolError, Workspace, read_des
 from ebbtide.tools.call_arguments.schema import get_text, object_schema
 from ebbtide.tools.files.paths import display_path, resolve_path
 from ebbtide.tools.integrations import lsp
-from ebbtide.tools.integrations.lsp.symbols_tool import NO_SERVERS_ERROR, LanguageServerTool, content_for
+from ebbtide.tools.integrations.lsp.symbols_tool import NO_SERVERS_ERROR, LanguageServerTool, read_text_for_server
 from ebbtide.tools.outputs.extent import Extent
 from ebbtide.tools.tool_traits import ToolTraits
 
@@ -27,8 +27,8 @@ class Diagnostics(LanguageServerTool):
     name = "diagnostics"
     description = read_description(__file__)
     traits = ToolTraits(
-        editor_kind="read",
-        small_windows="optional",
+        acp_kind="read",
+        small_window_policy="optional",
         is_useful=lambda project: project.has_language_server(),
     )
     schema = object_schema({"path": {"type": "string"}}, required=())
@@ -45,7 +45,9 @@ class Diagnostics(LanguageServerTool):
             no_problems = "the language servers report no problems in the files they have checked"
         else:
             path = resolve_path(get_text(arguments, "path"), workspace)
-            problems_by_path = {path: await _reported_problems(path, content_for(path, workspace), servers, notes)}
+            problems_by_path = {
+                path: await _reported_problems(path, read_text_for_server(path, workspace), servers, notes)
+            }
             no_problems = f"no problems in `{display_path(path, workspace.root)}`"
         problems_by_name = {display_path(path, workspace.root): problems for path, problems in problems_by_path.items()}
         problem_count = sum(map(len, problems_by_name.values()))
@@ -73,11 +75,13 @@ async def _reported_problems(
     file_servers = await servers.servers_for(path)
     for server in file_servers:
 
-        async def ask(client: "LanguageClient", server: "LanguageServer" = server) -> "tuple[Problem, ...]":
+        async def request_problems(
+            client: "LanguageClient", server: "LanguageServer" = server
+        ) -> "tuple[Problem, ...]":
             return (await server.problems_of({path: content}, client))[path]
 
         try:
-            problems += await servers.ask(server, ask, REPLY_TIMEOUT_S)
+            problems += await servers.run_with_client(server, request_problems, REPLY_TIMEOUT_S)
         except lsp.client.LanguageServerError as error:
             notes.append(f"({error})")
     if len(notes) == len(file_servers):

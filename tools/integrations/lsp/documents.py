@@ -29,92 +29,101 @@ class Documents:
     def __init__(self, name: str, root: Path) -> None:
         self._name = name
         self._root = root
-        self.open: dict[Path, OpenDocument] = {}
+        self.open_documents: dict[Path, OpenDocument] = {}
         """The open files, most recently changed last."""
-        self._pushed: dict[Path, tuple[Problem, ...]] = {}
+        self._pushed_problems: dict[Path, tuple[Problem, ...]] = {}
         self._pushed_count = 0
         """Number of problems in pushed diagnostics."""
-        self._pulled: dict[Path, tuple[Problem, ...]] = {}
+        self._pulled_problems: dict[Path, tuple[Problem, ...]] = {}
         self._baseline: dict[Path, tuple[Problem, ...]] = {}
         """Problems that are not new: they existed before, or were already collected as new. Contains only files with
         complete diagnostics."""
-        self._unreported: dict[Path, tuple[Problem, ...]] = {}
+        self._unreported_problems: dict[Path, tuple[Problem, ...]] = {}
         self._has_any_baseline = False
         """Whether a baseline was ever set. Once it was, all problems in files without one are new."""
 
     def problems(self, path: Path) -> tuple[Problem, ...]:
-        pulled = self._pulled.get(path, ())
-        return (*pulled, *(problem for problem in self._pushed.get(path, ()) if problem not in pulled))
+        pulled = self._pulled_problems.get(path, ())
+        return (*pulled, *(problem for problem in self._pushed_problems.get(path, ()) if problem not in pulled))
 
     @property
-    def paths(self) -> tuple[Path, ...]:
+    def paths_with_problems(self) -> tuple[Path, ...]:
         """The files in which problems have been reported."""
-        return tuple(sorted(path for path in {*self._pushed, *self._pulled} if self.problems(path)))
+        return tuple(sorted(path for path in {*self._pushed_problems, *self._pulled_problems} if self.problems(path)))
 
-    def push(self, parameters: object) -> Path | None:
+    def store_pushed(self, parameters: object) -> Path | None:
         """Store pushed diagnostics and return their file. None if they are invalid or for an outdated version."""
         if not isinstance(parameters, dict):
             return None
         path, version = path_from_uri(parameters.get("uri")), parameters.get("version")
         if path is None or not path.is_relative_to(self._root):
             return None
-        document = self.open.get(path)
+        document = self.open_documents.get(path)
         if isinstance(version, int) and document is not None and version != document.version:
             return None
         pushed = parse_problems(parameters.get("diagnostics"), self._name)
-        new_count = self._pushed_count + len(pushed) - len(self._pushed.get(path, ()))
+        new_count = self._pushed_count + len(pushed) - len(self._pushed_problems.get(path, ()))
         exceeds_limits = new_count > MAX_STORED_PROBLEMS or (
-            path not in self._pushed and len(self._pushed) >= MAX_FILES_WITH_PROBLEMS
+            path not in self._pushed_problems and len(self._pushed_problems) >= MAX_FILES_WITH_PROBLEMS
         )
         if document is None and exceeds_limits:
             return None
-        self._pushed[path], self._pushed_count = pushed, new_count
+        self._pushed_problems[path], self._pushed_count = pushed, new_count
         if document is not None:
             document.reported_version = document.version
         return path
 
     def store_pulled(self, path: Path, version: int, report: object) -> None:
         """Store the answer to a diagnostics request for a version of a file."""
-        document = self.open.get(path)
+        document = self.open_documents.get(path)
         if document is None or document.version != version or not isinstance(report, dict):
             return
         if report.get("kind") == "full":
-            self._pulled[path] = parse_problems(report.get("items"), self._name)
+            self._pulled_problems[path] = parse_problems(report.get("items"), self._name)
         document.reported_version = version
 
-    def forget(self, path: Path) -> None:
+    def remove(self, path: Path) -> None:
         """Remove a closed or deleted file with its problems."""
-        self._pushed_count -= len(self._pushed.get(path, ()))
-        for table in (self.open, self._pushed, self._pulled, self._baseline, self._unreported):
+        self._pushed_count -= len(self._pushed_problems.get(path, ()))
+        for table in (
+            self.open_documents,
+            self._pushed_problems,
+            self._pulled_problems,
+            self._baseline,
+            self._unreported_problems,
+        ):
             table.pop(path, None)
 
     # Problems introduced by edits
 
     def set_baseline(self, paths: Sequence[Path]) -> None:
         """Mark all current problems as old, in these files and in all others with pushed diagnostics."""
-        self._baseline.update({path: self.problems(path) for path in (*paths, *self._pushed)})
+        self._baseline.update({path: self.problems(path) for path in (*paths, *self._pushed_problems)})
         self._has_any_baseline = True
 
     def has_baseline(self, path: Path) -> bool:
         return path in self._baseline
 
-    def compare(self, texts: Mapping[Path, tuple[str, str]]) -> None:
+    def collect_new_problems(self, texts: Mapping[Path, tuple[str, str]]) -> None:
         """Find new problems in the files whose text changed and in other known files."""
-        for path in {*texts, *self._pushed}:
+        for path in {*texts, *self._pushed_problems}:
             baseline = self._baseline.get(path, () if self._has_any_baseline and path not in texts else None)
             if baseline is not None:
                 introduced = new_problems(baseline, self.problems(path), *texts.get(path, ("", "")))
-                self._unreported[path] = (*self._unreported.get(path, ()), *errors_and_warnings(introduced))
+                self._unreported_problems[path] = (
+                    *self._unreported_problems.get(path, ()),
+                    *errors_and_warnings(introduced),
+                )
         self.set_baseline(tuple(texts))
 
     def take_new_problems(self) -> Mapping[Path, tuple[Problem, ...]]:
         """Return the problems found since the last call that still exist, at their current positions."""
-        unreported, self._unreported = self._unreported, {}
-        present = {path: _still_present(problems, self.problems(path)) for path, problems in unreported.items()}
+        unreported, self._unreported_problems = self._unreported_problems, {}
+        present = {path: _match_current(problems, self.problems(path)) for path, problems in unreported.items()}
         return {path: problems for path, problems in present.items() if problems}
 
 
-def _still_present(earlier: Sequence[Problem], current: Sequence[Problem]) -> tuple[Problem, ...]:
+def _match_current(earlier: Sequence[Problem], current: Sequence[Problem]) -> tuple[Problem, ...]:
     """Return the current problems that match earlier ones. Each earlier problem is matched with the nearest one of its
     kind."""
     candidates = list(current)

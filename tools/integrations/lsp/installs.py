@@ -20,7 +20,7 @@ _QUOTED_EXEC = re.compile(rb"^'''exec' (?:\"([^\"\n]+)\"|(\S+))", re.MULTILINE)
 """Matches the line in which pip names a script's interpreter if the path is long or contains spaces."""
 
 
-def hidden_installs(command: Sequence[str], path: str) -> tuple[Path, ...]:
+def find_hidden_install_paths(command: Sequence[str], path: str) -> tuple[Path, ...]:
     """Return the folders that must be made visible, or single files for programs without a folder of their own. `path`:
     the search path for interpreters."""
     program = shutil.which(command[0], path=path) or command[0]

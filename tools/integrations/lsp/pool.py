@@ -113,12 +113,14 @@ class LanguageServers:
             else None
         )
 
-    async def ask(self, server: LanguageServer, work: Callable[[LanguageClient], Awaitable[T]], seconds: float) -> T:
+    async def run_with_client(
+        self, server: LanguageServer, work: Callable[[LanguageClient], Awaitable[T]], seconds: float
+    ) -> T:
         """Run `work` with a server and return its result. `seconds`: the time limit. Raises `LanguageServerError`,
         which names the server and its state."""
         try:
             async with asyncio.timeout(seconds):
-                return await server.ask(work)
+                return await server.run_with_client(work)
         except TimeoutError as error:
             reason = (
                 "it is still starting: try again later" if server.phase == "starting" else "it did not answer in time"
@@ -131,7 +133,7 @@ class LanguageServers:
         """Return the problems that the running servers have reported so far, by file."""
         problems_by_path: dict[Path, tuple[Problem, ...]] = {}
         for server in self._servers.values():
-            for path in server.documents.paths:
+            for path in server.documents.paths_with_problems:
                 problems_by_path[path] = (*problems_by_path.get(path, ()), *server.documents.problems(path))
         return dict(sorted(problems_by_path.items()))
 

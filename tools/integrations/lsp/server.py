@@ -63,8 +63,8 @@ class LanguageServer:
         self._pending_edits: dict[Path, EditedText] = {}
         self._requests: deque[_QueuedRequest] = deque()
         self._wake = asyncio.Event()
-        self._changed = asyncio.Event()
-        self._accepted_edits = self._processed_edits = 0
+        self._state_changed = asyncio.Event()
+        self._accepted_edit_count = self._processed_edit_count = 0
         """Number of edits accepted, and number of edits processed."""
         self._progress_tokens: set[str] = set()
         """Progress tokens of the server's current work."""
@@ -72,7 +72,7 @@ class LanguageServer:
         self._pushes_diagnostics = False
 
     @property
-    def encoding(self) -> str:
+    def column_encoding(self) -> str:
         """The encoding in which the server counts columns."""
         encoding = self.capabilities.get("positionEncoding")
         return encoding if isinstance(encoding, str) and encoding in COLUMN_ENCODINGS else "utf-16"
@@ -82,30 +82,30 @@ class LanguageServer:
     @property
     def has_pending_edits(self) -> bool:
         """Whether there are edits that the server has not processed yet."""
-        return self._processed_edits < self._accepted_edits
+        return self._processed_edit_count < self._accepted_edit_count
 
     def queue_edits(self, edits: Mapping[Path, EditedText]) -> int:
         """Queue edits; return the number to pass to `wait_for_diagnostics`."""
         if self.phase == "failed":
-            return self._accepted_edits
+            return self._accepted_edit_count
         for path, edited_text in edits.items():
             pending_text = self._pending_edits.get(path)
             self._pending_edits[path] = (
                 edited_text if pending_text is None else EditedText(pending_text.old_text, edited_text.new_text)
             )
-        self._accepted_edits += 1
+        self._accepted_edit_count += 1
         self._ensure_started()
-        return self._accepted_edits
+        return self._accepted_edit_count
 
     async def wait_for_diagnostics(self, edit_number: int) -> bool:
         """Wait until the server has reported the diagnostics for these edits or has failed. Return whether it reported
         them."""
-        while self._processed_edits < edit_number and self.phase != "failed":
-            self._changed.clear()
-            await self._changed.wait()
-        return self._processed_edits >= edit_number
+        while self._processed_edit_count < edit_number and self.phase != "failed":
+            self._state_changed.clear()
+            await self._state_changed.wait()
+        return self._processed_edit_count >= edit_number
 
-    async def ask(self, work: Callable[[LanguageClient], Awaitable[T]]) -> T:
+    async def run_with_client(self, work: Callable[[LanguageClient], Awaitable[T]]) -> T:
         """Run `work` with the server's client and return its result. Raises `LanguageServerError`."""
         self._ensure_started()
         if self.phase == "failed":
@@ -152,7 +152,7 @@ class LanguageServer:
         finally:
             self.phase = "failed"
             self.detail = self.detail or "it was stopped"
-            self._changed.set()
+            self._state_changed.set()
             self._fail_requests()
 
     def _reset(self, reason: str) -> None:
@@ -163,9 +163,9 @@ class LanguageServer:
         self._pending_edits.clear()
         self._progress_tokens.clear()
         self._is_quiescent, self._pushes_diagnostics = True, False
-        self._processed_edits = self._accepted_edits
+        self._processed_edit_count = self._accepted_edit_count
         self._wake.clear()
-        self._changed.set()
+        self._state_changed.set()
         self._fail_requests()
 
     def _fail_requests(self) -> None:
@@ -178,7 +178,9 @@ class LanguageServer:
         """Run the server until it ends; return why it ended."""
         log = ServerLog(self._log)
         try:
-            child = await start_child(self.spec.launch(self._root), self._root, log, MAX_MESSAGE_BYTES, FrameBuffer())
+            child = await start_child(
+                self.spec.build_launch(self._root), self._root, log, MAX_MESSAGE_BYTES, FrameBuffer()
+            )
         except (OSError, ValueError) as error:
             log.close()
             return f"it cannot be started: {getattr(error, 'strerror', None) or error}"
@@ -236,15 +238,17 @@ class LanguageServer:
     async def _process_edits(self, client: LanguageClient) -> None:
         """Send the files as they were before the edits, then as they are after them. Problems that are reported only
         the second time are new."""
-        edit_number = self._accepted_edits
+        edit_number = self._accepted_edit_count
         edits, self._pending_edits = self._pending_edits, {}
         documents = self.documents
         old_texts = {path: edit.old_text for path, edit in edits.items() if edit.old_text is not None}
-        documents.compare({})  # problems found independently of these edits
+        documents.collect_new_problems({})  # problems found independently of these edits
         without_baseline = {
             path: text
             for path, text in old_texts.items()
-            if not documents.has_baseline(path) or path not in documents.open or documents.open[path].text != text
+            if not documents.has_baseline(path)
+            or path not in documents.open_documents
+            or documents.open_documents[path].text != text
         }
         for path, text in without_baseline.items():
             await self._send_text(path, text, client)
@@ -253,19 +257,19 @@ class LanguageServer:
                 (*without_baseline, *(path for path, edit in edits.items() if edit.old_text is None))
             )
         for path, edit in edits.items():
-            await self._update(path, edit, client)
+            await self._send_edit(path, edit, client)
         new_texts = {path: edit.new_text for path, edit in edits.items() if edit.new_text is not None}
         if await self._wait_for_reports(tuple(new_texts), client):
-            documents.compare({path: (old_texts.get(path, ""), text) for path, text in new_texts.items()})
-        self._processed_edits = edit_number
-        self._changed.set()
+            documents.collect_new_problems({path: (old_texts.get(path, ""), text) for path, text in new_texts.items()})
+        self._processed_edit_count = edit_number
+        self._state_changed.set()
 
-    async def _update(self, path: Path, edited: EditedText, client: LanguageClient) -> None:
+    async def _send_edit(self, path: Path, edited: EditedText, client: LanguageClient) -> None:
         uri = path.as_uri()
         if edited.new_text is None:
-            if path in self.documents.open:
+            if path in self.documents.open_documents:
                 client.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
-            self.documents.forget(path)
+            self.documents.remove(path)
         else:
             await self._send_text(path, edited.new_text, client)
             client.notify("textDocument/didSave", {"textDocument": {"uri": uri}})
@@ -274,14 +278,14 @@ class LanguageServer:
 
     async def _send_text(self, path: Path, text: str, client: LanguageClient) -> None:
         """Send the text of a file. If too many files are open, close the one that was changed least recently."""
-        opened = self.documents.open
+        opened = self.documents.open_documents
         uri = path.as_uri()
         document = opened.pop(path, None)
         if document is None:
             if len(opened) >= MAX_OPEN_FILES:
                 oldest = next(iter(opened))
                 client.notify("textDocument/didClose", {"textDocument": {"uri": oldest.as_uri()}})
-                self.documents.forget(oldest)
+                self.documents.remove(oldest)
             document = OpenDocument(text, 1)
             item = {"uri": uri, "languageId": LANGUAGE_IDS.get(path.suffix.lower(), ""), "version": 1, "text": text}
             client.notify("textDocument/didOpen", {"textDocument": item})
@@ -293,7 +297,7 @@ class LanguageServer:
 
     async def _wait_for_reports(self, paths: Sequence[Path], client: LanguageClient) -> bool:
         """Wait for the diagnostics of the current texts; return whether the server reported them all in time."""
-        documents = [self.documents.open[path] for path in paths if path in self.documents.open]
+        documents = [self.documents.open_documents[path] for path in paths if path in self.documents.open_documents]
         try:
             async with asyncio.timeout(DIAGNOSTICS_TIMEOUT_S):
                 if self.capabilities.get("diagnosticProvider"):
@@ -310,7 +314,7 @@ class LanguageServer:
 
     async def _pull_diagnostics(self, path: Path, client: LanguageClient) -> None:
         """Request the diagnostics of a file. Raises `LanguageServerError` if the server has ended."""
-        document = self.documents.open.get(path)
+        document = self.documents.open_documents.get(path)
         if document is None:
             return
         for _ in range(_MAX_ATTEMPTS):
@@ -337,8 +341,8 @@ class LanguageServer:
                     return
 
     async def _wait_for_change(self) -> None:
-        self._changed.clear()
-        await self._changed.wait()
+        self._state_changed.clear()
+        await self._state_changed.wait()
 
     # Notifications
 
@@ -346,7 +350,7 @@ class LanguageServer:
         values = parameters if isinstance(parameters, dict) else {}
         match method:
             case "textDocument/publishDiagnostics":
-                if self.documents.push(values) is None:
+                if self.documents.store_pushed(values) is None:
                     return
                 self._pushes_diagnostics = True
             case "$/progress":
@@ -361,7 +365,7 @@ class LanguageServer:
                 self._is_quiescent = values.get("quiescent") is not False
             case _:
                 return
-        self._changed.set()
+        self._state_changed.set()
 
 
 async def _run_request(request: _QueuedRequest, client: LanguageClient) -> None:

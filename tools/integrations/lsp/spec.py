@@ -25,7 +25,7 @@ SERVER_PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "tsc": _JAVASCRIPT,
 }
 """The programs to search for, with the file extensions that they handle."""
-PROJECT_FOLDERS = ("node_modules/.bin", ".venv/bin", "venv/bin")
+PROJECT_PROGRAM_FOLDERS = ("node_modules/.bin", ".venv/bin", "venv/bin")
 """Folders that contain a project's own programs."""
 
 LANGUAGE_IDS: Mapping[str, str] = {
@@ -61,7 +61,7 @@ class LanguageServerSpec:
     sandbox: Sandbox | None = field(default=None, repr=False, compare=False)
     """The sandbox to run the server in; None for no sandbox."""
 
-    def launch(self, root: Path) -> Launch:
+    def build_launch(self, root: Path) -> Launch:
         """Build the command that launches the server in a working folder. In a sandbox, the server can write only to
         its caches, and its program is visible wherever it is installed. Raises `OSError`."""
         environment = child_environment() | dict(self.env)
@@ -69,7 +69,7 @@ class LanguageServerSpec:
             return Launch(self.command, environment)
         if (scratch := self.sandbox.visible_temp_folder) is not None:
             environment |= {name: str(scratch / "language-servers" / name.lower()) for name in self.cache_variables}
-        installs = lsp.installs.hidden_installs(self.command, environment.get("PATH", os.defpath))
+        installs = lsp.installs.find_hidden_install_paths(self.command, environment.get("PATH", os.defpath))
         sandbox = replace(self.sandbox, visible_paths=(*self.sandbox.visible_paths, *installs))
         return sandbox.wrap(Launch(self.command, environment), root, may_write=False)
 
@@ -81,13 +81,13 @@ class DetectableServer:
     name: str
     command: tuple[str, ...]
     extensions: tuple[str, ...]
-    runs_project: bool = False
+    runs_project_code: bool = False
     """Whether the server runs code from the project, such as build scripts or the project's own compiler."""
     env: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, object] = field(default_factory=dict)
     min_major_version: int = 0
     """First usable major version of the package that contains the server."""
-    caches: tuple[str, ...] = ()
+    cache_variables: tuple[str, ...] = ()
     """Like `LanguageServerSpec.cache_variables`. These servers report nothing if their caches are read-only."""
     replaces: str = ""
     """The equivalent server that this one replaces if both are available."""

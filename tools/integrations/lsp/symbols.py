@@ -45,7 +45,7 @@ _LOCAL_KINDS, _FUNCTION_KINDS = ("variable", "constant", "parameter"), ("functio
 class SymbolQuery:
     """A request for symbols."""
 
-    find: SymbolQuestion
+    question: SymbolQuestion
     path: Path
     text: str
     """The content of the file."""
@@ -56,19 +56,19 @@ class SymbolQuery:
 async def answer_symbol_query(query: SymbolQuery, servers: LanguageServers, root: Path) -> tuple[str, int]:
     """Return the answer of the first server that finds anything: text for the model, and the number of positions in it.
     Raises `LanguageServerError`."""
-    method, capability = _METHODS[query.find]
+    method, capability = _METHODS[query.question]
     capable_count = 0
     problems = list[str]()
     for server in await servers.servers_for(query.path):
 
-        async def ask(client: LanguageClient, server: LanguageServer = server) -> object:
+        async def request_symbols(client: LanguageClient, server: LanguageServer = server) -> object:
             if capability not in server.capabilities or server.capabilities[capability] is False:
                 return NotImplemented
             await server.send_text(query.path, query.text, client)
-            return await client.request(method, _request_parameters(query, server.encoding))
+            return await client.request(method, _request_parameters(query, server.column_encoding))
 
         try:
-            answer = await servers.ask(server, ask, REPLY_TIMEOUT_S)
+            answer = await servers.run_with_client(server, request_symbols, REPLY_TIMEOUT_S)
         except LanguageServerError as error:
             problems.append(str(error))
             continue
@@ -81,7 +81,7 @@ async def answer_symbol_query(query: SymbolQuery, servers: LanguageServers, root
             return "\n".join((*lines[:MAX_RESULTS], *omission_note)), len(lines)
     if not capable_count:
         raise LanguageServerError("; ".join(problems) or "no language server for this kind of file can answer this")
-    return _NO_RESULT_TEXTS[query.find].format(name=printable_name(query.name)), 0
+    return _NO_RESULT_TEXTS[query.question].format(name=printable_name(query.name)), 0
 
 
 _NO_RESULT_TEXTS: Mapping[SymbolQuestion, str] = {
@@ -111,7 +111,7 @@ def _is_name_char(character: str) -> bool:
 
 def _request_parameters(query: SymbolQuery, encoding: str) -> Mapping[str, object]:
     document = {"textDocument": {"uri": query.path.as_uri()}}
-    match query.find:
+    match query.question:
         case "in_file":
             return document
         case "in_project":
@@ -123,7 +123,11 @@ def _request_parameters(query: SymbolQuery, encoding: str) -> Mapping[str, objec
                 len(prefix) if encoding == "utf-32" else len(prefix.encode(_CODECS[encoding])) // _UNIT_BYTES[encoding]
             )
             parameters = {**document, "position": {"line": query.line - 1, "character": column}}
-            return {**parameters, "context": {"includeDeclaration": True}} if query.find == "references" else parameters
+            return (
+                {**parameters, "context": {"includeDeclaration": True}}
+                if query.question == "references"
+                else parameters
+            )
 
 
 _CODECS, _UNIT_BYTES = {"utf-8": "utf-8", "utf-16": "utf-16-le"}, {"utf-8": 1, "utf-16": 2}
@@ -135,9 +139,9 @@ def _list_answer_lines(query: SymbolQuery, answer: object, root: Path) -> list[s
 
 def _answer_lines(query: SymbolQuery, answer: object, root: Path) -> Iterator[str]:
     items = [item for item in (answer if isinstance(answer, list) else [answer]) if isinstance(item, dict)]
-    if query.find in ("definition", "references"):
+    if query.question in ("definition", "references"):
         yield from _location_lines(items, root)
-    elif query.find == "in_file":
+    elif query.question == "in_file":
         yield from _outline(items, 0)
     else:
         for item in items:

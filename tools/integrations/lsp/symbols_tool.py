@@ -46,9 +46,9 @@ class Symbols(LanguageServerTool):
     name = "symbols"
     description = read_description(__file__)
     traits = ToolTraits(
-        editor_kind="search",
+        acp_kind="search",
         get_subject=_subject,
-        small_windows="optional",
+        small_window_policy="optional",
         is_useful=lambda project: project.has_language_server(),
     )
     schema = object_schema(
@@ -69,7 +69,7 @@ class Symbols(LanguageServerTool):
         if self._servers is None:
             raise ToolError(NO_SERVERS_ERROR)
         path = resolve_path(get_text(arguments, "path"), workspace)
-        content = content_for(path, workspace)
+        content = read_text_for_server(path, workspace)
         find, name = cast("SymbolQuestion", get_text(arguments, "find")), get_text(arguments, "name", "")
         line = get_number(arguments, "line", 1)
         if find in ("definition", "references"):
@@ -86,7 +86,7 @@ class Symbols(LanguageServerTool):
         return Result(answer, extent=Extent("entries", min(count, 100), count))
 
 
-def content_for(path: Path, workspace: Workspace) -> str:
+def read_text_for_server(path: Path, workspace: Workspace) -> str:
     """Return the file's text, as needed to ask a server about it. Raises `ToolError`."""
     content = read_bytes(path)
     require_text(path, content, workspace)

@@ -30,7 +30,7 @@ class DismissedAnswer:
     """The user closed the question without answering."""
 
 
-Answer: TypeAlias = AcceptedAnswer | DeclinedAnswer | DismissedAnswer
+ElicitationAnswer: TypeAlias = AcceptedAnswer | DeclinedAnswer | DismissedAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class SamplingMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class SampleRequest:
+class SamplingRequest:
     """A server's request for a reply from a model."""
 
     messages: tuple[SamplingMessage, ...]
@@ -53,7 +53,7 @@ class SampleRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class SampleReply:
+class SamplingReply:
     """The model's reply."""
 
     text: str
@@ -75,11 +75,11 @@ class ClientHandlers:
     services: frozenset[ClientService] = frozenset()
     """The services that are announced to servers. Requests for other services are not handled."""
 
-    async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> Answer:
+    async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> ElicitationAnswer:
         """Ask the user to fill in a form with the schema's fields, or to open `url` if it is not empty."""
         return DismissedAnswer()
 
-    async def sample(self, server: str, request: SampleRequest) -> SampleReply | SamplingRefusal:
+    async def sample(self, server: str, request: SamplingRequest) -> SamplingReply | SamplingRefusal:
         """Ask a model for a reply, if the user allows it."""
         return SamplingRefusal("no user is present to allow it")
 

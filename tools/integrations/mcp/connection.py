@@ -24,11 +24,11 @@ from ebbtide.tools.integrations.mcp.client_handlers import AcceptedAnswer, Clien
 from ebbtide.tools.integrations.mcp.listing import fetch_all_pages, parse_resource, usable_prompts, usable_tools
 from ebbtide.tools.integrations.mcp.offers import (
     Caller,
-    NeedsLogin,
-    PostNotSupported,
+    LoginRequiredError,
+    PostNotSupportedError,
     PromptMessage,
     ServerState,
-    SessionExpired,
+    SessionExpiredError,
     instructions_tool,
 )
 from ebbtide.tools.integrations.mcp.questions import ask_to_open_page, client_callbacks
@@ -75,7 +75,7 @@ async def open_connection(
     spec: ServerSpec,
     handlers: ClientHandlers,
     log: ServerLog,
-    credentials: Path,
+    credentials_path: Path,
     allow_login: bool,
     on_lost: Callable[[], None],
 ) -> "AsyncIterator[McpConnection]":
@@ -87,11 +87,11 @@ async def open_connection(
     """
     connection = McpConnection(spec, handlers, log, on_lost)
     client = Client(
-        _transport(connection, log, credentials, allow_login),
+        _transport(connection, log, credentials_path, allow_login),
         logging_callback=connection.on_log_message,
         client_info=types.Implementation(name="ebbtide", version=VERSION),
         cache=None,
-        **client_callbacks(spec.name, handlers, connection.timeouts.question),
+        **client_callbacks(spec.name, handlers, connection.timeouts.paused),
     )
     try:
         async with client:
@@ -104,24 +104,24 @@ async def open_connection(
                 listen_task.cancel()
                 await asyncio.gather(listen_task, return_exceptions=True)
     except (MCPError, ExceptionGroup) as error:  # the SDK wraps some errors, a few of them repeatedly
-        if (login := _find_error(error, NeedsLogin)) is not None:
+        if (login := _find_error(error, LoginRequiredError)) is not None:
             raise login from error
-        if connection.refused_post and not connection.loss_reason:
-            raise PostNotSupported(connection.refused_post) from error
+        if connection.post_refusal_status and not connection.loss_reason:
+            raise PostNotSupportedError(connection.post_refusal_status) from error
         raise ConnectionError(connection.loss_reason or error_text(error)) from error
 
 
 @asynccontextmanager
 async def _transport(
-    connection: "McpConnection", log: ServerLog, credentials: Path, allow_login: bool
+    connection: "McpConnection", log: ServerLog, credentials_path: Path, allow_login: bool
 ) -> AsyncIterator[TransportStreams]:
     spec = connection.spec
     if spec.command:
         transport = open_stdio(spec, log, connection.record_loss)
     elif spec.is_sse:
-        transport = open_sse(spec, credentials, connection.handlers, allow_login)
+        transport = open_sse(spec, credentials_path, connection.handlers, allow_login)
     else:
-        transport = open_http(spec, credentials, connection.handlers, allow_login, connection.on_post_response)
+        transport = open_http(spec, credentials_path, connection.handlers, allow_login, connection.on_post_response)
     async with transport as streams:
         yield repair_streams(streams, connection.on_notification, connection.omissions.append, connection.record_loss)
 
@@ -144,12 +144,12 @@ class McpConnection:
         """Why the connection was lost; empty while it exists."""
         self.stale_lists: set[ListKind] = set()
         """Lists that have changed since they were last fetched."""
-        self.lists_current = asyncio.Event()
+        self.lists_up_to_date = asyncio.Event()
         """Set while the lists are up to date."""
         self.change_count = 0
         """Number of change notifications so far."""
-        self.lists_current.set()
-        self.refused_post = ""
+        self.lists_up_to_date.set()
+        self.post_refusal_status = ""
         """Status of the last POST if the server rejected POST or the address; otherwise empty."""
         self.omissions: list[str] = []
         """One line for each omitted list entry, with the reason for omitting it."""
@@ -167,7 +167,7 @@ class McpConnection:
         # Without this, the SDK would discard a result that does not match the tool's output schema.
         client.session.validate_tool_result = _accept_any_result  # type: ignore[method-assign]  # the SDK has no setting for it
 
-    async def state(self, kinds: frozenset[ListKind], previous_state: ServerState, caller: Caller) -> ServerState:
+    async def fetch_state(self, kinds: frozenset[ListKind], previous_state: ServerState, caller: Caller) -> ServerState:
         """Return the server's details and its current lists of these kinds; everything else is copied from
         `previous_state`."""
         client = self._client
@@ -226,7 +226,7 @@ class McpConnection:
         prompts = await fetch_all_pages(lambda cursor: fetch(cursor=cursor), lambda page: page.prompts, self.omissions)
         return replace(state, prompts=usable_prompts(self.spec, prompts))
 
-    async def call(self, name: str, arguments: Arguments, show: Callable[[str], None]) -> Result:
+    async def limit_call(self, name: str, arguments: Arguments, show_progress: Callable[[str], None]) -> Result:
         """Call a tool and return its result. Cancelling affects only this call. Raises `ToolError`."""
         _require_encodable(arguments)
         last_report = 0.0
@@ -238,7 +238,7 @@ class McpConnection:
                 report_progress()
                 if loop.time() - last_report >= _PROGRESS_INTERVAL_S:
                     last_report = loop.time()
-                    show(_progress_line(progress, total, message))
+                    show_progress(_progress_line(progress, total, message))
 
             try:
                 answer = await self._client.call_tool(name, dict(arguments), progress_callback=on_progress)
@@ -254,7 +254,7 @@ class McpConnection:
         if not requires_pages or "elicitation" not in self.handlers.services:
             raise error
         for page in UrlElicitationRequiredError.from_error(error.error).elicitations:
-            with self.timeouts.question():
+            with self.timeouts.paused():
                 if not isinstance(await ask_to_open_page(self.spec.name, self.handlers, page), AcceptedAnswer):
                     raise error
 
@@ -276,7 +276,7 @@ class McpConnection:
         function to call on progress."""
         label = self.spec.label
         try:
-            async with self.timeouts.call() as report_progress:
+            async with self.timeouts.limit_call() as report_progress:
                 yield report_progress
         except TimeoutError as error:
             max_seconds = self.spec.call_timeout
@@ -288,7 +288,7 @@ class McpConnection:
         except MCPError as error:
             if error.code == types.INVALID_REQUEST and error.message == _SESSION_OVER_MESSAGE:
                 self.record_loss("it no longer knows this session")
-                raise SessionExpired(f"the server `{label}` no longer knows this session") from error
+                raise SessionExpiredError(f"the server `{label}` no longer knows this session") from error
             if error.code == types.CONNECTION_CLOSED:
                 if error.message == _CLOSED_MESSAGE:
                     self.record_loss("its connection has ended")
@@ -307,15 +307,19 @@ class McpConnection:
     async def listen(self) -> None:
         """Subscribe to change notifications, which newer protocol versions require."""
         capabilities = self._client.server_capabilities
-        tools = bool(capabilities.tools and capabilities.tools.list_changed)
-        resources = bool(capabilities.resources and capabilities.resources.list_changed)
-        prompts = bool(capabilities.prompts and capabilities.prompts.list_changed)
-        if self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (tools or resources or prompts):
+        notifies_tools = bool(capabilities.tools and capabilities.tools.list_changed)
+        notifies_resources = bool(capabilities.resources and capabilities.resources.list_changed)
+        notifies_prompts = bool(capabilities.prompts and capabilities.prompts.list_changed)
+        if self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (
+            notifies_tools or notifies_resources or notifies_prompts
+        ):
             return
         while True:
             try:
                 async with self._client.listen(
-                    tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
+                    tools_list_changed=notifies_tools,
+                    prompts_list_changed=notifies_prompts,
+                    resources_list_changed=notifies_resources,
                 ) as changes:
                     async for _ in changes:
                         pass  # `on_notification` already handles each one
@@ -323,25 +327,25 @@ class McpConnection:
                 return
             except (SubscriptionLost, TimeoutError):
                 await asyncio.sleep(_RESUBSCRIBE_S)
-                self._note_changed(*LIST_KINDS)
+                self._mark_stale(*LIST_KINDS)
 
     def on_notification(self, method: str) -> None:
         """Called for every notification, before later messages are read."""
         if (kind := _LIST_CHANGE_METHODS.get(method)) is not None:
-            self._note_changed(kind)
+            self._mark_stale(kind)
 
     def on_post_response(self, response: httpx2.Response) -> None:
         is_refused = response.status_code in (httpx2.codes.NOT_FOUND, httpx2.codes.METHOD_NOT_ALLOWED)
-        self.refused_post = status_text(response) if is_refused else ""
+        self.post_refusal_status = status_text(response) if is_refused else ""
 
     async def on_log_message(self, params: types.LoggingMessageNotificationParams) -> None:
         text = params.data if isinstance(params.data, str) else json.dumps(params.data, ensure_ascii=False, default=str)
         self._log.write(f"[{params.level}] {one_line(text, 1000)}\n".encode())
 
-    def _note_changed(self, *kinds: ListKind) -> None:
+    def _mark_stale(self, *kinds: ListKind) -> None:
         self.stale_lists.update(kinds)
         self.change_count += 1
-        self.lists_current.clear()
+        self.lists_up_to_date.clear()
         self.changed.set()
 
     def record_loss(self, reason: str) -> None:
@@ -349,12 +353,12 @@ class McpConnection:
             self.loss_reason = reason
             self._on_lost()
             self.changed.set()
-            self.lists_current.set()
+            self.lists_up_to_date.set()
 
     def mark_closing(self) -> None:
         """Record that the connection is being closed on purpose."""
         self._is_closing = True
-        self.lists_current.set()
+        self.lists_up_to_date.set()
 
     async def _fetch_templates(self) -> list[types.ResourceTemplate]:
         """Return the resource templates; empty if the server does not support them."""
@@ -408,7 +412,7 @@ class ServerTimeouts:
         self._open_questions = 0
 
     @asynccontextmanager
-    async def call(self) -> AsyncIterator[Callable[[], None]]:
+    async def limit_call(self) -> AsyncIterator[Callable[[], None]]:
         """Limit the duration of a call. Yield a function to call on every progress report. Raises `TimeoutError`."""
         async with asyncio.timeout(None) as timeout:
             self._deadlines[timeout] = _now() + _MAX_TIMEOUT_FACTOR * self._seconds
@@ -419,7 +423,7 @@ class ServerTimeouts:
                 del self._deadlines[timeout]
 
     @contextmanager
-    def question(self) -> Iterator[None]:
+    def paused(self) -> Iterator[None]:
         """Pause all timeouts while the server waits for an answer from this program. It is unknown which call its
         question belongs to."""
         self._open_questions += 1

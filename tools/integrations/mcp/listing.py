@@ -94,7 +94,7 @@ def usable_tools(listed_tools: Iterable[types.Tool], caller: Caller) -> tuple[tu
             notes.append(f"{label} is skipped: that is not a valid tool name")
         elif tool.execution is not None and tool.execution.task_support == "required":
             notes.append(f"{label} is skipped: it runs only as an asynchronous task")
-        elif problem := schema_fault(tool.input_schema):
+        elif problem := input_schema_problem(tool.input_schema):
             notes.append(f"{label} is skipped: {problem}")
         else:
             description = clean_text(tool.description or tool.title or "")
@@ -125,7 +125,7 @@ def tool_name(spec: ServerSpec, original_name: str) -> str:
     )
 
 
-def schema_fault(schema: Mapping[str, object]) -> str:
+def input_schema_problem(schema: Mapping[str, object]) -> str:
     """Explain why a provider would reject the schema, or why arguments cannot be validated. Empty if the schema is
     usable."""
     try:

@@ -26,7 +26,7 @@ from pydantic import AnyUrl, ValidationError
 
 from ebbtide.tools.files.private_folder import create_private_folder
 from ebbtide.tools.integrations.mcp.client_handlers import ClientHandlers
-from ebbtide.tools.integrations.mcp.offers import NeedsLogin
+from ebbtide.tools.integrations.mcp.offers import LoginRequiredError
 from ebbtide.tools.integrations.mcp.spec import ServerSpec
 from ebbtide.tools.integrations.mcp.texts import one_line
 from ebbtide.tools.network.addresses import IpAddress, is_link_local, is_public
@@ -48,31 +48,31 @@ _RESPONSE_TEMPLATE = (
 
 @asynccontextmanager
 async def authorisation(
-    spec: ServerSpec, credentials: Path, handlers: ClientHandlers, allow_login: bool
+    spec: ServerSpec, credentials_path: Path, handlers: ClientHandlers, allow_login: bool
 ) -> AsyncIterator[httpx2.Auth | None]:
     """Yield the authentication for requests to the server. `allow_login`: log in if the server requires it. If there is
     no user, a request that requires a login raises `NeedsLogin`."""
-    storage = _Storage(spec, credentials)
+    storage = _Storage(spec, credentials_path)
     if any(name.lower() == "authorization" for name in spec.headers):
         yield None  # the user has configured a key
     elif allow_login:
         async with _local_callback(spec, storage) as login_callback:
             storage.write(port=login_callback.port)
-            yield _provider(spec, storage, handlers, login_callback)
+            yield _create_provider(spec, storage, handlers, login_callback)
     elif "tokens" in storage.read():
-        yield _provider(spec, storage, handlers, None)
+        yield _create_provider(spec, storage, handlers, None)
     else:
-        yield _NotLoggedIn()
+        yield _UnauthenticatedAuth()
 
 
-class _NotLoggedIn(httpx2.Auth):
+class _UnauthenticatedAuth(httpx2.Auth):
     """Sends requests unchanged, and raises `NeedsLogin` if the server requires a login. A client is registered only
     once the user wants to log in."""
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         response = yield request
         if response.status_code == httpx2.codes.UNAUTHORIZED:
-            raise NeedsLogin
+            raise LoginRequiredError
 
 
 @asynccontextmanager
@@ -93,7 +93,7 @@ async def _local_callback(spec: ServerSpec, storage: "_Storage") -> AsyncIterato
         yield login_callback
 
 
-def _provider(
+def _create_provider(
     spec: ServerSpec, storage: "_Storage", handlers: ClientHandlers, login_callback: "LoginCallback | None"
 ) -> OAuthClientProvider:
     async def open_login(url: str) -> None:
@@ -101,21 +101,21 @@ def _provider(
             # Remember the scopes, because the server may require them at the next login.
             scope = dict(parse_qsl(urlsplit(url).query)).get("scope", "")
             storage.write(scope=scope)
-            raise NeedsLogin
+            raise LoginRequiredError
         login_callback.expect(url)
         await handlers.open_login(spec.name, url)
 
     async def wait_for_redirect() -> AuthorizationCodeResult:
         if login_callback is None:
-            raise NeedsLogin
+            raise LoginRequiredError
         try:
             async with asyncio.timeout(spec.login.timeout):
-                parameters = await login_callback.answer()
+                parameters = await login_callback.wait_for_redirect()
         except TimeoutError:
-            raise NeedsLogin(f"the login was not finished within {spec.login.timeout:g} seconds") from None
+            raise LoginRequiredError(f"the login was not finished within {spec.login.timeout:g} seconds") from None
         if "error" in parameters:
             reason = parameters.get("error_description") or parameters["error"]
-            raise NeedsLogin(f"the login was refused: {one_line(reason)}")
+            raise LoginRequiredError(f"the login was refused: {one_line(reason)}")
         return AuthorizationCodeResult(
             code=parameters.get("code", ""), state=parameters.get("state"), iss=parameters.get("iss")
         )
@@ -127,7 +127,7 @@ def _provider(
         _ClientMetadata.model_validate(
             {
                 "client_name": "Ebbtide",
-                "redirect_uris": [login_callback.address if login_callback else "http://127.0.0.1/callback"],
+                "redirect_uris": [login_callback.url if login_callback else "http://127.0.0.1/callback"],
                 "scope": " ".join([*login.scopes, *_stored_scopes(storage)]) or None,
             }
         ),
@@ -182,7 +182,7 @@ async def _check_address(url: httpx2.URL, server: httpx2.URL) -> IpAddress:
     for address in addresses:
         if not is_public(address) and (is_link_local(address) or any(map(is_public, server_addresses))):
             address_problem = private_address_message(url.host, address)
-            raise NeedsLogin(f"the server wants the login to contact another host, and {address_problem}")
+            raise LoginRequiredError(f"the server wants the login to contact another host, and {address_problem}")
     return addresses[0]
 
 
@@ -247,8 +247,8 @@ class _Storage:
                 context.auth_server_url = str(context.protected_resource_metadata.authorization_servers[0])
         except ValidationError:
             return  # the SDK discovers the rest again
-        expires = stored.get("expires")
-        context.token_expiry_time = expires if isinstance(expires, int | float) else None
+        expiry_time = stored.get("expires")
+        context.token_expiry_time = expiry_time if isinstance(expiry_time, int | float) else None
 
     async def get_tokens(self) -> OAuthToken | None:
         try:
@@ -300,7 +300,7 @@ class LoginCallback:
         self._answer: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
 
     @property
-    def address(self) -> str:
+    def url(self) -> str:
         return f"http://127.0.0.1:{self.port}{_CALLBACK_PATH}"
 
     def expect(self, login: str) -> None:
@@ -309,7 +309,7 @@ class LoginCallback:
         self._state = dict(parse_qsl(urlsplit(login).query)).get("state", "")
         self._answer = asyncio.get_running_loop().create_future()
 
-    async def answer(self) -> Mapping[str, str]:
+    async def wait_for_redirect(self) -> Mapping[str, str]:
         """Return the parameters of the redirect: `code` and `state`, or `error`."""
         return await self._answer
 

@@ -21,15 +21,15 @@ MAX_INSTRUCTIONS_CHARS = 2000
 ServerPhase: TypeAlias = Literal["starting", "ready", "failed", "needs_login", "disabled", "closed"]
 
 
-class SessionExpired(ToolError):
+class SessionExpiredError(ToolError):
     """Raised if the server rejected a call because it no longer knows the session. Nothing was executed."""
 
 
-class NeedsLogin(Exception):
+class LoginRequiredError(Exception):
     """Raised if the server requires a login. The message, if any, says how an attempt to log in ended."""
 
 
-class PostNotSupported(ConnectionError):
+class PostNotSupportedError(ConnectionError):
     """Raised if the address responds like a server that supports only the older transport, before streamable HTTP."""
 
 
@@ -92,7 +92,7 @@ def instructions_tool(text: str, caller: Caller) -> McpTool | None:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadResource(_ServerTool):
+class ReadResourceTool(_ServerTool):
     """A tool that lists a server's resources or reads one of them. Its description does not name them, because
     resources may change but a description must not."""
 

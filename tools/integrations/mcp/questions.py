@@ -11,13 +11,13 @@ from mcp.client.session import ElicitationFnT, ListRootsFnT, SamplingFnT
 from ebbtide.tools.base import ImageData
 from ebbtide.tools.integrations.mcp.client_handlers import (
     AcceptedAnswer,
-    Answer,
     ClientHandlers,
     DeclinedAnswer,
     DismissedAnswer,
-    SampleRequest,
+    ElicitationAnswer,
     SamplingMessage,
     SamplingRefusal,
+    SamplingRequest,
 )
 from ebbtide.tools.integrations.mcp.results import decode_image
 from ebbtide.tools.integrations.mcp.texts import clean_text
@@ -79,7 +79,9 @@ def client_callbacks(
     }
 
 
-async def ask_to_open_page(server: str, handlers: ClientHandlers, page: types.ElicitRequestURLParams) -> Answer:
+async def ask_to_open_page(
+    server: str, handlers: ClientHandlers, page: types.ElicitRequestURLParams
+) -> ElicitationAnswer:
     """Ask the user to open a web address. Addresses with spaces or unprintable characters are declined: they could be
     mistaken for others, or contain extra text."""
     if not page.url.startswith(("https://", "http://")) or not page.url.isprintable() or " " in page.url:
@@ -91,7 +93,7 @@ def _clean_question(message: str) -> str:
     return truncate(clean_text(message[: 2 * _MAX_MESSAGE_CHARS]), _MAX_MESSAGE_CHARS)
 
 
-def _elicit_result(answer: Answer, schema: Mapping[str, object], *, is_form: bool) -> types.ElicitResult:
+def _elicit_result(answer: ElicitationAnswer, schema: Mapping[str, object], *, is_form: bool) -> types.ElicitResult:
     match answer:
         case AcceptedAnswer(content=content):
             values = _form_defaults(schema)
@@ -113,8 +115,8 @@ def _form_defaults(schema: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _sample_request(params: types.CreateMessageRequestParams) -> SampleRequest:
-    return SampleRequest(
+def _sample_request(params: types.CreateMessageRequestParams) -> SamplingRequest:
+    return SamplingRequest(
         messages=tuple(_sampling_message(message) for message in params.messages),
         max_tokens=params.max_tokens,
         system_prompt=params.system_prompt or "",

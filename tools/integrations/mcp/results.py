@@ -29,7 +29,7 @@ _MIN_DISTINCTIVE_CHARS = 20
 
 def tool_result(answer: types.CallToolResult) -> Result:
     """Convert the result of a tool call. If it consists of a single text, that is not copied."""
-    content = _SortedContent()
+    content = _ContentByType()
     for block in answer.content:
         content.add_block(block)
     unrepeated = _unrepeated_content(answer)
@@ -37,12 +37,12 @@ def tool_result(answer: types.CallToolResult) -> Result:
         content.texts.append(json.dumps(unrepeated, ensure_ascii=False))
     if answer.is_error and not _ERROR_START.match(content.text):  # most model APIs have no error flag
         content.texts.insert(0, "error:" if content.text else "error: the tool gave no details")
-    return content.result(failed=answer.is_error)
+    return content.result(has_failed=answer.is_error)
 
 
 def resource_result(answer: types.ReadResourceResult) -> Result:
     """Convert the content of a resource."""
-    content = _SortedContent()
+    content = _ContentByType()
     for contents in answer.contents:
         content.add_contents(contents, with_uri=len(answer.contents) > 1)
     return content.result()
@@ -52,7 +52,7 @@ def prompt_messages(answer: types.GetPromptResult) -> tuple[PromptMessage, ...]:
     """Convert the messages of a prompt."""
     messages = []
     for message in answer.messages:
-        content = _SortedContent()
+        content = _ContentByType()
         content.add_block(message.content)
         messages.append(PromptMessage(message.role, content.text, tuple(content.images), tuple(content.files)))
     return tuple(messages)
@@ -64,7 +64,7 @@ def decode_image(data: str, media_type: str) -> ImageData | None:
     return ImageData(media_type, decoded) if decoded is not None and media_type in _IMAGE_TYPES else None
 
 
-class _SortedContent:
+class _ContentByType:
     """An answer's content, by type."""
 
     def __init__(self) -> None:
@@ -76,8 +76,8 @@ class _SortedContent:
     def text(self) -> str:
         return without_control_codes(self.texts[0] if len(self.texts) == 1 else "\n".join(self.texts))
 
-    def result(self, failed: bool = False) -> Result:
-        return Result(self.text, images=tuple(self.images), files=tuple(self.files), has_failed=failed)
+    def result(self, has_failed: bool = False) -> Result:
+        return Result(self.text, images=tuple(self.images), files=tuple(self.files), has_failed=has_failed)
 
     def add_block(self, block: ResultBlock) -> None:
         match block:

@@ -14,12 +14,12 @@ from ebbtide.tools.base import Arguments, Result, ToolError
 from ebbtide.tools.integrations import mcp
 from ebbtide.tools.integrations.mcp.client_handlers import ClientHandlers
 from ebbtide.tools.integrations.mcp.offers import (
-    NeedsLogin,
-    PostNotSupported,
+    LoginRequiredError,
+    PostNotSupportedError,
     PromptMessage,
     ServerPhase,
     ServerState,
-    SessionExpired,
+    SessionExpiredError,
 )
 from ebbtide.tools.integrations.mcp.spec import ServerSpec
 from ebbtide.tools.integrations.mcp.texts import error_text, one_line
@@ -45,7 +45,7 @@ _ALL_LISTS: "frozenset[ListKind]" = frozenset(("tools", "resources", "prompts"))
 
 T = TypeVar("T")
 
-ServerOrder: TypeAlias = Literal["close", "restart"]
+ServerCommand: TypeAlias = Literal["close", "restart"]
 """What a running server has been told to do."""
 
 
@@ -58,7 +58,7 @@ class McpServer:
         spec: ServerSpec,
         handlers: ClientHandlers,
         log: Path,
-        credentials: Path,
+        credentials_path: Path,
         first_restart_delay: float = FIRST_RESTART_DELAY_S,
     ) -> None:
         """`log`: the file for the server's error output. `credentials`: the file for its login."""
@@ -66,13 +66,13 @@ class McpServer:
         self.log = log
         self.state = ServerState("disabled")
         self._handlers = handlers
-        self._credentials = credentials
+        self._credentials = credentials_path
         self._first_restart_delay = first_restart_delay
         self._task: asyncio.Task[None] | None = None
         self._connection: McpConnection | None = None
         self._wake = asyncio.Event()
         self._start_finished = asyncio.Event()
-        self._order: ServerOrder | None = None
+        self._command: ServerCommand | None = None
         self._start_timeout: asyncio.Timeout | None = None
         """The timeout of the current start."""
         self._is_logging_in = False
@@ -81,11 +81,11 @@ class McpServer:
     def start(self) -> None:
         """Start the server in the background, unless it has already been started."""
         if self._task is None or self._task.done():
-            self._order = None
+            self._command = None
             self._set_phase("starting")
             self._task = asyncio.create_task(self._run_until_closed(), name=f"mcp server {self.spec.name}")
 
-    async def ready(self) -> ServerState:
+    async def wait_until_started(self) -> ServerState:
         """Wait until the server is no longer starting; return its state."""
         while self.state.phase == "starting":
             await self._start_finished.wait()
@@ -97,8 +97,8 @@ class McpServer:
             self.start()
         else:
             self._set_phase("starting")
-            self._give_order("restart")
-        return await self.ready()
+            self._send_command("restart")
+        return await self.wait_until_started()
 
     async def login(self) -> ServerState:
         """Restart the server, and let the user log in if it requires that. Cancelling aborts the login."""
@@ -107,7 +107,7 @@ class McpServer:
             return await self.restart()
         except asyncio.CancelledError:
             if self.state.phase == "starting":
-                self._give_order("restart")
+                self._send_command("restart")
             raise
         finally:
             self._is_logging_in = False
@@ -117,7 +117,7 @@ class McpServer:
         if self._task is None:
             self._set_phase("closed")
             return
-        self._give_order("close")
+        self._send_command("close")
         done_tasks, _ = await asyncio.wait([self._task], timeout=TERMINATE_GRACE_S + _CLOSE_MARGIN_S)
         if not done_tasks:
             self._task.cancel()
@@ -132,16 +132,16 @@ class McpServer:
         them.
         """
 
-        def ask(connection: "McpConnection") -> Awaitable[Result]:
+        def call_tool(connection: "McpConnection") -> Awaitable[Result]:
             if all(tool.original_name != name for tool in self.state.tools):
                 raise ToolError(f"the server `{self.spec.label}` no longer offers `{one_line(name)}`")
-            return connection.call(name, arguments, progress)
+            return connection.limit_call(name, arguments, progress)
 
         if all(tool.original_name != name for tool in self.state.tools):
             await self._wait_for_lists()
-        previous_changes = self._connection.change_count if self._connection is not None else 0
-        result = await self._request(ask)
-        if self._connection is not None and self._connection.change_count != previous_changes:
+        previous_change_count = self._connection.change_count if self._connection is not None else 0
+        result = await self._request(call_tool)
+        if self._connection is not None and self._connection.change_count != previous_change_count:
             await self._wait_for_lists()
         return result
 
@@ -153,22 +153,22 @@ class McpServer:
         """Return the messages of a prompt. Raises `ToolError`."""
         return await self._request(lambda connection: connection.get_prompt(name, dict(arguments)))
 
-    async def _request(self, ask: "Callable[[McpConnection], Awaitable[T]]") -> T:
+    async def _request(self, send_request: "Callable[[McpConnection], Awaitable[T]]") -> T:
         """Send a request once the server is ready. If the server no longer knows the session, send it again."""
         try:
-            return await ask(await self._ready_connection())
-        except SessionExpired:
-            return await ask(await self._ready_connection())
+            return await send_request(await self._ready_connection())
+        except SessionExpiredError:
+            return await send_request(await self._ready_connection())
 
     async def _wait_for_lists(self) -> None:
         """Wait until the lists are up to date, but only for a limited time."""
         if self._connection is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_RELIST_TIMEOUT_S):
-                    await self._connection.lists_current.wait()
+                    await self._connection.lists_up_to_date.wait()
 
     async def _ready_connection(self) -> "McpConnection":
-        await self.ready()
+        await self.wait_until_started()
         if self._connection is None:
             detail = f": {self.state.detail}" if self.state.detail else ""
             raise ToolError(f"the server `{self.spec.label}` cannot be used ({self.state.phase}){detail}")
@@ -179,27 +179,27 @@ class McpServer:
     async def _run_until_closed(self) -> None:
         """Run and restart the server until it is closed."""
         log = ServerLog(self.log, secrets=self.spec.secrets)
-        restarts = 0
-        order: ServerOrder = "restart"
+        restart_count = 0
+        command: ServerCommand = "restart"
         try:
-            while order != "close":
+            while command != "close":
                 ended = await self._run(log)
                 if ended.was_steady:
-                    restarts = 0
+                    restart_count = 0
                 match ended.outcome:
                     case "close" | "restart":
-                        order, restarts = ended.outcome, 0
+                        command, restart_count = ended.outcome, 0
                     case "needs login":
                         self._set_phase("needs_login", ended.reason)
-                        order, restarts = await self._next_order(), 0
-                    case "lost" if restarts < MAX_RESTARTS and (ended.was_ready or restarts):
-                        pause = self._first_restart_delay * 2**restarts
-                        restarts += 1
-                        self._set_phase("starting", f"{ended.reason}; restarting ({restarts} of {MAX_RESTARTS})")
-                        order = await self._next_order(pause)
+                        command, restart_count = await self._wait_for_command(), 0
+                    case "lost" if restart_count < MAX_RESTARTS and (ended.was_ready or restart_count):
+                        pause = self._first_restart_delay * 2**restart_count
+                        restart_count += 1
+                        self._set_phase("starting", f"{ended.reason}; restarting ({restart_count} of {MAX_RESTARTS})")
+                        command = await self._wait_for_command(pause)
                     case "lost":
                         self._set_phase("failed", ended.reason)
-                        order, restarts = await self._next_order(), 0
+                        command, restart_count = await self._wait_for_command(), 0
         finally:
             self._connection = None
             log.close()
@@ -210,19 +210,19 @@ class McpServer:
         loop = asyncio.get_running_loop()
         started_at = loop.time()
         was_ready = False
-        outcome: ServerOrder | Literal["lost", "needs login"] = "lost"
+        outcome: ServerCommand | Literal["lost", "needs login"] = "lost"
         try:
             async with self._open_connection(log) as connection:
                 was_ready = True
                 outcome = await self._serve(connection)
                 reason = connection.loss_reason
-        except NeedsLogin as error:
+        except LoginRequiredError as error:
             outcome, reason = "needs login", str(error)
         except Exception as error:  # noqa: BLE001  # isolates servers from each other
-            reason = self._failure_reason(error, log) if self._order is None else ""
+            reason = self._failure_reason(error, log) if self._command is None else ""
         self._connection = None
-        if self._order is not None:
-            outcome = self._take_order()
+        if self._command is not None:
+            outcome = self._take_command()
         elif outcome == "restart":
             self._set_phase("starting")
         return _RunEnd(outcome, reason, was_ready, was_steady=loop.time() - started_at > _STEADY_RUN_S)
@@ -238,18 +238,18 @@ class McpServer:
 
             async def connect(spec: ServerSpec) -> "McpConnection":
                 connection_context = mcp.connection.open_connection(
-                    spec, self._handlers, log, self._credentials, allow_login, self._note_lost
+                    spec, self._handlers, log, self._credentials, allow_login, self._mark_restarting
                 )
                 return await stack.enter_async_context(connection_context)
 
             try:
                 connection = await connect(self.spec)
-            except PostNotSupported as refused:
+            except PostNotSupportedError as refused:
                 try:
                     connection = await connect(replace(self.spec, is_sse=True))
                 except ConnectionError:
                     raise refused from None
-            state = await connection.state(_ALL_LISTS, ServerState("ready"), self)
+            state = await connection.fetch_state(_ALL_LISTS, ServerState("ready"), self)
             mark_started()
             connection.is_serving = True
             self._connection, self.state = connection, state
@@ -268,38 +268,38 @@ class McpServer:
 
             try:
                 self._start_timeout = timeout
-                if self._order is not None:
+                if self._command is not None:
                     raise TimeoutError
                 yield mark_started
             finally:
                 self._start_timeout = None
 
-    async def _serve(self, connection: "McpConnection") -> "ServerOrder | Literal['lost']":
+    async def _serve(self, connection: "McpConnection") -> "ServerCommand | Literal['lost']":
         """Serve the connection until it ends, updating the lists whenever they change."""
         loop = asyncio.get_running_loop()
         last_update = loop.time()
         while True:
-            await self._run_unless_ordered(connection.changed.wait())
+            await self._run_until_command(connection.changed.wait())
             connection.changed.clear()
-            if self._order is not None:
-                return self._take_order()
+            if self._command is not None:
+                return self._take_command()
             if connection.loss_reason:
                 return "lost"
             if connection.stale_lists:
-                await self._run_unless_ordered(asyncio.sleep(last_update + _RELIST_INTERVAL_S - loop.time()))
+                await self._run_until_command(asyncio.sleep(last_update + _RELIST_INTERVAL_S - loop.time()))
                 last_update = loop.time()
-                await self._run_unless_ordered(self._refresh_lists(connection))
+                await self._run_until_command(self._refresh_lists(connection))
 
     async def _refresh_lists(self, connection: "McpConnection") -> None:
         await self._fetch_stale_lists(connection)
-        connection.lists_current.set()  # not waiting for later changes, which might never end
+        connection.lists_up_to_date.set()  # not waiting for later changes, which might never end
 
     async def _fetch_stale_lists(self, connection: "McpConnection") -> None:
         kinds = frozenset(connection.stale_lists)
         connection.stale_lists.clear()
         try:
             async with asyncio.timeout(self.spec.startup_timeout):
-                state = await connection.state(kinds, self.state, self)
+                state = await connection.fetch_state(kinds, self.state, self)
         except Exception as error:  # noqa: BLE001  # the server continues with its old lists
             if not connection.loss_reason:
                 self.state = replace(self.state, detail=f"its lists could not be updated: {error_text(error)}")
@@ -308,21 +308,21 @@ class McpServer:
         self.state = replace(state, phase=self.state.phase)  # a restart may have been ordered meanwhile
         self._notify_changed()
 
-    async def _next_order(self, seconds: float | None = None) -> ServerOrder:
+    async def _wait_for_command(self, seconds: float | None = None) -> ServerCommand:
         """Wait for the next order and return it. Return "restart" after a timeout."""
         try:
             async with asyncio.timeout(seconds):
-                while self._order is None:
+                while self._command is None:
                     self._wake.clear()
                     await self._wake.wait()
         except TimeoutError:
             return "restart"
-        return self._take_order()
+        return self._take_command()
 
-    async def _run_unless_ordered(self, coroutine: Coroutine[object, object, object]) -> None:
+    async def _run_until_command(self, coroutine: Coroutine[object, object, object]) -> None:
         """Run the coroutine until it is done or the server gets an order."""
         self._wake.clear()
-        if self._order is not None:
+        if self._command is not None:
             coroutine.close()
             return
         tasks = [asyncio.ensure_future(awaitable) for awaitable in (coroutine, self._wake.wait())]
@@ -333,18 +333,18 @@ class McpServer:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _note_lost(self) -> None:
+    def _mark_restarting(self) -> None:
         """Make calls wait until the server has been restarted."""
         if self._connection is not None:
             self._connection = None
             self._set_phase("starting")
 
-    def _take_order(self) -> ServerOrder:
-        order, self._order = self._order, None
+    def _take_command(self) -> ServerCommand:
+        order, self._command = self._command, None
         return order or "restart"
 
-    def _give_order(self, order: ServerOrder) -> None:
-        self._order = order
+    def _send_command(self, order: ServerCommand) -> None:
+        self._command = order
         self._wake.set()
         if self._start_timeout is not None and not self._start_timeout.expired():
             self._start_timeout.reschedule(asyncio.get_running_loop().time())
@@ -377,7 +377,7 @@ async def close_all(servers: Iterable[McpServer]) -> None:
 class _RunEnd:
     """How a run of a server ended."""
 
-    outcome: ServerOrder | Literal["lost", "needs login"]
+    outcome: ServerCommand | Literal["lost", "needs login"]
     reason: str
     was_ready: bool
     was_steady: bool

@@ -19,7 +19,7 @@ _MAX_PREFIX_CHARS = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class LoginSettings:
     """Login settings for a server. All are optional, because servers can publish them."""
 
     client_id: str = ""
@@ -56,7 +56,7 @@ class ServerSpec:
     count."""
     max_result_bytes: int = MAX_MESSAGE_BYTES
     """Maximum size of a result in bytes."""
-    login: Login = Login()
+    login: LoginSettings = LoginSettings()
     sandbox: Sandbox | None = field(default=None, repr=False, compare=False)
     """The sandbox to run the program in; None to run it outside a sandbox."""
 

@@ -26,7 +26,7 @@ from ebbtide.tools.integrations.mcp.transport import BoundedClient, status_text
 
 @asynccontextmanager
 async def open_sse(
-    spec: ServerSpec, credentials: Path, handlers: ClientHandlers, allow_login: bool
+    spec: ServerSpec, credentials_path: Path, handlers: ClientHandlers, allow_login: bool
 ) -> AsyncIterator[TransportStreams]:
     """Connect to an SSE server. If a message cannot be sent, only that request fails. Raises `ConnectionError` if the
     address does not respond with events.
@@ -35,7 +35,7 @@ async def open_sse(
     be sent.
     """
     async with (
-        authorisation(spec, credentials, handlers, allow_login) as auth,
+        authorisation(spec, credentials_path, handlers, allow_login) as auth,
         BoundedClient(spec, auth) as client,
         sse_within_origin(client, spec.url, max_event_size=spec.max_result_bytes) as events,
     ):
@@ -45,7 +45,7 @@ async def open_sse(
         address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         forward_task = asyncio.create_task(_forward_events(spec.url, events, writer, address))
         try:
-            yield incoming, _Outgoing(client, await address, writer)
+            yield incoming, _PostStream(client, await address, writer)
         finally:
             forward_task.cancel()
             await asyncio.gather(forward_task, return_exceptions=True)
@@ -80,7 +80,7 @@ async def _forward_events(
             address.set_exception(ConnectionError(problem))
 
 
-class _Outgoing(HalfStream):
+class _PostStream(HalfStream):
     """The outgoing half of the connection."""
 
     def __init__(

@@ -59,7 +59,7 @@ async def open_stdio(
     child = await start_child(launch, spec.cwd, log, spec.max_result_bytes)
     pending = _PendingRequests()
     try:
-        yield _Incoming(child, pending, log, on_lost), _Outgoing(child, pending, on_lost)
+        yield _StdoutStream(child, pending, log, on_lost), _StdinStream(child, pending, on_lost)
     finally:
         await child.end()
 
@@ -67,7 +67,7 @@ async def open_stdio(
 @asynccontextmanager
 async def open_http(
     spec: ServerSpec,
-    credentials: Path,
+    credentials_path: Path,
     handlers: ClientHandlers,
     allow_login: bool,
     on_post_response: Callable[[httpx2.Response], None],
@@ -75,7 +75,7 @@ async def open_http(
     """Connect to a URL. Responses are limited in size, and a missing response fails only its own request.
     `allow_login`: log in if the server requires it. `on_post_response`: called with the response to each POST."""
     async with (
-        authorisation(spec, credentials, handlers, allow_login) as auth,
+        authorisation(spec, credentials_path, handlers, allow_login) as auth,
         BoundedClient(spec, auth, on_post_response) as client,
         streamable_http_client(spec.url, http_client=client, max_sse_event_size=spec.max_result_bytes) as streams,
     ):
@@ -112,7 +112,7 @@ class _PendingRequests:
         return next(iter(self._ids)) if len(self._ids) == 1 else None
 
 
-class _Incoming(IncomingStream):
+class _StdoutStream(IncomingStream):
     """The program's messages. An invalid line counts as the answer to the request that it seems to refer to. If there
     is no such request, the line is only logged."""
 
@@ -157,7 +157,7 @@ def _repair_unicode(line: bytes) -> bytes:
     return text
 
 
-class _Outgoing(HalfStream):
+class _StdinStream(HalfStream):
     """The outgoing half of the connection."""
 
     def __init__(self, child: Child, pending: _PendingRequests, on_lost: Callable[[str], None]) -> None:
@@ -176,7 +176,7 @@ class _Outgoing(HalfStream):
             await self._child.wait_for_room()
 
 
-class UnreadableResponse(httpx2.StreamError):
+class UnreadableResponseError(httpx2.StreamError):
     """Raised if a response is too large or incomplete."""
 
 
@@ -237,10 +237,10 @@ class _BoundedStream(httpx2.AsyncByteStream):
             async for chunk in self._stream:
                 byte_count += len(chunk)
                 if byte_count > self._max_bytes:
-                    raise UnreadableResponse(f"it has more than {self._max_bytes:,} bytes, which is too large")
+                    raise UnreadableResponseError(f"it has more than {self._max_bytes:,} bytes, which is too large")
                 yield chunk
         except httpx2.TransportError as error:
-            raise UnreadableResponse(f"it is incomplete: {_transport_error_text(error)}") from error
+            raise UnreadableResponseError(f"it is incomplete: {_transport_error_text(error)}") from error
 
     async def aclose(self) -> None:
         await self._stream.aclose()

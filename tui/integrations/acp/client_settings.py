@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from acp.schema import AcpMcpServer, HttpMcpServer, McpServerStdio, SseMcpServer
 
-from ebbtide.agent.config.table_keys import SERVER_KEYS
+from ebbtide.agent.config.table_keys import MCP_SERVER_KEYS
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import UsageError
 
@@ -42,6 +42,6 @@ def _server_table(server: McpServer) -> dict[str, object]:
         case AcpMcpServer(name=name):
             raise UsageError(f"the server `{name}` is connected through the editor, which is not supported yet")
     try:
-        return {key: SERVER_KEYS[key](value) for key, value in table.items()}
+        return {key: MCP_SERVER_KEYS[key](value) for key, value in table.items()}
     except ValueError as error:
         raise UsageError(f"the server `{server.name}` of the editor cannot be used: it must be {error}") from error

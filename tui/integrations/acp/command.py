@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ebbtide.agent.config.load import find_folders
 from ebbtide.agent.errors import UsageError
-from ebbtide.agent.logs.crash_reports import log_stray_errors
+from ebbtide.agent.logs.crash_reports import install_crash_handlers
 from ebbtide.tui import integrations
 from ebbtide.tui.cli.arguments import create_sessions, create_subcommand_parser, make_parser, read_settings
 from ebbtide.tui.integrations import acp
@@ -37,7 +37,7 @@ def run(arguments: Sequence[str]) -> int:
 
 async def _serve(options: argparse.Namespace) -> int:
     logs = find_folders(os.environ).logs
-    log_stray_errors(logs)
+    install_crash_handlers(logs)
     with os.fdopen(os.dup(1), "wb") as stdout:
         os.dup2(2, 1)  # output of libraries must not mix with the messages
         return await acp.server.serve(

@@ -27,18 +27,18 @@ _COMMAND_LINE = re.compile(r"/(\w+)(?:\s+(.*))?", re.DOTALL)
 def available_commands(session: Session) -> list[AvailableCommand]:
     """Return all commands that are available now."""
     built_in = [
-        _command(command.name, command.help, command.argument_hint)
+        _create_command(command.name, command.help, command.argument_hint)
         for command in COMMANDS
         if command.name in EDITOR_COMMANDS
     ]
     extensions, servers = session.extensions, session.servers
     extension_commands = extensions.usable_by_user(COMMAND_NAMES) if extensions is not None else ()
     custom_commands = [
-        _command(command.name, command.description, command.argument_hint) for command in extension_commands
+        _create_command(command.name, command.description, command.argument_hint) for command in extension_commands
     ]
     server_statuses = servers.statuses() if servers is not None else ()
     prompt_commands = [
-        _command(prompt.command, prompt.description, prompt.usage)
+        _create_command(prompt.command, prompt.description, prompt.usage)
         for status in server_statuses
         for prompt in status.prompts
     ]
@@ -71,6 +71,6 @@ async def run_command(
     return "Compacted." if result.strategies else "Nothing to compact yet."
 
 
-def _command(name: str, description: str, hint: str) -> AvailableCommand:
+def _create_command(name: str, description: str, hint: str) -> AvailableCommand:
     argument = AvailableCommandInput(root=UnstructuredCommandInput(hint=hint)) if hint else None
     return AvailableCommand(name=name, description=" ".join(description.split()), input=argument)

@@ -20,7 +20,7 @@ from acp.schema import (
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.messages import Note, Text, User
 from ebbtide.agent.prompt.attachments import file_note
-from ebbtide.agent.prompt.mentions import MentionReading
+from ebbtide.agent.prompt.mentions import MentionInterpretation
 from ebbtide.tui.prompt.pastes import Pastes
 
 ContentBlock: TypeAlias = (
@@ -76,16 +76,16 @@ def _blob_text(resource: BlobResourceContents, root: str, pastes: Pastes) -> str
 
 
 def _link_text(uri: str, name: str, root: str) -> str:
-    mention = _file_reference(uri, root)
-    return mention.name if mention is not None else f"[{name}]({uri})"
+    reference = _file_reference(uri, root)
+    return reference.name if reference is not None else f"[{name}]({uri})"
 
 
 def _link_name(uri: str, root: str) -> str:
-    mention = _file_reference(uri, root)
-    return mention.name.removeprefix("@") if mention is not None else uri
+    reference = _file_reference(uri, root)
+    return reference.name.removeprefix("@") if reference is not None else uri
 
 
-def _file_reference(uri: str, root: str) -> MentionReading | None:
+def _file_reference(uri: str, root: str) -> MentionInterpretation | None:
     """Parse the file and line numbers that a URI refers to. The path is relative if the file is inside the working
     folder. None unless the scheme is `file`."""
     url = urlsplit(uri)
@@ -95,6 +95,6 @@ def _file_reference(uri: str, root: str) -> MentionReading | None:
     relative_path = path.relative_to(root) if path.is_relative_to(root) else path
     lines_match = _LINE_FRAGMENT.fullmatch(url.fragment)
     if lines_match is None:
-        return MentionReading(str(relative_path))
+        return MentionInterpretation(str(relative_path))
     first_line = max(int(lines_match[1]), 1)
-    return MentionReading(str(relative_path), first_line, max(int(lines_match[2] or first_line), first_line))
+    return MentionInterpretation(str(relative_path), first_line, max(int(lines_match[2] or first_line), first_line))

@@ -151,7 +151,7 @@ class EditorSession:
         """Change the reasoning effort. Raises `AgentError`, for example during a turn."""
         await self._reopen(with_effort(self._config, parse_effort(name)), self.session.model)
 
-    async def greet(self, notices: Sequence[str] = ()) -> None:
+    async def send_initial_updates(self, notices: Sequence[str] = ()) -> None:
         """Send the first updates of a session that was just opened."""
         question_notice = (QUESTION_ASKED_AGAIN,) if self.session.is_at_question else ()
         for update in notice_updates((*notices, *self.session.changes_while_closed, *question_notice)):
@@ -167,9 +167,9 @@ class EditorSession:
         ):
             await self._send(update)
 
-    def schedule_greeting(self, notices: Sequence[str] = ()) -> None:
+    def schedule_initial_updates(self, notices: Sequence[str] = ()) -> None:
         """Send the first updates after the current response."""
-        self._run_in_background(lambda: self.greet(notices))
+        self._run_in_background(lambda: self.send_initial_updates(notices))
 
     async def close(self) -> None:
         """Stop the current work and close the session. Questions about calls stay open until the session is resumed.

@@ -60,6 +60,6 @@ class OpenQuestions:
             answer = await self._client.request_permission(
                 session_id, displayed_question.call, list(displayed_question.options)
             )
-            return displayed_question.answer(answer.outcome)
+            return displayed_question.parse_outcome(answer.outcome)
         except (RequestError, ValueError):  # the editor cannot ask this, or its answer is invalid
             return displayed_question.default_answer

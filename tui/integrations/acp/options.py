@@ -10,7 +10,7 @@ from acp.schema import (
     SessionModeState,
 )
 
-from ebbtide.agent.config.options import EFFORTS, MODES, Mode
+from ebbtide.agent.config.options import EFFORTS, PERMISSION_MODES, PermissionMode
 from ebbtide.agent.config.values import EDITOR_SOURCE, Config
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.prompt.reminder_notes import MODE_DESCRIPTIONS
@@ -34,39 +34,41 @@ class SessionOptions:
 
 
 def build_mode_state(options: SessionOptions) -> SessionModeState:
-    modes = [SessionMode(id=mode, name=_title_case(mode), description=MODE_DESCRIPTIONS[mode]) for mode in MODES]
+    modes = [
+        SessionMode(id=mode, name=_title_case(mode), description=MODE_DESCRIPTIONS[mode]) for mode in PERMISSION_MODES
+    ]
     return SessionModeState(current_mode_id=options.mode, available_modes=modes)
 
 
-def build_config_options(current: SessionOptions) -> list[SessionConfigOptionSelect]:
-    models = dict.fromkeys((current.model, *current.models))
+def build_config_options(session_options: SessionOptions) -> list[SessionConfigOptionSelect]:
+    models = dict.fromkeys((session_options.model, *session_options.models))
     modes = [
         SessionConfigSelectOption(value=mode, name=_title_case(mode), description=MODE_DESCRIPTIONS[mode])
-        for mode in MODES
+        for mode in PERMISSION_MODES
     ]
     model_options = [SessionConfigSelectOption(value=model, name=model) for model in models]
     efforts = [SessionConfigSelectOption(value=level, name=_title_case(level)) for level in (DEFAULT_EFFORT, *EFFORTS)]
     return [
         SessionConfigOptionSelect(
-            id=MODE_ID, name="Mode", category="mode", type="select", current_value=current.mode, options=modes,
+            id=MODE_ID, name="Mode", category="mode", type="select", current_value=session_options.mode, options=modes,
             description="What may run without asking",
         ),
         SessionConfigOptionSelect(
-            id=MODEL_ID, name="Model", category="model", type="select", current_value=current.model,
+            id=MODEL_ID, name="Model", category="model", type="select", current_value=session_options.model,
             options=model_options,
         ),
         SessionConfigOptionSelect(
             id=EFFORT_ID, name="Thinking", category="thought_level", type="select", options=efforts,
-            current_value=current.effort or DEFAULT_EFFORT, description="Reasoning effort, if supported",
+            current_value=session_options.effort or DEFAULT_EFFORT, description="Reasoning effort, if supported",
         ),
     ]  # fmt: skip
 
 
-def parse_mode(name: str) -> Mode:
+def parse_mode(name: str) -> PermissionMode:
     """Parse the name of a permission mode. Raises `UsageError`."""
-    mode = next((mode for mode in MODES if mode == name), None)
+    mode = next((mode for mode in PERMISSION_MODES if mode == name), None)
     if mode is None:
-        raise UsageError(f"unknown mode `{name}`; use one of {', '.join(f'`{mode}`' for mode in MODES)}")
+        raise UsageError(f"unknown mode `{name}`; use one of {', '.join(f'`{mode}`' for mode in PERMISSION_MODES)}")
     return mode
 
 

@@ -47,7 +47,7 @@ class EditorQuestion:
     default_answer: Answer
     """The answer if the editor returns anything other than a known option."""
 
-    def answer(self, outcome: AllowedOutcome | DeniedOutcome) -> Answer:
+    def parse_outcome(self, outcome: AllowedOutcome | DeniedOutcome) -> Answer:
         if isinstance(outcome, AllowedOutcome):
             return self.answers.get(outcome.option_id, self.default_answer)
         return self.default_answer

@@ -50,7 +50,7 @@ from ebbtide.agent.messages import Usage as TokenUsage
 from ebbtide.tui.integrations.acp.client_settings import McpServer, with_client_settings
 from ebbtide.tui.integrations.acp.content import ContentBlock
 from ebbtide.tui.integrations.acp.editor_session import EditorSession
-from ebbtide.tui.integrations.acp.open_files import OpenFiles
+from ebbtide.tui.integrations.acp.open_files import EditorFileSaver
 from ebbtide.tui.integrations.acp.options import EFFORT_ID, MODE_ID, MODEL_ID, build_config_options, build_mode_state
 from ebbtide.tui.integrations.acp.updates import TERMINAL_CAPABILITY
 from ebbtide.tui.integrations.line_transport import LineTransport
@@ -165,11 +165,11 @@ class AcpServer(Agent):
 
     async def _check_key(self) -> None:
         """Check that the configured model has its key. Raises `AgentError`."""
-        async with self._briefly_opened_sessions(os.getcwd()) as sessions:
+        async with self._temporary_sessions(os.getcwd()) as sessions:
             sessions.check_key()
 
     @asynccontextmanager
-    async def _briefly_opened_sessions(self, cwd: str) -> AsyncIterator[Sessions]:
+    async def _temporary_sessions(self, cwd: str) -> AsyncIterator[Sessions]:
         """Open the sessions of a folder for the duration of the context."""
         sessions, _notices = self._open_sessions(cwd, lambda config: config)
         try:
@@ -237,7 +237,7 @@ class AcpServer(Agent):
         self, cwd: str | None = None, cursor: str | None = None, **_: object
     ) -> ListSessionsResponse:
         start = int(cursor) if cursor is not None and cursor.isdecimal() and len(cursor) < 9 else 0
-        async with self._briefly_opened_sessions(cwd or os.getcwd()) as sessions:
+        async with self._temporary_sessions(cwd or os.getcwd()) as sessions:
             infos = await sessions.recent_sessions(in_all_projects=cwd is None, limit=start + SESSIONS_PER_PAGE + 1)
         page = [
             SessionInfo(
@@ -261,12 +261,14 @@ class AcpServer(Agent):
         self, config_id: str, session_id: str, value: str | bool, **_: object
     ) -> SetSessionConfigOptionResponse:
         session = self._session_by_id(session_id)
-        change = {MODE_ID: session.change_mode, MODEL_ID: session.change_model, EFFORT_ID: session.change_effort}.get(
-            config_id
-        )
-        if change is None:
+        change_option = {
+            MODE_ID: session.change_mode,
+            MODEL_ID: session.change_model,
+            EFFORT_ID: session.change_effort,
+        }.get(config_id)
+        if change_option is None:
             raise UsageError(f"unknown option `{config_id}`; use `{MODE_ID}`, `{MODEL_ID}` or `{EFFORT_ID}`")
-        await change(str(value))
+        await change_option(str(value))
         return SetSessionConfigOptionResponse(config_options=[*build_config_options(session.current_options)])
 
     @_with_rpc_errors
@@ -293,7 +295,7 @@ class AcpServer(Agent):
         """Delete a session, closing it first if it is open. Does nothing if it does not exist."""
         if (session := self._sessions.pop(session_id, None)) is not None:
             await session.close()
-        async with self._briefly_opened_sessions(os.getcwd()) as sessions:
+        async with self._temporary_sessions(os.getcwd()) as sessions:
             library = await sessions.open_library()
             if await library.has_session(session_id):
                 await library.delete(session_id)
@@ -342,18 +344,18 @@ class AcpServer(Agent):
             if fork and session_id is not None:
                 session_id = (await (await sessions.open_library()).fork(session_id)).id
             assert self._client is not None
-            files = OpenFiles(self._client)
+            file_saver = EditorFileSaver(self._client)
             if (
                 self._capabilities.fs is not None
                 and self._capabilities.fs.read_text_file
                 and self._capabilities.fs.write_text_file
             ):
-                sessions.save_open_files = files.save
+                sessions.save_open_files = file_saver.request_save
             session = await sessions.open(session_id)
         except BaseException:
             await sessions.close()
             raise
-        files.session_id = session.id
+        file_saver.session_id = session.id
         elicitation = self._capabilities.elicitation
         has_forms = elicitation is not None and elicitation.form is not None
         has_terminals = bool((self._capabilities.field_meta or {}).get(TERMINAL_CAPABILITY))
@@ -362,7 +364,7 @@ class AcpServer(Agent):
         )
         if replay:
             await editor_session.replay()
-        editor_session.schedule_greeting(notices)
+        editor_session.schedule_initial_updates(notices)
         return editor_session
 
     def _session_by_id(self, session_id: str) -> EditorSession:
@@ -393,4 +395,4 @@ async def serve(server: AcpServer, transport: LineTransport) -> int:
             server.handle_disconnection()
             await connection.close()
             await server.close()
-    return shutdown.code
+    return shutdown.exit_code

@@ -127,7 +127,7 @@ def event_updates(state: UpdateState, event: Event) -> tuple[UpdateState, tuple[
             edited_call = replace(state.calls.get(call_id, RunningCall(name, arguments)), arguments=arguments)
             title = call_title(name, with_relative_arguments(arguments, state.root))
             return _with_call(state, call_id, edited_call), (
-                _progress(call_id, title=title, raw_input=dict(arguments)),
+                _call_update(call_id, title=title, raw_input=dict(arguments)),
             )
         case ToolProgress(call_id=call_id, text=text):
             return _output_progress(state, call_id, text)
@@ -191,8 +191,8 @@ def _replayed_call(call: ToolCall, output: ToolOutput | None, state: UpdateState
     status: OutputStatus = "interrupted" if output is None else output.status
     text, program = ("interrupted", None) if output is None else (output.text, output.program)
     yield from _call_start(call.id, call.name, arguments, state)
-    running = _with_call(state, call.id, RunningCall(call.name, arguments))
-    yield from _call_end(running, ToolFinished(call.id, call.name, status, text, program=program))[1]
+    running_state = _with_call(state, call.id, RunningCall(call.name, arguments))
+    yield from _call_end(running_state, ToolFinished(call.id, call.name, status, text, program=program))[1]
 
 
 def call_content(arguments: Mapping[str, object], diff: str, root: str) -> list[CallContent]:
@@ -213,7 +213,7 @@ def protocol_diffs(diff: str, root: str) -> Iterator[FileEditToolCallContent]:
 
 
 def tool_kind(name: str) -> ToolKind:
-    return traits_of(name).editor_kind
+    return traits_of(name).acp_kind
 
 
 def call_locations(arguments: Mapping[str, object], root: str) -> list[ToolCallLocation]:
@@ -234,7 +234,7 @@ def _call_start(call_id: str, name: str, arguments: Mapping[str, object], state:
     if role_of(name) == "list_todos":  # shown as a plan instead
         return ()
     uses_terminal = _uses_terminal(name, state)
-    content = [_terminal(call_id)] if uses_terminal else call_content(arguments, "", state.root)
+    content = [_terminal_content(call_id)] if uses_terminal else call_content(arguments, "", state.root)
     start = ToolCallStart(
         session_update="tool_call",
         tool_call_id=call_id,
@@ -260,9 +260,9 @@ def _output_progress(state: UpdateState, call_id: str, text: str) -> tuple[Updat
         return state, ()
     call = replace(call, output=(call.output + text)[-MAX_RUNNING_OUTPUT_CHARS:])
     if _uses_terminal(call.name, state):
-        return _with_call(state, call_id, call), (_progress(call_id, field_meta=_terminal_output(call_id, text)),)
+        return _with_call(state, call_id, call), (_call_update(call_id, field_meta=_terminal_output(call_id, text)),)
     content = [*call_content(call.arguments, "", state.root), _text_content("\n".join(fenced_lines(call.output)))]
-    return _with_call(state, call_id, call), (_progress(call_id, content=content),)
+    return _with_call(state, call_id, call), (_call_update(call_id, content=content),)
 
 
 def _call_end(state: UpdateState, event: ToolFinished) -> tuple[UpdateState, tuple[Update, ...]]:
@@ -273,7 +273,7 @@ def _call_end(state: UpdateState, event: ToolFinished) -> tuple[UpdateState, tup
     status = _STATUSES.get(event.status, "failed")
     arguments = call.arguments if call is not None else {}
     if role_of(event.name) == "list_todos":
-        return remaining_state, (_plan(arguments),) if event.status == "done" else ()
+        return remaining_state, (_plan_update(arguments),) if event.status == "done" else ()
     visible_text = event.text[:MAX_OUTPUT_CHARS]
     hidden_chars = len(event.text) - len(visible_text)
     text = visible_text + (f"\n… {hidden_chars:,} more characters" if hidden_chars else "")
@@ -285,14 +285,16 @@ def _call_end(state: UpdateState, event: ToolFinished) -> tuple[UpdateState, tup
             **terminal_output,
             "terminal_exit": {"terminal_id": call_id, "exit_code": exit_code, "signal": None},
         }
-        return remaining_state, (_progress(call_id, status=status, content=[_terminal(call_id)], field_meta=metadata),)
+        return remaining_state, (
+            _call_update(call_id, status=status, content=[_terminal_content(call_id)], field_meta=metadata),
+        )
     content = call_content(arguments, event.diff, state.root)
     if text.strip() and not (event.diff and status == "completed"):
         content.append(_text_content("\n".join(fenced_lines(text))))
-    return remaining_state, (_progress(call_id, status=status, content=content),)
+    return remaining_state, (_call_update(call_id, status=status, content=content),)
 
 
-def _terminal(terminal_id: str) -> CallContent:
+def _terminal_content(terminal_id: str) -> CallContent:
     return TerminalToolCallContent(type="terminal", terminal_id=terminal_id)
 
 
@@ -300,14 +302,14 @@ def _terminal_output(terminal_id: str, data: str) -> dict[str, object]:
     return {"terminal_output": {"terminal_id": terminal_id, "data": data}}
 
 
-def _plan(arguments: Mapping[str, object]) -> AgentPlanUpdate:
+def _plan_update(arguments: Mapping[str, object]) -> AgentPlanUpdate:
     """Convert the model's to-do list to a plan."""
     statuses = {"doing": "in_progress", "done": "completed"}
     items = todo_items(Call("", "", arguments))
     return update_plan([plan_entry(item.text, status=statuses.get(item.status, "pending")) for item in items])  # type: ignore[arg-type]  # the status is a valid one
 
 
-def _progress(call_id: str, **fields: object) -> ToolCallProgress:
+def _call_update(call_id: str, **fields: object) -> ToolCallProgress:
     return ToolCallProgress.model_validate({"session_update": "tool_call_update", "tool_call_id": call_id, **fields})
 
 

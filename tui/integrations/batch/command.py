@@ -12,14 +12,14 @@ from functools import partial
 from pathlib import Path
 
 from ebbtide.agent.compose.sessions import Sessions
-from ebbtide.agent.config.options import MODES
+from ebbtide.agent.config.options import PERMISSION_MODES
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.integrations.batch.batch import Batch, BatchResult
 from ebbtide.agent.integrations.batch.journal import BatchJournal, open_journal
 from ebbtide.agent.integrations.batch.tasks import BatchTask, read_tasks
 from ebbtide.agent.integrations.batch.worktrees import BatchWorktrees
-from ebbtide.agent.logs.crash_reports import log_stray_errors
+from ebbtide.agent.logs.crash_reports import install_crash_handlers
 from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.cli.arguments import (
@@ -81,7 +81,7 @@ def run(arguments: Sequence[str]) -> int:
         help="run each task in its own git worktree; its changes become a branch, and a diff in the result",
     )
     parser.add_argument("--retry-failed", action="store_true", help="rerun tasks whose exit code was not 0")
-    parser.add_argument("--permission-mode", choices=MODES, help="what may run without asking")
+    parser.add_argument("--permission-mode", choices=PERMISSION_MODES, help="what may run without asking")
     parser.add_argument(
         "--allow", action="append", metavar="RULE", help="always allow matching calls, e.g. 'bash(git status)'"
     )
@@ -95,12 +95,12 @@ def run(arguments: Sequence[str]) -> int:
     root, config = read_settings_with_warnings(options)
     output, max_time = _output_path(options), parse_seconds(options.max_time)
     tasks = _read_tasks(options)
-    log_stray_errors(config.folders.logs)
+    install_crash_handlers(config.folders.logs)
     with open_journal(output) as journal:
         _check_unchanged_tasks(tasks, journal, retry_failed=options.retry_failed)
         failed_ids = [task_id for task_id, result in journal.results.items() if result["exit_code"] != 0]
         if options.retry_failed and failed_ids:
-            journal.reopen(*failed_ids)
+            journal.remove_results(*failed_ids)
         remaining_count = sum(task.id not in journal.results for task in tasks)
         with show_progress(sys.stderr, len(tasks), len(tasks) - remaining_count) as progress:
             store_sessions = create_sessions(root, config, options, is_interactive=False)
@@ -144,7 +144,7 @@ def _output_path(options: argparse.Namespace) -> Path:
 
 def _read_tasks(options: argparse.Namespace) -> Sequence[BatchTask]:
     """Read the tasks. Raises `UsageError`, listing the invalid lines."""
-    name = "stdin" if options.file == "-" else f"`{options.file}`"
+    source_text = "stdin" if options.file == "-" else f"`{options.file}`"
     try:
         content = (
             sys.stdin.buffer.read(MAX_TASK_FILE_BYTES + 1)
@@ -152,9 +152,9 @@ def _read_tasks(options: argparse.Namespace) -> Sequence[BatchTask]:
             else read_prefix(options.file, MAX_TASK_FILE_BYTES + 1)
         )
     except OSError as error:
-        raise UsageError(f"cannot read the tasks in {name}: {error.strerror or error}") from error
+        raise UsageError(f"cannot read the tasks in {source_text}: {error.strerror or error}") from error
     if len(content) > MAX_TASK_FILE_BYTES:
-        raise UsageError(f"the task list in {name} is larger than {MAX_TASK_FILE_BYTES >> 20:,} MB; split it")
+        raise UsageError(f"the task list in {source_text} is larger than {MAX_TASK_FILE_BYTES >> 20:,} MB; split it")
     tasks, problems = read_tasks(content)
     problem_by_settings = {
         task.options_key: _settings_problem(options, task)
@@ -176,10 +176,11 @@ def _read_tasks(options: argparse.Namespace) -> Sequence[BatchTask]:
         ]
         problems_text = "\n".join(f"  {line}" for line in lines)
         raise UsageError(
-            f"{pluralize(len(problems), 'task')} in {name} cannot run, so the batch did not start:\n{problems_text}"
+            f"{pluralize(len(problems), 'task')} in {source_text} cannot run, so the batch did not start:\n"
+            f"{problems_text}"
         )
     if not tasks:
-        raise UsageError(f'no tasks in {name}; write one per line, such as {{"prompt": "fix the tests"}}')
+        raise UsageError(f'no tasks in {source_text}; write one per line, such as {{"prompt": "fix the tests"}}')
     return tasks
 
 
@@ -222,12 +223,12 @@ def _open_task_sessions(options: argparse.Namespace, task: BatchTask, folder: Pa
 def _check_unchanged_tasks(tasks: Sequence[BatchTask], journal: BatchJournal, *, retry_failed: bool) -> None:
     """Raise `UsageError` if a different task with the same id was run before."""
     for task in tasks:
-        result, started = journal.results.get(task.id), journal.started_tasks.get(task.id)
+        result, started_task = journal.results.get(task.id), journal.started_tasks.get(task.id)
         is_done = result is not None and not (retry_failed and result["exit_code"] != 0)
-        if is_done and started is not None and started.digest != task.digest:
+        if is_done and started_task is not None and started_task.digest != task.digest:
             raise UsageError(
-                f"line {task.line_number}: `{journal.output}` already has the result of a different task with the id "
-                f"`{task.id}`; use another id, or another file with `--output`"
+                f"line {task.line_number}: `{journal.results_path}` already has the result of a different task with "
+                f"the id `{task.id}`; use another id, or another file with `--output`"
             )
 
 

@@ -34,9 +34,9 @@ def show_progress(terminal: TextIO, task_count: int, finished_count: int) -> Ite
         yield progress
 
 
-def _print_line(err: TextIO, text: str) -> None:
+def _print_line(terminal: TextIO, text: str) -> None:
     with suppress(OSError):  # an unread log or a full disk must not end the batch
-        print(f"ebb: {text}", file=err, flush=True)
+        print(f"ebb: {text}", file=terminal, flush=True)
 
 
 class LineProgress:
@@ -45,16 +45,16 @@ class LineProgress:
     def __init__(self, print_line: Callable[[str], None], task_count: int, finished_count: int) -> None:
         self._print_line = print_line
         self._task_count, self._finished_count, self._failed_count, self._cost = task_count, finished_count, 0, 0.0
-        self._reported = set[str]()
+        self._reported_notices = set[str]()
         if finished_count:
             self._print_line(f"already done: {finished_count} of {task_count}")
 
-    def begin(self, run: TaskRun, *, goes_on: bool) -> None:
+    def begin(self, run: TaskRun, *, is_resumed: bool) -> None:
         """Do nothing: there may be thousands of tasks."""
 
     def show(self, run: TaskRun, event: Event) -> None:
-        if isinstance(event, Noticed) and event.text not in self._reported:
-            self._reported.add(event.text)  # a notice that many tasks repeat is printed once
+        if isinstance(event, Noticed) and event.text not in self._reported_notices:
+            self._reported_notices.add(event.text)  # a notice that many tasks repeat is printed once
             self._print_line(sanitise_line(f"{run.task.id}: {event.text}"))
 
     def end(self, run: TaskRun) -> None:
@@ -76,20 +76,20 @@ class BarProgress(LineProgress):
     def __init__(self, console: "Console", task_count: int, finished_count: int) -> None:
         super().__init__(lambda text: console.print(text, markup=False, highlight=False), task_count, finished_count)
         self._initial_count, self._start_time = finished_count, time.monotonic()
-        self._running: dict[str, tuple[float, str]] = {}
+        self._running_tasks: dict[str, tuple[float, str]] = {}
         """Start time and current activity of each running task, by task id."""
 
-    def begin(self, run: TaskRun, *, goes_on: bool) -> None:
-        self._running[run.task.id] = run.started_at, "resumed" if goes_on else "started"
+    def begin(self, run: TaskRun, *, is_resumed: bool) -> None:
+        self._running_tasks[run.task.id] = run.started_at, "resumed" if is_resumed else "started"
 
     def show(self, run: TaskRun, event: Event) -> None:
         super().show(run, event)
         attribute = {ToolStarted: "name", RetryScheduled: "reason"}.get(type(event))
         if attribute is not None:
-            self._running[run.task.id] = run.started_at, str(getattr(event, attribute))
+            self._running_tasks[run.task.id] = run.started_at, str(getattr(event, attribute))
 
     def end(self, run: TaskRun) -> None:
-        self._running.pop(run.task.id, None)
+        self._running_tasks.pop(run.task.id, None)
         super().end(run)
 
     def render(self) -> "RenderableType":
@@ -98,10 +98,11 @@ class BarProgress(LineProgress):
         from rich.progress_bar import ProgressBar  # noqa: PLC0415  # deferred: as above
         from rich.text import Text  # noqa: PLC0415  # deferred: as above
 
-        visible = list(self._running.items())[:MAX_VISIBLE_TASKS]
-        hidden_count = len(self._running) - len(visible)
+        visible_tasks = list(self._running_tasks.items())[:MAX_VISIBLE_TASKS]
+        hidden_count = len(self._running_tasks) - len(visible_tasks)
         lines = [
-            f"  {task_id}  {activity}  {time.time() - start_time:.0f} s" for task_id, (start_time, activity) in visible
+            f"  {task_id}  {activity}  {time.time() - start_time:.0f} s"
+            for task_id, (start_time, activity) in visible_tasks
         ]
         return Group(
             ProgressBar(self._task_count, self._finished_count, width=50),
@@ -112,7 +113,7 @@ class BarProgress(LineProgress):
     @property
     def _summary(self) -> str:
         """Format the counts, the cost and the remaining time."""
-        phrases = [f"{self._finished_count} of {self._task_count}", f"{len(self._running)} running"]
+        phrases = [f"{self._finished_count} of {self._task_count}", f"{len(self._running_tasks)} running"]
         phrases += [f"{self._failed_count} failed"] if self._failed_count else []
         phrases += [f"{self._cost:.2f} USD"] if self._cost else []
         if new_count := self._finished_count - self._initial_count:

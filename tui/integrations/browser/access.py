@@ -53,7 +53,7 @@ class BrowserAccess:
     def cookie_name(self) -> str:
         return f"ebb-{self.port}"
 
-    def verdict(
+    def check_request(
         self,
         method: str,
         path: str,

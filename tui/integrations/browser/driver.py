@@ -53,10 +53,10 @@ class ServedDriver(WebDriver):
     def _read_loop(self, terminal_input: TerminalInput, packets: ByteStream) -> None:
         reads = iter(self._input_reader)
         for data in reads:
-            if typed := self._typed_bytes(data, packets):
-                if self.joins_reads() or may_be_pasted(typed):
-                    typed += b"".join(self._following_input(reads, packets))
-                terminal_input.feed_bytes(typed)
+            if input_bytes := self._extract_input(data, packets):
+                if self.joins_reads() or may_be_pasted(input_bytes):
+                    input_bytes += b"".join(self._following_input(reads, packets))
+                terminal_input.feed_bytes(input_bytes)
             else:
                 terminal_input.wait()
 
@@ -69,16 +69,16 @@ class ServedDriver(WebDriver):
                 empty_reads = 0 if data else empty_reads + 1
                 if empty_reads == 2:  # one empty read follows each input, a second one the pause
                     return
-                yield self._typed_bytes(data, packets)
+                yield self._extract_input(data, packets)
         finally:
             self._input_reader.timeout = usual_timeout
 
-    def _typed_bytes(self, data: bytes, packets: ByteStream) -> bytes:
+    def _extract_input(self, data: bytes, packets: ByteStream) -> bytes:
         """Get the typed bytes, and handle the server's other messages."""
-        typed = b""
+        input_bytes = b""
         for kind, payload in packets.feed(data) if data else ():
             if kind == "D":
-                typed += payload
+                input_bytes += payload
             else:
                 self._on_meta(kind, payload)
-        return typed
+        return input_bytes

@@ -135,10 +135,10 @@ class TerminalServer(Server):
         session_app.router.add_get("/page.js", self._serve_script)
 
         @web.middleware
-        async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        async def access_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
             return await self._check_access(request, handler)
 
-        app = web.Application(middlewares=[guard])
+        app = web.Application(middlewares=[access_middleware])
         app.add_subapp(self._access.path_prefix, session_app)
         return app
 
@@ -203,7 +203,7 @@ class TerminalServer(Server):
     async def _check_access(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         headers = {name.lower(): value for name, value in request.headers.items()}
         now = time.monotonic()
-        match self._access.verdict(request.method, request.path, headers, request.query, request.cookies, now):
+        match self._access.check_request(request.method, request.path, headers, request.query, request.cookies, now):
             case "let in":
                 response = await handler(request)
             case "give a cookie":
@@ -239,8 +239,8 @@ def serve(arguments: Sequence[str], port: int) -> int:
             listener.bind(("127.0.0.1", port))
         except (OSError, OverflowError) as error:
             raise UsageError(f"cannot serve on port {port}: {error}; omit `--port` to use any free one") from error
-        folder, token = secrets.token_urlsafe(12), secrets.token_urlsafe(24)
-        access = BrowserAccess(listener.getsockname()[1], folder, token, time.monotonic())
+        secret_path, token = secrets.token_urlsafe(12), secrets.token_urlsafe(24)
+        access = BrowserAccess(listener.getsockname()[1], secret_path, token, time.monotonic())
         asyncio.run(_serve(TerminalServer(own_command(arguments), access), access, listener))
     return 0
 

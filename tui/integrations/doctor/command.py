@@ -31,18 +31,18 @@ async def show_checks(context: CommandContext, _: str) -> None:
             *check_store(folders, lambda check, done, total: None, max_stored_bytes=settings.config.archive_max_bytes),
         ]
 
-    context.hint("checking settings, keys, folders and the store")
+    context.show_hint("checking settings, keys, folders and the store")
     results = await asyncio.to_thread(run_checks)
     title: Line = (("Doctor  ", "strong"), *parse_inline_code("`ebb doctor --repair` repairs a damaged store", "dim"))
     await context.show(build_report_panel("doctor", title, [_result_line(result) for result in results]))
     return None
 
 
-def _result_line(finding: CheckResult) -> Line:
-    label, style = _STATE_LABELS[finding.state]
-    advice = f": {finding.advice}" if finding.advice else ""
+def _result_line(result: CheckResult) -> Line:
+    label, style = _STATE_LABELS[result.state]
+    advice = f": {result.advice}" if result.advice else ""
     return (
         (f"{label:<5}", style),
-        (f"{finding.subject:<15} ", "dim"),
-        *parse_inline_code(sanitise_line(f"{finding.text}{advice}"), "text"),
+        (f"{result.subject:<15} ", "dim"),
+        *parse_inline_code(sanitise_line(f"{result.text}{advice}"), "text"),
     )

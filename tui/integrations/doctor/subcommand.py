@@ -22,7 +22,7 @@ from ebbtide.tui.cli.arguments import (
     parse_subcommand_args,
     read_settings,
 )
-from ebbtide.tui.integrations.doctor.terminal_checks import examine_terminal
+from ebbtide.tui.integrations.doctor.terminal_checks import check_stdout_terminal
 from ebbtide.tui.text.sanitise import sanitise_line
 
 _STATE_LABELS = {"well": "ok  ", "note": "note", "broken": "BAD "}
@@ -41,17 +41,17 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--online", action="store_true", help="check that each provider responds and accepts the key")
     options = parse_subcommand_args(parser, arguments, "one JSON object")
     progress = CheckProgress()
-    findings: list[CheckResult] = []
-    for finding in _run_checks(options, progress):
-        findings.append(finding)
+    results: list[CheckResult] = []
+    for result in _run_checks(options, progress):
+        results.append(result)
         if not options.json:
             progress.clear_line()
-            print(result_line(finding), flush=True)
+            print(result_line(result), flush=True)
     progress.clear_line()
-    is_well = all(finding.state != "broken" for finding in findings)
+    is_ok = all(result.state != "broken" for result in results)
     if options.json:
-        print(json.dumps({"well": is_well, "findings": [asdict(finding) for finding in findings]}))
-    return 0 if is_well else 1
+        print(json.dumps({"well": is_ok, "findings": [asdict(result) for result in results]}))
+    return 0 if is_ok else 1
 
 
 def _run_checks(options: argparse.Namespace, report_progress: ReportProgress) -> Iterator[CheckResult]:
@@ -68,7 +68,7 @@ def _run_checks(options: argparse.Namespace, report_progress: ReportProgress) ->
         yield from check_network(config, environment)
         if options.online:
             yield from check_providers(config, environment)
-    yield examine_terminal(os.environ)
+    yield check_stdout_terminal(os.environ)
     yield from check_folders(folders)
     if access_problem(folders.data):
         return
@@ -77,10 +77,10 @@ def _run_checks(options: argparse.Namespace, report_progress: ReportProgress) ->
     yield from check_store(folders, report_progress, should_read_blobs=options.deep, max_stored_bytes=max_stored_bytes)
 
 
-def result_line(finding: CheckResult) -> str:
+def result_line(result: CheckResult) -> str:
     """Format a check result as one line: state, subject, text and advice."""
-    advice = f": {finding.advice}" if finding.advice else ""
-    return sanitise_line(f"{_STATE_LABELS[finding.state]}  {finding.subject:<15} {finding.text}{advice}")
+    advice = f": {result.advice}" if result.advice else ""
+    return sanitise_line(f"{_STATE_LABELS[result.state]}  {result.subject:<15} {result.text}{advice}")
 
 
 class CheckProgress:

@@ -11,7 +11,7 @@ MIN_TERMINAL_SIZE = (40, 12)
 """Minimum columns and lines for the whole interface to be visible."""
 
 
-def examine_terminal(environment: Mapping[str, str]) -> CheckResult:
+def check_stdout_terminal(environment: Mapping[str, str]) -> CheckResult:
     """Check the terminal on stdout: its type, size, colours and encoding."""
     try:
         columns, lines = os.get_terminal_size(sys.stdout.fileno())
@@ -27,14 +27,14 @@ def check_terminal(environment: Mapping[str, str], columns: int, lines: int) -> 
         kind_text = f"TERM is `{term}`" if term else "TERM is not set"
         return CheckResult("terminal", "note", f"{kind_text}: `ebb` uses line mode, as with `--plain`")
     encoding_text = "ASCII only, because the locale is not UTF-8" if is_ascii_locale(environment) else "UTF-8"
-    description = f"{term}, {columns} × {lines}, {_colour_text(environment, term)}, {encoding_text}"
+    description = f"{term}, {columns} × {lines}, {_color_text(environment, term)}, {encoding_text}"
     if columns < MIN_TERMINAL_SIZE[0] or lines < MIN_TERMINAL_SIZE[1]:
         min_size = f"{MIN_TERMINAL_SIZE[0]} × {MIN_TERMINAL_SIZE[1]}"
         return CheckResult("terminal", "note", description, f"too small to show everything; use at least {min_size}")
     return CheckResult("terminal", "well", description)
 
 
-def _colour_text(environment: Mapping[str, str], term: str) -> str:
+def _color_text(environment: Mapping[str, str], term: str) -> str:
     if environment.get("NO_COLOR"):
         return "no colours (NO_COLOR is set)"
     if environment.get("COLORTERM", "").lower() in ("truecolor", "24bit") or term.endswith("-direct"):

@@ -16,7 +16,7 @@ from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.commands.sessions import has_messages
 from ebbtide.tui.text.sanitise import sanitise_line
-from ebbtide.tui.view.timeline import rewrites_in
+from ebbtide.tui.view.timeline import list_rewrites
 
 
 def _export_path(root: Path, file: str) -> Path:
@@ -39,11 +39,11 @@ async def export(context: CommandContext, file: str) -> None:
     details = SessionDetails(
         session.id, session.title, session.model, str(session.working_folder), len(log.messages), session.cost
     )
-    requests, rewrites = (overview.requests, rewrites_in(overview)) if overview is not None else ((), ())
+    requests, rewrites = (overview.requests, list_rewrites(overview)) if overview is not None else ((), ())
     readable_session = readable_session_from_messages(details, log.messages, requests, rewrites)
 
     def write() -> None:
-        with atomic_file(path, force=False) as file:
+        with atomic_file(path, should_replace=False) as file:
             for chunk in render_chunks(export_format, readable_session, environment):
                 file.write(chunk.encode("utf-8", "replace"))
 

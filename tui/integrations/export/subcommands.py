@@ -13,7 +13,12 @@ from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.integrations.export.atomic_file import atomic_file
 from ebbtide.agent.integrations.export.readable_export import READABLE_FORMATS, ReadableFormat, export_readable
-from ebbtide.agent.integrations.export.session_export import FORCE_HINT, default_name, export_session, import_session
+from ebbtide.agent.integrations.export.session_export import (
+    FORCE_HINT,
+    default_export_path,
+    export_session,
+    import_session,
+)
 from ebbtide.agent.providers.keys import add_stored_keys
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_subcommand_args, read_settings
@@ -28,7 +33,9 @@ def export(arguments: Sequence[str]) -> int:
         "read. Recognised keys and passwords are masked.",
     )
     parser.add_argument("id", help="beginning of the session id")
-    file_help = f"file to write; `-` is stdout (default: `{default_name('ID')}`, or stdout for html, json and md)"
+    file_help = (
+        f"file to write; `-` is stdout (default: `{default_export_path('ID')}`, or stdout for html, json and md)"
+    )
     parser.add_argument("file", nargs="?", help=file_help)
     parser.add_argument("-o", "--output", metavar="FILE", help="same as the argument `file`")
     format_help = "zip to import; html, json or md to read (default: by the file's extension, else zip)"
@@ -51,16 +58,18 @@ def export(arguments: Sequence[str]) -> int:
         sys.stdout.buffer.flush()
         return 0
     path = Path(options.file) if options.file else None
-    exported = export_session(config, options.id, path, force=options.force, environment=environment)
-    path = path or default_name(exported.session)
-    for ref in exported.left_out:
+    export_result = export_session(config, options.id, path, force=options.force, environment=environment)
+    path = path or default_export_path(export_result.session)
+    for ref in export_result.left_out:
         print(f"ebb: the stored content of `{ref}` is missing, so it is not exported", file=sys.stderr)
     if options.json:
-        print_json(sys.stdout, {**asdict(exported), "file": str(path)})
+        print_json(sys.stdout, {**asdict(export_result), "file": str(path)})
     else:
-        contents_text = f"{pluralize(exported.messages, 'message')} and {pluralize(exported.outputs, 'stored output')}"
-        print(f"exported {exported.session}  {sanitise_line(exported.title)}")
-        print(f"wrote {contents_text} to {sanitise(str(path))}; {_masking_note(exported.masked)}")
+        contents_text = (
+            f"{pluralize(export_result.messages, 'message')} and {pluralize(export_result.outputs, 'stored output')}"
+        )
+        print(f"exported {export_result.session}  {sanitise_line(export_result.title)}")
+        print(f"wrote {contents_text} to {sanitise(str(path))}; {_masking_note(export_result.masked)}")
     return 0
 
 
@@ -74,7 +83,7 @@ def _export_readable(
         sys.stdout.flush()
     else:
         path = Path(options.file)
-        with atomic_file(path, force=options.force, alternative=FORCE_HINT) as file:
+        with atomic_file(path, should_replace=options.force, alternative=FORCE_HINT) as file:
             result = export_readable(
                 config, options.id, export_format, lambda text: file.write(text.encode("utf-8", "replace")), environment
             )
@@ -117,16 +126,16 @@ def import_archive(arguments: Sequence[str]) -> int:
     parser.add_argument("file")
     options = parse_subcommand_args(parser, arguments, "one JSON object")
     _, config = read_settings(options)
-    imported = import_session(config, Path(options.file))
+    import_result = import_session(config, Path(options.file))
     if options.json:
-        print_json(sys.stdout, asdict(imported))
-    elif not imported.is_new:
-        print(f"{imported.session} already exists; nothing imported")
+        print_json(sys.stdout, asdict(import_result))
+    elif not import_result.is_new:
+        print(f"{import_result.session} already exists; nothing imported")
     else:
-        print(f"imported {imported.session}  {sanitise_line(imported.title)}")
-        if imported.session != imported.exported_id:
-            print(f"the id {imported.exported_id} is already used here, so the session got a new one")
-        print(f"Resume: ebb -r {imported.session}")
+        print(f"imported {import_result.session}  {sanitise_line(import_result.title)}")
+        if import_result.session != import_result.exported_id:
+            print(f"the id {import_result.exported_id} is already used here, so the session got a new one")
+        print(f"Resume: ebb -r {import_result.session}")
     return 0
 
 

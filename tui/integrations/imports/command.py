@@ -16,7 +16,7 @@ from ebbtide.agent.errors import StoreFailed, UsageError
 from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.integrations.imports.agent_folders import AGENT_LABELS, AgentName, find_agent_folders
 from ebbtide.agent.integrations.imports.session_writer import ImportResult
-from ebbtide.agent.integrations.imports.transcript import ForeignTranscript, ImportProblems, format_counts
+from ebbtide.agent.integrations.imports.transcript import ImportableTranscript, ImportProblems, format_counts
 from ebbtide.agent.integrations.imports.transcripts import (
     delete_imported_sessions,
     filter_new_transcripts,
@@ -74,38 +74,40 @@ def run(arguments: Sequence[str]) -> int:
     transcripts = find_transcripts(
         find_agent_folders(os.environ), config.project_folder, searched_agents, import_problems
     )
-    chosen_transcripts = [transcript for transcript in transcripts if _is_chosen(transcript, options.project, since)]
-    not_imported = filter_new_transcripts(config, chosen_transcripts) if chosen_transcripts else []
+    matching_transcripts = [
+        transcript for transcript in transcripts if _matches_filters(transcript, options.project, since)
+    ]
+    new_transcripts = filter_new_transcripts(config, matching_transcripts) if matching_transcripts else []
     settings = ImportableSettings(config, options.agents, kinds_to_import)
     if not options.json:
-        _show_conversations(chosen_transcripts, not_imported)
+        _show_conversations(matching_transcripts, new_transcripts)
         settings.print_all()
-        if not chosen_transcripts and settings.is_empty:
+        if not matching_transcripts and settings.is_empty:
             print("no data of other agents found")
     skipped_text = f"skipped: {format_counts(import_problems.skipped_counts)}" if import_problems.skipped_counts else ""
     for problem in (import_problems.summary, skipped_text, *settings.problems):
         _warn(problem)
-    totals: dict[str, object] = {"found": len(chosen_transcripts), "new": len(not_imported), **settings.as_json()}
+    totals: dict[str, object] = {"found": len(matching_transcripts), "new": len(new_transcripts), **settings.as_json()}
 
-    def is_confirmed(question: str) -> bool:
+    def confirm_import(question: str) -> bool:
         return not options.dry_run and (options.yes or confirm(question, as_json=options.json))
 
     results = (
-        _import_conversations(config, not_imported, options)
-        if not_imported and is_confirmed(f"Import {pluralize(len(not_imported), 'conversation')}?")
+        _import_conversations(config, new_transcripts, options)
+        if new_transcripts and confirm_import(f"Import {pluralize(len(new_transcripts), 'conversation')}?")
         else {}
     )
-    results |= settings.import_with_confirmation(options, is_confirmed)
+    results |= settings.import_with_confirmation(options, confirm_import)
     if options.json:
         print_json(sys.stdout, totals | results)
-    elif not results and (not_imported or not settings.is_empty):
+    elif not results and (new_transcripts or not settings.is_empty):
         print(
             "nothing imported; `--yes` imports everything; `--from`, `--what`, `--project` and `--since` narrow it down"
         )
     return 0
 
 
-def _is_chosen(transcript: ForeignTranscript, project: str | None, since: float) -> bool:
+def _matches_filters(transcript: ImportableTranscript, project: str | None, since: float) -> bool:
     if transcript.updated_at < since:
         return False
     if project is None:
@@ -127,21 +129,21 @@ def _parse_since(text: str | None) -> float:
 
 
 def _show_conversations(
-    chosen_transcripts: Sequence[ForeignTranscript], not_imported: Sequence[ForeignTranscript]
+    matching_transcripts: Sequence[ImportableTranscript], new_transcripts: Sequence[ImportableTranscript]
 ) -> None:
     """For each agent, print the number, size, dates and projects of its conversations."""
-    new_ids = {(transcript.agent, transcript.id) for transcript in not_imported}
+    new_ids = {(transcript.agent, transcript.id) for transcript in new_transcripts}
     for agent, label in AGENT_LABELS.items():
-        agent_transcripts = [transcript for transcript in chosen_transcripts if transcript.agent == agent]
+        agent_transcripts = [transcript for transcript in matching_transcripts if transcript.agent == agent]
         if not agent_transcripts:
             continue
-        print(f"{label}: {_figures_text(agent_transcripts, new_ids)}")
+        print(f"{label}: {_statistics_text(agent_transcripts, new_ids)}")
         for project, _ in Counter(transcript.project for transcript in agent_transcripts).most_common():
             project_transcripts = [transcript for transcript in agent_transcripts if transcript.project == project]
-            print(sanitise_line(f"    {project or '(no folder)'}: {_figures_text(project_transcripts, new_ids)}"))
+            print(sanitise_line(f"    {project or '(no folder)'}: {_statistics_text(project_transcripts, new_ids)}"))
 
 
-def _figures_text(transcripts: Sequence[ForeignTranscript], new_ids: set[tuple[AgentName, str]]) -> str:
+def _statistics_text(transcripts: Sequence[ImportableTranscript], new_ids: set[tuple[AgentName, str]]) -> str:
     first_date, last_date = (
         time.strftime("%Y-%m-%d", time.localtime(transcript.updated_at))
         for transcript in (transcripts[0], transcripts[-1])
@@ -155,24 +157,26 @@ def _figures_text(transcripts: Sequence[ForeignTranscript], new_ids: set[tuple[A
 
 
 def _import_conversations(
-    config: Config, not_imported: Sequence[ForeignTranscript], options: argparse.Namespace
+    config: Config, new_transcripts: Sequence[ImportableTranscript], options: argparse.Namespace
 ) -> dict[str, object]:
     """Import the conversations and return the results."""
     states, skipped = Counter[str](), Counter[str]()
     sessions, problems = list[str](), list[str]()
     failure: StoreFailed | None = None
     try:
-        for count, (transcript, result, import_problems) in enumerate(import_transcripts(config, not_imported), 1):
+        for count, (transcript, result, import_problems) in enumerate(import_transcripts(config, new_transcripts), 1):
             states[result.state if isinstance(result, ImportResult) else "unreadable"] += 1
             skipped.update(import_problems.skipped_counts)
-            problems += _problems(f"{transcript.agent}:{transcript.id}", result, import_problems)
+            problems += _problem_messages(f"{transcript.agent}:{transcript.id}", result, import_problems)
             if isinstance(result, ImportResult) and result.state in ("new", "renewed"):
                 sessions.append(result.session_id)
-            _progress(f"imported {count:,} of {len(not_imported):,}", options)
-        asyncio.run(index_sessions(config, lambda done, total: _progress(f"indexed {done:,} of {total:,}", options)))
+            _show_progress(f"imported {count:,} of {len(new_transcripts):,}", options)
+        asyncio.run(
+            index_sessions(config, lambda done, total: _show_progress(f"indexed {done:,} of {total:,}", options))
+        )
     except StoreFailed as error:  # first report what was imported until then
         failure = error
-    _progress("", options)
+    _show_progress("", options)
     if not options.json:
         imported_text = pluralize(states["new"] + states["renewed"], "session")
         updated_text = f", {states['renewed']:,} of them updated" if states["renewed"] else ""
@@ -188,7 +192,7 @@ def _import_conversations(
     return {"states": states, "sessions": sessions, "problems": problems, "left_out": skipped}
 
 
-def _problems(label: str, result: ImportResult | str, import_problems: ImportProblems) -> list[str]:
+def _problem_messages(label: str, result: ImportResult | str, import_problems: ImportProblems) -> list[str]:
     """Explain why a conversation was skipped or only partly imported."""
     if isinstance(result, str):
         return [f"skipped {label}: {result}"]
@@ -210,7 +214,7 @@ def _remove_imported_sessions(config: Config, agents: Sequence[AgentName], optio
     return 0
 
 
-def _progress(text: str, options: argparse.Namespace) -> None:
+def _show_progress(text: str, options: argparse.Namespace) -> None:
     if sys.stderr.isatty() and not options.json:
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 

@@ -13,7 +13,7 @@ from ebbtide.agent.integrations.imports.servers import (
     find_importable_servers,
     import_problem,
     select_servers,
-    write_offer,
+    write_imported_server,
 )
 from ebbtide.tools.integrations.mcp.spec import ServerSpec
 from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_subcommand_args, read_settings
@@ -40,18 +40,18 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--dry-run", action="store_true", help="show what would be added, and exit")
     options = parse_subcommand_args(parser, arguments, "one JSON object")
     _, config = read_settings(options)
-    offers, problems = find_importable_servers(find_agent_folders(os.environ), config)
-    offers = [offer for offer in offers if options.source in (None, offer.agent)]
+    servers, problems = find_importable_servers(find_agent_folders(os.environ), config)
+    servers = [server for server in servers if options.source in (None, server.agent)]
     if not options.json:
-        print_servers(offers)
-        if not offers:
+        print_servers(servers)
+        if not servers:
             print("no MCP servers of other programs found")
     for problem in problems:
         print(f"ebb: {sanitise_line(problem)}", file=sys.stderr)
     chosen_servers = (
-        list(offers) if options.all else select_servers(offers, options.names or _ask_for_servers(offers, options))
+        list(servers) if options.all else select_servers(servers, options.names or _ask_for_servers(servers, options))
     )
-    written, skipped = write_servers(
+    added_names, skipped = write_servers(
         chosen_servers,
         config,
         is_for_project=options.to == "project",
@@ -62,41 +62,41 @@ def run(arguments: Sequence[str]) -> int:
         print_json(
             sys.stdout,
             {
-                "servers": [_server_json(offer) for offer in offers],
-                "written": written,
+                "servers": [_server_json(server) for server in servers],
+                "written": added_names,
                 "left": skipped,
                 "problems": problems,
             },
         )
-    elif offers and not chosen_servers:
+    elif servers and not chosen_servers:
         print("nothing added; name the servers to add, or use `--all`")
     return 0
 
 
-def print_servers(offers: Sequence[ImportableServer]) -> None:
+def print_servers(servers: Sequence[ImportableServer]) -> None:
     """Print each server and what it starts, with secrets removed."""
-    for number, offer in enumerate(offers, 1):
-        print(sanitise_line(f"{number:>3}  {offer.name:<20}  {offer.agent:<14}  {offer.target or '-'}"))
-        print(sanitise_line(f"     in {offer.source}"))
-        names_by_verb = (("sets", offer.set_names), ("reads", offer.read_variables))
+    for number, server in enumerate(servers, 1):
+        print(sanitise_line(f"{number:>3}  {server.name:<20}  {server.agent:<14}  {server.target or '-'}"))
+        print(sanitise_line(f"     in {server.source}"))
+        names_by_verb = (("sets", server.configured_names), ("reads", server.referenced_variables))
         notes = [f"{verb} {', '.join(f'`{name}`' for name in names)}" for verb, names in names_by_verb if names]
-        for note in (*notes, *offer.notes, *([f"cannot be used: {offer.problem}"] if offer.problem else [])):
+        for note in (*notes, *server.notes, *([f"cannot be used: {server.problem}"] if server.problem else [])):
             print(sanitise_line(f"     {note}"))
 
 
-def _ask_for_servers(offers: Sequence[ImportableServer], options: argparse.Namespace) -> list[str]:
+def _ask_for_servers(servers: Sequence[ImportableServer], options: argparse.Namespace) -> list[str]:
     """Ask the user which servers to add. Returns their numbers or names."""
-    if options.json or options.dry_run or not offers or not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if options.json or options.dry_run or not servers or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return []
     try:
         names = input("Add which? Names, numbers or `all`; Enter for none: ").replace(",", " ").split()
     except EOFError:
         return []
-    return [str(number) for number in range(1, len(offers) + 1)] if names == ["all"] else names
+    return [str(number) for number in range(1, len(servers) + 1)] if names == ["all"] else names
 
 
 def write_servers(
-    offers: Sequence[ImportableServer],
+    servers: Sequence[ImportableServer],
     config: Config,
     *,
     is_for_project: bool = False,
@@ -105,34 +105,34 @@ def write_servers(
 ) -> tuple[list[str], dict[str, str]]:
     """Add the servers and print the result, unless `is_quiet`. With `is_dry_run`, nothing is added. Returns the names
     of added servers, and the reasons why others were skipped."""
-    existing = {ServerSpec(name).prefix: name for name in config.mcp_servers}
-    written, skipped = list[str](), dict[str, str]()
-    for offer in offers:
-        problem = import_problem(offer, existing, into_project=is_for_project)
-        message = f"skipped `{offer.name}` of {offer.agent}: {problem}"
+    name_by_prefix = {ServerSpec(name).prefix: name for name in config.mcp_servers}
+    added_names, skipped = list[str](), dict[str, str]()
+    for server in servers:
+        problem = import_problem(server, name_by_prefix, into_project=is_for_project)
+        message = f"skipped `{server.name}` of {server.agent}: {problem}"
         if problem:
-            skipped[f"{offer.agent}:{offer.name}"] = problem
+            skipped[f"{server.agent}:{server.name}"] = problem
         elif is_dry_run:
-            message = f"would add `{offer.name}`"
+            message = f"would add `{server.name}`"
         else:
-            path = write_offer(offer, config, into_project=is_for_project)
-            message = f"added `{offer.name}` to `{path}`; test it with `ebb mcp test {offer.name}`"
+            path = write_imported_server(server, config, into_project=is_for_project)
+            message = f"added `{server.name}` to `{path}`; test it with `ebb mcp test {server.name}`"
         if not problem:
-            existing[ServerSpec(offer.name).prefix] = offer.name
-            written.append(offer.name)
+            name_by_prefix[ServerSpec(server.name).prefix] = server.name
+            added_names.append(server.name)
         if not is_quiet:
             print(sanitise_line(message))
-    return written, skipped
+    return added_names, skipped
 
 
-def _server_json(offer: ImportableServer) -> dict[str, object]:
+def _server_json(server: ImportableServer) -> dict[str, object]:
     return {
-        "name": offer.name,
-        "agent": offer.agent,
-        "source": offer.source,
-        "target": offer.target,
-        "sets": offer.set_names,
-        "reads": offer.read_variables,
-        "notes": offer.notes,
-        "problem": offer.problem,
+        "name": server.name,
+        "agent": server.agent,
+        "source": server.source,
+        "target": server.target,
+        "sets": server.configured_names,
+        "reads": server.referenced_variables,
+        "notes": server.notes,
+        "problem": server.problem,
     }

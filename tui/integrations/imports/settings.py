@@ -31,7 +31,7 @@ class ImportableSettings:
         folders = find_agent_folders(os.environ)
         settings, self.problems = find_importable_settings(folders, config.project_folder)
         self._settings = [
-            offer for offer in settings if (agents is None or offer.agent in agents) and offer.kind in kinds
+            setting for setting in settings if (agents is None or setting.agent in agents) and setting.kind in kinds
         ]
         self._servers: list[ImportableServer] = []
         if "servers" in kinds:
@@ -42,12 +42,12 @@ class ImportableSettings:
 
     def print_all(self) -> None:
         for agent, label in AGENT_LABELS.items():
-            agent_settings = [offer for offer in self._settings if offer.agent == agent]
-            for source in dict.fromkeys(offer.source for offer in agent_settings):
+            agent_settings = [setting for setting in self._settings if setting.agent == agent]
+            for source in dict.fromkeys(setting.source for setting in agent_settings):
                 print(sanitise_line(f"{label}, from {source}:"))
-                for offer in agent_settings:
-                    if offer.source == source:
-                        print(sanitise_line(f"    {offer.description}"))
+                for setting in agent_settings:
+                    if setting.source == source:
+                        print(sanitise_line(f"    {setting.description}"))
         if self._servers:
             print("Servers:")
             print_servers(self._servers)
@@ -61,48 +61,50 @@ class ImportableSettings:
             "rules": "Add {} to your permissions?",
         }
         for kind, question in questions.items():
-            offers = [offer for offer in self._settings if offer.kind == kind]
-            valid_offers = [offer for offer in offers if not setting_problem(offer, self._config)]
-            if valid_offers and confirm(question.format(pluralize(len(valid_offers), "rule"))):
-                results[kind] = self._write_settings(offers, options)
+            settings = [setting for setting in self._settings if setting.kind == kind]
+            valid_settings = [setting for setting in settings if not setting_problem(setting, self._config)]
+            if valid_settings and confirm(question.format(pluralize(len(valid_settings), "rule"))):
+                results[kind] = self._write_settings(settings, options)
         valid_servers = [server for server in self._servers if not server.problem]
         if valid_servers and confirm(f"Add {pluralize(len(valid_servers), 'server')}?"):
             written, skipped = write_servers(self._servers, self._config, is_quiet=options.json)
             results["servers"] = {"written": written, "left": skipped}
         return results
 
-    def _write_settings(self, offers: Sequence[ImportableSetting], options: argparse.Namespace) -> dict[str, object]:
-        written, skipped = list[str](), dict[str, str]()
-        for offer in offers:
-            problem = setting_problem(offer, self._config)
+    def _write_settings(self, settings: Sequence[ImportableSetting], options: argparse.Namespace) -> dict[str, object]:
+        written_settings, skipped = list[str](), dict[str, str]()
+        for setting in settings:
+            problem = setting_problem(setting, self._config)
             if not problem:
                 try:
-                    write_setting(offer, self._config)
+                    write_setting(setting, self._config)
                 except ConfigError as error:
                     problem = str(error)
             if problem:
-                skipped[offer.original] = problem
+                skipped[setting.original] = problem
             else:
-                written.append(f"{offer.key} {offer.redacted_value}")
-            if not options.json and (not problem or not offer.problem):
+                written_settings.append(f"{setting.key} {setting.redacted_value}")
+            if not options.json and (not problem or not setting.problem):
                 print(
                     sanitise_line(
-                        f"skipped {offer.original}: {problem}" if problem else f"set {offer.key} {offer.redacted_value}"
+                        f"skipped {setting.original}: {problem}"
+                        if problem
+                        else f"set {setting.key} {setting.redacted_value}"
                     )
                 )
-        return {"written": written, "left": skipped}
+        return {"written": written_settings, "left": skipped}
 
     def as_json(self) -> dict[str, object]:
         return {
             "settings": [
                 {
-                    "agent": offer.agent,
-                    "said": offer.original,
-                    "key": offer.key,
-                    "value": offer.redacted_value,
-                    "problem": offer.problem,
+                    "agent": setting.agent,
+                    "said": setting.original,
+                    "key": setting.key,
+                    "value": setting.redacted_value,
+                    "problem": setting.problem,
                 }
-                for offer in self._settings
+                for setting in self._settings
             ],
             "servers": [
                 {"agent": server.agent, "name": server.name, "problem": server.problem} for server in self._servers

@@ -83,7 +83,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _list(arguments: Sequence[str]) -> int:
-    parser = _parser("list", "List the declared servers and their state, without starting them.")
+    parser = _create_parser("list", "List the declared servers and their state, without starting them.")
     options = parser.parse_args(arguments)
     _, config = read_settings(options)
     rows = list_servers(config, os.environ)
@@ -99,13 +99,13 @@ def _list(arguments: Sequence[str]) -> int:
 
 def _row_line(row: ServerRow) -> str:
     detail = f"  ({row.detail})" if row.detail else ""
-    ignored = f"  [not supported: {', '.join(row.ignored)}]" if row.ignored else ""
+    ignored = f"  [not supported: {', '.join(row.ignored_keys)}]" if row.ignored_keys else ""
     return f"{row.standing:<12}  {row.name or row.source:<16}  {row.owner:<7}  {row.target}{detail}{ignored}"
 
 
 def _add(arguments: Sequence[str]) -> int:
     flag_arguments, command_arguments = _split_at_dashes(arguments)
-    parser = _parser(
+    parser = _create_parser(
         "add", "Add a server to your configuration: `ebb mcp add NAME URL` or `ebb mcp add NAME -- COMMAND`."
     )
     parser.add_argument("name", help="name of the server; its tools are called mcp__NAME__TOOL")
@@ -162,7 +162,7 @@ def _add(arguments: Sequence[str]) -> int:
 
 
 def _remove(arguments: Sequence[str]) -> int:
-    parser = _parser("remove", "Remove a server and its stored login from your configuration.")
+    parser = _create_parser("remove", "Remove a server and its stored login from your configuration.")
     parser.add_argument("name", metavar="SERVER", help="name of the server, as in `ebb mcp list`")
     options = parser.parse_args(arguments)
     _, config = read_settings(options)
@@ -184,7 +184,7 @@ def _remove(arguments: Sequence[str]) -> int:
 
 
 def _test(arguments: Sequence[str]) -> int:
-    parser = _parser("test", "Start servers, show what they offer, and stop them.")
+    parser = _create_parser("test", "Start servers, show what they offer, and stop them.")
     parser.add_argument("names", nargs="*", metavar="SERVER", help="servers to test (default: all)")
     parser.add_argument("--approve", action="store_true", help="approve the project's servers and their tools")
     options = parser.parse_args(arguments)
@@ -199,66 +199,68 @@ def _test(arguments: Sequence[str]) -> int:
             for server in load_declared_servers(config, os.environ)
             if not (isinstance(server, UnusableServer) and server.is_disabled)
         ]
-    codes = [0]
+    exit_codes = [0]
     for server in chosen_servers:
         if isinstance(server, UnusableServer):
             _print_result(
                 options, {"name": server.name, "phase": "unusable", "detail": server.problem}, f"BAD   {server.notice}"
             )
-            codes.append(2)
+            exit_codes.append(2)
         else:
-            codes.append(_test_server(server, config, options))
-    return next(code for code in (3, 4, 2, 0) if code in codes)
+            exit_codes.append(_test_server(server, config, options))
+    return next(code for code in (3, 4, 2, 0) if code in exit_codes)
 
 
-def _test_server(declared: DeclaredServer, config: Config, options: argparse.Namespace) -> int:
-    if not _may_start(declared, config, options):
-        detail = f"not approved; approve it with `ebb mcp test {declared.name} --approve`"
+def _test_server(declaration: DeclaredServer, config: Config, options: argparse.Namespace) -> int:
+    if not _ensure_approved(declaration, config, options):
+        detail = f"not approved; approve it with `ebb mcp test {declaration.name} --approve`"
         _print_result(
             options,
-            {"name": declared.name, "phase": "not approved", "detail": detail},
-            "\n".join([f"BAD   {declared.name}: {detail}:", *(f"  {term}" for term in approval_lines(declared))]),
+            {"name": declaration.name, "phase": "not approved", "detail": detail},
+            "\n".join([f"BAD   {declaration.name}: {detail}:", *(f"  {line}" for line in approval_lines(declaration))]),
         )
         return 2
 
     async def start_and_read_state() -> tuple[ServerState, float]:
         start_time = time.monotonic()
-        async with run_server(declared, ClientHandlers(), config) as server:
+        async with run_server(declaration, ClientHandlers(), config) as server:
             return server.state, time.monotonic() - start_time
 
     state, seconds = asyncio.run(start_and_read_state())
     if options.json:
-        print_json(sys.stdout, {"name": declared.name, "seconds": round(seconds, 3), **_state_json(state)})
+        print_json(sys.stdout, {"name": declaration.name, "seconds": round(seconds, 3), **_state_json(state)})
     else:
-        print("\n".join(map(sanitise, _state_lines(declared.name, state, seconds))))
+        print("\n".join(map(sanitise, _state_lines(declaration.name, state, seconds))))
     if state.phase == "ready":
-        _approve_tools(declared, config, state, options)
+        _approve_tools(declaration, config, state, options)
     return {"ready": 0, "needs_login": 4}.get(state.phase, 3)
 
 
-def _may_start(declared: DeclaredServer, config: Config, options: argparse.Namespace) -> bool:
+def _ensure_approved(declaration: DeclaredServer, config: Config, options: argparse.Namespace) -> bool:
     """Check whether the server may be started. If it is not approved, ask the user, provided there is a terminal."""
-    trust, item = ProjectTrust(config), create_trust_item(declared)
+    trust, item = ProjectTrust(config), create_trust_item(declaration)
     if trust.trust_state(item) == "on":
         return True
-    if options.approve or confirm(build_item_question(item, trust.earlier_approval(item)), as_json=options.json):
+    if options.approve or confirm(build_item_question(item, trust.approval_before_change(item)), as_json=options.json):
         trust.decide([item], "approved")
         return True
     return False
 
 
-def _approve_tools(declared: DeclaredServer, config: Config, state: ServerState, options: argparse.Namespace) -> None:
-    approvals = open_user_tool_pins(config) if declared.owner == "user" else open_project_approvals(config)
-    approval = approvals.approval_for(declared.name, declared.digest) or ToolApproval(declared.digest)
+def _approve_tools(
+    declaration: DeclaredServer, config: Config, state: ServerState, options: argparse.Namespace
+) -> None:
+    approvals = open_user_tool_pins(config) if declaration.owner == "user" else open_project_approvals(config)
+    approval = approvals.find_approval(declaration.name, declaration.digest) or ToolApproval(declaration.digest)
     digests = compute_tool_digests(state.approvable_tools)
     new_tools = [
         tool for tool in state.approvable_tools if approval.tools.get(tool.original_name) != digests[tool.original_name]
     ]
     question = build_tools_question(
-        declared.name, new_tools, state.notes, approval.seen, has_changed=bool(approval.tools)
+        declaration.name, new_tools, state.notes, approval.seen, has_changed=bool(approval.tools)
     )
     if new_tools and (options.approve or confirm(question, as_json=options.json)):
-        approvals.allow_tools(declared, {**approval.tools, **digests}, state.approvable_tools)
+        approvals.allow_tools(declaration, {**approval.tools, **digests}, state.approvable_tools)
 
 
 def _state_json(state: ServerState) -> dict[str, object]:
@@ -299,19 +301,21 @@ def _tool_tokens(tool: McpTool) -> int:
 
 
 def _login(arguments: Sequence[str]) -> int:
-    parser = _parser("login", "Open your browser to log in to a server, and store the login privately.")
+    parser = _create_parser("login", "Open your browser to log in to a server, and store the login privately.")
     parser.add_argument("name", metavar="SERVER", help="name of the server, as in `ebb mcp list`")
     parser.add_argument("--no-browser", action="store_true", help="only print the URL to open")
     options = parser.parse_args(arguments)
     _, config = read_settings(options)
-    declared = find_server(options.name, config, os.environ)
-    if not declared.spec.url:
-        raise UsageError(f"`{declared.name}` is a local command and needs no login")
-    if not _may_start(declared, config, argparse.Namespace(json=options.json, approve=False)):
-        raise UsageError(f"`{declared.name}` is not approved; approve it with `ebb mcp test {declared.name} --approve`")
+    declaration = find_server(options.name, config, os.environ)
+    if not declaration.spec.url:
+        raise UsageError(f"`{declaration.name}` is a local command and needs no login")
+    if not _ensure_approved(declaration, config, argparse.Namespace(json=options.json, approve=False)):
+        raise UsageError(
+            f"`{declaration.name}` is not approved; approve it with `ebb mcp test {declaration.name} --approve`"
+        )
 
     async def log_in() -> ServerState:
-        server = create_server(declared, LoginBrowser(opens=not options.no_browser), config)
+        server = create_server(declaration, LoginBrowser(opens_browser=not options.no_browser), config)
         try:
             return await server.login()
         finally:
@@ -319,18 +323,18 @@ def _login(arguments: Sequence[str]) -> int:
 
     state = asyncio.run(log_in())
     if state.phase == "needs_login":
-        raise LoginNeeded(f"not logged in to `{declared.name}`: {state.detail}")
+        raise LoginNeeded(f"not logged in to `{declaration.name}`: {state.detail}")
     if state.phase != "ready":
-        raise ServerFailed(f"`{declared.name}` cannot be used: {state.detail}")
-    _print_result(options, {"name": declared.name, "phase": state.phase}, f"logged in to `{declared.name}`")
+        raise ServerFailed(f"`{declaration.name}` cannot be used: {state.detail}")
+    _print_result(options, {"name": declaration.name, "phase": state.phase}, f"logged in to `{declaration.name}`")
     return 0
 
 
 class LoginBrowser(ClientHandlers):
     """Prints the login URL and, if `opens` is set, also opens it in the browser."""
 
-    def __init__(self, *, opens: bool) -> None:
-        self._opens = opens
+    def __init__(self, *, opens_browser: bool) -> None:
+        self._opens = opens_browser
 
     async def open_login(self, server: str, url: str) -> None:
         print(f"ebb: to log in to `{server}`, open {sanitise_line(url)}", file=sys.stderr, flush=True)
@@ -339,7 +343,7 @@ class LoginBrowser(ClientHandlers):
 
 
 def _logs(arguments: Sequence[str]) -> int:
-    parser = _parser("logs", "Show the end of a server's log: its stderr and its log messages.")
+    parser = _create_parser("logs", "Show the end of a server's log: its stderr and its log messages.")
     parser.add_argument("name", metavar="SERVER", help="name of the server, as in `ebb mcp list`")
     parser.add_argument(
         "-n",
@@ -353,11 +357,11 @@ def _logs(arguments: Sequence[str]) -> int:
     if options.lines < 1:
         parser.error("`--lines` must be at least 1")
     _, config = read_settings(options)
-    declared = find_server(options.name, config, os.environ)
-    path = log_path(declared, config)
-    lines = [redact_text(line, os.environ, declared.spec.secrets) for line in _last_lines(path, options.lines)]
+    declaration = find_server(options.name, config, os.environ)
+    path = log_path(declaration, config)
+    lines = [redact_text(line, os.environ, declaration.spec.secrets) for line in _last_lines(path, options.lines)]
     if options.json:
-        print_json(sys.stdout, {"name": declared.name, "file": str(path), "lines": lines})
+        print_json(sys.stdout, {"name": declaration.name, "file": str(path), "lines": lines})
         return 0
     print(f"ebb: {path}" if lines else f"ebb: nothing logged yet in `{path}`", file=sys.stderr)
     for line in lines:
@@ -372,7 +376,7 @@ def _last_lines(path: Path, count: int) -> list[str]:
         raise ConfigError(f"cannot read `{path}`: {error.strerror or error}") from error
 
 
-def _parser(action: str, description: str) -> argparse.ArgumentParser:
+def _create_parser(action: str, description: str) -> argparse.ArgumentParser:
     parser = create_subcommand_parser(f"mcp {action}", description)
     parser.add_argument("--json", action="store_true", help="print JSON lines")
     add_common_flags(parser)

@@ -8,11 +8,11 @@ from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.text.numbers import format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle
-from ebbtide.tui.view.panel import CopyText, Outcome, Panel, PanelAction, PanelRow
+from ebbtide.tui.view.panel import ActionOutcome, CopyText, Panel, PanelAction, PanelRow
 
 if TYPE_CHECKING:  # few sessions need this module, because few have servers
     from ebbtide.agent.integrations.mcp.running import RunningServers
-    from ebbtide.agent.integrations.mcp.status import ServerStatus, ToolOffer, ToolStatus
+    from ebbtide.agent.integrations.mcp.status import ServerStatus, ToolAvailability, ToolStatus
 
 PHASE_LABELS: dict[str, tuple[str, TextStyle]] = {
     "ready": ("ready", "good"),
@@ -22,7 +22,7 @@ PHASE_LABELS: dict[str, tuple[str, TextStyle]] = {
     "disabled": ("off", "dim"),
     "closed": ("closed", "dim"),
 }
-OFFER_LABELS: "dict[ToolOffer, tuple[str, TextStyle]]" = {
+OFFER_LABELS: "dict[ToolAvailability, tuple[str, TextStyle]]" = {
     "offered": ("", "text"),
     "held back": ("deferred", "dim"),
     "due": ("from your next message", "dim"),
@@ -37,7 +37,7 @@ _MAX_DESCRIPTION_CHARS = 200
 def servers_summary(servers: "Sequence[ServerStatus]") -> str:
     """Summarise how many servers are ready, how many there are, and how many tokens their tools take per request."""
     ready_count = sum(server.state.phase == "ready" for server in servers)
-    token_count = sum(server.tokens for server in servers)
+    token_count = sum(server.token_count for server in servers)
     tokens_text = f", {format_tokens(token_count)} tokens per request" if token_count else ""
     return f"{ready_count} of {len(servers)} ready{tokens_text}"
 
@@ -78,10 +78,11 @@ def _tool_counts(server: "ServerStatus") -> str:
     """Format the number of tools and their tokens; empty if there are no tools, for example after a failure."""
     if not server.tools:
         return ""
-    offered_count = sum(tool.offer in ("offered", "due") for tool in server.tools)
+    offered_count = sum(tool.availability in ("offered", "due") for tool in server.tools)
     count_text = f"{offered_count} of {len(server.tools)}" if offered_count < len(server.tools) else f"{offered_count}"
-    token_noun = "token" if server.tokens == 1 else "tokens"
-    return f"{count_text:>10} {'tool ' if count_text == '1' else 'tools'}{format_tokens(server.tokens):>8} {token_noun}"
+    token_noun = "token" if server.token_count == 1 else "tokens"
+    tool_noun = "tool " if count_text == "1" else "tools"
+    return f"{count_text:>10} {tool_noun}{format_tokens(server.token_count):>8} {token_noun}"
 
 
 def server_details(server: "ServerStatus") -> list[Line]:
@@ -92,7 +93,7 @@ def server_details(server: "ServerStatus") -> list[Line]:
         lines.append(((sanitise_line(state.detail), "warn"),))
     if title := " ".join(filter(None, (state.name, state.version))):
         lines.append(((sanitise_line(title), "dim"),))
-    origin_lines = (*(line.strip() for line in server.description_lines), f"from: {server.declared.source}")
+    origin_lines = (*(line.strip() for line in server.description_lines), f"from: {server.declared_server.source}")
     lines += [((sanitise_line(line), "dim"),) for line in origin_lines]
     if server.log_path is not None:
         lines.append(((f"log: {sanitise_line(str(server.log_path))}", "dim"),))
@@ -115,10 +116,10 @@ def log_lines(server: "ServerStatus", output_lines: Sequence[str]) -> list[Line]
 
 
 def _tool_line(tool: "ToolStatus") -> Line:
-    label, style = OFFER_LABELS[tool.offer]
+    label, style = OFFER_LABELS[tool.availability]
     return (
-        (f"  {sanitise_line(tool.name)}", "text" if tool.offer == "offered" else "dim"),
-        (f"  {format_tokens(tool.tokens)}", "dim"),
+        (f"  {sanitise_line(tool.name)}", "text" if tool.availability == "offered" else "dim"),
+        (f"  {format_tokens(tool.token_count)}", "dim"),
         (f"  {label}" if label else "", style),
         (f"  {_short_description(tool.description)}", "dim"),
     )
@@ -148,19 +149,21 @@ async def show_servers(context: CommandContext, _: str) -> None:
 class ServerList:
     """The list of servers and its actions."""
 
-    def __init__(self, running: "RunningServers") -> None:
-        self._running = running
+    def __init__(self, running_servers: "RunningServers") -> None:
+        self._running_servers = running_servers
         self._login_url = ""
         """The URL of a pending login."""
         self._shows_log = False
         self._on_change: Callable[[], None] | None = None
 
     def build_panel(self) -> Panel:
-        servers_by_name = {server.name: server for server in self._running.servers()}
+        servers_by_name = {server.name: server for server in self._running_servers.statuses_with_tools()}
         rows = server_rows(
             tuple(servers_by_name.values()),
             lambda server: (
-                log_lines(server, self._running.last_log_lines(server.name, MAX_LOG_LINES)) if self._shows_log else None
+                log_lines(server, self._running_servers.last_log_lines(server.name, MAX_LOG_LINES))
+                if self._shows_log
+                else None
             ),
         )
 
@@ -182,29 +185,29 @@ class ServerList:
             SERVERS_KEY_HINTS,
             actions=actions,
             search_placeholder="",
-            scrolls_details=True,
+            page_keys_scroll_details=True,
             previews_before_action=True,
             max_list_lines=10,
             starts_at_end=self._shows_log,
-            watch=self._watch,
+            set_watcher=self._set_watcher,
             rebuild=self.build_panel,
         )
 
-    def _watch(self, on_change: Callable[[], None] | None) -> None:
+    def _set_watcher(self, on_change: Callable[[], None] | None) -> None:
         self._on_change = on_change
-        self._running.set_watcher(on_change)
+        self._running_servers.set_watcher(on_change)
 
     async def _toggle_server(self, row: PanelRow, _: str) -> Panel:
-        await self._running.toggle(row.value)
+        await self._running_servers.toggle(row.value)
         return self.build_panel()
 
     async def _restart(self, row: PanelRow, _: str) -> Panel:
-        await self._running.restart(row.value)
+        await self._running_servers.restart(row.value)
         return self.build_panel()
 
     async def _log_in(self, row: PanelRow, _: str) -> Panel:
         try:
-            await self._running.login(row.value, self._show_login_url)
+            await self._running_servers.log_in(row.value, self._show_login_url)
         finally:
             self._show_login_url("")
         return self.build_panel()
@@ -213,7 +216,7 @@ class ServerList:
         self._shows_log = not self._shows_log
         return self.build_panel()
 
-    async def _copy(self, row: PanelRow, _: str) -> Outcome:
+    async def _copy(self, row: PanelRow, _: str) -> ActionOutcome:
         return CopyText(self._login_url) if self._login_url else None
 
     def _show_login_url(self, url: str) -> None:

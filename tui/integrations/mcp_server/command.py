@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ebbtide.agent.errors import UsageError
-from ebbtide.agent.logs.crash_reports import log_stray_errors
+from ebbtide.agent.logs.crash_reports import install_crash_handlers
 from ebbtide.tui import integrations
 from ebbtide.tui.cli.arguments import (
     create_sessions,
@@ -44,7 +44,7 @@ def serve(arguments: Sequence[str]) -> int:
 
 async def _serve(options: argparse.Namespace, *, offers_tasks: bool) -> int:
     root, config = read_settings_with_warnings(options)
-    log_stray_errors(config.folders.logs)
+    install_crash_handlers(config.folders.logs)
     # Every program that a task starts inherits this variable, including another `ebb mcp serve`.
     is_inside_task = bool(os.environ.get(mcp_server.definitions.DEPTH_VARIABLE))
     os.environ[mcp_server.definitions.DEPTH_VARIABLE] = "1"

@@ -5,7 +5,7 @@ from typing import Any
 
 import mcp_types as types
 
-from ebbtide.agent.config.options import MODES
+from ebbtide.agent.config.options import PERMISSION_MODES
 from ebbtide.tools.read_result import ReadResult
 from ebbtide.tools.recall import Recall
 
@@ -56,7 +56,7 @@ _TASK_RESULT_SCHEMA = {
 }
 
 
-def _tool(
+def _create_tool(
     name: str,
     description: str,
     schema: Mapping[str, Any],
@@ -69,7 +69,7 @@ def _tool(
     )
 
 
-RECALL_TOOL = _tool(
+RECALL_TOOL = _create_tool(
     Recall.name,
     "Finds messages, tool calls and outputs of earlier Ebbtide sessions in this project: by `query` words and "
     'filters, or by `ref_id` (`ebb://…` as found; with `lines` "10-50", or a `search` in it). `since`, `until`: "1h", '
@@ -77,14 +77,14 @@ RECALL_TOOL = _tool(
     Recall.schema,
     _READ_ONLY_HINTS,
 )
-READ_RESULT_TOOL = _tool(
+READ_RESULT_TOOL = _create_tool(
     ReadResult.name,
     'Reads a stored output that `recall` found (`ref_id`: `ebb://…`): `lines` "10-50", or bytes from `offset`, or the '
     "lines that match `pattern`.",
     ReadResult.schema,
     _READ_ONLY_HINTS,
 )
-SESSIONS_SEARCH_TOOL = _tool(
+SESSIONS_SEARCH_TOOL = _create_tool(
     "sessions_search",
     "Lists the stored Ebbtide sessions in this project that contain `query`, best first; without it, the most recent. "
     "`tags`: only those with all of them.",
@@ -104,7 +104,7 @@ SESSIONS_SEARCH_TOOL = _tool(
         "required": ["sessions"],
     },
 )
-TASK_TOOL = _tool(
+TASK_TOOL = _create_tool(
     "task",
     "Has Ebbtide do a piece of work in this folder, with its own tools and model, and returns its answer. Include "
     "everything it needs to know: it has not seen your conversation and cannot ask. `session`: continue an earlier "
@@ -113,7 +113,7 @@ TASK_TOOL = _tool(
         "properties": {
             "prompt": {"type": "string", "minLength": 1},
             "session": {"type": "string", "minLength": 4},
-            "mode": {"enum": list(MODES)},
+            "mode": {"enum": list(PERMISSION_MODES)},
             "max_turns": {"type": "integer", "minimum": 1},
             "max_seconds": {"type": "number", "exclusiveMinimum": 0},
         },

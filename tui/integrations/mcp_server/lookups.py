@@ -8,7 +8,7 @@ from typing import Any
 
 import mcp_types as types
 
-from ebbtide.agent.archive.recall import SessionRecall, fetch_for_tools, search_for_tools
+from ebbtide.agent.archive.recall import SessionRecall, create_fetch_function, create_search_function
 from ebbtide.agent.archive.tags import normalise_tags
 from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.records.session_lookup import SessionInfo
@@ -37,8 +37,8 @@ class SessionLookups:
     async def search_sessions(self, arguments: Mapping[str, Any]) -> types.CallToolResult:
         """Find sessions whose messages contain the query. Without a query, return the most recent ones."""
         scope = self._scope()
-        everywhere = arguments.get("scope") == "all"
-        if everywhere and scope != "all":
+        in_all_projects = arguments.get("scope") == "all"
+        if in_all_projects and scope != "all":
             raise ToolError(f"`scope` cannot be `all`: the user limits lookups to this {scope} (`recall.scope`)")
         library = await self._sessions.open_library()
         limit = arguments.get("limit", DEFAULT_LISTED_SESSIONS)
@@ -46,11 +46,11 @@ class SessionLookups:
         tags = normalise_tags(arguments.get("tags", ()))
         excerpts = dict[str, str]()
         if query:
-            matches = await library.search(query, everywhere=everywhere)
+            matches = await library.search(query, in_all_projects=in_all_projects)
             excerpts = {match.info.id: match.excerpt for match in matches}
             infos = [match.info for match in matches if {*tags} <= {*match.info.tags}][:limit]
         else:
-            infos = [*await library.page(in_all_projects=everywhere, limit=limit, tags=tags)]
+            infos = [*await library.page(in_all_projects=in_all_projects, limit=limit, tags=tags)]
         session_rows = [_session_fields(info, excerpts.get(info.id, "")) for info in infos]
         text = "\n".join(_session_line(info, excerpts.get(info.id, "")) for info in infos)
         return types.CallToolResult(
@@ -71,17 +71,17 @@ class SessionLookups:
                 f"`{ref[:100]}` names no session; use a reference from `recall`, which begins with `ebb://`"
             )
         recall: SessionRecall = await self._sessions.open_recall(in_all_projects=self._scope() == "all")
-        fetch = fetch_for_tools(recall)
+        fetch = create_fetch_function(recall)
 
-        async def stored_content(ref: str) -> StoredContent:
+        async def fetch_content(ref: str) -> StoredContent:
             return await fetch(ref, None)
 
         workspace = Workspace(
             self._sessions.root,
             Path(),
-            get_stored_content=stored_content,
-            fetch_stored=fetch,
-            search_history=search_for_tools(recall),
+            get_stored_content=fetch_content,
+            fetch_stored_content=fetch,
+            search_history=create_search_function(recall),
         )
         return _tool_result(await tool.run(arguments, workspace))
 

@@ -29,8 +29,8 @@ from ebbtide.tui.integrations.mcp_server.task import OpenSessions, RunningTasks
 from ebbtide.tui.terminal.signals import shut_down_on_signals
 from ebbtide.version import VERSION
 
-Context: TypeAlias = ServerRequestContext[Any, Any]
-ToolHandler: TypeAlias = Callable[[Mapping[str, Any], Context], Awaitable[types.CallToolResult]]
+RequestContext: TypeAlias = ServerRequestContext[Any, Any]
+ToolHandler: TypeAlias = Callable[[Mapping[str, Any], RequestContext], Awaitable[types.CallToolResult]]
 
 
 class ToolServer:
@@ -67,12 +67,14 @@ class ToolServer:
                 await self._tasks.close()
                 await self._sessions.close()
                 await transport.close()
-        return shutdown.code
+        return shutdown.exit_code
 
-    async def _list_tools(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    async def _list_tools(
+        self, context: RequestContext, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[tool for tool, _ in self._tools.values()])
 
-    async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def _call_tool(self, context: RequestContext, params: types.CallToolRequestParams) -> types.CallToolResult:
         if params.name not in self._tools:
             message = f"unknown tool `{params.name[:100]}`; available: {', '.join(self._tools)}"
             raise MCPError(types.INVALID_PARAMS, message)
@@ -88,7 +90,7 @@ class ToolServer:
         except Exception as error:  # noqa: BLE001  # unexpected errors of a call are reported here
             return _error_result(str(crash_error(error, self._config.folders.logs)))
 
-    async def _run_task(self, arguments: Mapping[str, Any], context: Context) -> types.CallToolResult:
+    async def _run_task(self, arguments: Mapping[str, Any], context: RequestContext) -> types.CallToolResult:
         async def report_progress(count: float, message: str) -> None:
             await context.session.report_progress(count, None, message)
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import mcp_types as types
 
 from ebbtide.agent.compose.sessions import Sessions
-from ebbtide.agent.config.options import Mode, stricter_mode
+from ebbtide.agent.config.options import PermissionMode, stricter_mode
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AgentError, UsageError
 from ebbtide.agent.events.session import Event, ReplyFinished, StepStarted, ToolStarted
@@ -40,23 +40,23 @@ class RunningTasks:
     def __init__(self, config: Config, open_sessions: OpenSessions) -> None:
         self._config = config
         self._open_sessions = open_sessions
-        self._running: dict[asyncio.Task[RunOutcome], RunStopper] = {}
+        self._stoppers_by_task: dict[asyncio.Task[RunOutcome], RunStopper] = {}
 
     async def run(self, arguments: Mapping[str, Any], report_progress: ProgressCallback) -> types.CallToolResult:
         """Run a task, interrupting it if the call is cancelled. Raises `ToolError` or `AgentError` if the task cannot
         be started."""
-        if len(self._running) >= MAX_TASKS:
+        if len(self._stoppers_by_task) >= MAX_TASKS:
             raise ToolError(f"at most {MAX_TASKS} tasks can run at once; wait for one, or cancel it")
-        stopper, progress = RunStopper(), _Progress(report_progress)
+        stopper, progress = RunStopper(), _ProgressReporter(report_progress)
         # Use a separate asyncio task: cancelling the request must not cancel a session during its cleanup.
         session_task = asyncio.create_task(self._run_session(arguments, stopper, progress.record_event))
-        self._running[session_task] = stopper
-        session_task.add_done_callback(self._running.pop)
+        self._stoppers_by_task[session_task] = stopper
+        session_task.add_done_callback(self._stoppers_by_task.pop)
         report_task = asyncio.create_task(progress.report_changes())
         try:
             outcome = await asyncio.shield(session_task)
         except asyncio.CancelledError:
-            stopper.request()
+            stopper.request_stop()
             raise
         finally:
             report_task.cancel()
@@ -66,14 +66,14 @@ class RunningTasks:
 
     async def close(self) -> None:
         """Interrupt all tasks and wait until they end."""
-        for stopper in self._running.values():
-            stopper.request()
-        running = {*self._running}
-        if running:
-            _, unfinished = await asyncio.wait(running, timeout=CLOSE_TIMEOUT_S)
-            for session_task in unfinished:
+        for stopper in self._stoppers_by_task.values():
+            stopper.request_stop()
+        running_tasks = {*self._stoppers_by_task}
+        if running_tasks:
+            _, unfinished_tasks = await asyncio.wait(running_tasks, timeout=CLOSE_TIMEOUT_S)
+            for session_task in unfinished_tasks:
                 session_task.cancel()
-            await asyncio.gather(*unfinished, return_exceptions=True)
+            await asyncio.gather(*unfinished_tasks, return_exceptions=True)
 
     async def _run_session(
         self, arguments: Mapping[str, Any], stopper: RunStopper, emit: Callable[[Event], None]
@@ -86,19 +86,21 @@ class RunningTasks:
             except UsageError:
                 raise
             except AgentError as error:
-                outcome.fail(error.code, str(error), error.exit_code)
+                outcome.record_failure(error.code, str(error), error.exit_code)
             except Exception as error:  # noqa: BLE001  # unexpected errors of a task are reported here
                 crash = crash_error(error, sessions.config.folders.logs)
-                outcome.fail(crash.code, str(crash), crash.exit_code)
+                outcome.record_failure(crash.code, str(crash), crash.exit_code)
             finally:
                 await sessions.close()
         if outcome.stop_reason == "interrupted":
-            outcome.record_end(stopper.cause)
+            outcome.record_turn_end(stopper.cause)
         return outcome
 
     def _narrowed_config(self, arguments: Mapping[str, Any]) -> Config:
         """Restrict the user's settings further by the arguments."""
-        mode: Mode = stricter_mode(self._config.permission_mode, arguments.get("mode", self._config.permission_mode))
+        mode: PermissionMode = stricter_mode(
+            self._config.permission_mode, arguments.get("mode", self._config.permission_mode)
+        )
         limits = [limit for limit in (self._config.max_turns, arguments.get("max_turns")) if limit is not None]
         return replace(self._config, permission_mode=mode, max_turns=min(limits, default=None))
 
@@ -136,7 +138,7 @@ class RunningTasks:
         return info.id
 
 
-class _Progress:
+class _ProgressReporter:
     """Sends a task's progress as fast as the client reads it. Skips all but the latest update."""
 
     def __init__(self, report: ProgressCallback) -> None:
@@ -167,7 +169,7 @@ class _Progress:
 
 
 def _tool_result(outcome: RunOutcome) -> types.CallToolResult:
-    result = outcome.to_result
+    result = outcome.result_so_far
     is_failure = result.stop_reason not in ("answered", "denied")
     text = "\n\n".join(filter(None, (result.result, f"[{'; '.join(_result_facts(result))}]")))
     return types.CallToolResult(

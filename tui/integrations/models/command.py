@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ebbtide.agent.budget.prices import Prices
-from ebbtide.agent.config.options import PROVIDERS
+from ebbtide.agent.config.options import PROVIDER_NAMES
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.printing import print_json
@@ -64,7 +64,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _update(source: str | None, config: Config, *, undo: bool, as_json: bool) -> int:
-    folder = config.folders.model_tables
+    folder = config.folders.model_table_folder
     if undo:
         count = remove_tables(folder)
         print("The tables of this release are used again." if count else "There is no update to undo.", file=sys.stderr)
@@ -75,8 +75,8 @@ def _update(source: str | None, config: Config, *, undo: bool, as_json: bool) ->
     for change in changes:
         if as_json:
             print_json(sys.stdout, asdict(change))
-        elif change.new or change.changed or change.gone:
-            print(f"{change.provider}: {change.new} new, {change.changed} changed, {change.gone} gone")
+        elif change.new or change.changed or change.removed:
+            print(f"{change.provider}: {change.new} new, {change.changed} changed, {change.removed} gone")
     if not as_json:
         total = sum(change.total for change in changes)
         print(f"{total} models of {len(changes)} providers. `ebb models update --undo` goes back.", file=sys.stderr)
@@ -87,8 +87,10 @@ def list_models(config: Config, environment: Mapping[str, str], provider: str | 
     """List the models that can be used now, or all known models of a provider. Raises `UsageError`."""
     if provider is None:
         return tuple(choice for choice in list_model_choices(config, environment) if choice.has_key)
-    if provider not in PROVIDERS:
-        raise UsageError(f"there is no provider `{sanitise_line(provider)}`; the providers are {', '.join(PROVIDERS)}")
+    if provider not in PROVIDER_NAMES:
+        raise UsageError(
+            f"there is no provider `{sanitise_line(provider)}`; the providers are {', '.join(PROVIDER_NAMES)}"
+        )
     return tuple(describe_model(model, config, environment) for model in provider_models(provider, config))
 
 
@@ -102,7 +104,7 @@ def model_fields(choice: ModelChoice, config: Config) -> dict[str, Any]:
         "tools": choice.supports_tools,
         "images": choice.supports_images,
         "thinking": choice.supports_thinking,
-        "sources": {fact: _source(choice.model, fact, config) for fact in ("context_window", "prices")},
+        "sources": {fact: _source_label(choice.model, fact, config) for fact in ("context_window", "prices")},
     }
 
 
@@ -128,7 +130,7 @@ def _price_text(prices: Prices | None) -> str:
 
 def _source_text(choice: ModelChoice, config: Config) -> str:
     """Name the sources of the context window and of the prices, or just one source if they are the same."""
-    window, prices = (_source(choice.model, fact, config) for fact in ("context_window", "prices"))
+    window, prices = (_source_label(choice.model, fact, config) for fact in ("context_window", "prices"))
     return window if window == prices else f"{window}, prices: {prices}"
 
 
@@ -138,12 +140,12 @@ def _supported_features(choice: ModelChoice) -> Iterator[str]:
             yield name
 
 
-def _source(model: str, fact: str, config: Config) -> str:
+def _source_label(model: str, fact: str, config: Config) -> str:
     """Name the source of a fact about a model."""
     if model.startswith("scripted/"):
         return "unknown"
     facts, _ = known_facts_and_window(config, model)
     source = dict(facts.sources).get(fact, "default")
-    if source == "registry" and is_table_updated(facts.provider, config.folders.model_tables):
+    if source == "registry" and is_table_updated(facts.provider, config.folders.model_table_folder):
         return "update"
     return _SOURCE_LABELS.get(source, source)

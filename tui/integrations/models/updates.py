@@ -12,12 +12,12 @@ from typing import Any
 
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.providers.registry import registry_rows
-from ebbtide.tui.integrations.models.table_conversion import SOURCES, Row, convert_table
+from ebbtide.tui.integrations.models.table_conversion import SOURCES, ModelRow, convert_table
 
 TABLE_URL = "https://raw.githubusercontent.com/BerriAI/litellm/main/model_prices_and_context_window.json"
 """LiteLLM's table of models (MIT licence). The registry's tables are made from it."""
 MAX_TABLE_BYTES = 64 << 20
-TIMEOUT_S = 60
+DOWNLOAD_TIMEOUT_S = 60
 _REQUIRED_PROVIDERS = ("anthropic", "openai")
 """Providers for which any valid table must contain models."""
 
@@ -30,7 +30,7 @@ class TableChange:
     total: int
     new: int
     changed: int
-    gone: int
+    removed: int
 
 
 def update_tables(source: str, folder: Path) -> tuple[TableChange, ...]:
@@ -40,14 +40,16 @@ def update_tables(source: str, folder: Path) -> tuple[TableChange, ...]:
     tables = {provider: convert_table(table, provider) for provider in SOURCES}
     if not all(tables[provider] for provider in _REQUIRED_PROVIDERS):
         raise UsageError(f"{source} has no models of Anthropic or OpenAI in the format of LiteLLM's table")
-    changes = tuple(_compare(provider, registry_rows(provider, folder), rows) for provider, rows in tables.items())
-    time = datetime.now(UTC).isoformat(timespec="seconds")
+    changes = tuple(
+        _count_changes(provider, registry_rows(provider, folder), rows) for provider, rows in tables.items()
+    )
+    timestamp = datetime.now(UTC).isoformat(timespec="seconds")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for provider, rows in tables.items():
-            unfinished = folder / f"{provider}.json.new"
-            unfinished.write_text(table_text(rows, source, time, {}), encoding="utf-8")
-            os.replace(unfinished, folder / f"{provider}.json")
+            temporary_file = folder / f"{provider}.json.new"
+            temporary_file.write_text(table_text(rows, source, timestamp, {}), encoding="utf-8")
+            os.replace(temporary_file, folder / f"{provider}.json")
     except OSError as error:
         raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
     return changes
@@ -55,19 +57,19 @@ def update_tables(source: str, folder: Path) -> tuple[TableChange, ...]:
 
 def remove_tables(folder: Path) -> int:
     """Delete the tables written by updates. Returns how many there were. Raises `UsageError`."""
-    tables = [folder / f"{provider}.json" for provider in SOURCES if (folder / f"{provider}.json").exists()]
+    paths = [folder / f"{provider}.json" for provider in SOURCES if (folder / f"{provider}.json").exists()]
     try:
-        for table in tables:
+        for table in paths:
             table.unlink()
     except OSError as error:
         raise UsageError(f"cannot delete {error.filename}: {error.strerror}") from error
-    return len(tables)
+    return len(paths)
 
 
-def table_text(rows: Mapping[str, Row], source: str, date: str, notes: Mapping[str, str]) -> str:
+def table_text(rows: Mapping[str, ModelRow], source: str, date: str, notes: Mapping[str, str]) -> str:
     """Format a registry table as JSON with one model per line. `date`: when the table was made, in ISO 8601 format."""
-    head = {"source": source, "date": date, **notes, "unit": "tokens; US dollars per million tokens"}
-    lines = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
+    metadata = {"source": source, "date": date, **notes, "unit": "tokens; US dollars per million tokens"}
+    lines = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in metadata.items()]
     models = ",\n".join(f"    {json.dumps(model)}: {json.dumps(row)}" for model, row in rows.items())
     return "{\n" + ",\n".join([*lines, '  "models": {\n' + models + "\n  }"]) + "\n}\n"
 
@@ -75,7 +77,7 @@ def table_text(rows: Mapping[str, Row], source: str, date: str, notes: Mapping[s
 def _read_table(source: str) -> Mapping[str, object]:
     try:
         if source.startswith(("https://", "http://")):
-            with urllib.request.urlopen(source, timeout=TIMEOUT_S) as response:
+            with urllib.request.urlopen(source, timeout=DOWNLOAD_TIMEOUT_S) as response:
                 content = response.read(MAX_TABLE_BYTES + 1)
         else:
             with Path(source).expanduser().open("rb") as file:
@@ -98,6 +100,8 @@ def _reason(error: Exception) -> str:
     return str(getattr(cause, "strerror", None) or cause or type(error).__name__)
 
 
-def _compare(provider: str, old: Mapping[str, Row], new: Mapping[str, Row]) -> TableChange:
-    changed = sum(name in old and old[name] != row for name, row in new.items())
-    return TableChange(provider, len(new), len(new.keys() - old.keys()), changed, len(old.keys() - new.keys()))
+def _count_changes(provider: str, old_rows: Mapping[str, ModelRow], new_rows: Mapping[str, ModelRow]) -> TableChange:
+    changed = sum(name in old_rows and old_rows[name] != row for name, row in new_rows.items())
+    return TableChange(
+        provider, len(new_rows), len(new_rows.keys() - old_rows.keys()), changed, len(old_rows.keys() - new_rows.keys())
+    )

@@ -13,9 +13,9 @@ from typing import Any
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.answers import parse_answer
 from ebbtide.agent.headless.printing import escape_for_log, escape_json_for_log, escape_xml_for_log
-from ebbtide.agent.headless.run import HeadlessJob
+from ebbtide.agent.headless.run import HeadlessOptions
 from ebbtide.agent.headless.run import run as run_job
-from ebbtide.agent.integrations.review.findings import FORMATS, REVIEW_SCHEMA, SEVERITIES, Review, parse_review
+from ebbtide.agent.integrations.review.findings import FORMATTERS, REVIEW_SCHEMA, SEVERITIES, Review, parse_review
 from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tools.process.git import SAFE_SETTINGS, GitError, filter_disabling_settings, find_program_outside, run_git
 from ebbtide.tui.cli.arguments import (
@@ -51,7 +51,7 @@ def run(arguments: Sequence[str]) -> int:
     )
     base_help = "compare with REF, such as `main` or `main..topic` (default: uncommitted changes)"
     parser.add_argument("base", nargs="?", metavar="REF", help=base_help)
-    parser.add_argument("--format", choices=(*FORMATS,), default="text", help="print the review in this format")
+    parser.add_argument("--format", choices=(*FORMATTERS,), default="text", help="print the review in this format")
     write_help = "also write the review in another format, such as sarif=review.sarif (repeatable)"
     parser.add_argument("--write", action="append", default=[], metavar="FORMAT=FILE", help=write_help)
     fail_on_help = f"exit with {FINDINGS_EXIT_CODE} if a finding is at least this severe (default: never)"
@@ -77,11 +77,11 @@ def run(arguments: Sequence[str]) -> int:
             return exit_code
     for output_format, path in outputs:
         try:
-            path.write_text(FORMATS[output_format](review), "utf-8")
+            path.write_text(FORMATTERS[output_format](review), "utf-8")
         except OSError as error:
             raise UsageError(f"cannot write `{path}`: {error.strerror or error}") from error
     output_format = "json" if options.json else options.format
-    text = FORMATS[output_format](review)
+    text = FORMATTERS[output_format](review)
     match output_format:
         case "text" | "markdown":
             text = escape_for_log(text, os.environ)
@@ -97,8 +97,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _parse_write_option(word: str) -> tuple[str, Path]:
     output_format, equals, file_name = word.partition("=")
-    if output_format not in FORMATS or not equals or not file_name:
-        raise UsageError(f"`--write {word}` is not FORMAT=FILE; the format is one of {', '.join(FORMATS)}")
+    if output_format not in FORMATTERS or not equals or not file_name:
+        raise UsageError(f"`--write {word}` is not FORMAT=FILE; the format is one of {', '.join(FORMATTERS)}")
     if not Path(file_name).parent.is_dir():
         raise UsageError(f"no such folder: `{Path(file_name).parent}`; create it first")
     return output_format, Path(file_name)
@@ -114,7 +114,7 @@ def _run_review(options: argparse.Namespace) -> tuple[int, Review | None]:
     options.permission_mode = "plan"
     # Attach the diff instead of putting it into the message. There, any `@PATH` in an untrusted change would attach a
     # file.
-    job = HeadlessJob(
+    job = HeadlessOptions(
         _PROMPT.format(what=description),
         "json",
         REVIEW_SCHEMA,

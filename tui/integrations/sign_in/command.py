@@ -20,7 +20,7 @@ from ebbtide.agent.integrations.sign_in.stored_tokens import store_tokens
 from ebbtide.agent.providers.factory import fetch_subscription_models
 from ebbtide.agent.providers.keys import add_stored_keys, url_origin
 from ebbtide.agent.providers.registry import store_served_models
-from ebbtide.agent.providers.setup import find_address, key_variable, uses_key_command
+from ebbtide.agent.providers.setup import find_base_url, key_variable, uses_key_command
 from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_subcommand_args, read_settings
 from ebbtide.tui.text.sanitise import sanitise_line
 
@@ -38,8 +38,8 @@ def run(arguments: Sequence[str]) -> int:
     options = parse_subcommand_args(parser, arguments, "JSON")
     _, config = read_settings(options)
     provider, folder = options.provider, config.folders.config
-    settings, subscription = config.provider(provider), SUBSCRIPTIONS[options.provider]
-    origin = url_origin(find_address(provider, settings, os.environ))
+    settings, subscription = config.provider_config(provider), SUBSCRIPTIONS[options.provider]
+    origin = url_origin(find_base_url(provider, settings, os.environ))
     terminal = Terminal()
     try:
         if provider == "copilot":
@@ -83,7 +83,7 @@ def _store_models(config: Config, provider: str) -> tuple[str, ...]:
     except ProviderError:  # the list is a convenience; the sign-in is complete
         return ()
     if models:
-        store_served_models(provider, models, config.folders.model_tables)
+        store_served_models(provider, models, config.folders.model_table_folder)
     return tuple(models)
 
 

@@ -68,7 +68,7 @@ def test_failed_tasks_are_opened_again_with_their_sessions(tmp_path: Path) -> No
     output = written(tmp_path / "out.jsonl")
     first, second, _ = tasks(3)
     with open_journal(output) as journal:
-        journal.reopen("t1")
+        journal.remove_results("t1")
         assert [*journal.results] == ["t0"]
         journal.record_result(second, result(second))
     with open_journal(output) as journal:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.agent.config.load import load_config
-from ebbtide.agent.integrations.doctor.network import check_network, check_providers, providers_in_use
+from ebbtide.agent.integrations.doctor.network import check_network, check_providers, used_provider_names
 from tests.kit.web_server import Answer, QuietHandler, web_server
 
 UNKNOWN = b'{"error": {"type": "authentication_error", "message": "invalid x-api-key"}}'
@@ -102,5 +102,5 @@ def test_the_providers_in_use_are_those_of_all_models_and_those_with_an_address(
         "providers.openai-chat.base_url=http://127.0.0.1:1/v1",
     )
     config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings)
-    assert providers_in_use(config, {}) == ["openai", "ollama", "openai-chat"]
-    assert providers_in_use(load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}), {}) == []
+    assert used_provider_names(config, {}) == ["openai", "ollama", "openai-chat"]
+    assert used_provider_names(load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}), {}) == []

@@ -100,7 +100,7 @@ class Opened:
         await indexer.catch_up()
         wanted = [SearchQuery(words, sessions=(self.row.id,), limit=200) for words in ("", *WORDS)]
         found = [await indexer.find(one) for one in wanted]
-        return [{(match.document, match.way, match.accesses) for match in matches} for matches in found]
+        return [{(match.document, match.method, match.access_count) for match in matches} for matches in found]
 
 
 class Home:

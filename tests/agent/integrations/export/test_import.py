@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.agent.errors import AgentError, UsageError
-from ebbtide.agent.integrations.export.bundle import Bundle, InvalidBundle
+from ebbtide.agent.integrations.export.bundle import Bundle, InvalidBundleError
 from ebbtide.agent.integrations.export.session_export import export_session, import_session
 from ebbtide.agent.messages import Image, Reasoning, Summary, Text, ToolCall, ToolOutput, Usage, User
 from ebbtide.agent.records.session_state import SessionState
@@ -335,6 +335,6 @@ def test_what_is_no_file_is_not_waited_for_nor_read_without_end(exported: Export
     os.mkfifo(exported.folder / "pipe")
     whys = {exported.folder: "Is a directory"}
     for name in (exported.folder / "pipe", Path("/dev/zero"), exported.folder):
-        with pytest.raises(InvalidBundle) as caught:
+        with pytest.raises(InvalidBundleError) as caught:
             Bundle(name)
         assert str(caught.value) == f"cannot read `{name}`: {whys.get(name, 'it is not a regular file')}"

@@ -156,7 +156,7 @@ def test_a_picture_of_many_requests_has_few_columns() -> None:
     requests = [RequestUsage("step", "m", Usage(1, 2, 3, 4), None if n == 7 else 0.5, 0.0) for n in range(10_000)]
     columns = timeline_columns(requests, len(requests))
     assert (len(columns) <= MAX_COLUMNS, sum(column.request_count for column in columns)) == (True, 10_000)
-    assert (columns[0].cost, columns[1].cost, columns[0].parts) == (None, 21.0, (2, 3, 1, 4))
+    assert (columns[0].cost, columns[1].cost, columns[0].mean_token_counts) == (None, 21.0, (2, 3, 1, 4))
     picture = timeline_svg(columns, [Rewrite("asked", ("mask",), 9, 4, None, 0.0, 5_000)], 1_000)
     assert picture.count("<rect") == 4 * len(columns)
     assert "before request 5,001: asked, 9 to 4 tokens (mask)" in picture

@@ -40,7 +40,7 @@ def read(home: Path, agent: AgentName) -> tuple[list[tuple[str, str, list[object
     for one in find_transcripts(find_agent_folders(environment), home / "app", [agent], troubles):
         assert one.project == str(home / "app")
         opened = TRANSCRIPT_READERS[agent]().open_transcript(one, troubles)
-        messages = [message for message, _ in MessageAssembler(TOOLS, one.project, troubles).messages(opened.entries)]
+        messages = [message for message, _ in MessageAssembler(TOOLS, one.project, troubles).assemble(opened.entries)]
         found.append((one.id, opened.title, list(map(brief, messages))))
     return found, troubles
 
@@ -271,7 +271,7 @@ ENTRIES = st.one_of(
 def test_whatever_a_transcript_holds_every_call_is_answered_once_right_behind_it(
     entries: list[TranscriptEntry],
 ) -> None:
-    assembled = [one for one, _ in MessageAssembler(TOOLS, "/app", ImportProblems()).messages(entries)]
+    assembled = [one for one, _ in MessageAssembler(TOOLS, "/app", ImportProblems()).assemble(entries)]
     messages = [one for one in assembled if not isinstance(one, Summary)]
     ids = [call.id for one in messages if isinstance(one, Assistant) for call in one.calls]
     assert len(set(ids)) == len(ids)

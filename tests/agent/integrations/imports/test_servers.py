@@ -104,7 +104,7 @@ def test_each_program_s_servers_are_read_in_our_terms(user: User) -> None:
     }
     assert offers["vscode:files"].notes == ("not supported: `envFile`",)
     assert offers["vscode:hub"].notes == ("it prompts for `gh-key` there; set `GH_KEY` in your environment instead",)
-    assert offers["codex:docs"].read_variables == ("TEAM", "DOCS_TOKEN")
+    assert offers["codex:docs"].referenced_variables == ("TEAM", "DOCS_TOKEN")
     (problem,) = problems
     assert problem.startswith(f"`{user.home}/.config/Claude/claude_desktop_config.json` cannot be read: ")
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from ebbtide.agent.config.load import read_toml
-from ebbtide.agent.config.options import PROVIDERS
+from ebbtide.agent.config.options import PROVIDER_NAMES
 from ebbtide.agent.integrations.imports.agent_folders import find_agent_folders
 from ebbtide.agent.integrations.imports.settings import find_importable_settings
 from ebbtide.agent.providers.registry import registry_models
@@ -70,7 +70,7 @@ def test_settings_are_read_in_our_terms_and_no_rule_allows_more_than_it_did(tmp_
         ("codex", "model `gpt-test` → agent.model openai/gpt-test"),
         ("codex", "reasoning effort `high` → agent.reasoning_effort high"),
         ("codex", "approval_policy `never`: use a permission mode instead: `/mode`, `--permission-mode`"),
-        ("opencode", f"model `amazon-bedrock/x`: its provider is not one of {', '.join(PROVIDERS[:-1])}"),
+        ("opencode", f"model `amazon-bedrock/x`: its provider is not one of {', '.join(PROVIDER_NAMES[:-1])}"),
         ("opencode", f"ask `bash(*)`: {asked}"),
         ("opencode", f"allow `bash(git *)`: {in_part.format('git push *')}"),
         ("opencode", f"ask `bash(git push *)`: {asked}"),

@@ -28,7 +28,7 @@ class Place:
     def found(self) -> list[tuple[str, str, str]]:
         config = load_config(self.project, self.environment, {}, self.flags)
         servers = find_servers(config, self.project, self.environment)
-        return [(one.spec.name, one.spec.command[0].removeprefix(f"{self.home}/"), one.standing) for one in servers]
+        return [(one.spec.name, one.spec.command[0].removeprefix(f"{self.home}/"), one.state) for one in servers]
 
 
 @pytest.fixture

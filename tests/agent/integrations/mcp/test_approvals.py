@@ -17,7 +17,7 @@ from ebbtide.agent.extensions.trust_question import (
     REFUSE_OPTION,
     TRUST_ALL_OPTION,
 )
-from ebbtide.agent.integrations.mcp.approvals import MAX_NOTES, Approvals, build_tools_question
+from ebbtide.agent.integrations.mcp.approvals import MAX_NOTES, ToolApprovals, build_tools_question
 from ebbtide.agent.integrations.mcp.declarations import DeclaredServer, ServerDeclaration
 from ebbtide.tools.integrations.mcp.client_handlers import ClientHandlers
 from ebbtide.tools.integrations.mcp.offers import McpTool
@@ -332,17 +332,17 @@ async def test_a_tool_of_the_users_own_server_that_has_changed_is_asked_about(pr
 @pytest.mark.parametrize("mode", [0o602, 0o666])
 def test_what_everybody_may_write_allows_nothing(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "approvals.json"
-    Approvals(path, Path("P")).allow_tools(forge("d"), {"echo": "t1"}, ())
+    ToolApprovals(path, Path("P")).allow_tools(forge("d"), {"echo": "t1"}, ())
     path.chmod(mode)
-    assert Approvals(path, Path("P")).approval_for("forge", "d") is None
+    assert ToolApprovals(path, Path("P")).find_approval("forge", "d") is None
 
 
 async def test_what_is_approved_in_one_project_is_not_in_another(project: McpProject, tmp_path: Path) -> None:
-    approvals = Approvals(tmp_path / "approvals.json", tmp_path / "one")
+    approvals = ToolApprovals(tmp_path / "approvals.json", tmp_path / "one")
     approvals.allow_tools(forge("d1"), {"echo": "t1"}, ())
-    assert Approvals(tmp_path / "approvals.json", tmp_path / "two").approval_for("forge", "d1") is None
-    assert approvals.approval_for("forge", "d2") is None
-    found = approvals.approval_for("forge", "d1")
+    assert ToolApprovals(tmp_path / "approvals.json", tmp_path / "two").find_approval("forge", "d1") is None
+    assert approvals.find_approval("forge", "d2") is None
+    found = approvals.find_approval("forge", "d1")
     assert found is not None
     assert found.tools == {"echo": "t1"}
 
@@ -354,21 +354,21 @@ async def test_what_is_approved_in_one_project_is_not_in_another(project: McpPro
 def test_what_cannot_be_read_was_not_approved(tmp_path: Path, content: str) -> None:
     path = tmp_path / "approvals.json"
     path.write_text(content)
-    approvals = Approvals(path, Path("P"))
-    assert approvals.approval_for("forge", "d") is None
+    approvals = ToolApprovals(path, Path("P"))
+    assert approvals.find_approval("forge", "d") is None
     approvals.allow_tools(forge("d"), {"echo": "t1"}, ())
-    assert approvals.approval_for("forge", "d") is not None
+    assert approvals.find_approval("forge", "d") is not None
 
 
 def test_a_pipe_in_their_place_is_not_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "approvals.json"
     os.mkfifo(path)
-    assert Approvals(path, Path("P")).approval_for("forge", "d") is None
+    assert ToolApprovals(path, Path("P")).find_approval("forge", "d") is None
 
 
 def test_approvals_are_for_their_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "mcp" / "approvals.json"
-    Approvals(path, tmp_path).allow_tools(forge("d"), {}, ())
+    ToolApprovals(path, tmp_path).allow_tools(forge("d"), {}, ())
     modes = [stat.S_IMODE(os.stat(each).st_mode) for each in (path, path.parent, path.with_name("approvals.json.lock"))]
     assert modes == [0o600, 0o700, 0o600]
     assert sorted(each.name for each in path.parent.iterdir()) == ["approvals.json", "approvals.json.lock"]

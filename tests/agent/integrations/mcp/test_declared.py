@@ -13,7 +13,7 @@ from ebbtide.agent.integrations.mcp.declarations import (
     UnusableServer,
     load_declared_servers,
 )
-from ebbtide.tools.integrations.mcp.spec import Login, ServerSpec
+from ebbtide.tools.integrations.mcp.spec import LoginSettings, ServerSpec
 from tests.kit.files import write_file
 from tests.kit.mcp_project import McpProject
 
@@ -52,7 +52,7 @@ def test_everything_that_may_be_said_of_a_server(project: McpProject) -> None:
             "forge", ("npx", "-y", "forge-server"), cwd=project.root / "tools", enabled_tools=("read_*",),
             disabled_tools=("read_secret",), startup_timeout=5.0, call_timeout=600.0, max_result_bytes=1000,
         ),
-        ServerSpec("chat", url="https://example.org/mcp", login=Login("me", "t0k", ("read",), 8765, 60.0)),
+        ServerSpec("chat", url="https://example.org/mcp", login=LoginSettings("me", "t0k", ("read",), 8765, 60.0)),
     ]  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def test_a_projects_file_is_read_as_other_programs_write_it(project: McpProject)
     assert (forge.owner, forge.ignored_keys) == ("project", ("alwaysAllow", "description"))
     assert forge.declaration == ServerDeclaration(
         ("${NAME}-server", "--port", "${PORT:-80}", "${EMPTY:-none}", "${1}"), env=("TOKEN=${TOKEN}", "MODE=dev"),
-        read_variables=("NAME", "PORT", "EMPTY", "TOKEN"),
+        referenced_variables=("NAME", "PORT", "EMPTY", "TOKEN"),
     )  # fmt: skip
     assert web.spec == ServerSpec("web", url="http://h/mcp", headers={"X-Key": "t0k"})
 

@@ -98,7 +98,7 @@ async def test_a_prompt_is_what_its_command_stands_for(project: McpProject) -> N
         session
     )
     assert isinstance(session.servers, RunningServers)
-    (server,) = session.servers.servers()
+    (server,) = session.servers.statuses_with_tools()
     assert server.state.prompts == (REVIEW,)
     assert [tool.name for tool in server.tools] == ["echo", "read_resource"]
 
@@ -139,16 +139,16 @@ async def test_a_server_can_be_switched_off_and_on(project: McpProject) -> None:
     session = await project.open({"text": "ok"})
     board, changes = session.servers, list[str]()
     assert isinstance(board, RunningServers)
-    await until(lambda: bool(board.servers()[0].tools))
-    assert {tool.offer for tool in board.servers()[0].tools} == {"due"}
+    await until(lambda: bool(board.statuses_with_tools()[0].tools))
+    assert {tool.availability for tool in board.statuses_with_tools()[0].tools} == {"due"}
     await say(session, "hello")
-    board.set_watcher(lambda: changes.append(board.servers()[0].state.phase))
+    board.set_watcher(lambda: changes.append(board.statuses_with_tools()[0].state.phase))
 
     await board.toggle("docs")
-    (off,) = board.servers()
+    (off,) = board.statuses_with_tools()
     await board.toggle("docs")
     await board.restart("docs")
-    (on,) = board.servers()
+    (on,) = board.statuses_with_tools()
 
     assert board.last_log_lines("docs", 5) == []
     assert (off.is_enabled, off.state.phase, off.state.detail, off.tools) == (
@@ -157,10 +157,10 @@ async def test_a_server_can_be_switched_off_and_on(project: McpProject) -> None:
         "switched off in this session",
         (),
     )
-    assert (on.is_enabled, on.state.phase, [(tool.name, tool.offer) for tool in on.tools]) == (
+    assert (on.is_enabled, on.state.phase, [(tool.name, tool.availability) for tool in on.tools]) == (
         True, "ready", [("echo", "offered"), ("read_resource", "offered")],
     )  # fmt: skip
-    assert on.tokens == sum(tool.tokens for tool in on.tools) > 0
+    assert on.token_count == sum(tool.token_count for tool in on.tools) > 0
     assert {"disabled", "starting", "ready"} <= set(changes)
 
 
@@ -170,9 +170,9 @@ async def test_two_logins_at_once_disturb_nobody(project: McpProject) -> None:
     board = session.servers
     assert isinstance(board, RunningServers)
 
-    await asyncio.gather(*(board.login("docs", lambda url: None) for _ in range(2)))
+    await asyncio.gather(*(board.log_in("docs", lambda url: None) for _ in range(2)))
 
-    assert [server.state.phase for server in board.servers()] == ["ready"]
+    assert [server.state.phase for server in board.statuses_with_tools()] == ["ready"]
 
 
 async def test_looking_at_servers_makes_no_digest_again(project: McpProject, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,8 +183,8 @@ async def test_looking_at_servers_makes_no_digest_again(project: McpProject, mon
     assert isinstance(board, RunningServers)
     monkeypatch.setattr(status, "compute_tool_digests", None)
 
-    looks = [(board.servers(), board.statuses()) for _ in range(2)]
+    looks = [(board.statuses_with_tools(), board.statuses()) for _ in range(2)]
 
     assert looks[0] == looks[1]
     assert looks[0][1] == (replace(looks[0][0][0], tools=()),)
-    assert [(tool.name, tool.offer) for tool in looks[0][0][0].tools] == [("echo", "offered")]
+    assert [(tool.name, tool.availability) for tool in looks[0][0][0].tools] == [("echo", "offered")]

@@ -15,7 +15,7 @@ from ebbtide.agent.events.session import Noticed, TurnFailed
 from ebbtide.agent.events.view import PrefixDrifted, PrefixRenewed
 from ebbtide.agent.integrations.mcp.running import RunningServers
 from ebbtide.agent.messages import Note, User
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.session import Session
 from ebbtide.tools.catalog import create_builtin_tools
 from tests.kit.mcp_project import McpProject, command, notices, say
@@ -285,7 +285,7 @@ class Requests:
 
     def __init__(self, session: Session) -> None:
         provider = session._ctx.model.provider
-        assert isinstance(provider, Scripted)
+        assert isinstance(provider, ScriptedProvider)
         self._provider = provider
 
     def offered(self) -> list[tuple[str, ...]]:

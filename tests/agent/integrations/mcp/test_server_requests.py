@@ -12,7 +12,13 @@ from ebbtide.agent.channel import Channel
 from ebbtide.agent.events.permissions import QuestionAsked
 from ebbtide.agent.events.session import Event, ReplyFinished
 from ebbtide.agent.events.view import PrefixDrifted
-from ebbtide.agent.integrations.mcp.elicitation import DECLINE, SEND, SKIP_FIELD, parse_fields, prefilled_form
+from ebbtide.agent.integrations.mcp.elicitation import (
+    DECLINE_OPTION,
+    SEND_OPTION,
+    SKIP_FIELD,
+    parse_fields,
+    prefilled_form,
+)
 from ebbtide.agent.integrations.mcp.server_requests import (
     ALWAYS_ANSWER,
     NO_ANSWER,
@@ -21,15 +27,15 @@ from ebbtide.agent.integrations.mcp.server_requests import (
     generate_sample,
 )
 from ebbtide.agent.messages import Assistant, Image, Text, User
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.window.turn_limits import TurnLimits
 from ebbtide.tools.base import ImageData
 from ebbtide.tools.integrations.mcp.client_handlers import (
     DismissedAnswer,
-    SampleReply,
-    SampleRequest,
     SamplingMessage,
     SamplingRefusal,
+    SamplingReply,
+    SamplingRequest,
 )
 from tests.kit.mcp_project import McpProject, command, notices, questions, say
 from tests.kit.session import call, finished
@@ -63,14 +69,14 @@ FILLED = {
 }  # fmt: skip
 WRITTEN = "name=Bob age=44 size=1.5 sure=yes color=green taste=bitter days='mo, we'"
 FIELDS = {
-    "Name (name): Who you are; at least 2 characters; usually Ann": ("Ann", DECLINE),
-    "age: a whole number; at least 0; at most 150": (DECLINE,),
-    "size: a number": (SKIP_FIELD, DECLINE),
-    "sure": ("yes", "no", SKIP_FIELD, DECLINE),
-    "color": ("red", "green", SKIP_FIELD, DECLINE),
-    "taste": ("sweet", "bitter", SKIP_FIELD, DECLINE),
-    "days: any of mo, tu, we, separated by commas; at most 2 of them": (SKIP_FIELD, DECLINE),
-    "mail: as email": (SKIP_FIELD, DECLINE),
+    "Name (name): Who you are; at least 2 characters; usually Ann": ("Ann", DECLINE_OPTION),
+    "age: a whole number; at least 0; at most 150": (DECLINE_OPTION,),
+    "size: a number": (SKIP_FIELD, DECLINE_OPTION),
+    "sure": ("yes", "no", SKIP_FIELD, DECLINE_OPTION),
+    "color": ("red", "green", SKIP_FIELD, DECLINE_OPTION),
+    "taste": ("sweet", "bitter", SKIP_FIELD, DECLINE_OPTION),
+    "days: any of mo, tu, we, separated by commas; at most 2 of them": (SKIP_FIELD, DECLINE_OPTION),
+    "mail: as email": (SKIP_FIELD, DECLINE_OPTION),
 }
 
 
@@ -88,10 +94,10 @@ async def test_a_form_is_one_question_in_which_fields_are_chosen_or_written(proj
     )
     assert first.options == (
         "fill in age", "Name (name): Ann", "age: (required)", "size: (empty)", "sure: (empty)",
-        "color: (empty)", "taste: (empty)", "days: (empty)", "mail: (empty)", DECLINE,
+        "color: (empty)", "taste: (empty)", "days: (empty)", "mail: (empty)", DECLINE_OPTION,
     )  # fmt: skip
     assert again.question.splitlines()[2] == "Invalid: `old` is not a whole number."
-    assert filled.options[:4] == ("fill in mail", SEND, "Name (name): Bob", "age: 44")
+    assert filled.options[:4] == ("fill in mail", SEND_OPTION, "Name (name): Bob", "age: 44")
     assert color.question.splitlines()[-1] == "color"
     assert last.options[6] == "color: red"
 
@@ -106,10 +112,10 @@ def test_a_form_goes_through_all_fields_those_that_are_missing_first() -> None:
         order.append(field.name)
         form = form.with_value(field, "44" if field.is_required else None)
     assert order == ["age", "name", "size", "sure", "color", "taste", "days", "mail"]
-    assert (form.options[0], form.values) == (SEND, {"name": "44", "age": "44"})
+    assert (form.options[0], form.values) == (SEND_OPTION, {"name": "44", "age": "44"})
 
 
-@pytest.mark.parametrize(("answer", "action"), [(DECLINE, "decline"), ("", "cancel")])
+@pytest.mark.parametrize(("answer", "action"), [(DECLINE_OPTION, "decline"), ("", "cancel")])
 async def test_a_form_that_is_not_filled_in_is_declined_or_dismissed(
     project: McpProject, answer: str, action: str
 ) -> None:
@@ -168,7 +174,7 @@ async def test_an_interrupted_turn_dismisses_the_question(project: McpProject) -
     assert notices(events) == []
 
 
-@pytest.mark.parametrize(("answer", "action"), [(OPENED_ANSWER, "accept"), (DECLINE, "decline"), ("", "cancel")])
+@pytest.mark.parametrize(("answer", "action"), [(OPENED_ANSWER, "accept"), (DECLINE_OPTION, "decline"), ("", "cancel")])
 async def test_an_address_is_opened_by_the_user(project: McpProject, answer: str, action: str) -> None:
     steps: list[dict[str, Any]] = [
         {"calls": [call("mcp__forge__elicit", url="https://bank.example@h/pay")]},
@@ -186,7 +192,7 @@ async def test_an_address_is_opened_by_the_user(project: McpProject, answer: str
 async def test_where_no_session_hears_it_nothing_is_answered(tmp_path: Path) -> None:
     desk = ServerRequests(tmp_path, Channel(), lambda _: None)
     assert await desk.elicit("forge", "Who?", FORM, "") == DismissedAnswer()
-    assert await desk.sample("forge", SampleRequest((SamplingMessage("user", "hi"),), 50)) == SamplingRefusal(
+    assert await desk.sample("forge", SamplingRequest((SamplingMessage("user", "hi"),), 50)) == SamplingRefusal(
         "no session is open"
     )
     assert desk.roots() == (tmp_path,)
@@ -201,7 +207,7 @@ def test_what_a_form_says_stands_on_one_line_each_and_has_an_end() -> None:
     }
     (field,) = parse_fields({"properties": {"size": choices}})
     assert (field.title, field.description) == ("Size of it", "x y")
-    assert field.options == ("A send it", "B", SKIP_FIELD, DECLINE)
+    assert field.options == ("A send it", "B", SKIP_FIELD, DECLINE_OPTION)
     assert field.parse_value("A send it") == "a"
     with pytest.raises(ValueError, match="its form has 51 fields, more than the limit of 50"):
         parse_fields({"properties": {f"f{number}": {"type": "string"} for number in range(51)}})
@@ -240,7 +246,7 @@ async def test_a_text_is_written_within_the_limits_of_model_and_server(project: 
     session = await project.open({"text": "done"}, *wanted, settings=("agent.context_window=20000",))
     model, turn = session._ctx.model, session._ctx.turn
     provider = model.provider
-    assert isinstance(provider, Scripted)
+    assert isinstance(provider, ScriptedProvider)
     picture = ImageData("image/png", b"\x89PNG")
     conversation = (
         *(
@@ -251,8 +257,8 @@ async def test_a_text_is_written_within_the_limits_of_model_and_server(project: 
         *(SamplingMessage("assistant", "Of what?"), SamplingMessage("user", "poem of roses")),
     )
     assert await generate_sample(
-        SampleRequest(conversation, 50, "Be a poet.", stop_sequences=("END",)), model, turn
-    ) == SampleReply("Roses are red. ", provider.facts.name, "stopSequence")
+        SamplingRequest(conversation, 50, "Be a poet.", stop_sequences=("END",)), model, turn
+    ) == SamplingReply("Roses are red. ", provider.facts.name, "stopSequence")
     (request,) = provider.requests
     assert (request.system, request.tools, request.max_output_tokens) == ("Be a poet.", (), 50)
     assert request.messages == (
@@ -261,7 +267,7 @@ async def test_a_text_is_written_within_the_limits_of_model_and_server(project: 
         User((Text("poem of roses"),)),
     )
     refused = [
-        await generate_sample(SampleRequest(messages, 50), model, turn)
+        await generate_sample(SamplingRequest(messages, 50), model, turn)
         for messages in (
             (),
             (SamplingMessage("assistant", "x"),),
@@ -269,11 +275,11 @@ async def test_a_text_is_written_within_the_limits_of_model_and_server(project: 
         )
     ]
     assert refused == [SamplingRefusal("there is no user message to answer")] * 3
-    large = await generate_sample(SampleRequest((SamplingMessage("user", "poem " * 50_000),), 50), model, turn)
+    large = await generate_sample(SamplingRequest((SamplingMessage("user", "poem " * 50_000),), 50), model, turn)
     assert isinstance(large, SamplingRefusal)
     assert large.reason.startswith("it needs about ")
     assert len(provider.requests) == 1
     broke = replace(turn, limits=TurnLimits(max_cost=0.0))
-    assert await generate_sample(SampleRequest(conversation, 50), model, broke) == SamplingRefusal(
+    assert await generate_sample(SamplingRequest(conversation, 50), model, broke) == SamplingRefusal(
         "the cost limit of this run is reached"
     )

@@ -5,7 +5,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ebbtide.agent.headless.answers import parse_answer
-from ebbtide.agent.integrations.review.findings import FORMATS, REVIEW_SCHEMA, Review, ReviewFinding, parse_review
+from ebbtide.agent.integrations.review.findings import FORMATTERS, REVIEW_SCHEMA, Review, ReviewFinding, parse_review
 
 EVIL = "50% done\n::error::owned\r\n<b>&\x00 @all | x"
 
@@ -45,17 +45,19 @@ def test_findings_are_put_in_order_and_their_paths_stay_in_the_repository() -> N
 
 
 def test_annotations_of_github_hold_no_command_but_their_own() -> None:
-    lines = FORMATS["github"](review(told(title="a, b: c", message=EVIL, end_line=5), told(path="", severity="note")))
+    lines = FORMATTERS["github"](
+        review(told(title="a, b: c", message=EVIL, end_line=5), told(path="", severity="note"))
+    )
     assert lines.splitlines() == [
         "::warning file=src/a b.py,line=3,endLine=5,title=a%2C b%3A c::"
         "50%25 done%0A::error::owned%0D%0A<b>&\N{REPLACEMENT CHARACTER} @all | x",
         "::notice title=It breaks::Mend it.",
     ]
-    assert FORMATS["github"](review()) == "::notice title=Review::A change.\n"
+    assert FORMATTERS["github"](review()) == "::notice title=Review::A change.\n"
 
 
 def test_sarif_names_each_place_and_keeps_what_it_is_of_when_it_moves() -> None:
-    (run,) = json.loads(FORMATS["sarif"](review(told(), told(path=""))))["runs"]
+    (run,) = json.loads(FORMATTERS["sarif"](review(told(), told(path=""))))["runs"]
     assert [run["tool"]["driver"]["name"], len(run["results"])] == ["Ebbtide", 2]
     placed = next(each for each in run["results"] if "locations" in each)
     assert placed["locations"] == [
@@ -75,28 +77,28 @@ def test_sarif_names_each_place_and_keeps_what_it_is_of_when_it_moves() -> None:
 
 
 def test_junit_fails_for_what_is_more_than_a_note() -> None:
-    suites = ElementTree.fromstring(FORMATS["junit"](review(told(message=EVIL), told(severity="note", line=1))))
+    suites = ElementTree.fromstring(FORMATTERS["junit"](review(told(message=EVIL), told(severity="note", line=1))))
     assert suites.attrib == {"name": "ebb review", "tests": "2", "failures": "1", "errors": "0"}
     cases = suites.findall("testsuite/testcase")
     assert [case.get("name") for case in cases] == ["src/a b.py:3: It breaks", "src/a b.py:1: It breaks"]
     assert [[child.tag for child in case] for case in cases] == [["failure"], ["system-out"]]
-    nothing = ElementTree.fromstring(FORMATS["junit"](review()))
+    nothing = ElementTree.fromstring(FORMATTERS["junit"](review()))
     assert [case.get("name") for case in nothing.findall("testsuite/testcase")] == ["no findings"]
 
 
 def test_gitlab_is_told_what_has_a_place() -> None:
-    (entry,) = json.loads(FORMATS["gitlab"](review(told(), told(path=""))))
+    (entry,) = json.loads(FORMATTERS["gitlab"](review(told(), told(path=""))))
     assert (entry["location"], entry["severity"]) == ({"path": "src/a b.py", "lines": {"begin": 3, "end": 3}}, "minor")
 
 
 def test_text_and_tables_are_for_people() -> None:
-    assert FORMATS["text"](review(told(message="Mend\nit."))) == (
+    assert FORMATTERS["text"](review(told(message="Mend\nit."))) == (
         "A change.\n\nwarning: src/a b.py:3: It breaks\n  Mend\n  it.\n"
     )
-    table = FORMATS["markdown"](review(told(message=EVIL)))
+    table = FORMATTERS["markdown"](review(told(message=EVIL)))
     row = table.splitlines()[-1]
     assert row.replace("\\|", "").count("|") == 4
     assert "@all" not in table
     assert "\\<b\\>" in table
-    assert FORMATS["markdown"](review()).splitlines() == ["A change.", "", "No findings."]
-    assert json.loads(FORMATS["json"](review(told())))["findings"][0]["path"] == "src/a b.py"
+    assert FORMATTERS["markdown"](review()).splitlines() == ["A change.", "", "No findings."]
+    assert json.loads(FORMATTERS["json"](review(told())))["findings"][0]["path"] == "src/a b.py"

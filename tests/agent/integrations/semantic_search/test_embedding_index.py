@@ -14,7 +14,7 @@ from ebbtide.agent.integrations.semantic_search.embedding_index import (
     DOCUMENTS_PER_BATCH,
     LEADING_PART_COUNT,
     PART_CHARS,
-    RANK_DAMPING,
+    RRF_CONSTANT,
     TRAILING_PART_COUNT,
     merge_rankings,
     part_bounds,
@@ -51,7 +51,7 @@ async def test_what_was_said_in_other_words_is_found_and_says_so(sessions: Sessi
     await sessions.says("a kitten sleeps")
     memory = await sessions.recall(model=model).search(RecallQuery("car"))
     assert (excerpts(memory), memory.notes) == (["the automobile stands there"], (NEAR_MATCH_NOTE,))
-    assert memory.items[0].by_meaning
+    assert memory.items[0].is_found_by_meaning
     assert excerpts(await sessions.recall().search(RecallQuery("car"))) == []
 
 
@@ -61,7 +61,7 @@ async def test_what_holds_the_words_never_stands_below_what_only_means_the_same(
     await sessions.says("nothing else but much besides, and somewhere in it a car that is fast, with bread and a boat")
     await sessions.says("of cars, breakfast")
     found = (await sessions.recall(model=model).search(RecallQuery("car fast", limit=5))).items
-    assert [one.by_meaning for one in found] == [False, False, True, True, True]
+    assert [one.is_found_by_meaning for one in found] == [False, False, True, True, True]
     assert [one.excerpt[:7] for one in found[:2]] == ["nothing", "of cars"]
 
 
@@ -78,7 +78,7 @@ async def test_of_what_holds_some_of_the_words_and_what_means_them_the_best_of_b
     await sessions.says("an automobile and bread")
     found = (await sessions.recall(model=model).search(RecallQuery("who has a car"))).items
     assert [one.excerpt for one in found] == ["who mends an automobile", "who knows the way", "an automobile and bread"]
-    assert [one.by_meaning for one in found] == [False, False, True]
+    assert [one.is_found_by_meaning for one in found] == [False, False, True]
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_what_stands_high_in_both_rankings_comes_first() -> None:
     assert scores[3] == 1 / 63 + 1 / 61
     words = [SearchHit(1, "words"), SearchHit(2, "words"), SearchHit(5, "parts")]
     near = [SearchHit(9, "meaning"), SearchHit(5, "meaning"), SearchHit(2, "meaning")]
-    assert [(hit.id, hit.way) for hit in merge_rankings(words, near)] == [
+    assert [(hit.id, hit.method) for hit in merge_rankings(words, near)] == [
         (2, "words"), (1, "words"), (5, "parts"), (9, "meaning"),
     ]  # fmt: skip
 
@@ -274,7 +274,7 @@ def test_whatever_is_ranked_has_a_score_and_every_place_counts(given_rankings: l
     assert set(scores) == {one for ranking in given_rankings for one in ranking}
     for one, score in scores.items():
         places = [ranking.index(one) + 1 for ranking in given_rankings if one in ranking]
-        assert abs(score - sum(1 / (RANK_DAMPING + place) for place in places)) < 1e-12
+        assert abs(score - sum(1 / (RRF_CONSTANT + place) for place in places)) < 1e-12
 
 
 @given(st.lists(st.integers(0, 20), unique=True, max_size=12), st.integers(1, 4))

@@ -191,7 +191,7 @@ async def test_a_variable_and_a_stored_key_take_precedence(server: SignInServer,
     config = config_of(server, tmp_path, "copilot", "/copilot")
     folder = config.folders.config
     stored(server, folder)
-    settings = config.provider("copilot")
+    settings = config.provider_config("copilot")
     assert find_endpoint("copilot", settings, add_stored_keys(folder, {})).key is None
     KeyStore(folder).store_key("copilot", server.url, "github_pat_1")
     environment = add_stored_keys(folder, {})

@@ -18,7 +18,7 @@ from ebbtide.agent.integrations.small_models.call_search import (
 from ebbtide.agent.integrations.small_models.text_calls import MAX_COMPARED_CALLS, with_text_calls
 from ebbtide.agent.messages import Assistant, Reasoning, Text, ToolCall
 from ebbtide.agent.providers.base import ModelFacts
-from ebbtide.agent.providers.wires.scripted import Scripted
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.tools.base import Tool
 from ebbtide.tools.catalog import create_builtin_tools
 from tests.kit.session import Home, events_of, finished, first_turn
@@ -345,7 +345,7 @@ def test_a_reply_keeps_its_thoughts_and_its_own_calls() -> None:
     assert with_text_calls(native, lambda call: True, tuple) is native
 
 
-class Local(Scripted):
+class Local(ScriptedProvider):
     """A scripted model of which calls in its text are taken."""
 
     @property
@@ -423,5 +423,5 @@ async def test_what_the_model_quotes_from_a_file_it_has_read_is_no_call(home: Ho
 
 
 async def test_a_model_of_which_native_calls_are_taken_alone_has_said_a_text(home: Home) -> None:
-    _, events = await first_turn(home.session(Scripted.from_replies({"text": ONE})))
+    _, events = await first_turn(home.session(ScriptedProvider.from_replies({"text": ONE})))
     assert events[-1] == TurnFinished("answered", ONE)

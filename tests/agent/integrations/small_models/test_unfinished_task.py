@@ -19,7 +19,7 @@ from ebbtide.agent.messages import (
     ToolOutput,
     User,
 )
-from ebbtide.agent.tool_specs import NO_TOOL
+from ebbtide.agent.tool_specs import UNKNOWN_TOOL_ERROR
 from ebbtide.tools.command_runs.changed_files import PATTERN_NOT_FOUND
 from ebbtide.tools.write import FINAL_NEWLINE_NOTE, UNCHANGED_NOTE
 
@@ -117,7 +117,9 @@ def test_a_command_that_found_nothing_to_change_is_no_change(command: str, is_ch
     ],
 )
 def test_who_wished_for_a_tool_that_writes_is_led_to_write(name: str, arguments: dict[str, object], leads: str) -> None:
-    output = ToolOutput("c", f"the call was not run: {NO_TOOL.format(name)}; the tools are read, write", "failed")
+    output = ToolOutput(
+        "c", f"the call was not run: {UNKNOWN_TOOL_ERROR.format(name)}; the tools are read, write", "failed"
+    )
     turn = (Assistant((ToolCall("c", name, arguments),)), User((output,)), said("I made it."))
     call = (
         f"Call `write` with the path `{leads}` and the complete content of the file"

@@ -44,7 +44,7 @@ def endpoint_of(server: SignInServer) -> Endpoint:
 
 
 def body_of(request: Request, facts: ModelFacts) -> dict[str, Any]:
-    written = RequestEncodingCache[Any](chatgpt.ADAPTER.create_writer)
+    written = RequestEncodingCache[Any](chatgpt.ADAPTER.create_encoder)
     return chatgpt.build_body(request, facts, WINDOW, frozenset(), written)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from anthropic.lib.aws._auth import _get_session
 
-from ebbtide.agent.config.clouds import cloud_address, deployment_address, uses_gateway
+from ebbtide.agent.config.clouds import cloud_base_url, deployment_base_url, uses_gateway
 from ebbtide.agent.config.values import ProviderConfig
 from ebbtide.agent.errors import (
     AuthFailed,
@@ -173,20 +173,20 @@ def _region(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_the_address_follows_from_the_variables_of_the_cloud(
     name: str, environment: dict[str, str], address: str
 ) -> None:
-    assert cloud_address(name, "", environment) == address
+    assert cloud_base_url(name, "", environment) == address
 
 
 def test_the_region_of_bedrock_is_also_that_of_the_profile(tmp_path: Path) -> None:
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws" / "config").write_text("[default]\nregion = eu-north-1\n[profile work]\nregion=us-west-2\n")
     home = {"HOME": str(tmp_path)}
-    assert cloud_address("bedrock", "", home) == "https://bedrock-runtime.eu-north-1.amazonaws.com"
+    assert cloud_base_url("bedrock", "", home) == "https://bedrock-runtime.eu-north-1.amazonaws.com"
     work = {**home, "AWS_PROFILE": "work"}
-    assert cloud_address("bedrock", "", work) == "https://bedrock-runtime.us-west-2.amazonaws.com"
+    assert cloud_base_url("bedrock", "", work) == "https://bedrock-runtime.us-west-2.amazonaws.com"
     # anthropic-bedrock-python 130: the older variable, and a region beside the credentials
     (tmp_path / ".aws" / "credentials").write_text("[other]\nregion = ap-south-1\n")
     other = {**home, "AWS_DEFAULT_PROFILE": "other"}
-    assert cloud_address("bedrock", "", other) == "https://bedrock-runtime.ap-south-1.amazonaws.com"
+    assert cloud_base_url("bedrock", "", other) == "https://bedrock-runtime.ap-south-1.amazonaws.com"
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_the_region_of_bedrock_is_also_that_of_the_profile(tmp_path: Path) -> No
     ],
 )
 def test_the_forms_of_foundrys_address(address: str, whole: str) -> None:
-    assert cloud_address("foundry", address, {}) == whole
+    assert cloud_base_url("foundry", address, {}) == whole
 
 
 async def test_a_gateway_with_a_key_needs_no_region(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,7 +269,7 @@ async def test_a_damaged_frame_is_a_stream_that_broke_off() -> None:
     ],
 )
 def test_the_forms_of_azures_address(address: str, environment: dict[str, str], model_address: str) -> None:
-    assert deployment_address(cloud_address("azure", address, environment), "mine") == model_address
+    assert deployment_base_url(cloud_base_url("azure", address, environment), "mine") == model_address
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_the_forms_of_azures_address(address: str, environment: dict[str, str], 
 )
 def test_a_missing_variable_is_named(name: str, variable: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=f"for {name}: set `{variable}`"):
-        cloud_address(name, "", {"HOME": str(tmp_path)})
+        cloud_base_url(name, "", {"HOME": str(tmp_path)})
 
 
 async def test_bedrock_with_an_api_key() -> None:
@@ -506,8 +506,8 @@ async def test_each_of_azures_clouds_has_its_own_scope(
 @pytest.mark.parametrize("suffix", ["com", "us", "cn"])
 def test_azures_other_clouds_have_the_same_paths(suffix: str) -> None:
     root = f"https://n.openai.azure.{suffix}"
-    assert cloud_address("azure", root, {}) == f"{root}/openai/v1"
-    assert cloud_address("foundry", f"https://n.services.ai.azure.{suffix}", {}).endswith("/anthropic")
+    assert cloud_base_url("azure", root, {}) == f"{root}/openai/v1"
+    assert cloud_base_url("foundry", f"https://n.services.ai.azure.{suffix}", {}).endswith("/anthropic")
 
 
 GATEWAYS = [

@@ -371,10 +371,10 @@ class ChangingKeys:
     def __init__(self, *keys: str) -> None:
         self.keys = list(keys)
 
-    async def key(self) -> str:
+    async def get_key(self) -> str:
         return self.keys[0]
 
-    async def renewed_key(self, rejected: str) -> str:
+    async def renew_key(self, rejected: str) -> str:
         if self.keys[0] == rejected and len(self.keys) > 1:
             self.keys.pop(0)
         return self.keys[0]
@@ -409,7 +409,7 @@ async def test_a_reply_under_way_survives_a_new_key(adapter: Adapter, wire: Libr
         async with connected(adapter, wire, server.url, keys=keys) as provider:
             stream = provider.stream(hello())
             assert isinstance(await anext(stream), TextChunk)
-            await keys.renewed_key(KEY)
+            await keys.renew_key(KEY)
             assert (await last(provider, hello())).message.text == "two"
             server.release()
             assert isinstance([chunk async for chunk in stream][-1], Reply)

@@ -14,18 +14,18 @@ from ebbtide.agent.prompt.message_cache import ViewCache
 from ebbtide.agent.providers.base import ModelFacts, Request
 from ebbtide.agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
 from ebbtide.agent.providers.wires.encoding import RequestEncodingCache, encode_body
-from ebbtide.agent.providers.wires.http import Json
+from ebbtide.agent.providers.wires.http import JsonObject
 from tests.agent.prompt.test_message_cache import grown
 from tests.kit.adapters import ADAPTERS, READ, SHELL, WINDOW, Adapter
 from tests.kit.fake_frames import WireName
 from tests.kit.model_replies import spoken_by
 
-Make = Callable[[Request, ModelFacts, Any], Json]
+Make = Callable[[Request, ModelFacts, Any], JsonObject]
 WRITERS: Mapping[WireName, tuple[type, Make]] = {
-    "anthropic": (anthropic.AnthropicWriter, anthropic.build_body),
-    "responses": (openai_responses.ResponsesWriter, lambda r, f, w: openai_responses.build_body(r, f, frozenset(), w)),
-    "chat": (openai_chat.ChatWriter, lambda r, f, w: openai_chat.build_body(r, f, frozenset(), w)),
-    "ollama": (ollama.OllamaWriter, lambda r, f, w: ollama.build_body(r, f, WINDOW.size, w)),
+    "anthropic": (anthropic.AnthropicEncoder, anthropic.build_body),
+    "responses": (openai_responses.ResponsesEncoder, lambda r, f, w: openai_responses.build_body(r, f, frozenset(), w)),
+    "chat": (openai_chat.ChatEncoder, lambda r, f, w: openai_chat.build_body(r, f, frozenset(), w)),
+    "ollama": (ollama.OllamaEncoder, lambda r, f, w: ollama.build_body(r, f, WINDOW.size, w)),
 }
 
 
@@ -36,7 +36,7 @@ def test_what_was_written_before_is_what_would_be_written(
     kind, body = WRITERS[adapter.name]
     view, written = ViewCache(), RequestEncodingCache(kind)
     known: dict[int, Any] = {}
-    under_way: list[tuple[Json, str]] = []
+    under_way: list[tuple[JsonObject, str]] = []
     length = 0
     for conversation in views:
         messages = tuple(

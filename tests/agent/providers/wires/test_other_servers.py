@@ -19,7 +19,7 @@ import pytest
 from ebbtide.agent.errors import Overloaded
 from ebbtide.agent.messages import ToolOutput, User
 from ebbtide.agent.providers.base import Endpoint, ModelFacts
-from ebbtide.agent.providers.wires.served_facts import add_served_facts
+from ebbtide.agent.providers.wires.served_facts import add_server_facts
 from tests.kit.adapters import ADAPTERS, WINDOW, Adapter, collect, endpoint_of, hello, last
 from tests.kit.commands import ROOT
 from tests.kit.fake_provider import Call, FakeProvider, Recorded, Turn
@@ -136,5 +136,5 @@ async def test_a_reply_of_a_model_at_llama_cpp(llama: str, adapter: Adapter) -> 
 
 async def test_llama_cpp_is_asked_for_its_window(llama: str) -> None:
     unknown = replace(ModelFacts("openai-chat", "smollm2", 131_072, 8192), sources=(("context_window", "default"),))
-    facts = await add_served_facts(Endpoint(f"{llama}/v1", None, 30.0), unknown)
+    facts = await add_server_facts(Endpoint(f"{llama}/v1", None, 30.0), unknown)
     assert (facts.context_window, dict(facts.sources)["context_window"]) == (8192, "live")

@@ -11,7 +11,7 @@ from ebbtide.agent.messages import Assistant, Conversation, Text, User
 from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.providers.base import Request
 from ebbtide.agent.providers.wires import ollama, openai_chat
-from ebbtide.agent.providers.wires.http import Json
+from ebbtide.agent.providers.wires.http import JsonObject
 from tests.kit.adapters import ADAPTERS, READ, SHELL, WINDOW, Adapter
 from tests.kit.conversations import conversations
 from tests.kit.model_replies import spoken_by
@@ -31,7 +31,7 @@ def without_marks(value: object) -> object:
             return value
 
 
-def as_bytes(body: Json) -> tuple[str, str]:
+def as_bytes(body: JsonObject) -> tuple[str, str]:
     """What stands before the messages, and the messages up to where more may be added to the last."""
     conversation = body.get("messages", body.get("input"))
     rest = {name: value for name, value in body.items() if name not in ("messages", "input")}
@@ -45,7 +45,9 @@ def test_a_body_is_the_beginning_of_the_next(adapter: Adapter, conversation: Con
     sent: list[tuple[str, str]] = []
     for end in (*answered, len(messages)):
         prompt = build_prompt(replace(conversation, messages=messages[:end]), Instructions("Be brief.", "here"))
-        request = Request(prompt.system, prompt.messages, (READ, SHELL), 1_000, "session-1", None, prompt.stable_chars)
+        request = Request(
+            prompt.system, prompt.messages, (READ, SHELL), 1_000, "session-1", None, prompt.shared_prefix_chars
+        )
         sent.append(as_bytes(adapter.body(request, adapter.facts)))
     for (static, before), (static_after, after) in itertools.pairwise(sent):
         assert static == static_after
@@ -59,7 +61,7 @@ def test_no_api_refuses_a_body(adapter: Adapter, conversation: Conversation, dat
     messages = (User((Text("Go."),)), *spoken)
     tools = data.draw(st.sampled_from([(READ, SHELL), ()]))
     prompt = build_prompt(replace(conversation, messages=messages), Instructions("Be brief.", "here"))
-    request = Request(prompt.system, prompt.messages, tools, 1_000, "session-1", None, prompt.stable_chars)
+    request = Request(prompt.system, prompt.messages, tools, 1_000, "session-1", None, prompt.shared_prefix_chars)
     assert refusal(adapter.name, adapter.body(request, adapter.facts)) is None
 
 
@@ -71,7 +73,9 @@ def test_roles_alternate_where_a_template_demands_it(
     prompt = build_prompt(
         replace(conversation, messages=(User((Text("Go."),)), *spoken)), Instructions("Be brief.", "here")
     )
-    request = Request(prompt.system, prompt.messages, (READ, SHELL), 1_000, "session-1", None, prompt.stable_chars)
+    request = Request(
+        prompt.system, prompt.messages, (READ, SHELL), 1_000, "session-1", None, prompt.shared_prefix_chars
+    )
     quirks = frozenset({"alternating"})
     if adapter is CHAT:
         body = openai_chat.build_body(request, adapter.facts, quirks)

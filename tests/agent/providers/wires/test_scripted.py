@@ -7,7 +7,7 @@ import pytest
 from ebbtide.agent.errors import BadRequest
 from ebbtide.agent.messages import Assistant, Reasoning, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.providers.base import Request
-from ebbtide.agent.providers.wires.scripted import Scripted, parse_script, rejection_reason, signed_reasoning
+from ebbtide.agent.providers.wires.scripted import ScriptedProvider, parse_script, rejection_reason, signed_reasoning
 from tests.kit.adapters import READ, hello, last
 
 NAME = "scripted/script"
@@ -39,7 +39,7 @@ BAD = [
 @pytest.mark.parametrize(("request_", "says"), BAD, ids=[says for _, says in BAD])
 async def test_a_request_that_no_server_takes_is_refused(request_: Request, says: str) -> None:
     assert rejection_reason(GOOD, NAME) is None
-    provider = Scripted.from_replies({"text": "fine"})
+    provider = ScriptedProvider.from_replies({"text": "fine"})
     with pytest.raises(BadRequest, match="no server would accept this request") as caught:
         await last(provider, request_)
     assert says in str(caught.value)
@@ -47,7 +47,7 @@ async def test_a_request_that_no_server_takes_is_refused(request_: Request, says
 
 
 async def test_its_own_thoughts_come_back_to_it_and_those_of_others_may_be_anything() -> None:
-    provider = Scripted.from_replies({"reasoning": "Hm.", "calls": [{"name": "read"}]}, {"text": "fine"})
+    provider = ScriptedProvider.from_replies({"reasoning": "Hm.", "calls": [{"name": "read"}]}, {"text": "fine"})
     reply = (await last(provider, hello())).message
     outputs = User((ToolOutput(reply.calls[0].id, "x"),))
     other = Assistant((Reasoning("x", {}), Text("y")), "other/model")
@@ -57,13 +57,13 @@ async def test_its_own_thoughts_come_back_to_it_and_those_of_others_may_be_anyth
 
 async def test_it_may_read_only_the_newest_tokens_and_may_count_too_many() -> None:
     long = replace(hello(), messages=(User((Text("word " * 4_000),)),))
-    true = (await last(Scripted.from_replies({"text": "fine"}), long)).usage.prompt
+    true = (await last(ScriptedProvider.from_replies({"text": "fine"}), long)).usage.prompt
     cuts = parse_script(b'reads = 900\n[[reply]]\ntext = "a"\n[[reply]]\ntext = "b"', is_json=False)
-    provider = Scripted(cuts)
+    provider = ScriptedProvider(cuts)
     assert (await last(provider, long)).usage.prompt == 900
     assert (await last(provider, hello())).usage.prompt < 900
     counts = parse_script(b'{"counts": 1.4, "reply": [{"text": "a"}]}', is_json=True)
-    assert (await last(Scripted(counts), long)).usage.prompt == round(true * 1.4)
+    assert (await last(ScriptedProvider(counts), long)).usage.prompt == round(true * 1.4)
 
 
 @pytest.mark.parametrize("line", ["reads = 0", "reads = true", 'counts = "2"', "counts = -1", "context_window = 'a'"])

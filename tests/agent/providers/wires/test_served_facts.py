@@ -12,10 +12,10 @@ from ebbtide.agent.providers.base import Endpoint
 from ebbtide.agent.providers.registry import registry_facts
 from ebbtide.agent.providers.wires import served_facts
 from ebbtide.agent.providers.wires.served_facts import (
-    add_served_facts,
+    add_server_facts,
     is_local_server,
+    parse_llama_cpp_window,
     window_from_models,
-    window_from_props,
 )
 from tests.kit.fake_provider import FakeProvider
 
@@ -43,7 +43,7 @@ UNKNOWN = registry_facts("openai-chat", "m")
 )
 async def test_the_window_is_what_the_server_gives_the_model(pages: dict[str, Any], window: int) -> None:
     with FakeProvider([], pages=pages) as server:
-        facts = await add_served_facts(Endpoint(f"{server.url}/v1"), UNKNOWN)
+        facts = await add_server_facts(Endpoint(f"{server.url}/v1"), UNKNOWN)
     assert (facts.context_window, facts.is_known, dict(facts.sources)["context_window"]) == (window, True, "live")
 
 
@@ -64,17 +64,17 @@ async def test_the_window_is_what_the_server_gives_the_model(pages: dict[str, An
 )
 async def test_a_server_that_does_not_say_changes_nothing(page: object) -> None:
     with FakeProvider([], pages=dict.fromkeys(("/props", "/api/v0/models", "/v1/models"), page)) as server:
-        assert await add_served_facts(Endpoint(f"{server.url}/v1"), UNKNOWN) == UNKNOWN
-    assert (window_from_props(page), window_from_models(page, "m")) == (None, None)
+        assert await add_server_facts(Endpoint(f"{server.url}/v1"), UNKNOWN) == UNKNOWN
+    assert (parse_llama_cpp_window(page), window_from_models(page, "m")) == (None, None)
 
 
 async def test_a_window_that_is_set_stays_and_nobody_is_asked_about_one_that_is_known() -> None:
     with FakeProvider([], pages={"/props": LLAMA}) as server:
         facts = registry_facts("openai-chat", "gpt-5.5")
-        assert await add_served_facts(Endpoint(f"{server.url}/v1"), facts) == facts
+        assert await add_server_facts(Endpoint(f"{server.url}/v1"), facts) == facts
         assert server.looked_at == []
         facts = registry_facts("openai-chat", "m", {"context_window": 5000})
-        assert await add_served_facts(Endpoint(f"{server.url}/v1"), facts) == facts
+        assert await add_server_facts(Endpoint(f"{server.url}/v1"), facts) == facts
         assert is_local_server(Endpoint(server.url))
         assert not is_local_server(Endpoint("https://models.example/v1"))
 
@@ -100,13 +100,13 @@ async def test_a_small_model_is_asked_to_be_steady_where_nobody_has_chosen_how_i
     temperature: float, weights: object, parameters: float | None, stated: float | None
 ) -> None:
     with FakeProvider([], pages=llama(temperature, weights)) as server:
-        facts = await add_served_facts(Endpoint(f"{server.url}/v1"), UNKNOWN)
+        facts = await add_server_facts(Endpoint(f"{server.url}/v1"), UNKNOWN)
         assert (facts.parameter_count, facts.temperature, facts.context_window) == (parameters, stated, 8192)
         set_by_user = replace(UNKNOWN, temperature=1.0)
-        facts = await add_served_facts(Endpoint(f"{server.url}/v1"), set_by_user)
+        facts = await add_server_facts(Endpoint(f"{server.url}/v1"), set_by_user)
         assert facts.temperature == 1.0
         thinks = replace(UNKNOWN, thinking="effort")
-        assert (await add_served_facts(Endpoint(f"{server.url}/v1"), thinks)).temperature is None
+        assert (await add_server_facts(Endpoint(f"{server.url}/v1"), thinks)).temperature is None
 
 
 async def test_a_server_that_is_not_there_or_says_nothing_is_not_waited_for_long(
@@ -115,8 +115,8 @@ async def test_a_server_that_is_not_there_or_says_nothing_is_not_waited_for_long
     monkeypatch.setattr(served_facts, "LOCAL_TIMEOUT_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = Endpoint(f"http://127.0.0.1:{silent.getsockname()[1]}/v1")
-        assert await add_served_facts(endpoint, UNKNOWN) == UNKNOWN
-    assert await add_served_facts(endpoint, UNKNOWN) == UNKNOWN
+        assert await add_server_facts(endpoint, UNKNOWN) == UNKNOWN
+    assert await add_server_facts(endpoint, UNKNOWN) == UNKNOWN
 
 
 async def test_what_a_server_answers_counts_where_it_is_silent_about_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,6 +134,6 @@ async def test_what_a_server_answers_counts_where_it_is_silent_about_the_rest(mo
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        facts = await add_served_facts(Endpoint(f"http://127.0.0.1:{port}/v1"), UNKNOWN)
+        facts = await add_server_facts(Endpoint(f"http://127.0.0.1:{port}/v1"), UNKNOWN)
         closing.set()
     assert (facts.context_window, facts.parameter_count) == (8192, None)

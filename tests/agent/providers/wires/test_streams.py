@@ -15,7 +15,7 @@ from ebbtide.agent.providers.wires.http import (
     STREAM_END,
     UNREADABLE_EVENT,
     EventReader,
-    Json,
+    JsonObject,
     LineReader,
     NdjsonReader,
     SseReader,
@@ -27,13 +27,13 @@ STREAMS = Path(__file__).parent / "streams"
 ORIGIN = Origin("p/m", Endpoint("http://127.0.0.1"))
 
 
-def recorded(name: str, reader: EventReader, size: int) -> list[Json]:
+def recorded(name: str, reader: EventReader, size: int) -> list[JsonObject]:
     raw = (STREAMS / name).read_bytes()
     texts = [text for at in range(0, len(raw), size) for text in reader.feed(raw[at : at + size])]
     return [parse_event(text) for text in [*texts, *reader.close()]]
 
 
-def reply_of(events: Iterable[Json], decoder: Decoder) -> Reply:
+def reply_of(events: Iterable[JsonObject], decoder: Decoder) -> Reply:
     reply = list(decode(events, decoder, ORIGIN))[-1]
     assert isinstance(reply, Reply)
     return reply
@@ -178,16 +178,16 @@ def test_a_recorded_ollama_stream(size: int) -> None:
     ]
 
 
-def delta(*calls: Json, **more: object) -> Json:
+def delta(*calls: JsonObject, **more: object) -> JsonObject:
     return {"choices": [{"index": 0, "delta": {"tool_calls": list(calls), **more}, "finish_reason": None}]}
 
 
-def call(index: int | None, id: str | None, name: str | None, arguments: object) -> Json:
+def call(index: int | None, id: str | None, name: str | None, arguments: object) -> JsonObject:
     place = {} if index is None else {"index": index}
     return place | {"id": id, "function": {"name": name, "arguments": arguments}}
 
 
-STOP: Json = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+STOP: JsonObject = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ STOP: Json = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
         pytest.param([delta(call(0, "a", "x", None)), delta(call(1, "b", "y", '{"n":1}'))], id="no arguments"),
     ],
 )  # fmt: skip
-def test_calls_of_chat_servers_that_differ(events: list[Json]) -> None:
+def test_calls_of_chat_servers_that_differ(events: list[JsonObject]) -> None:
     calls = reply_of([*events, STOP], ChatDecoder(ORIGIN)).message.calls
     assert [(call.id, call.name, dict(call.arguments), call.problem) for call in calls] == [
         ("a", "x", {}, ""),
@@ -231,14 +231,14 @@ def test_reasons_to_finish_a_chat(finish: str, stop: StopReason) -> None:
 
 
 def test_a_chat_without_a_reason_or_a_last_frame_is_cut() -> None:
-    events: list[Json] = [{"choices": [{"delta": {"content": "x"}}]}]
+    events: list[JsonObject] = [{"choices": [{"delta": {"content": "x"}}]}]
     with pytest.raises(StreamCut):
         reply_of(events, ChatDecoder(ORIGIN))
     assert reply_of([*events, STREAM_END], ChatDecoder(ORIGIN)).message.text == "x"
 
 
 def test_a_surrogate_pair_in_two_chunks_is_one_character() -> None:
-    events: list[Json] = [
+    events: list[JsonObject] = [
         {"choices": [{"delta": {"content": "\ud83d"}}]},
         {"choices": [{"delta": {"content": "\ude00"}, "finish_reason": "stop"}]},
     ]
@@ -258,13 +258,16 @@ def test_a_surrogate_pair_in_two_chunks_is_one_character() -> None:
     ],
 )
 def test_reasons_to_stop_of_anthropic(reason: str, stop: StopReason) -> None:
-    events: list[Json] = [{"type": "message_delta", "delta": {"stop_reason": reason}}, {"type": "message_stop"}]
+    events: list[JsonObject] = [{"type": "message_delta", "delta": {"stop_reason": reason}}, {"type": "message_stop"}]
     assert reply_of(events, anthropic.AnthropicDecoder(ORIGIN)).stop_reason == stop
 
 
 def test_a_call_whose_input_comes_whole() -> None:
     block = {"type": "tool_use", "id": "t", "name": "read", "input": {"path": "a"}}
-    events: list[Json] = [{"type": "content_block_start", "index": 0, "content_block": block}, {"type": "message_stop"}]
+    events: list[JsonObject] = [
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "message_stop"},
+    ]
     assert reply_of(events, anthropic.AnthropicDecoder(ORIGIN)).message.parts == (ToolCall("t", "read", {"path": "a"}),)
 
 
@@ -279,8 +282,8 @@ def test_a_call_whose_input_comes_whole() -> None:
     ],
 )
 def test_a_response_that_failed(code: str, kind: type[Exception]) -> None:
-    failed: Json = {"type": "response.failed", "response": {"error": {"code": code, "message": "no"}}}
-    error: Json = {"type": "error", "code": code, "message": "no", "param": None, "sequence_number": 3}
+    failed: JsonObject = {"type": "response.failed", "response": {"error": {"code": code, "message": "no"}}}
+    error: JsonObject = {"type": "error", "code": code, "message": "no", "param": None, "sequence_number": 3}
     for event in (failed, error):
         with pytest.raises(kind):
             reply_of([event], openai_responses.ResponsesDecoder(ORIGIN))
@@ -295,8 +298,12 @@ def test_an_incomplete_response_keeps_what_it_has(reason: str, stop: StopReason)
 
 
 def test_a_refusal_is_a_text_and_a_reason() -> None:
-    item: Json = {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "I will not."}]}
-    events: list[Json] = [
+    item: JsonObject = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "refusal", "refusal": "I will not."}],
+    }
+    events: list[JsonObject] = [
         {"type": "response.refusal.delta", "delta": "I will not."},
         {"type": "response.output_item.done", "output_index": 0, "item": item},
         {"type": "response.completed", "response": {}},
@@ -319,7 +326,7 @@ def test_a_refusal_is_a_text_and_a_reason() -> None:
     ],
     ids=["anthropic", "responses", "chat", "ollama"],
 )
-def test_an_event_of_a_strange_shape_is_a_cut_stream(decoder: Decoder, event: Json) -> None:
+def test_an_event_of_a_strange_shape_is_a_cut_stream(decoder: Decoder, event: JsonObject) -> None:
     with pytest.raises(StreamCut):
         reply_of([event], decoder)
 
@@ -346,8 +353,11 @@ def test_a_frame_that_is_no_object_cannot_be_read() -> None:
 
 
 def test_half_a_character_in_a_native_item_is_mended() -> None:
-    item: Json = {"type": "message", "content": [{"type": "output_text", "text": "half \ud83d", "annotations": []}]}
-    events: list[Json] = [{"type": "response.completed", "response": {"output": [item]}}]
+    item: JsonObject = {
+        "type": "message",
+        "content": [{"type": "output_text", "text": "half \ud83d", "annotations": []}],
+    }
+    events: list[JsonObject] = [{"type": "response.completed", "response": {"output": [item]}}]
     part = reply_of(events, openai_responses.ResponsesDecoder(ORIGIN)).message.parts[0]
     mended = {"type": "output_text", "text": "half \ufffd", "annotations": []}
     assert part == Text("half \ufffd", {"type": "message", "content": [mended]})

@@ -16,7 +16,7 @@ from ebbtide.agent.events.view import CacheBroken, PrefixDrifted
 from ebbtide.agent.messages import Assistant, Message, ProviderItem, Reasoning, Text, ToolCall, ToolOutput, Usage, User
 from ebbtide.agent.prompt.tool_selection import select_tools
 from ebbtide.agent.providers.base import CallChunk, ModelFacts, Provider, Reply, Request
-from ebbtide.agent.tool_specs import Group, ToolSpec
+from ebbtide.agent.tool_specs import ToolGroup, ToolSpec
 from tests.agent.providers.wires.test_bodies import read_through
 from tests.kit.adapters import ADAPTERS, READ, Adapter, Library, collect, endpoint_of, hello, last
 from tests.kit.fake_provider import Call, FakeProvider, Turn
@@ -28,7 +28,7 @@ RESPONSES = replace(ADAPTERS[1], facts=replace(ADAPTERS[1].facts, tool_search="g
 PARAMS: dict[str, type] = {"anthropic": MessageCreateParamsStreaming, "responses": ResponseCreateParamsStreaming}
 ASK = ToolSpec("mcp__desk__ask", "Asks.", {"type": "object", "properties": {"what": {"type": "string"}}}, "mcp")
 REPORT = ToolSpec("mcp__desk__tell", "Tells.", {"type": "object", "properties": {}}, "mcp")
-DESK = Group("mcp__desk", "Tools of desk: ask, tell")
+DESK = ToolGroup("mcp__desk", "Tools of desk: ask, tell")
 SERVED = served_tools()
 BUILTIN = tuple(tool for tool in USUAL_TOOLS if tool.name not in ("edit_notebook", "web_fetch", "web_search"))
 DEFERRED = "mcp__chat__delete_invoice"
@@ -97,7 +97,7 @@ def test_openai_is_sent_deferred_definitions_in_namespaces_and_its_own_search() 
     ]
     assert body["tools"] == [
         {**common, "name": "read", "description": READ.description, "parameters": READ.schema},
-        {"type": "namespace", "name": DESK.name, "description": DESK.about, "tools": deferred},
+        {"type": "namespace", "name": DESK.name, "description": DESK.description, "tools": deferred},
         {"type": "tool_search"},
     ]
 
@@ -122,7 +122,7 @@ async def test_openai_is_sent_our_own_search_by_another_name() -> None:
 
 
 def test_a_deferred_tool_without_a_namespace_stands_by_itself() -> None:
-    lone = replace(ASK, deferred=Group())
+    lone = replace(ASK, deferred=ToolGroup())
     body = body_of(RESPONSES, replace(hello(), tools=(READ, lone)))
     assert [tool.get("defer_loading") for tool in body["tools"]] == [None, True, None]
 

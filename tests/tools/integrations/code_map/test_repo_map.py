@@ -70,7 +70,7 @@ async def test_a_file_that_has_not_changed_is_not_read_again(project: Workspace,
 async def test_a_map_that_takes_too_long_is_drawn_of_what_was_read_and_the_next_one_goes_on(
     project: Workspace, tmp_path: Path
 ) -> None:
-    tool = RepoMap(tmp_path / "maps", seconds=0)
+    tool = RepoMap(tmp_path / "maps", read_timeout_s=0)
     first = (await tool.run({"focus": ["src"]}, project)).text
     later = "(only {} of 3 files were read in 0 seconds: call again to map more files, or pass a `path`)"
     assert first == f"src/app.py:\n3\tdef main() -> None\n{later.format(1)}"

@@ -12,7 +12,7 @@ PLACE = {"start": {"line": 0, "character": 0}}
 
 def pushed(documents: Documents, name: str, count: int) -> bool:
     found = [{"range": PLACE, "message": "wrong"}] * count
-    return documents.push({"uri": (ROOT / name).as_uri(), "diagnostics": found}) is not None
+    return documents.store_pushed({"uri": (ROOT / name).as_uri(), "diagnostics": found}) is not None
 
 
 def test_no_more_is_kept_than_a_project_can_have(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,7 +25,7 @@ def test_no_more_is_kept_than_a_project_can_have(monkeypatch: pytest.MonkeyPatch
     assert sum(pushed(documents, f"{number}", 100) for number in range(20)) == 5
     assert pushed(documents, "0", 0)
     assert pushed(documents, "more", 100)
-    documents.forget(ROOT / "more")
+    documents.remove(ROOT / "more")
     assert pushed(documents, "again", 100)
 
 
@@ -37,9 +37,9 @@ def test_only_files_of_this_machine_are_meant() -> None:
 def test_what_makes_no_sense_is_passed_over() -> None:
     documents = Documents("words", ROOT)
     for diagnostics in (None, 3, [3, {}, {"message": 3}, {"message": "no place", "severity": "?", "code": []}]):
-        assert documents.push({"uri": "file:///project/a", "diagnostics": diagnostics}) == ROOT / "a"
+        assert documents.store_pushed({"uri": "file:///project/a", "diagnostics": diagnostics}) == ROOT / "a"
     (problem,) = documents.problems(ROOT / "a")
     assert (problem.line, problem.column, problem.severity, problem.message, problem.rule) == (
         1, 1, "error", "no place", ""
     )  # fmt: skip
-    assert documents.push(["?"]) is None
+    assert documents.store_pushed(["?"]) is None

@@ -9,7 +9,7 @@ from tempfile import mkdtemp
 
 import pytest
 
-from ebbtide.tools.integrations.lsp.installs import hidden_installs
+from ebbtide.tools.integrations.lsp.installs import find_hidden_install_paths
 from ebbtide.tools.integrations.lsp.spec import LanguageServerSpec
 from ebbtide.tools.sandbox.sandbox import Sandbox
 from ebbtide.tools.sandbox.system import NoSandbox, detect_sandbox
@@ -44,18 +44,18 @@ def test_what_belongs_to_a_program_is_known_by_where_it_lies(folder: Path) -> No
     script = program(folder / "venv" / "bin" / "ruff", f"#!{python}\n")
     long = program(folder / "long" / "x", f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''\n")
     path = f"{folder}/node/bin:/usr/bin:/bin"
-    assert {*hidden_installs((shim, "--stdio"), path)} == {modules, folder / "node"}
-    assert {*hidden_installs((script,), path)} == {folder / "venv", folder / "py"}
-    assert {*hidden_installs((long,), path)} == {folder / "long", folder / "venv", folder / "py"}
-    assert hidden_installs(("node", shim), path)[0] == modules
-    assert hidden_installs((node,), path) == (folder / "node",)
-    assert hidden_installs(("/bin/sh", "-c", "true"), path) == ()
+    assert {*find_hidden_install_paths((shim, "--stdio"), path)} == {modules, folder / "node"}
+    assert {*find_hidden_install_paths((script,), path)} == {folder / "venv", folder / "py"}
+    assert {*find_hidden_install_paths((long,), path)} == {folder / "long", folder / "venv", folder / "py"}
+    assert find_hidden_install_paths(("node", shim), path)[0] == modules
+    assert find_hidden_install_paths((node,), path) == (folder / "node",)
+    assert find_hidden_install_paths(("/bin/sh", "-c", "true"), path) == ()
 
 
 def test_a_folder_that_all_share_is_never_shown() -> None:
-    assert hidden_installs(("/tmp/gopls",), "/bin") == (Path("/tmp/gopls"),)
-    assert hidden_installs(("/tmp/bin/gopls",), "/bin") == (Path("/tmp/bin"),)
-    assert hidden_installs(("/var/tmp/bin/gopls",), "/bin") == (Path("/var/tmp/bin"),)
+    assert find_hidden_install_paths(("/tmp/gopls",), "/bin") == (Path("/tmp/gopls"),)
+    assert find_hidden_install_paths(("/tmp/bin/gopls",), "/bin") == (Path("/tmp/bin"),)
+    assert find_hidden_install_paths(("/var/tmp/bin/gopls",), "/bin") == (Path("/var/tmp/bin"),)
 
 
 @pytest.mark.skipif(isinstance(detect_sandbox(), NoSandbox), reason="this machine has no sandbox")
@@ -67,7 +67,7 @@ def test_a_language_server_sees_its_own_program_and_nothing_beside_it(folder: Pa
     own = program(folder / "server" / "bin" / "server", f"#!{shell}\ncat {other} || . {folder}/server/lib\n")
     (folder / "server" / "lib").write_text("echo found; echo x > $0 || echo held")
     spec = LanguageServerSpec("x", (own,), (".x",), sandbox=Sandbox(root, tmp_path / "scratch", visible_paths=(root,)))
-    launch = spec.launch(root)
+    launch = spec.build_launch(root)
     done = subprocess.run(
         launch.argv, env=dict(launch.environment), cwd=root, pass_fds=launch.descriptors, capture_output=True,
         text=True, check=False,

@@ -20,9 +20,11 @@ def test_in_a_sandbox_a_server_may_write_to_its_caches_and_nothing_else(tmp_path
     root = tmp_path / "project"
     root.mkdir()
     (gopls,) = (known for known in detectable_servers() if known.name == "gopls")
-    spec = LanguageServerSpec("x", ("/bin/sh", "-c", WRITES), (".go",), {"GOFLAGS": "-v"}, cache_variables=gopls.caches)
+    spec = LanguageServerSpec(
+        "x", ("/bin/sh", "-c", WRITES), (".go",), {"GOFLAGS": "-v"}, cache_variables=gopls.cache_variables
+    )
     sandboxed = replace(spec, sandbox=Sandbox(root, tmp_path / "scratch", visible_paths=(root,)))
-    launch = sandboxed.launch(root)
+    launch = sandboxed.build_launch(root)
     done = subprocess.run(
         launch.argv, env=dict(launch.environment), cwd=root, pass_fds=launch.descriptors, capture_output=True,
         text=True, check=False,
@@ -33,4 +35,4 @@ def test_in_a_sandbox_a_server_may_write_to_its_caches_and_nothing_else(tmp_path
         "gocache",
         "xdg_cache_home",
     }
-    assert {name for name in spec.launch(root).environment if name in gopls.caches} <= {"GOCACHE"}
+    assert {name for name in spec.build_launch(root).environment if name in gopls.cache_variables} <= {"GOCACHE"}

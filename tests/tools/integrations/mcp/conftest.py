@@ -67,7 +67,7 @@ class Starts:
     async def ready(self, spec: ServerSpec, handlers: ClientHandlers | None = None) -> McpServer:
         """One that is ready, or is known not to be."""
         server = self(spec, handlers)
-        await server.ready()
+        await server.wait_until_started()
         return server
 
 

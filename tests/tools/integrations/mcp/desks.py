@@ -5,21 +5,21 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ebbtide.tools.integrations.mcp.client_handlers import (
-    Answer,
     ClientHandlers,
     ClientService,
     DismissedAnswer,
-    SampleReply,
-    SampleRequest,
+    ElicitationAnswer,
     SamplingRefusal,
+    SamplingReply,
+    SamplingRequest,
 )
 
 
 class RecordingDesk(ClientHandlers):
     def __init__(
         self,
-        answer: Answer = DismissedAnswer(),  # noqa: B008  # a frozen value
-        sample: SampleReply | SamplingRefusal = SamplingRefusal("no"),  # noqa: B008  # a frozen value
+        answer: ElicitationAnswer = DismissedAnswer(),  # noqa: B008  # a frozen value
+        sample: SamplingReply | SamplingRefusal = SamplingRefusal("no"),  # noqa: B008  # a frozen value
         roots: tuple[Path, ...] = (),
         services: frozenset[ClientService] = frozenset({"elicitation", "sampling", "roots"}),
     ) -> None:
@@ -30,11 +30,11 @@ class RecordingDesk(ClientHandlers):
         self._sample = sample
         self._roots = roots
 
-    async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> Answer:
+    async def elicit(self, server: str, message: str, schema: Mapping[str, object], url: str) -> ElicitationAnswer:
         self.asked.append((server, message, schema, url))
         return self._answer
 
-    async def sample(self, server: str, request: SampleRequest) -> SampleReply | SamplingRefusal:
+    async def sample(self, server: str, request: SamplingRequest) -> SamplingReply | SamplingRefusal:
         self.asked.append((server, request))
         return self._sample
 

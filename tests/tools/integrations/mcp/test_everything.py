@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ebbtide.tools.base import Result, no_progress
-from ebbtide.tools.integrations.mcp.client_handlers import AcceptedAnswer, SampleReply
+from ebbtide.tools.integrations.mcp.client_handlers import AcceptedAnswer, SamplingReply
 from ebbtide.tools.integrations.mcp.server import McpServer
 from ebbtide.tools.integrations.mcp.spec import ServerSpec
 from tests.kit.polling import until
@@ -98,9 +98,9 @@ def spec(request: pytest.FixtureRequest, program: str) -> ServerSpec:
 
 
 async def test_everything_that_the_server_can_do(spec: ServerSpec, start: Starts) -> None:
-    handlers = RecordingDesk(AcceptedAnswer({"name": "Ann"}), SampleReply("Knock knock.", "some-model"), (ROOT,))
+    handlers = RecordingDesk(AcceptedAnswer({"name": "Ann"}), SamplingReply("Knock knock.", "some-model"), (ROOT,))
     server: McpServer = start(spec, handlers)
-    state = await server.ready()
+    state = await server.wait_until_started()
     assert (state.phase, state.detail, state.name) == ("ready", "", "Everything Reference Server")
     # Tools for what a client says it can do are added once it has said so, and told of.
     await until(lambda: {tool.original_name for tool in server.state.tools} == set(CALLS))

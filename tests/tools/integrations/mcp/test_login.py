@@ -16,8 +16,8 @@ import pytest
 from ebbtide.tools.base import Result, ToolError, no_progress
 from ebbtide.tools.integrations.mcp import oauth
 from ebbtide.tools.integrations.mcp.oauth import serve_callback
-from ebbtide.tools.integrations.mcp.offers import NeedsLogin
-from ebbtide.tools.integrations.mcp.spec import Login, ServerSpec
+from ebbtide.tools.integrations.mcp.offers import LoginRequiredError
+from ebbtide.tools.integrations.mcp.spec import LoginSettings, ServerSpec
 from tests.kit.polling import until
 from tests.tools.integrations.mcp.conftest import Starts, listening
 from tests.tools.integrations.mcp.desks import RecordingDesk
@@ -53,7 +53,7 @@ async def test_without_a_login_the_server_waits_for_one_and_nothing_is_asked(
 ) -> None:
     handlers, credentials = Browser(), tmp_path / "credentials.json"
     server = start(ServerSpec("guarded", url=guarded), handlers)
-    assert (await server.ready()).phase == "needs_login"
+    assert (await server.wait_until_started()).phase == "needs_login"
     assert (handlers.asked, credentials.exists()) == ([], False)
     with pytest.raises(ToolError, match=r"the server `guarded` cannot be used \(needs_login\)"):
         await server.call("enter", {}, no_progress)
@@ -70,7 +70,7 @@ async def test_a_login_is_kept_in_a_file_of_its_owner_and_used_again(
     assert (tmp_path / "credentials.json").stat().st_mode & 0o777 == 0o600
     assert "code_challenge_method=S256" in str(handlers.asked[0])
     again = start(ServerSpec("guarded", url=guarded), handlers)
-    assert (await again.ready()).phase == "ready"
+    assert (await again.wait_until_started()).phase == "ready"
     assert len(handlers.asked) == 1
 
 
@@ -83,7 +83,7 @@ async def test_a_token_that_has_run_out_is_renewed_without_the_user(
     (tmp_path / "credentials.json").write_text(json.dumps({**old, "expires": 1}))
     handlers = Browser()
     second = start(ServerSpec("guarded", url=guarded), handlers)
-    assert (await second.ready()).phase == "ready"
+    assert (await second.wait_until_started()).phase == "ready"
     assert await second.call("enter", {}, no_progress) == Result("let in")
     assert (handlers.asked, read_login()["tokens"] == old["tokens"], read_login()["expires"] > 1) == ([], False, True)
 
@@ -96,7 +96,7 @@ async def test_a_token_that_is_not_accepted_any_more_asks_for_a_login(
     (tmp_path / "credentials.json").write_text(json.dumps(forged))
     handlers = Browser()
     server = start(ServerSpec("guarded", url=guarded), handlers)
-    assert ((await server.ready()).phase, handlers.asked) == ("needs_login", [])
+    assert ((await server.wait_until_started()).phase, handlers.asked) == ("needs_login", [])
     assert (await server.login()).phase == "ready"
 
 
@@ -105,7 +105,7 @@ async def test_what_was_kept_for_one_address_is_not_shown_to_another(
 ) -> None:
     await start(ServerSpec("guarded", url=guarded), Browser()).login()
     (tmp_path / "credentials.json").write_text(json.dumps({**read_login(), "url": "http://127.0.0.1:1/mcp"}))
-    assert (await start(ServerSpec("guarded", url=guarded)).ready()).phase == "needs_login"
+    assert (await start(ServerSpec("guarded", url=guarded)).wait_until_started()).phase == "needs_login"
 
 
 async def test_configured_scopes_and_those_wanted_before_are_asked_for_besides_the_servers(
@@ -113,12 +113,12 @@ async def test_configured_scopes_and_those_wanted_before_are_asked_for_besides_t
 ) -> None:
     (tmp_path / "credentials.json").write_text(json.dumps({"url": guarded, "scope": "read"}))
     handlers = Browser()
-    state = await start(ServerSpec("guarded", url=guarded, login=Login(scopes=("extra",))), handlers).login()
+    state = await start(ServerSpec("guarded", url=guarded, login=LoginSettings(scopes=("extra",))), handlers).login()
     assert (state.phase, "&scope=extra+read" in str(handlers.asked[0])) == ("ready", True)
 
 
 async def test_a_login_that_nobody_finishes_is_given_up(guarded: str, start: Starts) -> None:
-    server = start(ServerSpec("guarded", url=guarded, login=Login(timeout=0.2)))
+    server = start(ServerSpec("guarded", url=guarded, login=LoginSettings(timeout=0.2)))
     state = await server.login()
     assert (state.phase, state.detail) == ("needs_login", "the login was not finished within 0.2 seconds")
 
@@ -130,7 +130,7 @@ async def test_a_login_that_is_cancelled_leaves_the_server_as_it_was(guarded: st
     await until(lambda: bool(handlers.asked))
     login.cancel()
     await asyncio.gather(login, return_exceptions=True)
-    assert (await server.ready()).phase == "needs_login"
+    assert (await server.wait_until_started()).phase == "needs_login"
 
 
 async def test_a_login_that_is_refused_is_named(start: Starts) -> None:
@@ -171,7 +171,7 @@ async def test_a_login_asks_private_places_for_servers_only_that_are_nowhere_pub
 
     monkeypatch.setattr(oauth, "resolve_addresses", addresses_of)
     asked = oauth._check_address(httpx2.URL("http://other.test/"), httpx2.URL("http://server.test/"))
-    with pytest.raises(NeedsLogin) if is_refused else nullcontext():
+    with pytest.raises(LoginRequiredError) if is_refused else nullcontext():
         await asked
 
 
@@ -199,7 +199,7 @@ async def test_a_login_asks_the_address_that_was_judged_whatever_its_name_stands
 
 async def test_a_key_of_the_user_is_no_login(guarded: str, start: Starts) -> None:
     spec = ServerSpec("guarded", url=guarded)
-    state = await start(replace(spec, headers={"Authorization": "Bearer wrong"})).ready()
+    state = await start(replace(spec, headers={"Authorization": "Bearer wrong"})).wait_until_started()
     assert (state.phase, state.detail) == ("failed", "the server answers with HTTP 401 Unauthorized")
 
 
@@ -210,9 +210,9 @@ async def test_only_the_answer_to_the_login_that_goes_on_is_taken_and_each_has_i
             await client.get(f"http://127.0.0.1:{back.port}/{path}")
             for path in ("", "callback", "callback?code=1&state=wrong")
         ]
-        right = await client.get(f"{back.address}?code=2&state=right")
+        right = await client.get(f"{back.url}?code=2&state=right")
         assert [each.status_code for each in (*wrong, right)] == [404, 400, 400, 200]
-        assert await back.answer() == {"code": "2", "state": "right"}
+        assert await back.wait_for_redirect() == {"code": "2", "state": "right"}
         back.expect("https://example.com/authorize?state=more")
-        await client.get(f"{back.address}?code=3&state=more")
-        assert await back.answer() == {"code": "3", "state": "more"}
+        await client.get(f"{back.url}?code=3&state=more")
+        assert await back.wait_for_redirect() == {"code": "3", "state": "more"}

@@ -23,9 +23,9 @@ async def test_a_server_that_cannot_be_started_is_named_in_a_line(
     way: str, phase: ServerPhase, detail: str, start: Starts
 ) -> None:
     other, server = start(raw()), start(raw(way, startup_timeout=0.3 if way == "hangs at start" else 30))
-    state = await server.ready()
+    state = await server.wait_until_started()
     assert (state.phase, state.detail, state.tools) == (phase, detail, ())
-    await other.ready()
+    await other.wait_until_started()
     assert await other.call("echo", {"text": "well"}, no_progress) == Result("well")
 
 
@@ -60,7 +60,7 @@ async def test_a_call_that_goes_wrong_is_told_in_a_line(way: str, message: str, 
         await server.call("echo", {}, no_progress)
     assert str(caught.value) == message
     # It serves on, or is started again, which whoever calls does not notice.
-    assert (await server.ready()).phase == "ready"
+    assert (await server.wait_until_started()).phase == "ready"
 
 
 @pytest.mark.parametrize("way", ["huge result", "huge result, id last", "invalid json", "wrong result", "hang"])
@@ -74,7 +74,7 @@ async def test_a_wrong_answer_ends_no_other_call(way: str, start: Starts) -> Non
 
 
 async def test_entries_of_a_list_that_mean_nothing_are_left_out_alone(start: Starts) -> None:
-    state = await start(raw("no schema")).ready()
+    state = await start(raw("no schema")).wait_until_started()
     assert [(tool.original_name, tool.schema) for tool in state.tools] == [
         ("echo", {"type": "object", "properties": {}}),
         ("well", OBJECT),
@@ -146,7 +146,7 @@ NOT_LISTED = [
 
 @pytest.mark.parametrize(("way", "why"), NOT_LISTED)
 async def test_a_list_that_cannot_be_had_costs_a_line_and_no_tool(way: str, why: str, start: Starts) -> None:
-    state = await start(raw(f"lists {way}")).ready()
+    state = await start(raw(f"lists {way}")).wait_until_started()
     assert (state.phase, [tool.original_name for tool in state.tools]) == ("ready", ["echo"])
     kinds = ("resources", "prompts") if why else ()
     assert state.notes == tuple(f"its {kind} are unknown: {why.replace('%s', kind)}" for kind in kinds)
@@ -163,14 +163,14 @@ async def test_tools_do_not_wait_for_lists_that_never_come(start: Starts, monkey
 
 
 async def test_odd_decoration_removes_nothing_from_a_list(start: Starts) -> None:
-    state = await start(raw("lists odd")).ready()
+    state = await start(raw("lists odd")).wait_until_started()
     assert ([each.uri for each in state.resources], [each.name for each in state.prompts]) == (["x:y"], ["well"])
-    tools = (await start(raw("odd tools")).ready()).tools
+    tools = (await start(raw("odd tools")).wait_until_started()).tools
     assert [(tool.original_name, tool.schema) for tool in tools] == [("echo", OBJECT)]
 
 
 async def test_a_server_that_says_nothing_of_what_it_offers_is_asked_for_tools(start: Starts) -> None:
-    assert [tool.original_name for tool in (await start(raw("says nothing")).ready()).tools] == ["echo"]
+    assert [tool.original_name for tool in (await start(raw("says nothing")).wait_until_started()).tools] == ["echo"]
 
 
 async def test_what_a_tool_gave_back_steers_no_terminal(start: Starts) -> None:
@@ -188,7 +188,7 @@ async def test_a_server_that_broke_is_started_again_and_answers(start: Starts, t
 async def test_a_server_that_breaks_again_and_again_is_given_up(start: Starts) -> None:
     server = start(raw("dies"))
     for _ in range(6):
-        await server.ready()
+        await server.wait_until_started()
         with pytest.raises(ToolError, match="was lost during"):
             await server.call("echo", {}, no_progress)
     await until(lambda: server.state.phase == "failed")
@@ -206,7 +206,7 @@ async def test_chatter_between_answers_is_written_down(start: Starts) -> None:
 
 async def test_what_a_call_has_changed_can_be_called_at_once(start: Starts) -> None:
     server = start(raw("changes"))
-    assert [tool.original_name for tool in (await server.ready()).tools] == ["first"]
+    assert [tool.original_name for tool in (await server.wait_until_started()).tools] == ["first"]
     first = server.state.tools[0]
     assert await server.call("first", {}, no_progress) == Result("changed")
     assert [tool.original_name for tool in server.state.tools] == ["second"]
@@ -218,7 +218,7 @@ async def test_what_a_call_has_changed_can_be_called_at_once(start: Starts) -> N
 async def test_servers_that_will_not_end_are_ended_with_their_children(start: Starts) -> None:
     servers = [start(raw("hangs at exit")) for _ in range(3)] + [start(raw("has a child"))]
     for server in servers:
-        await server.ready()
+        await server.wait_until_started()
     child = int(servers[-1].log.read_text().split()[-1])
     await close_all(servers)
     assert [server.state.phase for server in servers] == ["closed"] * 4

@@ -22,7 +22,7 @@ REVIEW = McpPrompt(
 
 async def test_resources_are_listed_and_read(start: Starts) -> None:
     server = start(everything())
-    state = await server.ready()
+    state = await server.wait_until_started()
     assert (state.resources, state.templates) == (
         (TODAY, PICTURE), (McpResource("memo://day/{day}", "day", "", "text/plain"),)
     )  # fmt: skip
@@ -42,21 +42,21 @@ def test_a_resource_is_one_line_whatever_its_address_holds() -> None:
 
 async def test_prompts_are_listed_and_filled_in(start: Starts) -> None:
     server = start(everything())
-    assert (await server.ready()).prompts == (REVIEW,)
+    assert (await server.wait_until_started()).prompts == (REVIEW,)
     assert await server.get_prompt("review", {"path": "a.py"}) == (PromptMessage("user", "Review a.py and be kind."),)
     with pytest.raises(ToolError, match="refused the prompt `nothing`"):
         await server.get_prompt("nothing", {})
 
 
 async def test_a_server_without_resources_and_prompts_has_none(start: Starts) -> None:
-    state = await start(raw()).ready()
+    state = await start(raw()).wait_until_started()
     assert (state.resources, state.prompts) == ((), ())
 
 
 async def test_everything_that_is_added_is_seen(start: Starts) -> None:
     handlers = RecordingDesk()
     server = start(everything(), handlers)
-    before = await server.ready()
+    before = await server.wait_until_started()
     assert await server.call("grow", {}, no_progress) == Result("grown")
     async with asyncio.timeout(20):
         while len(server.state.prompts) == 1 or len(server.state.resources) == 2 or server.state.tools == before.tools:

@@ -32,12 +32,12 @@ def run(scenario: Callable[[], Coroutine[None, None, None]]) -> None:
 
 
 async def out_of_time() -> None:
-    async with ServerTimeouts(60).call():
+    async with ServerTimeouts(60).limit_call():
         await passes(61)
 
 
 async def out_of_time_with_progress() -> None:
-    async with ServerTimeouts(60).call() as go_on:
+    async with ServerTimeouts(60).limit_call() as go_on:
         for _ in range(100):
             await passes(50)
             go_on()
@@ -45,8 +45,8 @@ async def out_of_time_with_progress() -> None:
 
 async def out_of_time_after_a_question() -> None:
     patience = ServerTimeouts(60)
-    async with patience.call():
-        with patience.question():
+    async with patience.limit_call():
+        with patience.paused():
             await passes(1000)
         await passes(61)
 
@@ -58,7 +58,7 @@ def test_a_call_ends_that_gives_no_sign(scenario: Callable[[], Coroutine[None, N
 
 
 async def progress() -> None:
-    async with ServerTimeouts(60).call() as go_on:
+    async with ServerTimeouts(60).limit_call() as go_on:
         for _ in range(10):
             await passes(50)
             go_on()
@@ -66,17 +66,17 @@ async def progress() -> None:
 
 async def a_question() -> None:
     patience = ServerTimeouts(60)
-    async with patience.call():
+    async with patience.limit_call():
         await passes(50)
-        with patience.question():
+        with patience.paused():
             await passes(1000)
         await passes(50)
 
 
 async def a_call_that_begins_during_a_question() -> None:
     patience = ServerTimeouts(60)
-    with patience.question():
-        async with patience.call():
+    with patience.paused():
+        async with patience.limit_call():
             await passes(1000)
 
 

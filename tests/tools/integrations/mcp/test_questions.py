@@ -9,14 +9,14 @@ import pytest
 from ebbtide.tools.base import Result, ToolError, no_progress
 from ebbtide.tools.integrations.mcp.client_handlers import (
     AcceptedAnswer,
-    Answer,
     ClientHandlers,
     DeclinedAnswer,
     DismissedAnswer,
-    SampleReply,
-    SampleRequest,
+    ElicitationAnswer,
     SamplingMessage,
     SamplingRefusal,
+    SamplingReply,
+    SamplingRequest,
 )
 from tests.tools.integrations.mcp.conftest import Starts, everything, raw
 from tests.tools.integrations.mcp.desks import RecordingDesk
@@ -29,15 +29,15 @@ FORM = {
 
 
 async def test_a_server_of_today_asks_user_model_and_folders(start: Starts, tmp_path: Path) -> None:
-    handlers = RecordingDesk(AcceptedAnswer({"name": "Ann"}), SampleReply("Knock knock.", "some-model"), (tmp_path,))
+    handlers = RecordingDesk(AcceptedAnswer({"name": "Ann"}), SamplingReply("Knock knock.", "some-model"), (tmp_path,))
     server = start(everything(), handlers)
-    assert (await server.ready()).protocol == "2026-07-28"
+    assert (await server.wait_until_started()).protocol == "2026-07-28"
     assert [await server.call(name, {}, no_progress) for name in ("greet", "joke", "folders")] == [
         Result("Hello Ann"),
         Result("some-model: Knock knock."),
         Result(tmp_path.as_uri()),
     ]
-    joke = SampleRequest((SamplingMessage("user", "Tell a joke."),), 50, system_prompt="Be funny.")
+    joke = SamplingRequest((SamplingMessage("user", "Tell a joke."),), 50, system_prompt="Be funny.")
     (message, schema), asked = handlers.asked[0][1:3], handlers.asked[1:]  # type: ignore[index]  # a tuple
     assert (message, schema["properties"], asked) == ("Who are you?", FORM["properties"], [("everything", joke)])
 
@@ -55,10 +55,10 @@ async def test_a_server_of_today_asks_user_model_and_folders(start: Starts, tmp_
     ],
 )  # fmt: skip
 async def test_an_answer_of_the_user_goes_back(
-    question: str, answer: Answer, given: dict[str, Any], start: Starts
+    question: str, answer: ElicitationAnswer, given: dict[str, Any], start: Starts
 ) -> None:
     server = start(raw("asks"), RecordingDesk(answer))
-    assert (await server.ready()).protocol == "2025-11-25"
+    assert (await server.wait_until_started()).protocol == "2025-11-25"
     assert json.loads((await server.call("echo", {"text": question}, no_progress)).text) == given
 
 
@@ -77,7 +77,9 @@ async def test_a_call_is_made_again_once_the_user_has_opened_what_it_needs(start
 
 
 @pytest.mark.parametrize(("page", "answer"), [("url", DeclinedAnswer()), ("file", AcceptedAnswer({}))])
-async def test_a_call_fails_whose_page_the_user_does_not_open(page: str, answer: Answer, start: Starts) -> None:
+async def test_a_call_fails_whose_page_the_user_does_not_open(
+    page: str, answer: ElicitationAnswer, start: Starts
+) -> None:
     server = await start.ready(raw("wants a page"), RecordingDesk(answer))
     with pytest.raises(ToolError, match="the server `raw` refused `echo`: open it first"):
         await server.call("echo", {"text": page}, no_progress)

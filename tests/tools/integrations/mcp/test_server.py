@@ -23,7 +23,7 @@ CALLS: list[tuple[str, Arguments, Result]] = [
 
 async def test_a_server_over_its_pipes_answers_calls(start: Starts) -> None:
     server = start(everything())
-    state = await server.ready()
+    state = await server.wait_until_started()
     assert (state.phase, state.name, state.version) == ("ready", "everything", "1.2")
     assert [await server.call(name, arguments, no_progress) for name, arguments, _ in CALLS] == [
         expected for _, _, expected in CALLS
@@ -32,7 +32,7 @@ async def test_a_server_over_its_pipes_answers_calls(start: Starts) -> None:
 
 async def test_a_server_at_an_address_answers_calls(start: Starts, address: str) -> None:
     server = start(ServerSpec("web", url=address))
-    assert [tool.name for tool in (await server.ready()).tools] == [
+    assert [tool.name for tool in (await server.wait_until_started()).tools] == [
         f"mcp__web__{name}"
         for name in ("echo", "add", "picture", "fail", "steps", "hang", "greet", "joke", "folders", "grow")
     ]
@@ -43,7 +43,7 @@ async def test_a_server_at_an_address_answers_calls(start: Starts, address: str)
 
 async def test_a_tool_runs_on_its_server(start: Starts, workspace: Workspace) -> None:
     server = start(raw())
-    (tool,) = (await server.ready()).tools
+    (tool,) = (await server.wait_until_started()).tools
     assert (tool.name, tool.kind, tool.effect, tool.subjects({}, workspace)) == (
         "mcp__raw__echo", "mcp", "serve", ()
     )  # fmt: skip
@@ -80,7 +80,7 @@ async def test_a_call_without_an_answer_ends(start: Starts) -> None:
 
 async def test_only_wanted_tools_are_offered(start: Starts) -> None:
     server = start(everything(enabled_tools=("e*", "add", "fail"), disabled_tools=("fail",)))
-    assert [tool.original_name for tool in (await server.ready()).tools] == ["echo", "add"]
+    assert [tool.original_name for tool in (await server.wait_until_started()).tools] == ["echo", "add"]
 
 
 async def test_a_closed_server_says_so(start: Starts) -> None:
@@ -99,18 +99,18 @@ async def test_a_server_is_started_again_on_demand(start: Starts) -> None:
 
 async def test_what_a_server_prints_goes_to_a_file_that_only_its_owner_reads(start: Starts) -> None:
     server: McpServer = start(raw())
-    await server.ready()
+    await server.wait_until_started()
     await server.close()
     assert (server.log.read_text(), server.log.stat().st_mode & 0o777) == ("started\n", 0o600)
 
 
 async def test_a_program_that_is_not_there_is_named(start: Starts, tmp_path: Path) -> None:
-    state = await start(ServerSpec("none", (str(tmp_path / "nothing"),))).ready()
+    state = await start(ServerSpec("none", (str(tmp_path / "nothing"),))).wait_until_started()
     assert (state.phase, state.detail) == ("failed", f"`{tmp_path / 'nothing'}`: No such file or directory")
 
 
 async def test_an_address_where_nobody_answers_is_named(start: Starts) -> None:
-    state = await start(ServerSpec("none", url="http://127.0.0.1:1/mcp")).ready()
+    state = await start(ServerSpec("none", url="http://127.0.0.1:1/mcp")).wait_until_started()
     assert (state.phase, state.detail) == (
         "failed", "the server cannot be reached: All connection attempts failed"
     )  # fmt: skip

@@ -94,7 +94,7 @@ async def test_an_address_that_takes_no_posts_is_asked_in_the_older_way(start: S
         assert await server.call("echo", {}, no_progress) == Result("well")
         await server.close()
     with events("is not there") as address:
-        state = await start(ServerSpec("old", url=address)).ready()
+        state = await start(ServerSpec("old", url=address)).wait_until_started()
         assert (state.phase, state.detail) == ("failed", "the server answers with HTTP 404 Not Found")
 
 
@@ -123,10 +123,10 @@ async def test_a_call_that_goes_wrong_is_told_in_a_line_and_the_next_one_is_answ
 )
 async def test_a_server_that_cannot_be_spoken_to_is_named_in_a_line(way: str, message: str, start: Starts) -> None:
     with events(way) as address:
-        state = await start(ServerSpec("old", url=address, is_sse=True)).ready()
+        state = await start(ServerSpec("old", url=address, is_sse=True)).wait_until_started()
         assert (state.phase, state.detail) == ("failed", message)
 
 
 async def test_an_address_where_nobody_answers_is_named(start: Starts) -> None:
-    state = await start(ServerSpec("old", url="http://127.0.0.1:1/sse", is_sse=True)).ready()
+    state = await start(ServerSpec("old", url="http://127.0.0.1:1/sse", is_sse=True)).wait_until_started()
     assert (state.phase, state.detail) == ("failed", "the server cannot be reached: All connection attempts failed")

@@ -47,7 +47,7 @@ def test_who_is_let_in(
     cookies: dict[str, str],
     verdict: AccessVerdict,
 ) -> None:
-    assert GATE.verdict(method, path, headers, query, cookies, 6.0) == verdict
+    assert GATE.check_request(method, path, headers, query, cookies, 6.0) == verdict
 
 
 def test_no_other_page_is_told_anything() -> None:
@@ -56,11 +56,11 @@ def test_no_other_page_is_told_anything() -> None:
 
 
 def first(gate: BrowserAccess, token: str, now: float) -> AccessVerdict:
-    return gate.verdict("GET", "/", HOST, {"token": token}, {}, now)
+    return gate.check_request("GET", "/", HOST, {"token": token}, {}, now)
 
 
 def again(gate: BrowserAccess, cookie: str, now: float) -> AccessVerdict:
-    return gate.verdict("GET", "/f/", HOST, {}, {"ebb-4000": cookie}, now)
+    return gate.check_request("GET", "/f/", HOST, {}, {"ebb-4000": cookie}, now)
 
 
 def test_a_token_is_used_once_and_each_browser_has_a_cookie_of_its_own_for_a_while() -> None:

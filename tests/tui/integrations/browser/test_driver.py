@@ -9,8 +9,8 @@ from textual.drivers._byte_stream import ByteStream
 
 from ebbtide.tui.integrations.browser.driver import ServedDriver
 from ebbtide.tui.terminal.replies import READ_PAUSE_S
-from ebbtide.tui.terminal.terminal_driver import AnsweringDriver
-from ebbtide.tui.typeahead import TypeAhead
+from ebbtide.tui.terminal.terminal_driver import ReplyReadingDriver
+from ebbtide.tui.typeahead import TypeaheadFilter
 
 
 class Reads:
@@ -53,10 +53,10 @@ def test_keys_with_hardly_a_pause_are_one_read_while_something_is_asked(
     assert (hearing, reads.pauses, reads.timeout) == (expected, {pause}, 0.1)
 
 
-@pytest.mark.parametrize("driver_class", [ServedDriver, AnsweringDriver])
-def test_each_driver_is_told_when_something_is_asked(driver_class: type[ServedDriver | AnsweringDriver]) -> None:
+@pytest.mark.parametrize("driver_class", [ServedDriver, ReplyReadingDriver])
+def test_each_driver_is_told_when_something_is_asked(driver_class: type[ServedDriver | ReplyReadingDriver]) -> None:
     driver = driver_class.__new__(driver_class)
-    keys = TypeAhead(cast(Any, SimpleNamespace(screen=None)), cast(Any, None), guard_s=0.5)
+    keys = TypeaheadFilter(cast(Any, SimpleNamespace(screen=None)), cast(Any, None), guard_s=0.5)
     keys.watch_driver(driver)
     assert "joins_reads" in vars(driver)
     assert not driver.joins_reads()
