@@ -25,7 +25,7 @@ SMALL_MODEL_SUPPORT: Mapping[str, str] = {
 """Extra context and reminders for small models; see `request.reply_reader`."""
 
 SEMANTIC_SEARCHES: Mapping[str, str] = {
-    "semantic_search": "semantic_search.model_search:MODEL_SEARCH",
+    "semantic_search": "semantic_search.model_search:SEMANTIC_SEARCH",
 }
 """Semantic search of stored sessions; see `archive.meaning_search`."""
 

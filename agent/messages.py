@@ -387,7 +387,7 @@ class SharedTuple(tuple[M_co, ...]):
 
 
 def extend_tuple(prefix: tuple[M, ...], *values: M) -> tuple[M, ...]:
-    """Append values to `before`. Its content is not read if it already has a log."""
+    """Append values to `prefix`. Its content is not read if it already has a log."""
     if not values:
         return prefix
     log = prefix.log if isinstance(prefix, SharedTuple) else list[object](prefix)

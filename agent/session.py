@@ -75,9 +75,9 @@ class Session:
         resume_event: Resumed | None = None,
         on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`servers`: the MCP servers, if any. `notices`: messages for the user, emitted with the first turn. `resumed`:
-        what changed while a resumed session was closed. `on_close`: releases the session's resources, such as its
-        provider and its lock."""
+        """`servers`: the MCP servers, if any. `notices`: messages for the user, emitted with the first turn.
+        `resume_event`: what changed while a resumed session was closed. `on_close`: releases the session's resources,
+        such as its provider and its lock."""
         self._ctx = ctx
         self._channel = channel
         self.servers = servers

@@ -23,7 +23,7 @@ class BlobStore:
 
     def put(self, chunks: Iterable[bytes], owner: str) -> Blob:
         """Store chunks for an owner, keeping only a few frames in memory. The blob can be opened immediately, but it is
-        not permanent until `settle` is called."""
+        not permanent until `commit` is called."""
         with translate_os_errors(self.folder):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._unsettled_folder.mkdir(mode=0o700, exist_ok=True)

@@ -58,9 +58,9 @@ def is_damaged(path: Path, problems: Iterable[str]) -> bool:
 
 
 def repair_database(path: Path, on_tick: Callable[[], None] = lambda: None) -> RepairResult:
-    """Replace a damaged database with a new one that contains everything readable. `tick` is called repeatedly. If this
-    is impossible, for example because another program has the database open, nothing is changed and `StoreError` is
-    raised."""
+    """Replace a damaged database with a new one that contains everything readable. `on_tick` is called repeatedly. If
+    this is impossible, for example because another program has the database open, nothing is changed and `StoreError`
+    is raised."""
     with _repair_lock(path.parent):
         initial_states = _file_states(path)
         with translate_os_errors(path.parent):

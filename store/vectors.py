@@ -107,7 +107,7 @@ class VectorStore:
         return int(version), int(count)
 
     def quantized_vectors(self, after_id: int, limit: int) -> Iterator[QuantizedVector]:
-        """Yield up to `limit` of the newest vectors with ids above `after`, in order of id."""
+        """Yield up to `limit` of the newest vectors with ids above `after_id`, in order of id."""
         rows = self._store.query(
             "select v.id, v.document, d.session, s.project, d.kind, d.tool, d.path, d.created, v.sketch "
             "from (select id, document, sketch from vectors where id > ? and model = ? order by id desc limit ?) v "

@@ -185,13 +185,11 @@ def render_results(results: RecallResult, cap: Cap) -> str:
 def _result_text(item: RecalledItem) -> str:
     """Format a search result: reference, kind, time, origin, title and excerpt."""
     description = f"{item.kind} of {_without_brackets(item.tool)}" if item.tool else item.kind
-    time_text = datetime.fromtimestamp(item.time).strftime("%Y-%m-%d %H:%M")
-    origin_text = f", {_without_brackets(item.origin)}" if item.origin else ""
+    time_text = datetime.fromtimestamp(item.at).strftime("%Y-%m-%d %H:%M")
+    origin_text = f", {_without_brackets(item.where)}" if item.where else ""
     title = f": {item.title}" if item.title else ""
-    searched_note = (
-        f" (its first {item.searched_bytes:,} of {item.size:,} bytes are searched)" if item.searched_bytes else ""
-    )
-    meaning_note = " (similar meaning)" if item.is_found_by_meaning else ""
+    searched_note = f" (its first {item.searched:,} of {item.size:,} bytes are searched)" if item.searched else ""
+    meaning_note = " (similar meaning)" if item.by_meaning else ""
     body = "".join(f"\n  {line}" for line in terminal_text(item.excerpt).split("\n")) if item.excerpt else ""
     notes = f"{meaning_note}{searched_note}"
     return f"[recall:{item.ref}] {description}, {time_text}{origin_text}{terminal_text(title)}{notes}{body}"

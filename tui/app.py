@@ -52,7 +52,7 @@ class EbbApp(CaretApp, App[str]):
 
     Prompt history is stored in `history_file` under `project`, and messages still queued on exit are saved in `drafts`.
     The app closes every session that it shows; the caller closes `sessions`. `guard_s`: how many seconds must pass
-    without a key before a key counts as an answer. `theme` and `key_set` apply from the first paint. `notify`: how to
+    without a key before a key counts as an answer. `theme` and `key_style` apply from the first paint. `notify`: how to
     notify the user when the terminal is not focused. `status_parts`: parts of the status line. `settings` returns the
     settings of this run, if the user may change them.
     """

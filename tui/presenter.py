@@ -77,7 +77,7 @@ class Presenter:
         """The parts of the status line."""
         self.greeter = Greeter(lambda: controller)
         controller.queue.add_change_callback(self.draw_queue)
-        controller.on_preview_shown = self._restart_transcript
+        controller.on_preview_painted = self._restart_transcript
         controller.on_blocks_prepended = self._show_older_blocks
 
     @property

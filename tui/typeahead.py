@@ -98,7 +98,7 @@ class TypeaheadFilter:
         purpose = self._arrivals.record_answer_key(
             KeyArrival(arrival.time, arrival.read_number, is_alone=False), question.painted_at
         )
-        if purpose != "ahead" and question.has_text_focus:
+        if purpose != "typeahead" and question.has_text_focus:
             return False
         self._arrivals.mark_ignored()
         self._get_prompt().post_message(events.Paste(paste.text))

@@ -43,8 +43,8 @@ def select_sessions(
     is_unanswered: bool = False,
 ) -> tuple[tuple[SessionInfo, ...], tuple[SkippedSession, ...]]:
     """Find the sessions that meet all criteria, newest first, in one project or in all of them. Sessions that are open,
-    or that have open sub-agents, are skipped and returned separately. `before`: select sessions that have not changed
-    since this time, in Unix seconds. `is_unanswered`: select sessions without any reply from a model. Raises
+    or that have open sub-agents, are skipped and returned separately. `updated_before`: select sessions that have not
+    changed since this time, in Unix seconds. `is_unanswered`: select sessions without any reply from a model. Raises
     `AgentError`."""
     selection = SessionFilter(project, updated_before, tags, is_untagged, is_unanswered)
     with open_store_briefly(config.folders) as store:

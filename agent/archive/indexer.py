@@ -209,8 +209,8 @@ def message_documents(
     read_full_text: Callable[[ToolOutput], tuple[str, int]],
 ) -> Iterator[SearchDocument]:
     """Yield the documents of a message: one for its text, and one for each output. Notes from the program are skipped.
-    So are lookup calls and their outputs, because they only repeat text that is already indexed. `calls`: the calls
-    before the message."""
+    So are lookup calls and their outputs, because they only repeat text that is already indexed. `pending_calls`: the
+    calls before the message."""
     if isinstance(message, Assistant):
         searchable = replace(message, parts=tuple(part for part in message.parts if not _is_lookup_call(part)))
         text, paths = message_text(searchable), _named_paths(searchable.calls)

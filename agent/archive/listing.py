@@ -100,7 +100,7 @@ class ArchiveListing:
         return tuple(reversed([*_archived_items(messages, start, parts_by_output, view, access_counts)]))
 
     async def page(self, ref: str, first_line: int, count: int) -> ContentPage:
-        """Return `count` lines of a reference's content, beginning at line `first`. If too few lines follow, begin
+        """Return `count` lines of a reference's content, beginning at line `first_line`. If too few lines follow, begin
         earlier to fill the page."""
         resolved = await self._archive.resolve(ref)
         if not resolved.media_type.startswith("text/"):

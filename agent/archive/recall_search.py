@@ -202,8 +202,8 @@ class RecallSearch:
         searched = min(document.size, MAX_INDEXED_OUTPUT_BYTES)
         return replace(
             self._item_for(match, str(await self._reference(match)), passage),
-            searched_bytes=searched if document.size > searched else None,
-            is_found_by_meaning=match.method == "meaning",
+            searched=searched if document.size > searched else None,
+            by_meaning=match.method == "meaning",
         )
 
     def _item_for(self, match: SearchMatch, ref: str, text: str) -> RecalledItem:

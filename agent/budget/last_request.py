@@ -66,7 +66,7 @@ def create_request_record(
     digester: "MessagesDigester | None" = None,
 ) -> RequestRecord:
     """Return the mark of the last request. `is_rewritten`: the view has been rewritten since, so the next request
-    contains other messages. With the session's `chain`, only the new messages are digested."""
+    contains other messages. With the session's `digester`, only the new messages are digested."""
     section_digests = {section.name: digest(section.text.encode("utf-8", "surrogatepass")) for section in sections}
     count = 0 if is_rewritten else len(request.messages)
     messages = (

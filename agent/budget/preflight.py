@@ -25,7 +25,8 @@ class ContextCounters:
     new_tokens: int = 0
     """Tokens of replies and outputs since the turn began."""
     tool_tokens: int = 0
-    """Tokens of the tool definitions. They are included in `current` once the provider has counted them."""
+    """Tokens of the tool definitions. They are included in `finished_turn_tokens` once the provider has counted
+    them."""
     is_schema_counted: bool = False
     reasoning: int = 0
     """Reasoning tokens, for display only. They count towards the output reserve, not the projection."""

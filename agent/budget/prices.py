@@ -35,7 +35,7 @@ class Prices:
         )
 
     def per_token(self, prompt_tokens: int) -> DollarsPerToken:
-        """Return the prices of a request whose prompt has `prompt` tokens."""
+        """Return the prices of a request whose prompt has `prompt_tokens` tokens."""
         is_long = self.long_above is not None and prompt_tokens > self.long_above
 
         def price(standard_price: float, long_price: float | None) -> float:

@@ -198,9 +198,9 @@ def build_budget(
     scale: float = 1.0,
 ) -> ContextBudget:
     """Build the budget of the next request. `counted_tokens`: the provider's count of the sections and of the messages
-    in `seen`; None if there is none yet. Subtracting the sections from it gives the history. `tool_tokens`: tokens of
-    the tool definitions, if known from an earlier request. `scale`: ratio of actual to estimated tokens of messages,
-    used where nothing was counted."""
+    in `counted_messages`; None if there is none yet. Subtracting the sections from it gives the history. `tool_tokens`:
+    tokens of the tool definitions, if known from an earlier request. `scale`: ratio of actual to estimated tokens of
+    messages, used where nothing was counted."""
     sizes = {name: estimator.estimate(count) for name, count in sections.items()}
     sizes |= {name: round(sizes[name] * scale) for name in ("retain", "summary") if name in sizes}
     if tool_tokens is not None and "tools" in sizes:

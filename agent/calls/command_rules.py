@@ -138,7 +138,8 @@ def prefix_covers(
     prefix: Sequence[str], words: Sequence[Word], trusted_launches: Collection[tuple[str, ...]] = frozenset()
 ) -> bool:
     """Whether a rule covers a command. The command, or the tool that it launches indirectly, must begin with the rule's
-    words, and no other word may make it do something else. `trusted`: as `PermissionRequest.trusted_launches`."""
+    words, and no other word may make it do something else. `trusted_launches`: as
+    `PermissionRequest.trusted_launches`."""
     if _has_prefix(prefix, words):
         return True
     if (git_words := find_wrapped_git_call(words)) is not None:

@@ -396,8 +396,8 @@ async def _finish_call(
     request: PermissionRequest | None = None,
     changed_call: ChangedCall | None = None,
 ) -> ToolOutput:
-    """Build and record the output of a call. `edited`: the call as changed by the user or a hook, or None; a note in
-    the output informs the model of the change."""
+    """Build and record the output of a call. `changed_call`: the call as changed by the user or a hook, or None; a note
+    in the output informs the model of the change."""
     changed_files = (
         tuple(display_path(path, call_runner.workspace.root) for path in result.changed_files) if result else ()
     )

@@ -154,7 +154,7 @@ class OutputArchiver:
     async def _build_visible_output(
         self, call: ToolCall, position: CallPosition, result: Result, extra_text: str, output: ToolOutput
     ) -> ToolOutput:
-        """Build the output as shown, after storing it if it is too long to be shown in full. `extra_lines` are stored
+        """Build the output as shown, after storing it if it is too long to be shown in full. `extra_text` are stored
         after its text. If the text is a program's log, they are not stored but become part of `ToolOutput.frame`."""
         ref = f"r{position.output_number}"
         if result.log is not None:

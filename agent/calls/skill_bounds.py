@@ -99,7 +99,7 @@ class ActiveSkills:
 
 
 def activate_skill(skill: "Skill", approver: Approver, *, is_read_by_model: bool = False) -> None:
-    """Activate a skill until the turn ends. `is_read`: the model read it, without the user naming it."""
+    """Activate a skill until the turn ends. `is_read_by_model`: the model read it, without the user naming it."""
     if skill.requested_tools and skill.name not in (bounds.skill for bounds in approver.policy.skill_bounds):
         approver.policy = replace(
             approver.policy,

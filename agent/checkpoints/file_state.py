@@ -73,7 +73,7 @@ class TurnChanges:
     removed_line_count: int = 0
 
 
-RestoreOutcome: TypeAlias = Literal["restore", "as_before", "ask", "cannot"]
+RestoreOutcome: TypeAlias = Literal["restore", "unchanged", "ask", "impossible"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +147,8 @@ def plan_restore(
     current_states: Mapping[str, FileState],
     blocking_paths: Mapping[str, str],
 ) -> RestorePlan:
-    """Plan a restore from the current states of the paths. `blocked`: for each path that cannot be reached, the path
-    above it that is not a folder."""
+    """Plan a restore from the current states of the paths. `blocking_paths`: for each path that cannot be reached, the
+    path above it that is not a folder."""
     paths = {change.path: _plan_path(change, current_states[change.path]) for change in changes}
     planned_paths = (
         _plan_blocked_path(planned, blocking_paths[planned.path], paths) if planned.path in blocking_paths else planned
@@ -165,7 +165,7 @@ def _plan_blocked_path(planned: PlannedPath, blocking_path: str, paths: Mapping[
         return planned
     if blocker is not None and blocker.outcome == "ask":
         return replace(planned, outcome="ask", reason=blocker.reason)
-    return replace(planned, outcome="cannot", reason=f"`{blocking_path}` is in the way and is not a folder now")
+    return replace(planned, outcome="impossible", reason=f"`{blocking_path}` is in the way and is not a folder now")
 
 
 def _plan_staged(change: PathChange, current: FileState) -> PlannedPath:
@@ -177,23 +177,23 @@ def _plan_staged(change: PathChange, current: FileState) -> PlannedPath:
         or UNSTORED_REASONS.get(current.kind, "")
         or (HEAD_MOVED if len(heads) > 1 else change.other_cause or ("" if current == change.after else CHANGED_SINCE))
     )
-    return PlannedPath(change.path, current, change.before, "cannot" if problem else "restore", problem)
+    return PlannedPath(change.path, current, change.before, "impossible" if problem else "restore", problem)
 
 
 def _plan_path(change: PathChange, current: FileState) -> PlannedPath:
     target = change.before
     if current == target:
-        return PlannedPath(change.path, current, target, "as_before")
+        return PlannedPath(change.path, current, target, "unchanged")
     if "staged" in (current.kind, target.kind):
         return _plan_staged(change, current)
     if not target.is_stored:
-        return PlannedPath(change.path, current, target, "cannot", UNSTORED_REASONS[target.kind])
+        return PlannedPath(change.path, current, target, "impossible", UNSTORED_REASONS[target.kind])
     if not current.is_stored:
         return PlannedPath(
             change.path,
             current,
             target,
-            "cannot",
+            "impossible",
             f"the current content could not be stored: {UNSTORED_REASONS[current.kind]}",
         )
     if current.kind == "folder" and target.kind == "folder" and change.before.kind == change.after.kind == "folder":

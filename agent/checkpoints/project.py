@@ -277,7 +277,7 @@ class ProjectCheckpoints:
         """Mark a path as not restorable if its stored content is damaged, so that the others can still be restored."""
         is_lost = planned.target.kind in ("file", "link") and self.read_content(planned.target) is None
         return (
-            replace(planned, outcome="cannot", reason=CONTENT_LOST)
+            replace(planned, outcome="impossible", reason=CONTENT_LOST)
             if is_lost and planned.outcome in ("restore", "ask")
             else planned
         )

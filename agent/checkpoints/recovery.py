@@ -67,12 +67,12 @@ class Recovery:
             self._point_log.end_restore(point, plan.points)
         moved_paths = {move.path for move in moves}
         blocked = [
-            replace(planned, outcome="cannot", reason=FOLDER_NOT_EMPTY)
+            replace(planned, outcome="impossible", reason=FOLDER_NOT_EMPTY)
             for planned in planned_paths
             if planned.path not in moved_paths and _is_file_path(planned)
         ]
         unrestored = (
-            *plan.paths_with_outcome("cannot"),
+            *plan.paths_with_outcome("impossible"),
             *(() if forced else plan.paths_with_outcome("ask")),
             *unrestored_staged,
             *blocked,
@@ -98,7 +98,8 @@ class Recovery:
             index_changes = list(group)
             if problem := self._staged_files.restore_staged(index_path, index_changes, point):
                 unrestored += [
-                    PlannedPath(change.path, change.before, change.after, "cannot", problem) for change in index_changes
+                    PlannedPath(change.path, change.before, change.after, "impossible", problem)
+                    for change in index_changes
                 ]
         return unrestored
 

@@ -98,8 +98,8 @@ def turns_since(
     points: Sequence[UndoPoint], sessions: Collection[str], message_time: float, own_session: str, position: int
 ) -> tuple[UndoPoint, ...]:
     """Return the turns of these sessions since a message in `own_session`, except undone ones. Compares turns by
-    position within `own_session`, and elsewhere by id where possible: the clock may have gone backwards. `at`: the
-    message's time in Unix seconds; `position`: its position."""
+    position within `own_session`, and elsewhere by id where possible: the clock may have gone backwards.
+    `message_time`: the message's time in Unix seconds; `position`: its position."""
     own_turns = [point for point in points if point.kind == "turn" and point.session == own_session]
     last_id_before = max((point.id for point in own_turns if point.position < position), default=-1)
     first_id_since = min((point.id for point in own_turns if point.position >= position), default=None)

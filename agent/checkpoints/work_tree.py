@@ -93,7 +93,7 @@ class WorkTree:
         get_state: Callable[[str], FileState],
     ) -> FolderChanges:
         """Scan the folder and return the changes since the last scan; the first scan returns none. `is_cancelled` is
-        called for every file and folder. `state_of`: returns the current state of a path and stores its content.
+        called for every file and folder. `get_state`: returns the current state of a path and stores its content.
         Raises `FolderTooLarge`, `ScanCancelled`, and `OSError` if the folder itself cannot be read; the scan is then
         discarded."""
         previous_folders, scan_start = self.folders, time.clock_gettime_ns(_FILE_CLOCK)

@@ -182,7 +182,7 @@ def _is_accepted(
 ) -> bool:
     """Whether a strategy's outcome is accepted. It must be smaller; with a summary, by at least a tenth. `mask` and
     `cut` must also leave enough room: otherwise, masking would only invalidate the cache that a summary would read, and
-    cutting would hide unseen outputs in vain. The last resorts must also be smaller as measured by `size`."""
+    cutting would hide unseen outputs in vain. The last resorts must also be smaller as measured by `count_tokens`."""
     match strategy:
         case "mask" | "cut":
             return conversation_tokens(new_view) < conversation_tokens(old_view) and has_room

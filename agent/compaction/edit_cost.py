@@ -95,8 +95,8 @@ def price_edit(
 
 
 def invalidated_cache_tokens(old_view: Conversation, new_view: Conversation, pricing: EditPricing) -> int:
-    """Count the tokens that must be written to the cache again after the view changed from `before` to `after`: those
-    after the first change, except those that an earlier change has already invalidated."""
+    """Count the tokens that must be written to the cache again after the view changed from `old_view` to `new_view`:
+    those after the first change, except those that an earlier change has already invalidated."""
     unchanged, first_changed = first_change(old_view, new_view)
     if first_changed is None:
         return 0
@@ -117,7 +117,7 @@ def _view_tokens(conversation: Conversation, pricing: EditPricing) -> int:
 
 
 def first_change(old_view: Conversation, new_view: Conversation) -> tuple[int, int | None]:
-    """Return the number of sent messages that stay unchanged, and the index of the first message of `after` that may
+    """Return the number of sent messages that stay unchanged, and the index of the first message of `new_view` that may
     differ (None if all are unchanged)."""
     sent_positions = sent_indices(new_view)
     if (
@@ -160,7 +160,7 @@ def _sent_message_count(conversation: Conversation) -> int:
 
 
 MAX_UNDO_GROWTH_TOKENS, HOLD_WINDOW_DIVISOR = 20_000, 10
-"""After an undo, nothing is rewritten automatically until the view has grown by `MAX_HOLD_TOKENS`, or by
+"""After an undo, nothing is rewritten automatically until the view has grown by `MAX_UNDO_GROWTH_TOKENS`, or by
 1/`HOLD_WINDOW_DIVISOR` of the effective window if that is less."""
 
 

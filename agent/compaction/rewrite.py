@@ -236,7 +236,7 @@ async def compact_now(
     *,
     forced: "ForcedStrategy | None" = None,
 ) -> "CompactedConversation":
-    """Compact the conversation and record the result. `chosen`: the only strategy to try. Raises `HookRefused` if the
+    """Compact the conversation and record the result. `forced`: the only strategy to try. Raises `HookRefused` if the
     cause is `asked`."""
     return await _compact(conversation, measure_budget(conversation, window), window, turn, cause, focus, None, forced)
 
@@ -279,7 +279,7 @@ async def build_compaction_context(
     turn: TurnContext,
     counted_tokens: int | None = None,
 ) -> "CompactionContext":
-    """Return the context for compacting the conversation. `counted`: as in `compact_and_measure`."""
+    """Return the context for compacting the conversation. `counted_tokens`: as in `compact_and_measure`."""
     return await asyncio.to_thread(_compaction_context, conversation, budget, window, turn, counted_tokens)
 
 
@@ -339,7 +339,7 @@ async def record_rewrite(
     forced: "ForcedStrategy | None" = None,
 ) -> None:
     """Update everything that depends on the view, and store the rewrite with the previous view. `budget`: the budget of
-    `before`. Does nothing if nothing was rewritten."""
+    `old_view`. Does nothing if nothing was rewritten."""
     strategies, new_view = compacted.result.strategies, compacted.conversation
     if not strategies:
         return

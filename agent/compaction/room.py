@@ -54,7 +54,7 @@ class Room:
     """Actual tokens of the conversation per estimated token, at least 1. The tokens before the conversation are known
     more precisely, so they are not scaled."""
     buffer_tokens: int = 0
-    """Tokens beyond `effective` that a request for a summary may take."""
+    """Tokens beyond `window_tokens` that a request for a summary may take."""
     deferrable_tokens: int = 0
     """Tokens of the tool definitions that could still be deferred."""
     unclamped_scale: float = 1.0
@@ -190,8 +190,8 @@ def _sizes_of_unseen(conversation: Conversation) -> list[tuple[NumberedOutput, i
 
 
 def cut_to_fit(conversation: Conversation, room_tokens: int) -> Conversation:
-    """Cut the unseen outputs to `room` tokens in total, as far as possible. Small ones stay whole; large ones are
-    reduced to their start, their end and the images that fit. Return the conversation unchanged if nothing gets
+    """Cut the unseen outputs to `room_tokens` tokens in total, as far as possible. Small ones stay whole; large ones
+    are reduced to their start, their end and the images that fit. Return the conversation unchanged if nothing gets
     smaller."""
     unseen, replacements = _sizes_of_unseen(conversation), {part.key: part for part in conversation.retold}
     sizes = [size for _, size in unseen]

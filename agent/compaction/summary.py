@@ -170,7 +170,7 @@ def with_facts(text: str, facts: Sequence[str], max_tokens: int | None = None) -
 
 
 def truncate_lines(text: str, max_tokens: int) -> str:
-    """Return as many whole lines from the beginning as fit into `tokens`. If not even the first line fits, it is
+    """Return as many whole lines from the beginning as fit into `max_tokens`. If not even the first line fits, it is
     cut."""
     if estimate_text(text) <= max_tokens:
         return text

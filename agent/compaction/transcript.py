@@ -55,7 +55,7 @@ def _message_texts(message: Message, output_tokens: int, output_count: int) -> I
 
 
 def _clip(text: str, max_tokens: int) -> str:
-    """Shorten text to its start and end if it exceeds `tokens`."""
+    """Shorten text to its start and end if it exceeds `max_tokens`."""
     if estimate_text(text) <= max_tokens:
         return text
     chars_per_end = max(max_tokens, 2)
@@ -63,7 +63,7 @@ def _clip(text: str, max_tokens: int) -> str:
 
 
 def split_into_chunks(pieces: Sequence[str], max_tokens: int) -> tuple[str, ...]:
-    """Join the pieces into chunks of at most `tokens` tokens each; larger pieces are split."""
+    """Join the pieces into chunks of at most `max_tokens` tokens each; larger pieces are split."""
     chunks: list[str] = []
     chunk, chunk_tokens = "", 0
     for piece in pieces:

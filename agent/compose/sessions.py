@@ -67,7 +67,7 @@ ID_BYTES = 6
 MAX_PREVIEW_MESSAGES = 200
 """Maximum number of messages shown of a long session while the rest is still being read."""
 
-OpeningKind: TypeAlias = Literal["first", "instead", "again"]
+OpeningKind: TypeAlias = Literal["first", "replacement", "reopened"]
 """How a session is opened: as the first one (`first`), in place of a session that has messages (`instead`), or right
 after it was closed (`again`)."""
 
@@ -203,7 +203,7 @@ class Sessions:
         """Reopen a session that was just closed, in the same mode but with another model. A session without messages
         was not stored, so a new one is opened under its id. Raises `AgentError`."""
         if closed.history.messages:
-            opened = await self.open(closed.id, model, opening_kind="again")
+            opened = await self.open(closed.id, model, opening_kind="reopened")
         else:
             opened = await self.open(None, model, new_id=closed.id)
         if opened.mode != closed.mode:
@@ -217,7 +217,8 @@ class Sessions:
         )
 
     async def _find_row(self, id_prefix: str) -> SessionRow:
-        """Return the only session whose id begins with `prefix`; for an empty prefix, the project's newest session."""
+        """Return the only session whose id begins with `id_prefix`; for an empty prefix, the project's newest
+        session."""
         thread, store = await self._open_store()
         return await thread.run(find_session, store, id_prefix, self._project)
 
@@ -384,7 +385,7 @@ class Sessions:
 
 def _hook_start_source(opening: OpeningKind, *, is_new: bool) -> "StartSource | None":
     """Return the start source of a session for hooks; None if no start hooks are run."""
-    if opening == "again":
+    if opening == "reopened":
         return None
     if not is_new:
         return "resume"

@@ -63,7 +63,7 @@ class AliasedSetting:
 
 def table_entries(table: Mapping[str, object], allowed_keys: Container[str]) -> Iterator[tuple[str, AliasedSetting]]:
     """Yield the entries of a provider's or model's table, each with its key. An alias is replaced by its real key if
-    that is in `allowed`. Aliases of a key come before the key itself."""
+    that is in `allowed_keys`. Aliases of a key come before the key itself."""
     for written_name in sorted(table, key=lambda written_name: snake_case(written_name) not in KEY_ALIASES):
         key = snake_case(written_name)
         real_key = KEY_ALIASES.get(key, key).removeprefix("agent.")

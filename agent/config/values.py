@@ -191,7 +191,7 @@ class Config:
     tools_denied: tuple[str, ...]
     providers: Mapping[str, ProviderConfig]
     mcp_servers: Mapping[str, Mapping[str, object]] = field(repr=False)
-    """The user's settings for MCP servers, by server name and then by key (`SERVER_KEYS`)."""
+    """The user's settings for MCP servers, by server name and then by key (`MCP_SERVER_KEYS`)."""
     language_servers: Mapping[str, Mapping[str, object]] = field(repr=False)
     """The user's settings for language servers, by server name and then by key (`LANGUAGE_SERVER_KEYS`)."""
     sources: Mapping[str, str]

@@ -42,7 +42,7 @@ REREAD_FILE_TOKENS, REREAD_CALL_TOKENS, REREAD_FILE_COUNT = 2_200, 120, 3
 _REFETCH_COST_TOKENS, _MAX_FETCHED_TOKENS = 2_000, 2_500
 """Cost of recalling an output, in tokens: the fixed part, and the maximum size of the content."""
 KEEP_COST_THRESHOLD = 1.0
-"""If `miss_cost_per_token` of an item is above this threshold, it is kept, although it must be written to the cache
+"""If `refetch_cost_per_token` of an item is above this threshold, it is kept, although it must be written to the cache
 again. An item that stays is written once and read about twenty times, which together costs 2.5 times as much as the
 writing alone. The cost of missing it is also multiplied by 2.5 (`RewritePatience.wanted`), so the threshold is 1."""
 

@@ -34,7 +34,7 @@ def discover_extensions(
 ) -> tuple[tuple[N, ...], tuple[str, ...]]:
     """Return all extensions of a kind in order of precedence, and one line for each file that was skipped. If several
     extensions have the same name, only the first is included. `parse_file` parses a file; it returns None if the file
-    is not of this kind, and raises `UnusableFile` or `BrokenFrontMatter`."""
+    is not of this kind, and raises `UnusableFileError` or `FrontMatterError`."""
     extensions_by_name: dict[str, N] = {}
     problems: list[str] = []
     for extension_folder in find_extension_folders(kind, config):
@@ -93,7 +93,7 @@ def _sorted_entries(folder: Path) -> Sequence[Path]:
 
 
 def list_candidate_files(extension_folder: ExtensionFolder) -> Iterator[Path]:
-    """Yield the files in a folder that may be extensions of its kind, sorted. Raises `UnusableFile`."""
+    """Yield the files in a folder that may be extensions of its kind, sorted. Raises `UnusableFileError`."""
     if extension_folder.only_file:
         yield extension_folder.path / extension_folder.only_file
     elif extension_folder.kind == "skill":

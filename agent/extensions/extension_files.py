@@ -37,7 +37,7 @@ class UnusableFileError(Exception):
 
 
 def read_text_file(path: Path, boundary: Path | None) -> str:
-    """Return the text of a file. No link may lead outside `boundary`. Raises `UnusableFile`."""
+    """Return the text of a file. No link may lead outside `boundary`. Raises `UnusableFileError`."""
     data = to_utf8(_read_bytes(path, boundary, MAX_FILE_BYTES))
     if b"\0" in data:
         raise UnusableFileError("it is not text")
@@ -45,7 +45,7 @@ def read_text_file(path: Path, boundary: Path | None) -> str:
 
 
 def read_json_table(path: Path, boundary: Path | None, *, may_be_empty: bool = False) -> dict[str, object]:
-    """Return the table in a JSON file. Raises `UnusableFile`."""
+    """Return the table in a JSON file. Raises `UnusableFileError`."""
     try:
         text = read_text_file(path, boundary)
         content = {} if may_be_empty and not text.strip() else json.loads(text)
@@ -58,7 +58,7 @@ def read_json_table(path: Path, boundary: Path | None, *, may_be_empty: bool = F
 
 def list_files_below(folder: Path, boundary: Path | None) -> Iterator[Path]:
     """Yield the files in a folder and its subfolders, sorted, with limits on number and depth. Hidden files are
-    skipped; links to folders are followed only in the user's own folders. Raises `UnusableFile` if there are too
+    skipped; links to folders are followed only in the user's own folders. Raises `UnusableFileError` if there are too
     many."""
     file_count = 0
     for parent, folders, names in os.walk(folder, followlinks=boundary is None):
@@ -75,7 +75,7 @@ def list_files_below(folder: Path, boundary: Path | None) -> Iterator[Path]:
 
 def hash_folder(folder: Path, boundary: Path | None) -> tuple[str, tuple[str, ...]]:
     """Return a digest of all files in a folder, including hidden ones, and the files' names. The digest depends on
-    names, modes and contents. Raises `UnusableFile` for links that lead outside, or if a limit is exceeded."""
+    names, modes and contents. Raises `UnusableFileError` for links that lead outside, or if a limit is exceeded."""
     digest = hashlib.sha256()
     names: list[str] = []
     remaining_bytes = MAX_TOTAL_BYTES

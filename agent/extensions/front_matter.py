@@ -32,7 +32,7 @@ class FrontMatterError(Exception):
 
 
 def split_front_matter(text: str) -> tuple[dict[str, object], str]:
-    """Split text into front matter and body. Raises `BrokenFrontMatter`."""
+    """Split text into front matter and body. Raises `FrontMatterError`."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     match = _FRONT_MATTER.match(text)
     if match is None:

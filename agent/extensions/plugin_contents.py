@@ -33,7 +33,7 @@ class PluginContents:
 
 def describe_plugin(plugin: Plugin) -> PluginContents:
     """Describe a plugin's contents: skills, commands and agents by their description, hooks and servers by their
-    command. Raises `UnusableFile`."""
+    command. Raises `UnusableFileError`."""
     lines: list[str] = []
     problems: list[str] = []
     for kind in FILE_KINDS:

@@ -108,7 +108,7 @@ def _check_address(address: str, marketplace: str) -> str:
 
 def _merge_listing(copied_folder: Path, listed_plugin: ListedPlugin) -> Plugin:
     """Merge the marketplace entry into the copied plugin's manifest and return the plugin. Raises `UsageError` and
-    `UnusableFile`."""
+    `UnusableFileError`."""
     path = copied_folder / MANIFEST_PATH
     own_manifest = read_json_table(path, copied_folder) if path.exists() else {}
     path.parent.mkdir(exist_ok=True)
@@ -165,7 +165,8 @@ def _git_error_line(error_output: str) -> str:
 
 
 def _check_files(folder: Path) -> None:
-    """Check the type, number and size of a plugin's files, and that no link leads outside. Raises `UnusableFile`."""
+    """Check the type, number and size of a plugin's files, and that no link leads outside. Raises
+    `UnusableFileError`."""
     real_folder = os.path.realpath(folder)
     file_count = total_bytes = 0
     for parent, folders, files in os.walk(folder):

@@ -81,7 +81,7 @@ class Plugin:
         )
 
     def read_servers(self) -> Iterator[tuple[str, object]]:
-        """Yield the name and entry of each MCP server that the plugin declares. Raises `UnusableFile`."""
+        """Yield the name and entry of each MCP server that the plugin declares. Raises `UnusableFileError`."""
         for path in self.files_declaring("mcpServers", ".mcp.json"):
             content = read_json_table(path, self.folder)
             tables = content.get("mcpServers", content)

@@ -98,7 +98,8 @@ def initial_skill_list(config: Config) -> str:
 
 
 def read_skill_body(skill: Skill) -> str:
-    """Return the text of a skill with its folder variables replaced. Raises `UnusableFile` and `BrokenFrontMatter`."""
+    """Return the text of a skill with its folder variables replaced. Raises `UnusableFileError` and
+    `FrontMatterError`."""
     body = split_front_matter(read_text_file(skill.path, None))[1].replace(
         "${CLAUDE_SKILL_DIR}", str(skill.path.parent)
     )

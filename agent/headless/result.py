@@ -88,7 +88,7 @@ class RefusedHost:
 
 
 @dataclass(frozen=True, slots=True)
-class CompactionTotals:
+class RewriteTotals:
     """Statistics of the compactions of a run."""
 
     count: int
@@ -139,7 +139,7 @@ class RunResult:
     refused_hosts: tuple[RefusedHost, ...]
     sandbox: str | None
     """The kind of sandbox; `off` if disabled, `none` if unavailable; null if no command needed one."""
-    rewrites: CompactionTotals
+    rewrites: RewriteTotals
     unused_summaries: tuple[UnusedSummary, ...]
     refused_input: tuple[RefusedInput, ...]
     """The refused input lines; at most the first hundred."""
@@ -248,7 +248,7 @@ class RunOutcome:
             denied=tuple(self.denied),
             refused_hosts=tuple(RefusedHost(host, rule) for host, rule in self.refused_hosts.items()),
             sandbox=self.sandbox,
-            rewrites=CompactionTotals(len(self.rewrites), removed_tokens, dict(strategy_counts)),
+            rewrites=RewriteTotals(len(self.rewrites), removed_tokens, dict(strategy_counts)),
             unused_summaries=tuple(self.unused_summaries),
             refused_input=tuple(self.refused_input),
             error=self.error,

@@ -30,7 +30,7 @@ class HeadlessTurns:
         attachments: Sequence[Image | Note] = (),
         take_steering_messages: Callable[[], Sequence[User]] = tuple,
     ) -> None:
-        """Run a turn, and a second one if the answer does not match the schema. `pending_messages`: as in
+        """Run a turn, and a second one if the answer does not match the schema. `take_steering_messages`: as in
         `Session.send`. Raises `SchemaNotMet`."""
         previous_steps, max_steps = self.outcome.steps, self.session.limits.max_steps
         if self.schema is None:

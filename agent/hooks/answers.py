@@ -206,8 +206,8 @@ def _with_context_text(
 
 
 def _unreadable_decision(event: HookEvent, label: str, text: str) -> HookAnswer:
-    """Return the answer for a decision that is not valid JSON: an objection at events in `_GUARD_EVENTS`, and a problem
-    line at others."""
+    """Return the answer for a decision that is not valid JSON: an objection at events in `_STRICT_EVENTS`, and a
+    problem line at others."""
     problem = f"printed a decision that is not valid JSON: {' '.join(text.split())[:_MAX_PROBLEM_CHARS]}"
     return _invalid_answer(event, label, problem)
 
@@ -355,8 +355,9 @@ def _decision_answers(
     specific_output: Mapping[str, object],
     problems: list[str],
 ) -> Iterator[HookAnswer]:
-    """Yield the decisions with their reasons. The newer and the older key are accepted in `specific` as well as in
-    `tables`: https://github.com/anthropics/claude-code/issues/4669 has `permissionDecision` at the top level."""
+    """Yield the decisions with their reasons. The newer and the older key are accepted in `specific_output` as well as
+    in `answer_object`: https://github.com/anthropics/claude-code/issues/4669 has `permissionDecision` at the top
+    level."""
     for source in (specific_output, answer_object):
         for key in ("permissionDecision", "decision"):
             decision, table = source.get(key), source

@@ -61,7 +61,7 @@ class HookFile:
 
     trust_item: TrustItem
     current_digest: Callable[[], str] = field(repr=False)
-    """Returns the digest of the file as it is now. Raises `UnusableFile`."""
+    """Returns the digest of the file as it is now. Raises `UnusableFileError`."""
 
     def is_unchanged(self) -> bool:
         try:
@@ -202,7 +202,7 @@ def _hooks_in_file(path: Path, folder: ExtensionFolder, config: Config, problems
 def _read_hook_file(
     path: Path, boundary: Path | None, display_path: str, problems: list[str]
 ) -> tuple[Mapping[str, object], tuple[HookEntry, ...]]:
-    """Read the hook tables of a file, and the valid hooks in them. Raises `UnusableFile`."""
+    """Read the hook tables of a file, and the valid hooks in them. Raises `UnusableFileError`."""
     content = read_json_table(path, boundary, may_be_empty=True)
     tables = content.get("hooks", {})
     if content.get("disableAllHooks") is True or not tables:
@@ -241,7 +241,7 @@ def _action_words(action: HookAction, project: Path) -> Iterator[str]:
 def _approval_digest(tables: Mapping[str, object], scripts: Sequence[Path], config: Config) -> str:
     """Return a digest of everything that would run: the tables and the files they name. If one of these files is in a
     `hooks` folder, the digest includes all other scripts of that folder, since scripts call each other. Raises
-    `UnusableFile`."""
+    `UnusableFileError`."""
     folders = {path.parent for path in scripts if path.parent.name == "hooks"}
     other_scripts = {
         path for folder in folders for path in list_files_below(folder, config.project_folder) if is_script(path)

@@ -74,7 +74,7 @@ class HookRunner:
         notify_once: Callable[[str], None],
         on_async_answer: Callable[[DeclaredHook, HookAnswer], None],
     ) -> None:
-        """`notify_once` shows the user a problem once; `on_late_answer` receives the answers of asynchronous hooks."""
+        """`notify_once` shows the user a problem once; `on_async_answer` receives the answers of asynchronous hooks."""
         self._hooks, self._project = tuple(hooks), str(project)
         self._workspace, self._channel, self._approval = workspace, channel, approval
         self._get_mode, self._notify_once, self._on_async_answer = get_mode, notify_once, on_async_answer
@@ -151,7 +151,7 @@ class HookRunner:
             self._channel.emit(HookStatus(""))
 
     def run_in_background(self, coroutine: Coroutine[object, object, None]) -> None:
-        """Run `work` in the background until the session ends."""
+        """Run `coroutine` in the background until the session ends."""
         task = asyncio.create_task(coroutine)
         self._background_tasks.add(task)
         task.add_done_callback(self._background_tasks.discard)

@@ -100,7 +100,7 @@ class InstructionReader:
     """Notices for the user about files, one per line."""
 
     def read(self, path: Path) -> str:
-        """Return the text of a file, cut at the limit. Raises `UnreadableFile`."""
+        """Return the text of a file, cut at the limit. Raises `UnreadableFileError`."""
         if not os.path.isfile(path):
             raise UnreadableFileError("it is not a file" if os.path.exists(path) else "no such file")
         if self.remaining_bytes <= 0:

@@ -57,7 +57,7 @@ class _KnownFile:
 
 @dataclass(frozen=True, slots=True)
 class _UsedPaths:
-    """Paths used by calls and messages. `touched` includes those that were changed."""
+    """Paths used by calls and messages. `used_paths` includes those that were changed."""
 
     used_paths: tuple[Path, ...]
     written_paths: tuple[Path, ...]

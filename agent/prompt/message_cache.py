@@ -20,7 +20,7 @@ class ViewCache:
     """Other inputs from which the view was computed. If they change, the view is rebuilt."""
     _visible_messages: tuple[Message, ...] = ()
     _merged_source: tuple[Message, ...] = ()
-    """Visible messages that `_merged` already contains."""
+    """Visible messages that `_merged_messages` already contains."""
     _summary_key: tuple[object, ...] = ()
     """Inputs that determined the beginning of the last prompt."""
     _merged_messages: tuple[Message, ...] = ()

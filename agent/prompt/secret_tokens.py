@@ -33,7 +33,7 @@ class SecretTokens:
     """The secrets in one run of the program, and their tokens."""
 
     def __init__(self, environment: Mapping[str, str] | None = None, get_key: Callable[[], bytes] = bytes) -> None:
-        """`key`: returns the key from which token numbers are derived; called when the first secret is found."""
+        """`get_key`: returns the key from which token numbers are derived; called when the first secret is found."""
         self._get_key = cache(get_key)
         self._name_by_secret: dict[str, str] = {}
         self._secret_by_token: dict[str, str] = {}
@@ -114,7 +114,7 @@ class SecretTokens:
 
     def reveal(self, value: object) -> object:
         """Return the value, usually a call's arguments, with tokens replaced by their secrets. Raises
-        `UnknownToken`."""
+        `UnknownTokenError`."""
         match value:
             case str():
                 return _TOKEN.sub(lambda match: self._find_secret(match[0]), value) if "⟦secret:" in value else value

@@ -7,7 +7,8 @@ from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.tools.tool_traits import traits_of
 
 TINY_LIMIT_TOKENS, SMALL_LIMIT_TOKENS, MEDIUM_LIMIT_TOKENS = 4_000, 16_000, 32_000
-"""Sizes of effective windows, in tokens, below which certain tools are omitted; see `ToolTraits.small_windows`."""
+"""Sizes of effective windows, in tokens, below which certain tools are omitted; see
+`ToolTraits.small_window_policy`."""
 _BUILTIN_KINDS = ("builtin", "rare")
 
 

@@ -97,7 +97,7 @@ class KeyCommand:
         )
 
     def _redact(self, text: str, printed_text: str = "") -> str:
-        """Shorten text and remove its secrets. `printed`: what the command printed, which may be a key."""
+        """Shorten text and remove its secrets. `printed_text`: what the command printed, which may be a key."""
         clean = redact_text(text, {**self._environment, "PRINTED_KEY": printed_text.strip()})
         return clean if len(clean) <= _MAX_QUOTED_CHARS else f"{clean[:_MAX_QUOTED_CHARS]}…"
 

@@ -76,7 +76,7 @@ def retry_delay(
     """Return the seconds to wait before the next attempt, or None to give up.
 
     `attempt`: number of the failed attempt, from 1; for a broken stream, the number of broken streams so far. `jitter`:
-    a random number from 0 to 1. `waited_seconds`: seconds since the first attempt. `limit`: maximum of
+    a random number from 0 to 1. `waited_seconds`: seconds since the first attempt. `max_seconds`: maximum of
     `waited_seconds`; None for no limit."""
     if not error.is_retryable or (isinstance(error, StreamCut) and attempt >= MAX_STREAM_ATTEMPTS):
         return None
@@ -287,7 +287,7 @@ class _RetryLoop:
         self, attempt: int, broken_stream_count: int, start_time: float, error: ProviderError, has_text: bool
     ) -> float:
         """Return the delay before the next attempt, in seconds, and report it. Raises the error if there is no next
-        attempt. `broken_streams`: number of broken streams, which are counted separately."""
+        attempt. `broken_stream_count`: number of broken streams, which are counted separately."""
         if has_text or not isinstance(error, Unreachable):
             self.retry_policy.reached_models.add(self.provider.facts.id)
         if error.cause == "not_running" and self.provider.facts.id not in self.retry_policy.answered_models:

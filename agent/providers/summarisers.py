@@ -33,7 +33,7 @@ class Summarisers:
     """Connects the summary models when they are first needed, and keeps the connections until it is closed."""
 
     def __init__(self, models: Sequence[str], connect: ProviderConnector, *, orders_by_speed: bool = False) -> None:
-        """`models`: the models in order of preference. `by_speed`: order them by speed instead."""
+        """`models`: the models in order of preference. `orders_by_speed`: order them by speed instead."""
         self._models = tuple(dict.fromkeys(models))
         self._connect = connect
         self._orders_by_speed = orders_by_speed
@@ -70,8 +70,8 @@ class CheaperSummarisers:
     def __init__(
         self, get_session_facts: Callable[[], ModelFacts], other_facts: Sequence[ModelFacts], connect: ProviderConnector
     ) -> None:
-        """`get_own_facts`: returns the facts about the session's current model. `other_facts`: the models that may be
-        cheaper."""
+        """`get_session_facts`: returns the facts about the session's current model. `other_facts`: the models that may
+        be cheaper."""
         self._get_session_facts = get_session_facts
         self._other_facts = {facts.id: facts for facts in other_facts}
         self._connect = connect

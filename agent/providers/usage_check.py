@@ -21,7 +21,7 @@ from ebbtide.agent.providers.usage import counted_request, is_anchored_by_other_
 from ebbtide.agent.tokens.estimate import is_plausible_count
 from ebbtide.agent.tokens.incremental import is_prefix
 
-CountReading: TypeAlias = Literal["counted", "missing", "nonsense", "fresh", "doubtful", "truncated"]
+CountReading: TypeAlias = Literal["counted", "missing", "implausible", "fresh", "doubtful", "truncated"]
 """Whether a reported usage can be trusted. `fresh`: it covers only new content. `doubtful`: it was impossibly low once,
 which is not yet treated as truncation."""
 
@@ -57,7 +57,7 @@ class UsageCheck:
         `visible`: the messages sent. `count_tokens`: estimates the tokens of messages."""
         usage = reply.usage
         if min(usage.input, usage.cache_read, usage.cache_write, usage.output) < 0:
-            return "nonsense"
+            return "implausible"
         if usage.prompt == 0:
             return "missing"
         record = self._record_for(conversation, visible, reply.message.model)
@@ -65,7 +65,7 @@ class UsageCheck:
         finding, self.count_record = assess_count(record, request)
         if finding != "whole" and (finding == "fresh" or usage.prompt >= MIN_WINDOW_TOKENS):
             return finding
-        return "counted" if finding == "whole" and is_plausible_count(usage.prompt, budget.used) else "nonsense"
+        return "counted" if finding == "whole" and is_plausible_count(usage.prompt, budget.used) else "implausible"
 
     def _record_for(self, conversation: Conversation, visible: tuple[Message, ...], model: str) -> CountRecord:
         """Return the record to compare a count with. A resumed session starts with its last count, unless requests may
@@ -101,7 +101,7 @@ class UsageCheck:
         match reading:
             case "missing":
                 emit(Noticed("the provider does not report token counts; they are estimated"))
-            case "nonsense":
+            case "implausible":
                 emit(
                     Noticed(
                         f"the provider counted {counted:,} tokens where about {expected:,} were sent; its counts are "

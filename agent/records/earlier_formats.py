@@ -56,8 +56,8 @@ may have added lines after it."""
 
 
 def parse_program_state(exit_text: str, text: str) -> ProgramState | None:
-    """Parse the state of the program that a call ran. None if the text describes none. `ending`: the exit status if it
-    was stored as a field, otherwise empty. `text`: the output."""
+    """Parse the state of the program that a call ran. None if the text describes none. `exit_text`: the exit status if
+    it was stored as a field, otherwise empty. `text`: the output."""
     for line in reversed((exit_text or text).split("\n")[-_MAX_TAIL_LINES:]):
         if match := _PROGRAM_STATE.fullmatch(line):
             code, limit = (int(match[name]) if match[name] else None for name in ("code", "limit"))

@@ -67,8 +67,8 @@ class Recorder:
         write_queue: WriteQueue | None = None,
     ) -> None:
         """`get_workspace_state`: returns the workspace state to store in each snapshot. `on_jobs_reported`: called with
-        the ids of ended jobs once the database records that the model knows about them. `writes`: the queue for writes.
-        """
+        the ids of ended jobs once the database records that the model knows about them. `write_queue`: the queue for
+        writes."""
         self._thread = thread
         self._store = store
         self._row = row
@@ -217,8 +217,8 @@ class Recorder:
         """Store a step's outputs, the resulting view, and the session state. They are on disk when this returns.
 
         `request_mark`: facts about the last request. `previous_view`: the previous view, if it was rewritten.
-        `restored_view`: number of the view restored by an undo, otherwise 0. If anything except messages cannot be
-        written, it is skipped; the session then resumes from an earlier view.
+        `restored_view_number`: number of the view restored by an undo, otherwise 0. If anything except messages cannot
+        be written, it is skipped; the session then resumes from an earlier view.
         """
         rows = self._next_rows(outputs)
         snapshot = SnapshotRow(self._next_position, encode_snapshot(conversation, self._next_position, request_mark))
@@ -325,7 +325,7 @@ class Recorder:
         restored_view_number: int = 0,
         call_states: Mapping[str, str] | None = None,
     ) -> None:
-        """Write rows and changes of the session state. `states`: the progress of calls; None leaves the stored
+        """Write rows and changes of the session state. `call_states`: the progress of calls; None leaves the stored
         progress unchanged."""
         async with self._write_lock:  # serialises writes, because a job may end, and be recorded, at any time
             usage, rewrites = tuple(self.events.usage), tuple(self.events.rewrites)

@@ -111,9 +111,9 @@ class SessionLog:
         return usage_by_offset
 
     async def _lost_call_ids(self, positions: range, *, has_lost_messages: bool) -> Mapping[int, Sequence[str]]:
-        """Return the ids of the calls answered at each position. Empty unless messages are lost (`is_cut`) or outputs
-        are stored after the last remaining message. Placeholders for these calls keep new outputs from reusing the
-        numbers of stored ones."""
+        """Return the ids of the calls answered at each position. Empty unless messages are lost (`has_lost_messages`)
+        or outputs are stored after the last remaining message. Placeholders for these calls keep new outputs from
+        reusing the numbers of stored ones."""
         archive = ArchiveStore(self._store)
         with suppress(StoreFailed):  # on failure, only outputs in the remaining messages are known
             last_position = await self._thread.run(archive.last_position, self._session_id)

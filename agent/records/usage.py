@@ -40,14 +40,14 @@ class Rewrite:
 
     reason: str
     strategies: tuple[str, ...]
-    tokens_before: int
+    before: int
     """Tokens before the rewrite."""
     after: int
     cost: float | None
     """US dollars: the cost of the summary or, without one, of writing the remaining context to the cache again; None if
     unknown."""
     at: float
-    request_count: int
+    requests: int
     """Number of requests that the session had made, including those for the summary."""
 
 

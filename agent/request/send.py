@@ -115,8 +115,8 @@ async def send_request(
 
 
 def exhausted_error(problem: str, previous_learned_window: Window | None, model: ModelContext) -> ContextExhausted:
-    """Build the error for a request that is too large for every model. The learned window is reset to `known_window`,
-    so that the next turn asks the provider again."""
+    """Build the error for a request that is too large for every model. The learned window is reset to
+    `previous_learned_window`, so that the next turn asks the provider again."""
     model.learned_limits.window = previous_learned_window
     return ContextExhausted(f"{problem}, even after compaction; {NEW_SESSION_HINT}")
 

@@ -66,7 +66,7 @@ class SubagentContext:
         return self.parent.window.tools.server_tools.create_subset(self.definition.allows_tool)
 
     def create_approver(self, outputs_folder: Path) -> AgentApprover:
-        """Return the sub-agent's approver, which also permits reading `outputs`."""
+        """Return the sub-agent's approver, which also permits reading `outputs_folder`."""
         parent_approver, definition = self.parent.calls.runner.approver, self.definition
         return AgentApprover(
             parent_approver,
@@ -78,7 +78,7 @@ class SubagentContext:
         )
 
     def with_parent_variables(self, workspace: Workspace) -> Workspace:
-        """Return the workspace `own` with the environment variables of the parent session's commands."""
+        """Return the workspace `workspace` with the environment variables of the parent session's commands."""
         parent_workspace, sandbox = self.parent.calls.runner.workspace, workspace.sandbox
         if sandbox is not None and parent_workspace.sandbox is not None:
             sandbox = replace(

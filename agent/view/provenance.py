@@ -65,8 +65,8 @@ def find_occurrences(
     summaries: Sequence[CoveringSummary],
     matching_outputs: Collection[int] = (),
 ) -> tuple[Occurrence, ...]:
-    """Find every occurrence of `text`, in session order, ignoring case. `departed`: messages that have left the view
-    and may contain the text. `matching_outputs`: numbers of the outputs whose stored content contains it."""
+    """Find every occurrence of `text`, in session order, ignoring case. `removed_messages`: messages that have left the
+    view and may contain the text. `matching_outputs`: numbers of the outputs whose stored content contains it."""
     needle = text.lower()
     if not needle.strip():
         return ()
@@ -88,7 +88,7 @@ def find_occurrence_of_ref(
     summaries: Sequence[CoveringSummary],
 ) -> Occurrence | None:
     """Find out what became of the output or message with this reference. None if it is not found. `position`: its
-    position in the session's log. `departed`: the message, if it has left the view."""
+    position in the session's log. `removed_message`: the message, if it has left the view."""
     if removed_message is not None:
         return next(
             (

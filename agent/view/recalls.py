@@ -71,8 +71,8 @@ def content_kind(call: ToolCall) -> OutputContent:
 
 
 def reuse_probability(content: OutputContent, tokens: int, idle_requests: int, *, is_stale: bool) -> float:
-    """Return the probability that an output of `tokens` tokens is needed again after `idle` requests. `is_stale`: its
-    file was changed or read again later."""
+    """Return the probability that an output of `tokens` tokens is needed again after `idle_requests` requests.
+    `is_stale`: its file was changed or read again later."""
     if content != "file":
         return CONTENT_CURVES[content].probability_after(idle_requests)
     if is_stale:

@@ -13,7 +13,7 @@ from ebbtide.tools.base import Deferrable, Tool
 
 
 class ToolDeferral:
-    """Tracks the deferred tools. They change only when `choose` is called: at the start of a session and at a
+    """Tracks the deferred tools. They change only when `choose_tools` is called: at the start of a session and at a
     rewrite."""
 
     def __init__(

@@ -94,7 +94,7 @@ class Overview:
     window: TokenCount
     reserves: tuple[TokenCount, ...]
     """Reserves within the window."""
-    effective_tokens: int
+    effective: int
     """Tokens available to a request."""
     epochs: tuple[Epoch, ...]
     deferred: DeferredTools = DeferredTools()  # a frozen value
@@ -112,7 +112,7 @@ class Overview:
     """Which outputs were cut or masked, and which of them the model has recalled."""
     cache_lifetime: str = ""
     """The name of the cache lifetime that requests ask for; empty for the API's default."""
-    resend_prices: tuple[float, ...] | None = ()
+    prices_again: tuple[float, ...] | None = ()
     """Price of sending a token again, in US dollars, for each request except the first. None if the price is unknown or
     zero."""
 
@@ -355,8 +355,8 @@ def split_into_epochs(requests: Sequence[RequestUsage], rewrites: Sequence[Rewri
     epochs: list[Epoch] = []
     start = 0
     for rewrite in rewrites:
-        epochs.append(Epoch(tuple(requests[start : rewrite.request_count]), rewrite))
-        start = max(start, rewrite.request_count)
+        epochs.append(Epoch(tuple(requests[start : rewrite.requests]), rewrite))
+        start = max(start, rewrite.requests)
     return (*epochs, Epoch(tuple(requests[start:])))
 
 

@@ -49,7 +49,8 @@ class ServerTools:
         subset.offer(tools, self._withheld_reasons)
 
     def offer(self, tools: Sequence[Tool], withheld_reasons: Mapping[str, str] | None = None) -> None:
-        """Set the tools that servers offer now. `withheld`: reasons why other tools are not offered, by tool name."""
+        """Set the tools that servers offer now. `withheld_reasons`: reasons why other tools are not offered, by tool
+        name."""
         self._withheld_reasons = dict(withheld_reasons or {})
         self._offered_tools = tuple({tool.name: tool for tool in reversed(tools)}.values())[::-1]
         offered = {tool.name: tool for tool in self._offered_tools}

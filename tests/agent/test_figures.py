@@ -78,7 +78,7 @@ async def test_preview_summary_receipt_and_overview_tell_one_size(project: Proje
     assert receipt.after_tokens == after.used_tokens
     assert components(await project.sessions().overview(session.id)) == components(after)
     (rewrite,) = [epoch.rewrite for epoch in after.epochs if epoch.rewrite]
-    assert (rewrite.tokens_before, rewrite.after) == (receipt.before_tokens, receipt.after_tokens)
+    assert (rewrite.before, rewrite.after) == (receipt.before_tokens, receipt.after_tokens)
 
 
 @pytest.mark.parametrize(

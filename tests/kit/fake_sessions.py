@@ -85,7 +85,7 @@ class FakeLibrary(Library):
     async def session_agents(self, *ids: str) -> tuple[SessionInfo, ...]:
         return tuple(agent for info in self.infos if info.id in ids for agent in info.agents)
 
-    async def lineage(self, id: str, /) -> dict[str, int]:
+    async def ancestry(self, id: str, /) -> dict[str, int]:
         return {id: 1 << 62}
 
     async def rename(self, id: str, title: str, /) -> SessionInfo:
@@ -129,7 +129,7 @@ class FakeShelf(ArchiveListing):
     kept: tuple[ArchiveItem, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
 
-    async def entries(self, view: Conversation) -> tuple[ArchiveItem, ...]:
+    async def items(self, view: Conversation) -> tuple[ArchiveItem, ...]:
         return self.kept
 
     async def page(self, ref: str, first: int, count: int) -> ContentPage:
@@ -182,7 +182,7 @@ class FakeBoundary(SessionBoundary):
     def sandbox_note(self) -> str:
         return ""
 
-    def limits(self) -> None:
+    def current_boundary(self) -> None:
         return None
 
 

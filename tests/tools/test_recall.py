@@ -108,7 +108,7 @@ async def test_bytes_that_a_reference_names_are_what_is_shown(workspace: Workspa
 
 
 async def test_what_is_found_names_its_reference_and_shows_where_the_words_stand(workspace: Workspace) -> None:
-    other = RecalledItem("ebb://b/c/msg-1", "user", "session c of b", AT, "", "said", searched_bytes=3, size=9000)
+    other = RecalledItem("ebb://b/c/msg-1", "user", "session c of b", AT, "", "said", searched=3, size=9000)
     text, _ = await look_up(workspace, RecallResult((ONE, other), ("something to know",)), query="x")
     assert text.split("\n") == [
         "(something to know)",

@@ -139,12 +139,12 @@ async def same_everywhere(t: Driven, home: Home, bill: Bill) -> Overview:
     view, session = t.app.controller.view, t.app.controller.session
     assert session is not None
     here, there = await t.app.controller.sessions.overview(session.id), await home.elsewhere()
-    assert (view.used_tokens, view.available_tokens) == (here.used_tokens, here.effective_tokens)
+    assert (view.used_tokens, view.available_tokens) == (here.used_tokens, here.effective)
     assert here == there
     line = plain(status_line(StatusLineState(view, visible_parts=("model", "cost", "context")), 200))
     figures = figure(r"(\S+)  (\S+)  \S* ~?(\S+) of (\S+) \((\d+)%\)$", line)
-    used, room = format_tokens(here.used_tokens), format_tokens(here.effective_tokens)
-    share = f"{here.used_tokens / here.effective_tokens:.0%}"[:-1]
+    used, room = format_tokens(here.used_tokens), format_tokens(here.effective)
+    share = f"{here.used_tokens / here.effective:.0%}"[:-1]
     assert figures == (here.model, format_dollars(bill.cost), used, room, share)
     head, rows = await screen_of(t)
     of_screen = figure(r"(\S+) of (\S+) usable, (\d+)%  \S+ free  window (\S+)  (\S+)$", head)
@@ -152,7 +152,7 @@ async def same_everywhere(t: Driven, home: Home, bill: Bill) -> Overview:
     assert rows == [f"{row.name}: {row.tokens}" for row in build_component_table(there).rows()]
     assert sum(row.tokens for row in build_component_table(there).rows() if row.level == 0) == here.used_tokens
     printed = "\n".join(plain(text) for text in overview_lines(there, 120))
-    assert figure(r"\n  used +(\S+) +(\S+)", printed) == (used, f"{here.used_tokens / here.effective_tokens:.1%}")
+    assert figure(r"\n  used +(\S+) +(\S+)", printed) == (used, f"{here.used_tokens / here.effective:.1%}")
     assert total_cost(there.requests) == pytest.approx(bill.cost)
     return here
 

@@ -64,7 +64,7 @@ def seen() -> Overview:
     assert sum(item.tokens for item in items) == 61_300
     pins = (ViewItem("r3", "r3", "pin", "Viewed docs/format.md – 88 lines", 1_400, 0, is_pinned=True),)
     return replace(
-        made, components=numbers, items=items, tools=tools, pins=pins, epochs=epochs, resend_prices=(0.3e-6,) * 99
+        made, components=numbers, items=items, tools=tools, pins=pins, epochs=epochs, prices_again=(0.3e-6,) * 99
     )
 
 

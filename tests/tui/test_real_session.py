@@ -110,7 +110,7 @@ async def test_a_session_is_gone_on_with(tmp_path: Path) -> None:
         resumed = t.app.controller.view
         assert sum(size for _, size in resumed.component_tokens) == resumed.used_tokens
         overview = await t.app.controller.sessions.overview(id)
-        assert (resumed.used_tokens, resumed.available_tokens) == (overview.used_tokens, overview.effective_tokens)
+        assert (resumed.used_tokens, resumed.available_tokens) == (overview.used_tokens, overview.effective)
         await t.says("and now?", shows="The second answer.")
         texts = [message.text for message in t.session.history.messages if isinstance(message, User)]
         assert texts == ["remember me", "and now?"]

@@ -47,8 +47,8 @@ def is_editor_call(called_name: str, arguments: Mapping[str, object], *commands:
 
 
 def is_terminal_input_call(called_name: str, arguments: Mapping[str, object]) -> bool:
-    """Whether this is a call to a tool in `TYPING_TOOLS` with text to type. Without text, such a call only reads the
-    program's output."""
+    """Whether this is a call to a tool in `TERMINAL_INPUT_TOOLS` with text to type. Without text, such a call only
+    reads the program's output."""
     return called_name in TERMINAL_INPUT_TOOLS and any(
         isinstance(value, str) and value
         for name, value in arguments.items()

@@ -64,8 +64,8 @@ def _did_mount_path_vanish(result: Result) -> bool:
 async def _run_with_timeout(
     run: CommandRun, timeout_s: int, launch: Launch, read_only_boundary: "Boundary | None" = None
 ) -> Result:
-    """Run the command. If it times out, it continues as a job, and its output so far is returned. `contained`: the
-    boundary of a command that can only read. Such a command leaves no processes running."""
+    """Run the command. If it times out, it continues as a job, and its output so far is returned. `read_only_boundary`:
+    the boundary of a command that can only read. Such a command leaves no processes running."""
     workspace = run.workspace
     program = start_run(run, launch, workspace.on_progress)
     try:

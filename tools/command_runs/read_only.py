@@ -71,7 +71,7 @@ def read_only_access(line: str, workspace: Workspace) -> ReadOnlyAccess | None:
     steps = _proved_steps(line, workspace)
     if not steps:
         return None
-    files = _ShownFiles(workspace)
+    files = _DisplayedFiles(workspace)
     files.add(steps, [""])
     if files.shows_folder:
         files.paths[str(workspace.root)] = None
@@ -79,7 +79,7 @@ def read_only_access(line: str, workspace: Workspace) -> ReadOnlyAccess | None:
     return ReadOnlyAccess("grep" if has_search else "read", tuple(files.paths), files.secret_path)
 
 
-class _ShownFiles:
+class _DisplayedFiles:
     """Collects the files that commands would show."""
 
     def __init__(self, workspace: Workspace) -> None:

@@ -40,7 +40,7 @@ class Danger:
     start: int
     end: int
     """Offset at which the part ends in the line."""
-    effect: str
+    why: str
     """What the part does, as a verb phrase such as `discards uncommitted changes`."""
 
 
@@ -64,7 +64,7 @@ def _find_dangers(text: str, root: str, depth: int) -> Iterator[Danger]:
         for word in command.words if depth < _MAX_DEPTH and may_run_arguments(command) else ():
             if not word.is_unquoted and re.search(r"\s", word.text):
                 for danger in _find_dangers(word.text, root, depth + 1):
-                    yield Danger(command.start, command.end, danger.effect)
+                    yield Danger(command.start, command.end, danger.why)
     for redirection in (
         *line.redirections,
         *(redirection for command in line.commands for redirection in command.redirections),

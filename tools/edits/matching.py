@@ -15,7 +15,7 @@ from ebbtide.tools.files.punctuation import ascii_punctuation
 from ebbtide.tools.files.text import Replacement
 from ebbtide.tools.lazy import dataclass, regex
 
-Closeness: TypeAlias = Literal["exact", "signs", "blanks", "none"]
+Closeness: TypeAlias = Literal["exact", "punctuation", "whitespace", "none"]
 CLOSENESS_ORDER: tuple[Closeness, ...] = get_args(Closeness)
 
 MIN_NEAR_MISS_SCORE = 60.0
@@ -72,7 +72,7 @@ def find_text(text: str, old: str) -> Matches:
         return Matches(tuple(TextSpan(offset, offset + len(old)) for offset in exact_offsets), "exact")
     similar_offsets = list(find_occurrences(ascii_punctuation(text), ascii_punctuation(old)))
     if similar_offsets:
-        matches = Matches(tuple(TextSpan(offset, offset + len(old)) for offset in similar_offsets), "signs")
+        matches = Matches(tuple(TextSpan(offset, offset + len(old)) for offset in similar_offsets), "punctuation")
         return matches if is_only_match(text, old, matches) else find_loosely(text, old)
     lines = text.split("\n")
     old_lines = old.removesuffix("\n").split("\n")
@@ -92,7 +92,7 @@ def find_loosely(text: str, old: str) -> Matches:
     """Find every span of whole lines that equals `old` in the loosest comparison."""
     lines, old_lines = text.split("\n"), old.removesuffix("\n").split("\n")
     starts = _find_normalised(lines, old_lines, 0, _without_inner_whitespace)
-    return Matches(tuple(_line_spans(lines, starts, len(old_lines), old.endswith("\n"))), "blanks")
+    return Matches(tuple(_line_spans(lines, starts, len(old_lines), old.endswith("\n"))), "whitespace")
 
 
 def is_only_match(text: str, old: str, matches: Matches) -> bool:
@@ -171,7 +171,7 @@ def line_number(text: str, offset: int) -> int:
 
 
 def find_nearest_lines(text: str, quoted_text: str) -> NearMiss | None:
-    """Find the lines most similar to `sought`. None if no lines are similar. Only the beginning of long text is
+    """Find the lines most similar to `quoted_text`. None if no lines are similar. Only the beginning of long text is
     searched."""
     from rapidfuzz import fuzz  # noqa: PLC0415  # deferred: only a failed edit needs it
 
@@ -215,10 +215,10 @@ def _space_between_words(whitespace: Match[str]) -> str:
 
 _NORMALISERS: tuple[tuple[Closeness, Callable[[str], str]], ...] = (
     ("exact", str),
-    ("signs", ascii_punctuation),
-    ("blanks", _without_trailing_whitespace),
-    ("blanks", _without_outer_whitespace),
-    ("blanks", _without_inner_whitespace),
+    ("punctuation", ascii_punctuation),
+    ("whitespace", _without_trailing_whitespace),
+    ("whitespace", _without_outer_whitespace),
+    ("whitespace", _without_inner_whitespace),
 )
 
 

@@ -46,7 +46,7 @@ MIN_RECOGNISED_CHARS = 8
 MAX_LISTED_POSITIONS = 20
 """Maximum number of line numbers listed for an ambiguous match."""
 
-DIFFERENCE_LABELS: dict[Closeness, str] = {"signs": "typographic punctuation", "blanks": "whitespace"}
+DIFFERENCE_LABELS: dict[Closeness, str] = {"punctuation": "typographic punctuation", "whitespace": "whitespace"}
 """Names of the differences that an inexact match ignores."""
 
 
@@ -82,7 +82,8 @@ def plan_edit(target: EditTarget, old: str, new: str, replace_all: bool) -> Text
         raise ToolError(_ambiguous_match_text(target, matches, correction))
     if not target.was_read and (matches.closeness != "exact" or correction is not None):
         raise ToolError(f"`old` is not exactly in `{target.name}`, {read_first_hint(target.name)}")
-    begins_in_indent = matches.closeness in ("exact", "signs") and begins_inside_indent(target.text, matches.spans[0])
+    is_close = matches.closeness in ("exact", "punctuation")
+    begins_in_indent = is_close and begins_inside_indent(target.text, matches.spans[0])
     if begins_in_indent and ("\n" in old + new or indent_of(old) != indent_of(new)):
         matches = find_loosely(target.text, old)
         if len(matches.spans) != 1:
@@ -105,7 +106,7 @@ def plan_edit(target: EditTarget, old: str, new: str, replace_all: bool) -> Text
 
 def _exact_edit(target: EditTarget, matches: Matches, old: str, new: str, *, replace_all: bool) -> TextEdit:
     """Replace each occurrence of `old` with `new`, unchanged. Raises `ToolError` for several occurrences unless
-    `is_everywhere`, and for a placeholder."""
+    `replace_all`, and for a placeholder."""
     if len(matches.spans) > 1 and not replace_all:
         raise ToolError(_ambiguous_match_text(target, matches, None))
     _refuse_placeholder(target, new)
@@ -204,7 +205,7 @@ def _require_plausible_edit(target: EditTarget, matches: Matches, old: str, new:
             f"`new` ends with {line!r}, which already follows `old` and would be duplicated: include it in "
             "`old`, or omit it from `new`"
         )
-    if matches.closeness in ("exact", "signs"):
+    if matches.closeness in ("exact", "punctuation"):
         _require_clear_indentation(target, span, old, new)
     mismatch = indentation_mismatch(old, new, target.text, target.text[span.start : span.end])
     if mismatch is not None:

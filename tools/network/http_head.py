@@ -44,7 +44,7 @@ class ResponseHead:
 
 def parse_request(head: bytes) -> ProxyRequest:
     """Parse a client's request. The destination is taken only from the request line, and a differing `Host` field is
-    replaced. Raises `InvalidHead`."""
+    replaced. Raises `InvalidHeadError`."""
     line, fields = _parse_head(head)
     match = _REQUEST.fullmatch(line)
     if match is None:
@@ -74,7 +74,7 @@ def parse_request(head: bytes) -> ProxyRequest:
 
 def parse_response(head: bytes) -> ResponseHead:
     """Parse a server's response. The returned header makes the client close the connection afterwards. Raises
-    `InvalidHead`."""
+    `InvalidHeadError`."""
     line, fields = _parse_head(head)
     match = _STATUS.fullmatch(line)
     if match is None:

@@ -209,7 +209,7 @@ async def _exchange(request: ProxyRequest, client: UpstreamConnection, server: U
 
 
 async def _send_body(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, length: int | None) -> None:
-    """Forward exactly `length` bytes, or chunks after verifying their sizes. Raises `InvalidHead`."""
+    """Forward exactly `length` bytes, or chunks after verifying their sizes. Raises `InvalidHeadError`."""
     if length is not None:
         return await _forward_length(reader, writer, length)
     while True:

@@ -35,19 +35,19 @@ class RecalledItem:
 
     ref: str
     kind: RecalledKind
-    origin: str
+    where: str
     """The session and project of the item; empty for the current session."""
-    time: float
+    at: float
     """Time in Unix seconds."""
     title: str
     excerpt: str
     tool: str = ""
     path: str = ""
-    searched_bytes: int | None = None
+    searched: int | None = None
     """Number of bytes that were searched; None if all were."""
     size: int = 0
     """Size in bytes."""
-    is_found_by_meaning: bool = False
+    by_meaning: bool = False
     """Whether it was found by meaning, without containing the query's words."""
 
 

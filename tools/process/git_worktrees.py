@@ -222,7 +222,7 @@ def diff_between(worktree: Worktree, base: str, commit: str) -> str:
 
 
 def remove_worktree(worktree: Worktree, *, delete_branch: bool) -> None:
-    """Delete the work tree's folder and, if `branch` is set, its branch. Raises `GitError`."""
+    """Delete the work tree's folder and, if `delete_branch` is set, its branch. Raises `GitError`."""
     top = worktree.repository.work_tree
     worktree.repository.run(top, "worktree", "remove", "--force", str(worktree.path))
     if delete_branch and worktree.branch:

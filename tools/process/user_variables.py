@@ -52,7 +52,7 @@ def withheld_direnv_variables(environment: Mapping[str, str], visible: Mapping[s
 
 def withheld_variables_note(command: str, output_tail: str, withheld: tuple[str, ...]) -> str:
     """Build a note if the command uses a withheld variable, or if the output of a failed command mentions one. Empty
-    otherwise. `printed`: the end of a failed command's output."""
+    otherwise. `output_tail`: the end of a failed command's output."""
     names = [name for name in withheld if _is_used_in(name, command) or ("_" in name and _occurs_in(name, output_tail))]
     if not names:
         return ""

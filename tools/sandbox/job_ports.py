@@ -33,7 +33,7 @@ class JobPorts:
         get_namespace: Callable[[], NetworkNamespace | None],
         notify: Callable[[str], None],
     ) -> None:
-        """`namespace` returns the network namespace of the session's commands, if any. `notify` shows a notice."""
+        """`get_namespace` returns the network namespace of the session's commands, if any. `notify` shows a notice."""
         self._jobs, self._port_rule, self._get_namespace, self._notify = jobs, port_rule, get_namespace, notify
         self._connector: NamespaceConnector | None = None
         self._watchers: set[asyncio.Task[None]] = set()

@@ -71,7 +71,7 @@ def is_system_path(path: str) -> bool:
 
 
 def folders_to_search(roots: Sequence[Path], readable: Sequence[str]) -> tuple[str, ...]:
-    """Return the visible folders to search for files with secrets. Raises `CannotHide`."""
+    """Return the visible folders to search for files with secrets. Raises `TooManySecretFilesError`."""
     readable_folders = (path for path in readable if os.path.isdir(path) and not is_system_path(path))
     folders = (*map(str, roots), *readable_folders)
     if "/" in folders:
@@ -80,8 +80,8 @@ def folders_to_search(roots: Sequence[Path], readable: Sequence[str]) -> tuple[s
 
 
 def find_secret_files(folders: Sequence[str], listings: dict[str, FolderListing], *, runs_git: bool) -> list[str]:
-    """Find the files with secrets in the folders. `listings`: cached listings, which are updated. `is_git`: whether Git
-    needs its settings. Raises `CannotHide`."""
+    """Find the files with secrets in the folders. `listings`: cached listings, which are updated. `runs_git`: whether
+    Git needs its settings. Raises `TooManySecretFilesError`."""
     secret_paths = dict.fromkeys(path for folder in folders for path in _find_secrets(folder, listings))
     folder_prefixes = tuple(f"{folder}/" for folder in folders)
     real_paths = dict.fromkeys(map(os.path.realpath, secret_paths))

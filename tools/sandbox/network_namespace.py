@@ -61,7 +61,7 @@ class NetworkNamespace:
 
 
 def create_namespace() -> NetworkNamespace:
-    """Create a namespace and test it, which takes about 40 ms. Raises `NamespaceUnavailable`."""
+    """Create a namespace and test it, which takes about 40 ms. Raises `NamespaceUnavailableError`."""
     namespace = _create_untested()
     if error := _entry_error(namespace):
         namespace.close()

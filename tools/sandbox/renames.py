@@ -35,8 +35,8 @@ def start_rename_server(
     rename: RenameHandler, names: frozenset[str], argument_positions: Mapping[int, Sequence[int]]
 ) -> int:
     """Start answering renames. Return a descriptor for `rename_program`; pass it on, then close it. `names`: base names
-    of the watched files. `calls`: by system call, the argument positions of the old folder, old name, new folder and
-    new name."""
+    of the watched files. `argument_positions`: by system call, the argument positions of the old folder, old name, new
+    folder and new name."""
     own_socket, child_socket = socket.socketpair()
     threading.Thread(
         target=_serve_requests, args=(own_socket, rename, names, argument_positions), name="renames", daemon=True

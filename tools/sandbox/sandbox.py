@@ -112,7 +112,7 @@ class Sandbox:
         self, launch: Launch, folder: Path, readable: Sequence[str], *, runs_git: bool
     ) -> "tuple[Launch, Boundary]":
         """Wrap a command that may only read, and return its boundary too. `readable`: further paths that it sees.
-        `is_git`: whether it runs Git. Raises `OSError`, also if the system has no bubblewrap."""
+        `runs_git`: whether it runs Git. Raises `OSError`, also if the system has no bubblewrap."""
         detected = detect_sandbox()
         if isinstance(detected, NoSandbox) or detected.kind != "bubblewrap":
             raise OSError("it needs bubblewrap")
@@ -189,8 +189,8 @@ class Sandbox:
         return tuple(str(link.parent) for link in git_files)
 
     def _git_files_to_unprotect(self, find_git_files: Callable[[Path], dict[Path, Path]]) -> dict[Path, Path]:
-        """Return the `.git` files that `find_in` finds in the sandbox's folders. Excluded are those outside these
-        folders, and those whose work tree contains one of them."""
+        """Return the `.git` files that `find_git_files` finds in the sandbox's folders. Excluded are those outside
+        these folders, and those whose work tree contains one of them."""
         folders = (self.root, *self.added_roots)
         return {
             link: metadata

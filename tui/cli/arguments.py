@@ -316,7 +316,7 @@ def open_sessions(options: argparse.Namespace, *, is_interactive: bool) -> "Sess
 
 
 def run_with_sessions(options: argparse.Namespace, use_sessions: "Callable[[Sessions], Coroutine[Any, Any, T]]") -> T:
-    """Run `work` with the sessions of the working folder, and close them afterwards. Raises `UsageError`."""
+    """Run `use_sessions` with the sessions of the working folder, and close them afterwards. Raises `UsageError`."""
     import asyncio  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
     async def run() -> T:

@@ -262,4 +262,4 @@ def _print_decision(
     if ruling.verdict == "ask" and not line.problem and not stays_in_workspace(options.command, policy.root):
         print("no rule covers `cd` here: its target may be outside the project or in another repository")
     for danger in dangers:
-        print(sanitise_line(f"dangerous: `{options.command[danger.start : danger.end]}` {danger.effect}"))
+        print(sanitise_line(f"dangerous: `{options.command[danger.start : danger.end]}` {danger.why}"))

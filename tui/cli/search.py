@@ -57,10 +57,10 @@ def search(arguments: Sequence[str]) -> int:
 
 def result_lines(item: RecalledItem) -> list[str]:
     """Format a search result: its reference, time, kind, title and matching excerpt."""
-    time_text = time.strftime("%Y-%m-%d %H:%M", time.localtime(item.time))
+    time_text = time.strftime("%Y-%m-%d %H:%M", time.localtime(item.at))
     kind = f"{item.kind} of {item.tool}" if item.tool else item.kind
     heading = "  ".join(
-        filter(None, (item.ref, time_text, kind, item.title, "(similar meaning)" if item.is_found_by_meaning else ""))
+        filter(None, (item.ref, time_text, kind, item.title, "(similar meaning)" if item.by_meaning else ""))
     )
     return [sanitise_line(heading), *(f"    {line}" for line in sanitise(item.excerpt).split("\n") if line.strip())]
 

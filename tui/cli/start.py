@@ -111,7 +111,7 @@ async def _run_full_screen(
 async def _run_line_mode(
     options: argparse.Namespace, root: Path, config: "Config", drafts: Drafts, piped_text: str, *, is_interactive: bool
 ) -> tuple[str | None, int]:
-    """Run line mode. `piped`: piped input. `is_interactive`: whether a user can type."""
+    """Run line mode. `piped_text`: piped input. `is_interactive`: whether a user can type."""
     sessions = _create_sessions(options, root, config, is_interactive=is_interactive)
     try:
         # If the word after `-r` is not a session id, it is the first word of the prompt.
@@ -148,7 +148,7 @@ def _create_sessions(
 def _session_settings(
     options: argparse.Namespace, config: "Config", get_sessions: "Callable[[], object]"
 ) -> "Settings":
-    """Create the settings of this run. `existing_sessions` returns the sessions that use them, if there are any yet."""
+    """Create the settings of this run. `get_sessions` returns the sessions that use them, if there are any yet."""
     from ebbtide.agent.compose.sessions import Sessions  # noqa: PLC0415  # deferred until after the first paint
 
     def apply_config(changed_config: "Config") -> None:

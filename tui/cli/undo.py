@@ -129,7 +129,7 @@ def _print_outcome(point: UndoPoint, plan: RestorePlan, forced: bool, restore_po
 
 
 def _outcome(planned: PlannedPath, is_restored: bool) -> str:
-    if planned.outcome == "as_before":
+    if planned.outcome == "unchanged":
         return "unchanged"
     if not is_restored:
         return "left"

@@ -65,10 +65,10 @@ def _status_rows(overview: Overview, facts: SessionFacts) -> Iterator[tuple[str,
     )
     yield "mode", f"{facts.mode}, {sandbox_text}", "/mode"
     yield "folder", sanitise_line(facts.folder) + (f"   {sanitise_line(facts.branch)}" if facts.branch else ""), ""
-    share = 100 * overview.used_tokens / max(overview.effective_tokens, 1)
+    share = 100 * overview.used_tokens / max(overview.effective, 1)
     yield (
         "window",
-        f"{format_tokens(overview.used_tokens)} of {format_tokens(overview.effective_tokens)} ({share:.0f}%)",
+        f"{format_tokens(overview.used_tokens)} of {format_tokens(overview.effective)} ({share:.0f}%)",
         "/context",
     )
     yield "cost", _cost_text(requests), ""

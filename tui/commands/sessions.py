@@ -196,7 +196,7 @@ async def _switch_to_fork(
     restores_files: bool = False,
 ) -> bool:
     """Switch to a fork that ends before the message. Returns whether the fork could be opened. The original session is
-    not changed. `with_files`: whether the files are restored too; if so, the notice need not list them."""
+    not changed. `restores_files`: whether the files are restored too; if so, the notice need not list them."""
     forked_session = await library.fork(message.session, message.position, is_draft=True)
     if is_open := await controller.open(session_id=forked_session.id):
         controller.show_notice(rewound_message(() if restores_files else files_changed_since(tree, message)))

@@ -42,7 +42,7 @@ OFFERED_THEMES: tuple[OfferedTheme, ...] = (
 
 
 def themes_panel(chosen_theme: ThemeName, is_colorless: bool, apply_theme: Callable[[ThemeName], None]) -> Panel:
-    """Build the panel of themes, which previews the highlighted theme. `colorless`: whether colours are off in every
+    """Build the panel of themes, which previews the highlighted theme. `is_colorless`: whether colours are off in every
     theme."""
     message = "`NO_COLOR` is set, so all themes look alike"
     return Panel(

@@ -48,9 +48,9 @@ def restore_panel(name: str, title: str, plan: RestorePlan, contents: PathConten
     changes = [
         planned
         for planned in plan.paths
-        if planned.outcome != "as_before" and "folder" not in (planned.current.kind, planned.target.kind)
+        if planned.outcome != "unchanged" and "folder" not in (planned.current.kind, planned.target.kind)
     ]
-    changes = changes or [planned for planned in plan.paths if planned.outcome != "as_before"]
+    changes = changes or [planned for planned in plan.paths if planned.outcome != "unchanged"]
     restored_paths = [planned for planned in changes if planned.outcome == "restore"]
     staged_count = sum(1 for planned in restored_paths if planned.target.kind == "staged")
     summary = f"{pluralize(len(restored_paths) - staged_count, 'file')} would change"
@@ -98,7 +98,7 @@ def _path_row(planned: PlannedPath, contents: PathContents) -> PanelRow:
 
 def _change_row(planned: PlannedPath, contents: PathContents) -> FileChangeRow:
     current_content, restored_content = contents.get(planned.path, (None, None))
-    if planned.outcome == "cannot":
+    if planned.outcome == "impossible":
         return change_row(
             FileChange(path_label(planned.path), unknown_reason=f"left unchanged: {planned.reason}", is_by_tool=False)
         )
@@ -278,7 +278,7 @@ async def confirm_restore(
     checkpoints = session.checkpoints
     point_ids = tuple(point.id for point in points)
     plan = await checkpoints.run(lambda project: project.plan_undo(point_ids))
-    if not plan.paths_with_outcome("restore", "ask", "cannot"):
+    if not plan.paths_with_outcome("restore", "ask", "impossible"):
         context.controller.show_notice("these files are already restored")
         return None
     contents = await checkpoints.run(lambda project: project.planned_contents(plan))

@@ -78,8 +78,8 @@ class PrintingController(SessionController):
 class LineModeApp(LineJobs):
     """Line mode. `run` returns the id of the session to resume, if it has messages.
 
-    The arguments have the same meaning as for `EbbApp`. `session`: the open session to show. `piped`: text piped into
-    the program.
+    The arguments have the same meaning as for `EbbApp`. `session`: the open session to show. `piped_text`: text piped
+    into the program.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ painted."""
 
 _ARRIVAL_ATTRIBUTE, _ALT_ATTRIBUTE = "ebb_arrival", "ebb_behind_escape"
 
-KeyPurpose: TypeAlias = Literal["answer", "text", "ahead"]
+KeyPurpose: TypeAlias = Literal["answer", "text", "typeahead"]
 """What a key is for. `answer`: typed on its own in response to the question. `text`: arrived together with other input,
 as in a paste, so it may go into a text field but does not answer the question. `ahead`: typed before the question
 appeared."""
@@ -35,12 +35,12 @@ def key_purpose(
     painted_at: float | None,
     guard_s: float,
 ) -> KeyPurpose:
-    """Decide what a key pressed at a question is for. `previous` and `previous_purpose`: the previous key and what it
-    was for. `painted_at`: when the question was painted; None if it was not painted yet."""
+    """Decide what a key pressed at a question is for. `previous_key` and `previous_purpose`: the previous key and what
+    it was for. `painted_at`: when the question was painted; None if it was not painted yet."""
     if guard_s <= 0:
         return "answer"
     if painted_at is None or key.time < painted_at + guard_s:
-        return "ahead"
+        return "typeahead"
     if previous_key is not None and previous_purpose != "answer" and key.time < previous_key.time + guard_s:
         return previous_purpose
     is_same_read = (
@@ -77,12 +77,12 @@ class KeyArrivals:
     def __init__(self, guard_s: float) -> None:
         self.guard = guard_s
         self._previous_key: KeyArrival | None = None
-        self._previous_purpose: KeyPurpose = "ahead"
+        self._previous_purpose: KeyPurpose = "typeahead"
 
     def record_key(self, key: KeyArrival) -> None:
         """Record a key that arrived when no question was open."""
         self._previous_key = key
-        self._previous_purpose = "ahead"
+        self._previous_purpose = "typeahead"
 
     def record_answer_key(self, key: KeyArrival, painted_at: float | None) -> KeyPurpose:
         """Record a key pressed while a question is open, and decide what it is for."""
@@ -98,4 +98,4 @@ class KeyArrivals:
     def mark_ignored(self) -> None:
         """Record that the last key does nothing at the question. The user is probably typing text, so keys that follow
         at once are not answers either."""
-        self._previous_purpose = "ahead"
+        self._previous_purpose = "typeahead"

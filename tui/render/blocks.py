@@ -124,7 +124,7 @@ class AnswerRenderer:
         self._console = console
         self._finished_lines: list[SegmentLine] = []
         self._processed_char_count = 0
-        """Number of characters already in `_drawn` and `_unfinished`."""
+        """Number of characters already in `_drawn` and `_unfinished_text`."""
         self._unfinished_text = ""
         self._has_gap = True
         self._is_plain = False

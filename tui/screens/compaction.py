@@ -52,7 +52,7 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
     def __init__(self, compaction: ManualCompaction) -> None:
         super().__init__()
         self._compaction = compaction
-        self._step: Literal["plan", "making", "editing", "applying"] = "plan"
+        self._step: Literal["plan", "drafting", "editing", "applying"] = "plan"
         self._unedited_text = ""
         """The summary before the user edited it."""
         self._has_warned = False
@@ -100,7 +100,7 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
                 return True
 
     def action_draft(self) -> None:
-        self._step = "making"
+        self._step = "drafting"
         model = self._compaction.preview.quote.model
         self._show_headline("Compact", f"writing the summary ({model}) …", DRAFTING_KEY_HINTS)
         start_worker(self, self._draft, "draft")
@@ -154,7 +154,7 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
     def action_leave(self) -> None:
         if self._step == "applying":
             return  # the last step is short and cannot be interrupted
-        if self._step == "making":
+        if self._step == "drafting":
             self._compaction.interrupt()
         elif self._step == "editing" and self.draft.text != self._unedited_text and not self._has_warned:
             self._has_warned = True

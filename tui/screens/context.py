@@ -181,7 +181,7 @@ class ContextScreen(TypeaheadGuard[None]):
         previous_row, listing = self._marked_row, self.query_one(Listing)
         components = self._components
         self._rows = rows = components.rows(self._row_order, self.query_one("#looked-for", Input).value)
-        window_tokens, palette = components.overview.effective_tokens, get_palette(self.app.theme_variables)
+        window_tokens, palette = components.overview.effective, get_palette(self.app.theme_variables)
 
         def paint(index: int, width: int) -> Text:  # `width` may be newer than the table
             row = rows[index]

@@ -59,7 +59,7 @@ class SessionController:
         """Held while older messages are being read."""
         self.on_blocks_prepended: Callable[[int], None] = lambda count: None
         """Called with the number of blocks added at the start of the view."""
-        self.on_preview_shown: Callable[[], None] = lambda: None
+        self.on_preview_painted: Callable[[], None] = lambda: None
         """Called when the view shows a preview of a session that is still being opened."""
 
     async def open_first_session(self, session_id: str | None, model: str | None) -> None:
@@ -74,7 +74,7 @@ class SessionController:
     async def _begin_new_session(self, model: str | None) -> None:
         """Open a new session after the user interrupted the opening of the first one."""
         self._switch_to(*await self._opener.open(None, model, "first"))
-        self.on_preview_shown()
+        self.on_preview_painted()
         self.show_notice("opening was interrupted. This is a new session; `/resume` opens an earlier one.")
 
     async def open(self, session_id: str | None = None, model: str | None = None) -> bool:
@@ -86,7 +86,7 @@ class SessionController:
             self.unsent_text.save_in_progress("")  # the text stays in the prompt and then belongs to the opened session
             # A session can be open only once. To reopen the same one, close it first.
             has_started = self.session is not None and self.session.hooks is not None and self.session.hooks.has_started
-            opening: OpeningKind = "first" if not has_started else "again" if is_reopening else "instead"
+            opening: OpeningKind = "first" if not has_started else "reopened" if is_reopening else "replacement"
             problem = await self._try_close(None) if is_reopening else ""
             previous_view = self.view
             try:
@@ -106,7 +106,7 @@ class SessionController:
                 return True
             if opened_session is None:
                 self._show(replace(previous_view, is_busy=True, activity=self.view.activity))
-                self.on_preview_shown()
+                self.on_preview_painted()
                 return False
             problem = await self._try_close("clear" if session_id is None else "resume") or problem
             self._switch_to(*opened_session)
@@ -126,7 +126,7 @@ class SessionController:
         """Show the last messages of a session while it is being opened."""
         view = build_resumed_view(self.sessions.hide_secrets(conversation), self.folder)
         self._show(replace(view, is_busy=True, activity=self.view.activity))
-        self.on_preview_shown()
+        self.on_preview_painted()
 
     def _show_opening_progress(self, activity: str) -> None:
         self._show(replace(self.view, activity=activity))

@@ -108,8 +108,8 @@ async def _run_demo(folder: Path) -> None:
 
 
 def _print_event(event: Event, title_by_call: Mapping[str, str]) -> None:
-    """Print an event. Read-only calls run in parallel, so each output is preceded by its call's title. `titles`: titles
-    by call id."""
+    """Print an event. Read-only calls run in parallel, so each output is preceded by its call's title. `title_by_call`:
+    titles by call id."""
     match event:
         case TextDelta(text=text):
             print(sanitise(text), end="", flush=True)

@@ -55,7 +55,7 @@ class SessionLoader:
 
     async def add_text_matches(self, on_change: Callable[[], None]) -> None:
         """Append the sessions whose messages match. While messages are still being indexed, the search is repeated, and
-        `changed` is called each time."""
+        `on_change` is called each time."""
         unindexed_count = 0
 
         def on_progress(indexed_count: int, total_count: int) -> None:
@@ -103,7 +103,7 @@ TAGS_REQUEST = replace(TITLE_REQUEST, label="Tags, separated by spaces", may_be_
 
 class SessionList:
     def __init__(self, library: "Library", current_id: str, now: float) -> None:
-        """`current`: id of the open session. `now`: current time in Unix seconds."""
+        """`current_id`: id of the open session. `now`: current time in Unix seconds."""
         self._library = library
         self._current_id = current_id
         self._now = now

@@ -74,7 +74,7 @@ class SessionOpener:
     async def open(
         self, session_id: str | None, model: str | None, opening: "OpeningKind", *, is_displayed: bool = False
     ) -> OpenedSession:
-        """Open a stored session, or a new one if `resume` is None. `is_displayed`: whether all of the session is
+        """Open a stored session, or a new one if `session_id` is None. `is_displayed`: whether all of the session is
         already on the screen. Raises `AgentError`."""
         on_preview = None if is_displayed else self._on_preview
         session = await self._sessions.open(

@@ -244,7 +244,7 @@ class SessionView:
             self,
             used_tokens=overview.used_tokens,
             is_estimate=is_estimate,
-            available_tokens=overview.effective_tokens,
+            available_tokens=overview.effective,
             component_tokens=tuple((component.name, component.tokens) for component in overview.components),
         )
 

@@ -18,7 +18,7 @@ from ebbtide.tui.text.spans import Line, Span, TextStyle
 SortOrder: TypeAlias = Literal["order", "tokens"]
 """Whether rows are in the order of the request or the largest comes first."""
 
-ComponentColumn: TypeAlias = Literal["tokens", "share", "steps", "state", "keeping", "source"]
+ComponentColumn: TypeAlias = Literal["tokens", "share", "steps", "state", "carrying cost", "source"]
 _MIN_NAME_WIDTH, _MAX_NAME_WIDTH = 40, 72
 """Minimum and maximum number of columns for names."""
 
@@ -128,7 +128,7 @@ def build_component_table(overview: Overview) -> ComponentTable:
 
 def stacked_bar(table: ComponentTable, width: int) -> Line:
     """Draw the context window as one line of cells: each component's share in its colour, then the free part."""
-    window_tokens = max(table.overview.effective_tokens, 1)
+    window_tokens = max(table.overview.effective, 1)
     summed_tokens = 0
     filled_cells = 0
     spans: list[Span] = []
@@ -268,8 +268,8 @@ def _is_replaced(item: ViewItem) -> bool:
 
 def _item_row(item: ViewItem, overview: Overview, source: str, *, is_message: bool = True) -> ComponentRow:
     carrying_cost = None
-    if overview.resend_prices is not None and is_message:
-        carrying_cost = item.tokens * sum(overview.resend_prices[max(len(overview.resend_prices) - item.age + 1, 0) :])
+    if overview.prices_again is not None and is_message:
+        carrying_cost = item.tokens * sum(overview.prices_again[max(len(overview.prices_again) - item.age + 1, 0) :])
     description = sanitise_line(item.what) or ITEM_KIND_NAMES[item.kind]
     name = f"{item.ref}  {description}" if item.ref.startswith("r") else description
     return ComponentRow(
@@ -304,7 +304,7 @@ def _columns_for(rows: Iterable[ComponentRow]) -> tuple[ComponentColumn, ...]:
     if any(row.state or row.is_pinned for row in rows):
         columns.append("state")
     if any(row.carrying_cost is not None for row in rows):
-        columns.append("keeping")
+        columns.append("carrying cost")
     return (*columns, "source")
 
 
@@ -362,7 +362,7 @@ _COLUMNS: Mapping[ComponentColumn, _Column] = {
     "share": _Column(f"{'share':>7}", _share_cell, 44),
     "steps": _Column(f"{'steps':>7}", _age_cell, 60),
     "state": _Column(f"  {'state':<12}", _state_cell, 52),
-    "keeping": _Column(f"{'cost':>8}", _carrying_cost_cell, 72),
+    "carrying cost": _Column(f"{'cost':>8}", _carrying_cost_cell, 72),
     "source": _Column(f"  {'source':<12}", _source_cell, 96),
 }
 """The columns from left to right: tokens, share, age in steps, state, cost of resending so far, source."""

@@ -55,9 +55,9 @@ def overview_lines(overview: Overview, width: int) -> tuple[Line, ...]:
 
 def summary_line(overview: Overview) -> Line:
     """Return how full the context window is, its size and the model, in one line."""
-    used_tokens, usable_tokens = overview.used_tokens, max(overview.effective_tokens, 1)
-    usable_text = f"{format_tokens(overview.effective_tokens)} usable, {used_tokens / usable_tokens:.0%}"
-    free_text = f"  {format_tokens(max(overview.effective_tokens - used_tokens, 0))} free"
+    used_tokens, usable_tokens = overview.used_tokens, max(overview.effective, 1)
+    usable_text = f"{format_tokens(overview.effective)} usable, {used_tokens / usable_tokens:.0%}"
+    free_text = f"  {format_tokens(max(overview.effective - used_tokens, 0))} free"
     window_text = f"  window {format_tokens(overview.window.tokens)}{cache_text(overview)}  {overview.model}"
     style: TextStyle = "warn" if used_tokens > 0.95 * usable_tokens else "text"
     return (
@@ -71,7 +71,7 @@ def summary_line(overview: Overview) -> Line:
 def budget_lines(overview: Overview, width: int) -> list[Line]:
     """Format each component with its share of the budget, followed by the window and the reserves that determine the
     budget."""
-    usable_tokens = max(overview.effective_tokens, 1)
+    usable_tokens = max(overview.effective, 1)
     bar_cells = max(8, min(30, width - 46))
     lines: list[Line] = []
     for component in overview.components:
@@ -83,7 +83,7 @@ def budget_lines(overview: Overview, width: int) -> list[Line]:
             lines += [_file_line(file, usable_tokens) for file in overview.instructions]
         if component.name == "tools":
             lines += [_server_line(server, usable_tokens) for server in overview.servers]
-    used_tokens, free_tokens = overview.used_tokens, overview.effective_tokens - overview.used_tokens
+    used_tokens, free_tokens = overview.used_tokens, overview.effective - overview.used_tokens
     style: TextStyle = "warn" if free_tokens < 0.05 * usable_tokens else "strong"
     row = f"  {'used':<13}{format_tokens(used_tokens):>8}{used_tokens / usable_tokens:>8.1%}  "
     lines.append(
@@ -103,7 +103,7 @@ def budget_lines(overview: Overview, width: int) -> list[Line]:
     lines.append(((f"  {'window':<13}{overview.window.tokens:>8,}  ", "text"), (overview.window.source, "dim")))
     for reserve in overview.reserves:
         lines.append(((f"  − {reserve.name:<11}{reserve.tokens:>8,}  ", "text"), (reserve.source, "dim")))
-    lines.append(((f"  {'= usable':<13}{overview.effective_tokens:>8,}", "text"),))
+    lines.append(((f"  {'= usable':<13}{overview.effective:>8,}", "text"),))
     if overview.cache_lifetime:
         lines.append(((f"  {'cache':<13}{overview.cache_lifetime:>8}  ", "text"), (_saving_text(overview), "dim")))
     return lines
@@ -152,7 +152,7 @@ def content_lines(overview: Overview, width: int) -> list[Line]:
     """Format a row for each component of the next request, with its large parts below it."""
     row_width = max(width - 2, 1)
     table = build_component_table(overview)
-    rows = [component_row_line(row, row_width, overview.effective_tokens, table.columns) for row in table.rows()]
+    rows = [component_row_line(row, row_width, overview.effective, table.columns) for row in table.rows()]
     heading: Line = (("Contents", "strong"),)
     return [heading, *((("  ", "dim"), *line) for line in (heading_line(row_width, table.columns), *rows))]
 
@@ -186,7 +186,7 @@ def rewrite_text(rewrite: Rewrite) -> str:
         return sanitise_line(f"changed: {rewrite.reason}")
     strategies = ", ".join(strategy_names(rewrite.strategies))
     reason_text = f" ({REWRITE_REASONS.get(rewrite.reason, rewrite.reason)})" if rewrite.reason else ""
-    sizes_text = f"{format_tokens(rewrite.tokens_before)} → {format_tokens(rewrite.after)} tokens"
+    sizes_text = f"{format_tokens(rewrite.before)} → {format_tokens(rewrite.after)} tokens"
     price = (
         format_dollars(rewrite.cost)
         if rewrite.cost != 0 or MODEL_STRATEGIES & set(rewrite.strategies)

@@ -66,7 +66,7 @@ class Greeting:
 
 def greeting_lines(greeting: Greeting, width: int, height: int, *, supports_unicode: bool = True) -> tuple[Line, ...]:
     """Build the greeting for a screen of this size. If there is too little space, the least useful lines are dropped
-    first. `can_draw`: whether the terminal can draw non-ASCII characters."""
+    first. `supports_unicode`: whether the terminal can draw non-ASCII characters."""
     name_line: Line = ((PROGRAM_NAME, "accent"), (f"  {VERSION}", "dim"))
     logo_lines: list[Line] = [((line, "accent"),) for line in LOGO]
     logo_lines[-1] = (*logo_lines[-1], (f"  {VERSION}", "dim"))

@@ -180,7 +180,7 @@ def _danger_parts(question: PermissionAsked) -> tuple[tuple[str, str], ...]:
     command, parts = command_argument(question.arguments), dict[str, list[str]]()
     for danger in question.dangers:
         part = ellipsize(sanitise_line(command[danger.start : danger.end]), _MAX_PART_CHARS)
-        parts.setdefault(part, []).append(sanitise_line(danger.effect))
+        parts.setdefault(part, []).append(sanitise_line(danger.why))
     return tuple((part, f" {', and '.join(dict.fromkeys(reasons))}") for part, reasons in parts.items())
 
 

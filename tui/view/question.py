@@ -92,7 +92,7 @@ class AnswerState:
 
 
 KeyEffect: TypeAlias = Literal[
-    "nothing", "text", "moved", "chosen", "whole", "read", "to words", "cleared", "back", "stopped"
+    "nothing", "text", "moved", "chosen", "whole", "read", "focus text", "cleared", "back", "stopped"
 ]
 """What a key does. `text`: it goes to the text field. `whole`: it shows the whole subject, or part of it again. `read`:
 it scrolls the subject while all of it is shown."""
@@ -116,7 +116,7 @@ def key_effect(
         case _ if is_expanded and (key in _SCROLL_KEYS or (key == "space" and not spec.allows_multiple)):
             return "read", state
         case "down" if spec.free_text is not None and state.marked_index == len(spec.choices) - 1:
-            return "to words", state
+            return "focus text", state
         case "up" | "down" if choice_count:
             return "moved", replace(
                 state, marked_index=(state.marked_index + (1 if key == "down" else -1)) % choice_count

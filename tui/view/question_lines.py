@@ -17,7 +17,7 @@ MAX_CHOICE_LINES, MAX_DETAILS_LINES = 5, 2
 
 
 def headline_and_reason(spec: QuestionSpec, width: int, position_text: str = "") -> tuple[Line, tuple[Line, ...]]:
-    """Get the headline and the reason below it. `position`: the question's position among several."""
+    """Get the headline and the reason below it. `position_text`: the question's position among several."""
     headline: Line = (*spec.headline, (f"  {position_text}", "dim")) if position_text else spec.headline
     if spec.is_short:
         combined: Line = (*headline, ("   ", "dim"), *spec.reason[0])
@@ -104,7 +104,7 @@ def choices_height(spec: QuestionSpec, state: AnswerState, width: int) -> int:
     )
 
 
-PanelPart: TypeAlias = Literal["headline", "subject", "list", "field", "keys", "border", "reason", "air"]
+PanelPart: TypeAlias = Literal["headline", "subject", "list", "field", "keys", "border", "reason", "spacing"]
 
 _LINE_ALLOTMENTS: tuple[tuple[PanelPart, int], ...] = (
     ("field", 1),
@@ -123,7 +123,7 @@ _LINE_ALLOTMENTS: tuple[tuple[PanelPart, int], ...] = (
     ("subject", 6),
     ("list", 9_999),
     ("subject", 9_999),
-    ("air", 4),
+    ("spacing", 4),
 )
 """The order in which parts get lines. Each step gives a part's new maximum, including lines from earlier steps. `air`:
 blank lines between parts."""
@@ -147,7 +147,7 @@ def question_key_hints(
     is_expanded: bool,
     hidden_line_count: int,
 ) -> str:
-    """Get the key hints that apply now. `hidden_lines`: number of lines of the subject that do not fit."""
+    """Get the key hints that apply now. `hidden_line_count`: number of lines of the subject that do not fit."""
     if is_unfocused:
         return "Tab back to the question"
     if text_entry is not None:

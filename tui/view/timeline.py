@@ -101,7 +101,7 @@ def request_columns(
     """Build at most `width` columns with one request each. If there are more requests, older ones share columns. A
     rewrite after the last request gets a column of its own."""
     width = max(width, 1)
-    has_late_rewrite = any(rewrite.request_count >= len(requests) for rewrite in rewrites)
+    has_late_rewrite = any(rewrite.requests >= len(requests) for rewrite in rewrites)
     request_width = max(width - 1, 1) if has_late_rewrite and width > 1 else width
     bounds = [0]
     for column_size in _column_sizes(len(requests), request_width):
@@ -110,11 +110,11 @@ def request_columns(
         RequestColumn(
             tuple(requests[start:end]),
             start + 1,
-            tuple(rewrite for rewrite in rewrites if start <= rewrite.request_count < end),
+            tuple(rewrite for rewrite in rewrites if start <= rewrite.requests < end),
         )
         for start, end in itertools.pairwise(bounds)
     ]
-    late_rewrites = tuple(rewrite for rewrite in rewrites if rewrite.request_count >= len(requests))
+    late_rewrites = tuple(rewrite for rewrite in rewrites if rewrite.requests >= len(requests))
     if late_rewrites and width > 1:
         columns.append(RequestColumn((), len(requests) + 1, late_rewrites))
     return tuple(columns)

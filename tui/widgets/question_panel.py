@@ -80,8 +80,8 @@ class QuestionPanel(Vertical, can_focus=True):
         count_available_lines: Callable[[bool], int],
         position_text: str = "",
     ) -> None:
-        """`available_lines` returns how many lines the panel may use; its argument is whether the subject is shown in
-        full. `position`: the question's position among several."""
+        """`count_available_lines` returns how many lines the panel may use; its argument is whether the subject is
+        shown in full. `position_text`: the question's position among several."""
         super().__init__()
         self.spec = spec
         self._on_answer = on_answer
@@ -206,7 +206,7 @@ class QuestionPanel(Vertical, can_focus=True):
                 "keys": len(key_hint_lines(self._key_hints(0), inner_width)),
                 "border": 1,
                 "reason": len(reason.wrap(self.app.console, inner_width)) if reason_lines else 0,
-                "air": 4 if max_lines >= _MIN_SPACED_HEIGHT else 0,
+                "spacing": 4 if max_lines >= _MIN_SPACED_HEIGHT else 0,
             },
         )
         self.set_class(not lines_by_part["border"], "bare")
@@ -224,7 +224,7 @@ class QuestionPanel(Vertical, can_focus=True):
         for index, widget in enumerate(visible_widgets):
             # The list reserves lines for choices that get longer when marked. If any are left over, they already
             # separate it from the keys.
-            has_margin = index < lines_by_part["air"] and not (has_spare_lines and widget.id == "answers")
+            has_margin = index < lines_by_part["spacing"] and not (has_spare_lines and widget.id == "answers")
             widget.styles.margin = (int(has_margin), 0, 0, 0)
         self._show_key_hints()
         self._show_choices(inner_width - (choices_height(spec, self._state, inner_width) > lines_by_part["list"]))
@@ -287,7 +287,7 @@ class QuestionPanel(Vertical, can_focus=True):
             case "cleared":
                 self._field.value = ""
                 self._focus_now(self)
-            case "to words":
+            case "focus text":
                 self._focus_now(self._field)
             case "moved":
                 self._focus_now(self)

@@ -61,7 +61,7 @@ class SidePanel(Widget):
     def set_counted_files(
         self, files: "tuple[FileLineCounts, ...] | None", call_ids: frozenset[str], view: SessionView
     ) -> None:
-        """Set the files changed in the session, or None if unknown. `calls`: the finished calls whose changes are
+        """Set the files changed in the session, or None if unknown. `call_ids`: the finished calls whose changes are
         included."""
         self._counted_files, self._counted_call_ids, self._finished_call_ids = files, call_ids, ("",)
         self.show(view, *self._servers_and_queue)

@@ -178,7 +178,7 @@ def open_journal(results_path: Path) -> Iterator[BatchJournal]:
 
 
 def _open_for_append(path: Path, size: int) -> int:
-    """Open a file for appending, truncated to `end` bytes."""
+    """Open a file for appending, truncated to `size` bytes."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
         os.ftruncate(descriptor, size)

@@ -117,7 +117,7 @@ class ClaudeInput:
                 self._edited_call_ids.add(question.call_id)
                 return Decision("edit", arguments=_convert_arguments(name, claude_name, updated_input, self._root))
 
-    def automatic_answer(self, question: Question) -> Answer | None:
+    def answer_without_client(self, question: Question) -> Answer | None:
         """Return the answer to a question that the client has already answered; None if the client must be asked."""
         if isinstance(question, PermissionAsked) and question.is_edited and question.call_id in self._edited_call_ids:
             return Decision("allow")

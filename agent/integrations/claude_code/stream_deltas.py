@@ -32,7 +32,7 @@ class ReplyStreamConverter:
         """Whether a reply has begun but not ended."""
 
     def convert(self, event: OutputEvent, message_id: str, model: str) -> Iterator[StreamEventJson]:
-        """Yield the stream events for a session event. `message`: id of the current step's reply."""
+        """Yield the stream events for a session event. `message_id`: id of the current step's reply."""
         match event:
             case StepStarted():
                 yield from self._start_message(message_id, model)

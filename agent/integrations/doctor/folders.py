@@ -44,7 +44,7 @@ def access_problem(path: Path) -> str:
 
 
 def _check_path(path: Path, *, is_reachable: bool) -> CheckResult | None:
-    """Check one path, if it exists. `is_open`: other users can reach it through its parent folders."""
+    """Check one path, if it exists. `is_reachable`: other users can reach it through its parent folders."""
     try:
         status = path.stat()
     except FileNotFoundError:

@@ -117,8 +117,8 @@ def _zip_entry(name: str) -> zipfile.ZipInfo:
 
 
 class Bundle:
-    """A bundle opened for reading. Every method can raise `InvalidBundle`. Nothing is ever written to a path taken from
-    the bundle."""
+    """A bundle opened for reading. Every method can raise `InvalidBundleError`. Nothing is ever written to a path taken
+    from the bundle."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -93,9 +93,7 @@ def timeline_svg(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite],
         pieces.append(f"<title>a request may take {token_limit:,} tokens</title></line>")
     requests_per_column = columns[0].request_count
     pieces += [
-        _rewrite_svg(
-            rewrite, LEFT_MARGIN + min(rewrite.request_count / requests_per_column, len(columns)) * column_width
-        )
+        _rewrite_svg(rewrite, LEFT_MARGIN + min(rewrite.requests / requests_per_column, len(columns)) * column_width)
         for rewrite in rewrites
     ]
     end = LEFT_MARGIN + len(columns) * column_width
@@ -148,9 +146,9 @@ def _column_svg(column: TimelineColumn, x: float, column_width: float, plot_heig
 
 
 def _rewrite_svg(rewrite: Rewrite, x: float) -> str:
-    tooltip = f"before request {rewrite.request_count + 1:,}: {rewrite.reason}"
-    if rewrite.tokens_before != rewrite.after:
-        tooltip += f", {rewrite.tokens_before:,} to {rewrite.after:,} tokens"
+    tooltip = f"before request {rewrite.requests + 1:,}: {rewrite.reason}"
+    if rewrite.before != rewrite.after:
+        tooltip += f", {rewrite.before:,} to {rewrite.after:,} tokens"
     if rewrite.strategies:
         tooltip += f" ({', '.join(rewrite.strategies)})"
     y = HEIGHT - BOTTOM_MARGIN

@@ -337,8 +337,8 @@ def select_servers(servers: Sequence[ImportableServer], selectors: Sequence[str]
 
 
 def import_problem(server: ImportableServer, name_by_prefix: Mapping[str, str], *, into_project: bool) -> str:
-    """Return why an offer cannot be imported; empty if it can. `existing` maps the prefixes of tool names to the names
-    of existing servers."""
+    """Return why an offer cannot be imported; empty if it can. `name_by_prefix` maps the prefixes of tool names to the
+    names of existing servers."""
     if server.problem:
         return server.problem
     if (existing_name := name_by_prefix.get(ServerSpec(server.name).prefix)) is not None:

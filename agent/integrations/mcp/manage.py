@@ -41,7 +41,7 @@ class ServerRow:
     source: str
     target: str
     """Its command or address as written."""
-    ignored_keys: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
     """Unsupported keys of its entry."""
 
 

@@ -72,7 +72,7 @@ class Embedder:
     """A loaded static model. Raises `EmbeddingFailed` if it cannot be loaded."""
 
     def __init__(self, model_path: str) -> None:
-        """`setting` is the model's folder."""
+        """`model_path` is the model's folder."""
         problem = find_model_problem(model_path)
         if problem:
             raise EmbeddingFailed(problem)

@@ -45,14 +45,14 @@ class TokenSource:
         self._tokens: Tokens | None = None
         self._update_task: asyncio.Task[None] | None = None
 
-    async def key(self) -> str:
+    async def get_key(self) -> str:
         """Return the access token, renewed if it is about to end. Raises `AgentError`."""
         if self._tokens is None or self._tokens.needs_renewal:
             await self._update("")
         assert self._tokens is not None  # `_update` has set it or raised an error
         return self._tokens.access_token
 
-    async def renewed_key(self, rejected: str) -> str:
+    async def renew_key(self, rejected: str) -> str:
         """Return another access token after the server has rejected one; that one if it cannot be renewed now. Raises
         `AuthFailed` if the sign-in has ended."""
         await self._update(rejected)

@@ -76,8 +76,8 @@ class WireProvider:
         secrets: SecretTokens | None = None,
         key_source: KeySource | None = None,
     ) -> None:
-        """`secrets`: hides secrets in requests. `keys`: supplies the keys of later requests; None if the endpoint's key
-        never changes."""
+        """`secrets`: hides secrets in requests. `key_source`: supplies the keys of later requests; None if the
+        endpoint's key never changes."""
         self.facts = facts
         self.window = window
         self._adapter = adapter

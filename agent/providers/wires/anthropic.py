@@ -133,7 +133,7 @@ def create_client(origin: Origin) -> "anthropic.AsyncAnthropic":
 def build_body(
     request: Request, facts: ModelFacts, encoding_cache: "RequestEncodingCache[AnthropicEncoder] | None" = None
 ) -> JsonObject:
-    """Return the JSON body of a request. `written_request`: the encoded messages of the previous request, which are
+    """Return the JSON body of a request. `encoding_cache`: the encoded messages of the previous request, which are
     reused."""
     deferred_names = frozenset(tool.name for tool in request.tools if tool.deferred is not None)
     encoded = (encoding_cache or RequestEncodingCache(AnthropicEncoder)).encode(request.messages, facts, deferred_names)

@@ -15,7 +15,7 @@ async def truncate_error_body(response: httpx2.Response) -> None:
 
 
 async def read_prefix(chunk: bytes, chunks: AsyncIterable[bytes], max_bytes: int) -> bytes:
-    """Read the first `limit` bytes of a document that begins with `chunk` and continues with `chunks`."""
+    """Read the first `max_bytes` bytes of a document that begins with `chunk` and continues with `chunks`."""
     received_chunks, byte_count = [chunk], len(chunk)
     async for next_chunk in chunks:
         if byte_count > max_bytes:

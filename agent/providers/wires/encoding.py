@@ -107,7 +107,7 @@ class RequestEncodingCache(Generic[W]):
         return self._fold.unprocessed_count(messages) if self._fold is not None else len(messages)
 
     def encode(self, messages: tuple[Message, ...], *encoder_arguments: object) -> EncodedMessages:
-        """Return the encoded messages. `key`: the other arguments of the writer."""
+        """Return the encoded messages. `encoder_arguments`: the other arguments of the writer."""
         if self._fold is None or encoder_arguments != self._encoder_arguments:
             self._encoder_arguments, self._fold = (
                 encoder_arguments,

@@ -36,7 +36,7 @@ def classify_error(
     key: str | None = None,
     now: float | None = None,
 ) -> ProviderError:
-    """Convert a server's response to an error. `provider`: `provider/name`. `body`: bytes, text or parsed JSON. `now`:
+    """Convert a server's response to an error. `model`: `provider/name`. `body`: bytes, text or parsed JSON. `now`:
     Unix seconds.
 
     Status 200 means that the error was sent in place of a reply, or in the middle of a stream.

@@ -286,7 +286,7 @@ def open_client(origin: Origin) -> "httpx2.AsyncClient":
 @contextmanager
 def translate_errors(origin: Origin, *, has_response_started: bool = True) -> Iterator[None]:
     """Convert any exception raised while communicating with a server into a `ProviderError`. `--debug` shows the
-    original exception. `has_begun`: part of the response may have arrived."""
+    original exception. `has_response_started`: part of the response may have arrived."""
     try:
         yield
     except ProviderError:

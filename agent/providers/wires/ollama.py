@@ -125,7 +125,7 @@ def build_body(
     encoding_cache: "RequestEncodingCache[OllamaEncoder] | None" = None,
     quirks: frozenset[str] = frozenset(),
 ) -> JsonObject:
-    """Return the JSON body of a request. `window`: the model's window, in tokens. `written_request`: the encoded
+    """Return the JSON body of a request. `window_tokens`: the model's window, in tokens. `encoding_cache`: the encoded
     messages of the previous request, which are reused."""
     items = (
         (encoding_cache or RequestEncodingCache(OllamaEncoder))
@@ -346,7 +346,7 @@ def create_client(origin: Origin) -> "ollama.AsyncClient":
 @contextmanager
 def translate_sdk_errors(origin: Origin) -> Iterator[None]:
     """Convert exceptions of Ollama's SDK into provider errors."""
-    import ollama  # noqa: PLC0415 - deferred: see `make_client`
+    import ollama  # noqa: PLC0415 - deferred: see `create_client`
 
     with translate_errors(origin):
         try:

@@ -71,7 +71,7 @@ def build_body(
     quirks: frozenset[str] = frozenset(),
     encoding_cache: "RequestEncodingCache[ChatEncoder] | None" = None,
 ) -> JsonObject:
-    """Return the JSON body of a request. `written_request`: the encoded messages of the previous request, which are
+    """Return the JSON body of a request. `encoding_cache`: the encoded messages of the previous request, which are
     reused."""
     limit_field = "max_completion_tokens" if "max_completion_tokens" in quirks else "max_tokens"
     encoded = (encoding_cache or RequestEncodingCache(ChatEncoder)).encode(

@@ -79,7 +79,7 @@ def build_body(
     *,
     namespace: str = "",
 ) -> JsonObject:
-    """Return the JSON body of a request. `written_request`: the encoded messages of the previous request, which are
+    """Return the JSON body of a request. `encoding_cache`: the encoded messages of the previous request, which are
     reused. `namespace`: the calls of tools that are not deferred belong to this one; empty for none."""
     namespaces = {
         tool.name: namespace if tool.deferred is None else tool.deferred.name

@@ -47,7 +47,7 @@ async def test_everything_a_session_saw_is_found(sessions: Sessions) -> None:
         assert one.kind == kind
         assert words in await text_of(sessions, one.ref)
     (output,) = (await recall.search(RecallQuery("lexer.py", kinds=("output",)))).items
-    assert (output.ref, output.title, output.tool, output.path, output.origin, output.excerpt) == (
+    assert (output.ref, output.title, output.tool, output.path, output.where, output.excerpt) == (
         "r1", "Viewed src/lexer.py – 1 line", "read", "src/lexer.py", "", "def tokens(): ...",
     )  # fmt: skip
 
@@ -59,7 +59,7 @@ async def test_all_file_views_of_the_last_hour(sessions: Sessions) -> None:
     await sessions.runs("read", "three", path="b.py")
     (first,) = (await sessions.recall().search(RecallQuery(tool="read", path="a.py"))).items
     await sessions.thread.run(sessions.store.query, "update documents set created = created - 4000 where path = 'a.py'")
-    views = RecallQuery(kinds=("output",), tool="read", since=first.time - 3600)
+    views = RecallQuery(kinds=("output",), tool="read", since=first.at - 3600)
     assert refs(await sessions.recall().search(views)) == ["r3"]
 
 
@@ -76,7 +76,7 @@ async def test_an_output_is_searched_beyond_what_the_view_shows_of_it(sessions: 
     await sessions.says("go")
     await sessions.runs("bash", "start\n[...]", whole=whole, command="make")
     (one,) = (await sessions.recall().search(RecallQuery("needle"))).items
-    assert (one.ref, one.searched_bytes, one.size) == ("r1", MAX_INDEXED_OUTPUT_BYTES, len(whole))
+    assert (one.ref, one.searched, one.size) == ("r1", MAX_INDEXED_OUTPUT_BYTES, len(whole))
     assert "the needle is here" in one.excerpt
     assert await text_of(sessions, "r1") == whole.decode()
 
@@ -110,7 +110,7 @@ async def test_a_scope_bounds_what_is_seen(sessions: Sessions, scope: RecallScop
     assert {one.excerpt.split()[-1] for one in memory.items} == seen
     places = {HERE: ("r1", ""), THERE: ("ebb://one/bbbb1111/r1", "session bbbb1111")}
     places[ELSEWHERE] = ("ebb://two/cccc1111/r1", "session cccc1111 of two")
-    assert {(one.ref, one.origin) for one in memory.items} == {places[session] for session in seen}
+    assert {(one.ref, one.where) for one in memory.items} == {places[session] for session in seen}
     for session, (ref, _) in places.items():
         if session in seen:
             assert session in await text_of(sessions, ref, scope)
@@ -127,7 +127,7 @@ async def test_a_call_may_ask_for_less_than_is_allowed_and_not_for_more(sessions
     other = (await recall.search(RecallQuery("common", scope="project"))).items
     with pytest.raises(ReferenceFailed, match="from this project only"):
         await recall.search(RecallQuery("common", scope="all"))
-    (there,) = (one.ref for one in other if one.origin)
+    (there,) = (one.ref for one in other if one.where)
     with pytest.raises(ReferenceFailed, match="and `scope` was `session`"):
         await recall.fetch(there, "session")
 
@@ -275,7 +275,7 @@ async def test_a_long_output_is_searched_to_its_end(sessions: Sessions) -> None:
     excerpt = "60001: the Needle is há here\n60011: in a hay-stack"
     for query in ("needle hay", '"hay stack" needle', "HÁ needle"):
         found = await search(RecallQuery(query, tool="bash"))
-        assert [(one.ref, one.title[:9], one.searched_bytes, one.size) for one in found.items] == [
+        assert [(one.ref, one.title[:9], one.searched, one.size) for one in found.items] == [
             ("r1", "Ran: make", None, len(whole))
         ]
         assert found.notes == ()

@@ -203,7 +203,7 @@ async def test_an_undo_is_written_down_and_told(priced: PricedHome) -> None:
     event = (await session.change_conversation(undo_rewrite)).event
 
     written = await session._ctx.records.recorder.log.rewrites()
-    assert [(one.reason, one.strategies, one.tokens_before, one.after) for one in written][-1] == (
+    assert [(one.reason, one.strategies, one.before, one.after) for one in written][-1] == (
         "undone", ("undo",), event.before_tokens, event.after_tokens,
     )  # fmt: skip
     lines = [json.loads(line) for line in priced.lines.getvalue().splitlines()]

@@ -118,10 +118,10 @@ def test_what_was_counted_is_exact_and_the_rest_is_learned() -> None:
     [
         (Usage(), "missing"),
         (Usage(output=50), "missing"),
-        (Usage(input=-5, cache_read=4000), "nonsense"),
-        (Usage(input=3000, output=-1), "nonsense"),
-        (Usage(input=400_000), "nonsense"),
-        (Usage(input=20), "nonsense"),
+        (Usage(input=-5, cache_read=4000), "implausible"),
+        (Usage(input=3000, output=-1), "implausible"),
+        (Usage(input=400_000), "implausible"),
+        (Usage(input=20), "implausible"),
         (Usage(input=2047), "doubtful"),
         (Usage(input=500), "fresh"),
         (Usage(input=3400, output=10), "counted"),
@@ -137,7 +137,7 @@ def test_a_usage_is_judged_before_it_is_believed(usage: Usage, reading: CountRea
         assert (after.anchor, events) == (usage, [])
         return
     assert (after.anchor, after.anchored, meter.estimator) == (before.anchor, before.anchored, learned)
-    expected = {"missing": ["does not report"], "nonsense": ["counts are ignored"], "fresh": [], "doubtful": []}[
+    expected = {"missing": ["does not report"], "implausible": ["counts are ignored"], "fresh": [], "doubtful": []}[
         reading
     ]
     assert [text in str(event) for text, event in zip(expected, events, strict=True)] == [True] * len(expected)

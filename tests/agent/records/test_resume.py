@@ -261,7 +261,7 @@ async def test_a_rewrite_is_kept_with_its_reason_and_its_price(project: Project)
     first, second = overview.epochs
     assert first.rewrite is not None
     assert (first.rewrite.reason, first.rewrite.strategies, first.rewrite.cost) == ("asked", ("summary",), 0.0)
-    assert first.rewrite.after < first.rewrite.tokens_before
+    assert first.rewrite.after < first.rewrite.before
     assert [asked.purpose for asked in first.requests] == ["step", "step", "summary"]
     assert (first.requests[-1].usage, len(second.requests)) == (Usage(5, 0, 0, 7), 1)
 

@@ -37,7 +37,7 @@ async def test_the_window_that_an_overflow_has_shown_is_the_one_that_is_told(pro
     await events_of(session, "on")
     overview = await project.opened[-1].overview(session.id)
     assert (overview.window.source, overview.window.tokens < 200_000) == (REPORTED_BY_SERVER, True)
-    assert overview.effective_tokens < overview.window.tokens
+    assert overview.effective < overview.window.tokens
 
 
 def test_tools_that_are_not_there_any_more_are_counted_as_they_were_sent() -> None:

@@ -72,7 +72,7 @@ def test_ordinary_commands_have_no_mark(text: str) -> None:
 
 
 def test_all_that_a_part_does_is_said() -> None:
-    assert [one.effect for one in find_dangers("sudo rm -rf /", ROOT)] == [
+    assert [one.why for one in find_dangers("sudo rm -rf /", ROOT)] == [
         "runs as another user, with full privileges",
         "deletes folders and everything in them",
     ]

@@ -35,14 +35,14 @@ DONE = TurnFinished("answered", "ok")
 @pytest.mark.parametrize(
     ("key", "before", "meant", "painted", "purpose"),
     [
-        (KeyArrival(2.0, 2), None, "ahead", 1.0, "answer"),
-        (KeyArrival(2.0, 2), None, "ahead", None, "ahead"),  # nobody can have read it
-        (KeyArrival(1.29, 2), None, "ahead", 1.0, "ahead"),
-        (KeyArrival(1.3, 2), None, "ahead", 1.0, "answer"),
-        (KeyArrival(0.5, 2), None, "ahead", 1.0, "ahead"),  # handled long after it came
-        (KeyArrival(2.0, 2, is_alone=False), None, "ahead", 1.0, "text"),
-        (KeyArrival(2.0, 2), KeyArrival(1.8, 1), "ahead", 1.0, "ahead"),
-        (KeyArrival(2.0, 2), KeyArrival(1.7, 1), "ahead", 1.0, "answer"),
+        (KeyArrival(2.0, 2), None, "typeahead", 1.0, "answer"),
+        (KeyArrival(2.0, 2), None, "typeahead", None, "typeahead"),  # nobody can have read it
+        (KeyArrival(1.29, 2), None, "typeahead", 1.0, "typeahead"),
+        (KeyArrival(1.3, 2), None, "typeahead", 1.0, "answer"),
+        (KeyArrival(0.5, 2), None, "typeahead", 1.0, "typeahead"),  # handled long after it came
+        (KeyArrival(2.0, 2, is_alone=False), None, "typeahead", 1.0, "text"),
+        (KeyArrival(2.0, 2), KeyArrival(1.8, 1), "typeahead", 1.0, "typeahead"),
+        (KeyArrival(2.0, 2), KeyArrival(1.7, 1), "typeahead", 1.0, "answer"),
         (KeyArrival(2.0, 2), KeyArrival(1.95, 1), "answer", 1.0, "answer"),  # the question took the one before
         (KeyArrival(2.0, 2), KeyArrival(2.0, 2), "answer", 1.0, "text"),
         (KeyArrival(2.0, 2), KeyArrival(1.9, 1), "text", 1.0, "text"),
@@ -56,15 +56,15 @@ def test_what_a_key_is_for(
 
 
 def test_without_a_guard_every_key_answers() -> None:
-    assert key_purpose(KeyArrival(0.0, 1, is_alone=False), KeyArrival(0.0, 1), "ahead", None, 0.0) == "answer"
+    assert key_purpose(KeyArrival(0.0, 1, is_alone=False), KeyArrival(0.0, 1), "typeahead", None, 0.0) == "answer"
 
 
 def test_a_key_that_means_nothing_keeps_the_next_one_from_answering() -> None:
     arrivals = KeyArrivals(ANSWER_GUARD_S)
     assert arrivals.record_answer_key(KeyArrival(2.0, 1), 0.0) == "answer"
     arrivals.mark_ignored()
-    assert arrivals.record_answer_key(KeyArrival(2.1, 2), 0.0) == "ahead"
-    assert arrivals.record_answer_key(KeyArrival(2.39, 3), 0.0) == "ahead"
+    assert arrivals.record_answer_key(KeyArrival(2.1, 2), 0.0) == "typeahead"
+    assert arrivals.record_answer_key(KeyArrival(2.39, 3), 0.0) == "typeahead"
     assert arrivals.record_answer_key(KeyArrival(2.69, 4), 0.0) == "answer"
 
 

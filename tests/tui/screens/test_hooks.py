@@ -49,7 +49,7 @@ class PlayedHooks(SessionHooks):
     has_begun: bool = False
 
     @property
-    def records(self) -> tuple[tuple[DeclaredHook, TrustState, HookStatistics], ...]:
+    def hook_states(self) -> tuple[tuple[DeclaredHook, TrustState, HookStatistics], ...]:
         return tuple((hook, self._standing(hook), record) for hook, record in self.hook_records)
 
     def _standing(self, hook: DeclaredHook) -> TrustState:

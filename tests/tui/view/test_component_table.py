@@ -49,7 +49,7 @@ SEEN = replace(
            ToolShare("mcp__forge__list", 40),
            ToolShare("mcp__monitoring_eu__page", 310, is_sent=False, is_excluded=True)),
     servers=(ServerShare("mcp__forge", 2, 2, 640), ServerShare("mcp__monitoring_eu", 0, 1, 0)),
-    resend_prices=(0.3e-6,) * 99,
+    prices_again=(0.3e-6,) * 99,
 )  # fmt: skip
 
 
@@ -102,7 +102,7 @@ def test_a_row_says_where_its_number_comes_from_and_what_it_has_cost() -> None:
     assert found["r1"].carrying_cost == pytest.approx(9_000 * 0.3e-6)
     assert (found["r9"].age, found["r9"].carrying_cost, found["r9"].is_pinned) == (None, None, True)
     assert found["mcp__monitoring_eu"].state == "disabled"
-    assert {row.carrying_cost for row in build_component_table(replace(SEEN, resend_prices=None)).rows()} == {None}
+    assert {row.carrying_cost for row in build_component_table(replace(SEEN, prices_again=None)).rows()} == {None}
     words, *rest = component_row_line(found["r1"], 100, 100_000, build_component_table(SEEN).columns)
     assert words[0].startswith("  r1  what r1 is")
     assert plain(rest).split() == [
@@ -166,7 +166,7 @@ def test_components_are_the_request_and_parts_are_their_component(found: Overvie
 def test_a_line_is_as_wide_as_its_place_and_holds_no_orders_for_the_terminal(found: Overview, width: int) -> None:
     table = build_component_table(found)
     for row in table.rows():
-        text = plain(component_row_line(row, width, found.effective_tokens, table.columns))
+        text = plain(component_row_line(row, width, found.effective, table.columns))
         assert cell_len(text) == max(width, 8)
         assert sanitise_line(text) == text
     assert cell_len(plain(heading_line(width, table.columns))) == max(width, 8)
@@ -176,12 +176,12 @@ def test_a_line_is_as_wide_as_its_place_and_holds_no_orders_for_the_terminal(fou
 def test_the_bar_is_the_window(found: Overview, width: int) -> None:
     table = build_component_table(found)
     line = plain(stacked_bar(table, width))
-    used = min(round(width * found.used_tokens / found.effective_tokens), width)
+    used = min(round(width * found.used_tokens / found.effective), width)
     assert line == "█" * max(used, bool(found.used_tokens)) + "░" * (width - max(used, bool(found.used_tokens)))
 
 
 def test_columns_of_which_nothing_is_said_are_left_out() -> None:
     bare = replace(SEEN, items=(), pins=(), tools=(), servers=(), instructions=())
     assert build_component_table(bare).columns == ("tokens", "share", "source")
-    assert build_component_table(SEEN).columns == ("tokens", "share", "steps", "state", "keeping", "source")
+    assert build_component_table(SEEN).columns == ("tokens", "share", "steps", "state", "carrying cost", "source")
     assert plain(heading_line(100, build_component_table(bare).columns)).split() == ["tokens", "share", "source"]

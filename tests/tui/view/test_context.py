@@ -105,7 +105,7 @@ def test_the_newest_requests_come_first_and_the_list_ends() -> None:
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_a_title_with_escapes_and_an_overfull_window_are_shown(width: int) -> None:
-    full: Overview = replace(overview("s"), title="a\x1b[31mb", effective_tokens=1_000)
+    full: Overview = replace(overview("s"), title="a\x1b[31mb", effective=1_000)
     text = "\n".join(texts(overview_lines(full, width)))
     assert "\x1b" not in text
     assert "free                0    0.0%" in text

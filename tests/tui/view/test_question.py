@@ -85,7 +85,7 @@ def test_what_is_seen_whole_is_read_by_keys(
 
 
 def test_behind_the_last_choice_is_the_line_for_words() -> None:
-    assert key_effect("down", ONE, AnswerState(1)) == ("to words", AnswerState(1))
+    assert key_effect("down", ONE, AnswerState(1)) == ("focus text", AnswerState(1))
     assert key_effect("down", build_call_question(QUESTION), AnswerState(5)) == ("moved", AnswerState(0))
 
 

@@ -52,7 +52,7 @@ def test_every_request_and_every_rewrite_stands_in_one_column(
         assert [one for column in columns for one in column.rewrites] == rewrites
     for column in columns:
         assert all(
-            column.first_number - 1 <= one.request_count <= max(column.last_number, column.first_number - 1)
+            column.first_number - 1 <= one.requests <= max(column.last_number, column.first_number - 1)
             for one in column.rewrites
         )
     newest = columns[-(width // 3) :] if width >= 3 else ()

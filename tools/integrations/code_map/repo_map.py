@@ -54,8 +54,8 @@ class RepoMap:
     )
 
     def __init__(self, cache: Path | None = None, read_timeout_s: float = READ_TIMEOUT_S) -> None:
-        """`cache`: the folder for parsed files; None for no cache. `seconds`: time for reading files. The map covers
-        only the files read by then."""
+        """`cache`: the folder for parsed files; None for no cache. `read_timeout_s`: time for reading files. The map
+        covers only the files read by then."""
         self._cache, self._seconds = cache, read_timeout_s
 
     @classmethod

@@ -81,9 +81,9 @@ async def open_connection(
 ) -> "AsyncIterator[McpConnection]":
     """Yield a ready connection. The task that entered the context must also leave it.
 
-    Raises `ConnectionError` if the server fails for a known reason (`PostNotSupported` if it may use the older
-    transport), `NeedsLogin`, and other errors of the SDK. `allow_login`: log in if the server requires it. `on_lost`:
-    called as soon as the connection ends unexpectedly.
+    Raises `ConnectionError` if the server fails for a known reason (`PostNotSupportedError` if it may use the older
+    transport), `LoginRequiredError`, and other errors of the SDK. `allow_login`: log in if the server requires it.
+    `on_lost`: called as soon as the connection ends unexpectedly.
     """
     connection = McpConnection(spec, handlers, log, on_lost)
     client = Client(

@@ -24,7 +24,7 @@ _EXCLUSIVE_LIMITS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum
 
 def portable_schema(schema: Schema) -> Schema:
     """Convert the schema to portable form. A schema that does not describe an object keeps its type, so that
-    `schema_fault` can report it."""
+    `input_schema_problem` can report it."""
     converted = _resolve_ref(schema)
     converted = {key: value for key, value in _portable_subschema(converted).items() if key != "$schema"}
     types = converted.get("type", "object")

@@ -51,7 +51,7 @@ async def authorisation(
     spec: ServerSpec, credentials_path: Path, handlers: ClientHandlers, allow_login: bool
 ) -> AsyncIterator[httpx2.Auth | None]:
     """Yield the authentication for requests to the server. `allow_login`: log in if the server requires it. If there is
-    no user, a request that requires a login raises `NeedsLogin`."""
+    no user, a request that requires a login raises `LoginRequiredError`."""
     storage = _Storage(spec, credentials_path)
     if any(name.lower() == "authorization" for name in spec.headers):
         yield None  # the user has configured a key
@@ -66,8 +66,8 @@ async def authorisation(
 
 
 class _UnauthenticatedAuth(httpx2.Auth):
-    """Sends requests unchanged, and raises `NeedsLogin` if the server requires a login. A client is registered only
-    once the user wants to log in."""
+    """Sends requests unchanged, and raises `LoginRequiredError` if the server requires a login. A client is registered
+    only once the user wants to log in."""
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         response = yield request
@@ -165,7 +165,7 @@ class _GuardedLogin(OAuthClientProvider):
 
 async def _pin_address(login_request: httpx2.Request, server: httpx2.URL) -> None:
     """Direct a request to a permitted address of its host. If the environment sets a proxy, the proxy resolves the
-    host's name instead. Raises `NeedsLogin`."""
+    host's name instead. Raises `LoginRequiredError`."""
     try:
         address = await _check_address(login_request.url, server)
     except UnknownHostError:

@@ -61,7 +61,7 @@ class McpServer:
         credentials_path: Path,
         first_restart_delay: float = FIRST_RESTART_DELAY_S,
     ) -> None:
-        """`log`: the file for the server's error output. `credentials`: the file for its login."""
+        """`log`: the file for the server's error output. `credentials_path`: the file for its login."""
         self.spec = spec
         self.log = log
         self.state = ServerState("disabled")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hmac import compare_digest
 from typing import Literal, TypeAlias
 
-AccessVerdict: TypeAlias = Literal["let in", "give a cookie", "refuse"]
+AccessVerdict: TypeAlias = Literal["allow", "set cookie", "deny"]
 
 
 TOKEN_LIFETIME_S = 600.0
@@ -66,21 +66,21 @@ class BrowserAccess:
         wrong origin means that another page sent the request. A WebSocket request must state its origin."""
         origin = headers.get("origin")
         if method not in ("GET", "HEAD") or headers.get("host") != self.host:
-            return "refuse"
+            return "deny"
         if origin is not None and origin != self.origin:
-            return "refuse"
+            return "deny"
         if path.startswith(f"{self.path_prefix}/ws") and origin is None:
-            return "refuse"
+            return "deny"
         sent_cookie = cookies.get(self.cookie_name, "")
         if path.startswith(f"{self.path_prefix}/") and any(
             _secrets_match(sent_cookie, cookie) and now < expiry for cookie, expiry in self.cookies.items()
         ):
-            return "let in"
+            return "allow"
         is_token_valid = bool(self.token) and now < self.token_issued_at + TOKEN_LIFETIME_S
         is_token_request = (
             method == "GET" and path == "/" and is_token_valid and _secrets_match(query.get("token", ""), self.token)
         )
-        return "give a cookie" if is_token_request else "refuse"
+        return "set cookie" if is_token_request else "deny"
 
     def admit_browser(self, cookie: str, now: float) -> None:
         """Invalidate the token, and admit the browser with the new cookie until the cookie expires."""

@@ -204,9 +204,9 @@ class TerminalServer(Server):
         headers = {name.lower(): value for name, value in request.headers.items()}
         now = time.monotonic()
         match self._access.check_request(request.method, request.path, headers, request.query, request.cookies, now):
-            case "let in":
+            case "allow":
                 response = await handler(request)
-            case "give a cookie":
+            case "set cookie":
                 response = web.HTTPSeeOther(f"{self._access.path_prefix}/")
                 cookie, lifetime_seconds = secrets.token_urlsafe(24), int(COOKIE_LIFETIME_S)
                 self._access.admit_browser(cookie, now)
@@ -219,7 +219,7 @@ class TerminalServer(Server):
                     samesite="Strict",
                     path=self._access.path_prefix,
                 )
-            case "refuse":
+            case "deny":
                 response = web.Response(status=403, text=_REFUSAL_TEXT)
         if not response.prepared:
             response.headers.update(self._access.response_headers())

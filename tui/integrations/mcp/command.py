@@ -99,7 +99,7 @@ def _list(arguments: Sequence[str]) -> int:
 
 def _row_line(row: ServerRow) -> str:
     detail = f"  ({row.detail})" if row.detail else ""
-    ignored = f"  [not supported: {', '.join(row.ignored_keys)}]" if row.ignored_keys else ""
+    ignored = f"  [not supported: {', '.join(row.ignored)}]" if row.ignored else ""
     return f"{row.standing:<12}  {row.name or row.source:<16}  {row.owner:<7}  {row.target}{detail}{ignored}"
 
 
@@ -331,7 +331,7 @@ def _login(arguments: Sequence[str]) -> int:
 
 
 class LoginBrowser(ClientHandlers):
-    """Prints the login URL and, if `opens` is set, also opens it in the browser."""
+    """Prints the login URL and, if `opens_browser` is set, also opens it in the browser."""
 
     def __init__(self, *, opens_browser: bool) -> None:
         self._opens = opens_browser

@@ -51,7 +51,7 @@ async def test_what_was_said_in_other_words_is_found_and_says_so(sessions: Sessi
     await sessions.says("a kitten sleeps")
     memory = await sessions.recall(model=model).search(RecallQuery("car"))
     assert (excerpts(memory), memory.notes) == (["the automobile stands there"], (NEAR_MATCH_NOTE,))
-    assert memory.items[0].is_found_by_meaning
+    assert memory.items[0].by_meaning
     assert excerpts(await sessions.recall().search(RecallQuery("car"))) == []
 
 
@@ -61,7 +61,7 @@ async def test_what_holds_the_words_never_stands_below_what_only_means_the_same(
     await sessions.says("nothing else but much besides, and somewhere in it a car that is fast, with bread and a boat")
     await sessions.says("of cars, breakfast")
     found = (await sessions.recall(model=model).search(RecallQuery("car fast", limit=5))).items
-    assert [one.is_found_by_meaning for one in found] == [False, False, True, True, True]
+    assert [one.by_meaning for one in found] == [False, False, True, True, True]
     assert [one.excerpt[:7] for one in found[:2]] == ["nothing", "of cars"]
 
 
@@ -78,7 +78,7 @@ async def test_of_what_holds_some_of_the_words_and_what_means_them_the_best_of_b
     await sessions.says("an automobile and bread")
     found = (await sessions.recall(model=model).search(RecallQuery("who has a car"))).items
     assert [one.excerpt for one in found] == ["who mends an automobile", "who knows the way", "an automobile and bread"]
-    assert [one.is_found_by_meaning for one in found] == [False, False, True]
+    assert [one.by_meaning for one in found] == [False, False, True]
 
 
 @pytest.mark.parametrize(

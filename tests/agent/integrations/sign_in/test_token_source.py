@@ -44,11 +44,11 @@ def stored(server: SignInServer, folder: Path, **changes: object) -> Tokens:
 
 async def test_a_token_is_used_until_five_minutes_before_its_end(server: SignInServer, tmp_path: Path) -> None:
     stored(server, tmp_path)
-    assert await TokenSource("copilot", tmp_path).key() == f"{ACCESS}_0"
+    assert await TokenSource("copilot", tmp_path).get_key() == f"{ACCESS}_0"
     assert server.requests == []
     stored(server, tmp_path, expires_at=time.time() + 299)
     source = TokenSource("copilot", tmp_path)
-    assert (await source.key(), await source.key()) == (f"{ACCESS}_1", f"{ACCESS}_1")
+    assert (await source.get_key(), await source.get_key()) == (f"{ACCESS}_1", f"{ACCESS}_1")
     assert len(server.requests) == 1
     renewed = read_tokens(tmp_path, "copilot")
     assert renewed is not None
@@ -60,7 +60,7 @@ async def test_a_token_that_is_not_to_be_renewed_yet_is_left_alone(server: SignI
     """OpenAI's refresh token is of no use any more after a renewal before `earliest_refresh_at`."""
     stored(server, tmp_path, expires_at=time.time() + 100, renewable_at=time.time() + 50)
     source = TokenSource("copilot", tmp_path)
-    assert (await source.key(), await source.renewed_key(f"{ACCESS}_0")) == (f"{ACCESS}_0", f"{ACCESS}_0")
+    assert (await source.get_key(), await source.renew_key(f"{ACCESS}_0")) == (f"{ACCESS}_0", f"{ACCESS}_0")
     assert server.requests == []
 
 
@@ -68,9 +68,9 @@ async def test_sessions_of_a_process_renew_once(server: SignInServer, tmp_path: 
     stored(server, tmp_path, expires_at=1.0)
     sources = [shared_token_source("copilot", tmp_path), TokenSource("copilot", tmp_path)]
     assert sources[0] is shared_token_source("copilot", tmp_path)
-    found = await asyncio.gather(*(source.key() for source in sources * 5))
+    found = await asyncio.gather(*(source.get_key() for source in sources * 5))
     assert (set(found), len(server.requests)) == ({f"{ACCESS}_1"}, 1)
-    rejected = await asyncio.gather(*(source.renewed_key(f"{ACCESS}_1") for source in sources * 5))
+    rejected = await asyncio.gather(*(source.renew_key(f"{ACCESS}_1") for source in sources * 5))
     assert (set(rejected), len(server.requests)) == ({f"{ACCESS}_2"}, 2)
 
 
@@ -92,13 +92,13 @@ def test_processes_renew_once(server: SignInServer, tmp_path: Path) -> None:
 async def test_an_interrupted_request_does_not_lose_the_new_refresh_token(server: SignInServer, tmp_path: Path) -> None:
     stored(server, tmp_path, expires_at=1.0)
     source = TokenSource("copilot", tmp_path)
-    request = asyncio.create_task(source.key())
+    request = asyncio.create_task(source.get_key())
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     request.cancel()
     with pytest.raises(asyncio.CancelledError):
         await request
-    assert await source.key() == f"{ACCESS}_1"
+    assert await source.get_key() == f"{ACCESS}_1"
     assert server.paths() == ["/login/oauth/access_token"]
 
 
@@ -116,7 +116,7 @@ async def test_a_refused_renewal_ends_the_sign_in(
     stored(server, tmp_path, expires_at=1.0)
     server.renewals = [answer]
     with pytest.raises(AuthFailed) as caught:
-        await TokenSource("copilot", tmp_path).key()
+        await TokenSource("copilot", tmp_path).get_key()
     assert str(caught.value) == ("your sign-in has ended at GitHub Copilot. Run `ebb key sign-in copilot` in a shell.")
     left = read_tokens(tmp_path, "copilot")
     assert left is not None
@@ -127,15 +127,15 @@ async def test_a_server_with_a_problem_does_not_end_the_sign_in(server: SignInSe
     stored(server, tmp_path, expires_at=1.0)
     server.renewals = [{"error": "temporarily_unavailable", "error_description": "busy"}]
     with pytest.raises(AuthFailed, match=r"refuses the sign-in: temporarily_unavailable \(busy\)"):
-        await TokenSource("copilot", tmp_path).key()
-    assert await TokenSource("copilot", tmp_path).key() == f"{ACCESS}_1"
+        await TokenSource("copilot", tmp_path).get_key()
+    assert await TokenSource("copilot", tmp_path).get_key() == f"{ACCESS}_1"
 
 
 async def test_a_removed_or_damaged_sign_in(server: SignInServer, tmp_path: Path) -> None:
     stored(server, tmp_path)
     sign_in_store(tmp_path).store_key("copilot", server.url, '{"access_token": 1}')
     with pytest.raises(AuthFailed, match="the stored sign-in is damaged"):
-        await TokenSource("copilot", tmp_path).key()
+        await TokenSource("copilot", tmp_path).get_key()
     sign_in_store(tmp_path).remove_key("copilot")
     with pytest.raises(AuthFailed, match="you are not signed in to GitHub Copilot"):
         current_tokens(tmp_path, "copilot")

@@ -11,32 +11,32 @@ COOKIE = {"ebb-4000": "secret"}
 @pytest.mark.parametrize(
     ("method", "path", "headers", "query", "cookies", "verdict"),
     [
-        ("GET", "/", HOST, {"token": "token"}, {}, "give a cookie"),
-        ("GET", "/f/", HOST, {}, COOKIE, "let in"),
-        ("GET", "/", HOST, {}, COOKIE, "refuse"),
-        ("GET", "/f", HOST, {}, COOKIE, "refuse"),
-        ("GET", "/g/ws", OURS, {}, COOKIE, "refuse"),
-        ("GET", "/f/", HOST, {"token": "token"}, {}, "refuse"),
-        ("GET", "/f/ws", OURS, {}, COOKIE, "let in"),
-        ("GET", "/f/static/js/textual.js", HOST, {}, COOKIE, "let in"),
-        ("GET", "/f/", HOST, {}, {}, "refuse"),
-        ("GET", "/", HOST, {"token": "secret"}, {}, "refuse"),
-        ("GET", "/f/", HOST, {}, {"ebb-4000": "token"}, "refuse"),
-        ("GET", "/f/", HOST, {}, {"ebb-4001": "secret"}, "refuse"),
-        ("GET", "/", HOST, {"token": ""}, {"ebb-4000": ""}, "refuse"),
-        ("GET", "/f/ws", OURS, {"token": "token"}, {}, "refuse"),
-        ("GET", "/f/static/js/textual.js", HOST, {"token": "token"}, {}, "refuse"),
-        ("GET", "/f/", {"host": "evil.example:4000"}, {}, COOKIE, "refuse"),
-        ("GET", "/", {"host": "localhost:4000"}, {"token": "token"}, {}, "refuse"),
-        ("GET", "/f/", {}, {}, COOKIE, "refuse"),
-        ("GET", "/f/ws", HOST, {}, COOKIE, "refuse"),
-        ("GET", "/f/ws", {**HOST, "origin": "http://evil.example"}, {}, COOKIE, "refuse"),
-        ("GET", "/f/ws", {**HOST, "origin": "null"}, {}, COOKIE, "refuse"),
-        ("GET", "/f/ws", {**HOST, "origin": "http://127.0.0.1:4001"}, {}, COOKIE, "refuse"),
-        ("GET", "/", {**HOST, "origin": "http://evil.example"}, {"token": "token"}, {}, "refuse"),
-        ("HEAD", "/", HOST, {"token": "token"}, {}, "refuse"),
-        ("POST", "/f/", OURS, {}, COOKIE, "refuse"),
-        ("OPTIONS", "/f/ws", OURS, {}, COOKIE, "refuse"),
+        ("GET", "/", HOST, {"token": "token"}, {}, "set cookie"),
+        ("GET", "/f/", HOST, {}, COOKIE, "allow"),
+        ("GET", "/", HOST, {}, COOKIE, "deny"),
+        ("GET", "/f", HOST, {}, COOKIE, "deny"),
+        ("GET", "/g/ws", OURS, {}, COOKIE, "deny"),
+        ("GET", "/f/", HOST, {"token": "token"}, {}, "deny"),
+        ("GET", "/f/ws", OURS, {}, COOKIE, "allow"),
+        ("GET", "/f/static/js/textual.js", HOST, {}, COOKIE, "allow"),
+        ("GET", "/f/", HOST, {}, {}, "deny"),
+        ("GET", "/", HOST, {"token": "secret"}, {}, "deny"),
+        ("GET", "/f/", HOST, {}, {"ebb-4000": "token"}, "deny"),
+        ("GET", "/f/", HOST, {}, {"ebb-4001": "secret"}, "deny"),
+        ("GET", "/", HOST, {"token": ""}, {"ebb-4000": ""}, "deny"),
+        ("GET", "/f/ws", OURS, {"token": "token"}, {}, "deny"),
+        ("GET", "/f/static/js/textual.js", HOST, {"token": "token"}, {}, "deny"),
+        ("GET", "/f/", {"host": "evil.example:4000"}, {}, COOKIE, "deny"),
+        ("GET", "/", {"host": "localhost:4000"}, {"token": "token"}, {}, "deny"),
+        ("GET", "/f/", {}, {}, COOKIE, "deny"),
+        ("GET", "/f/ws", HOST, {}, COOKIE, "deny"),
+        ("GET", "/f/ws", {**HOST, "origin": "http://evil.example"}, {}, COOKIE, "deny"),
+        ("GET", "/f/ws", {**HOST, "origin": "null"}, {}, COOKIE, "deny"),
+        ("GET", "/f/ws", {**HOST, "origin": "http://127.0.0.1:4001"}, {}, COOKIE, "deny"),
+        ("GET", "/", {**HOST, "origin": "http://evil.example"}, {"token": "token"}, {}, "deny"),
+        ("HEAD", "/", HOST, {"token": "token"}, {}, "deny"),
+        ("POST", "/f/", OURS, {}, COOKIE, "deny"),
+        ("OPTIONS", "/f/ws", OURS, {}, COOKIE, "deny"),
     ],
 )
 def test_who_is_let_in(
@@ -65,14 +65,14 @@ def again(gate: BrowserAccess, cookie: str, now: float) -> AccessVerdict:
 
 def test_a_token_is_used_once_and_each_browser_has_a_cookie_of_its_own_for_a_while() -> None:
     gate = BrowserAccess(4000, "f", "one", 0.0)
-    assert first(gate, "one", 1.0) == "give a cookie"
+    assert first(gate, "one", 1.0) == "set cookie"
     gate.admit_browser("a", 1.0)
-    assert (first(gate, "one", 2.0), first(gate, "", 2.0)) == ("refuse", "refuse")
+    assert (first(gate, "one", 2.0), first(gate, "", 2.0)) == ("deny", "deny")
     gate.replace_token("two", 100.0)
-    assert (first(gate, "one", 101.0), first(gate, "two", 101.0)) == ("refuse", "give a cookie")
+    assert (first(gate, "one", 101.0), first(gate, "two", 101.0)) == ("deny", "set cookie")
     gate.admit_browser("b", 101.0)
-    assert [again(gate, cookie, COOKIE_LIFETIME_S) for cookie in "ab"] == ["let in", "let in"]
-    assert [again(gate, cookie, COOKIE_LIFETIME_S + 50) for cookie in "ab"] == ["refuse", "let in"]
+    assert [again(gate, cookie, COOKIE_LIFETIME_S) for cookie in "ab"] == ["allow", "allow"]
+    assert [again(gate, cookie, COOKIE_LIFETIME_S + 50) for cookie in "ab"] == ["deny", "allow"]
     gate.admit_browser("c", COOKIE_LIFETIME_S + 60)
     assert list(gate.cookies) == ["b", "c"]
 
@@ -80,6 +80,6 @@ def test_a_token_is_used_once_and_each_browser_has_a_cookie_of_its_own_for_a_whi
 def test_an_address_that_nobody_opened_is_worth_nothing_after_a_while() -> None:
     gate = BrowserAccess(4000, "f", "one", 50.0)
     assert (first(gate, "one", 49 + TOKEN_LIFETIME_S), first(gate, "one", 50 + TOKEN_LIFETIME_S)) == (
-        "give a cookie",
-        "refuse",
+        "set cookie",
+        "deny",
     )

@@ -52,7 +52,7 @@ class FakeBoard(RunningServers):
     on_change: Callable[[], None] | None = None
     logged_in: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def servers(self) -> tuple[ServerStatus, ...]:
+    def statuses_with_tools(self) -> tuple[ServerStatus, ...]:
         return tuple(self.seen)
 
     def statuses(self) -> tuple[ServerStatus, ...]:
@@ -70,7 +70,7 @@ class FakeBoard(RunningServers):
     def last_log_lines(self, name: str, lines: int) -> list[str]:
         return [f"{name} \x1b[2Jsays {lines}"]
 
-    async def login(self, name: str, show: Callable[[str], None]) -> None:
+    async def log_in(self, name: str, show: Callable[[str], None]) -> None:
         show("https://chat.example/login")
         await self.logged_in.wait()
         self.done.append(f"login {name}")
