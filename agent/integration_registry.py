@@ -27,7 +27,7 @@ SMALL_MODEL_SUPPORT: Mapping[str, str] = {
 SEMANTIC_SEARCHES: Mapping[str, str] = {
     "semantic_search": "semantic_search.model_search:SEMANTIC_SEARCH",
 }
-"""Semantic search of stored sessions; see `archive.meaning_search`."""
+"""Semantic search of stored sessions; see `archive.semantic_search`."""
 
 LANGUAGE_SERVICES: Mapping[str, str] = {
     "lsp": "lsp.session_language_servers:SessionLanguageServers",
@@ -36,13 +36,13 @@ LANGUAGE_SERVICES: Mapping[str, str] = {
 `compose.optional_parts.create_language_service`."""
 
 MCP_CLIENTS: Mapping[str, str] = {
-    "mcp": "mcp.running:RunningServers",
+    "mcp": "mcp.running_servers:RunningServers",
 }
 """Clients that run a session's MCP servers; see `compose.optional_parts.create_servers`."""
 
 TRUST_ITEMS: Mapping[str, str] = {
     "mcp": "mcp.approvals:project_trust_items",
-    "lsp": "lsp.find:project_trust_items",
+    "lsp": "lsp.server_detection:project_trust_items",
 }
 """Functions that list more items of a project that need approval, for `ebb trust`."""
 

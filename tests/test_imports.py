@@ -16,7 +16,7 @@ HEAVY = (
     "httpx2", "numpy", "model2vec", "acp",
 )  # fmt: skip
 SELDOM = (
-    "ebbtide.agent.integrations.lsp.find",
+    "ebbtide.agent.integrations.lsp.server_detection",
     "ebbtide.tools.integrations.lsp.pool",
     "ebbtide.agent.extensions.extension_folders",
     "ebbtide.agent.extensions.trust",
@@ -39,7 +39,7 @@ SELDOM = (
     "ebbtide.agent.compaction.model_summary",
     "ebbtide.agent.compaction.room",
     "ebbtide.agent.compaction.strategies",
-    "ebbtide.agent.integrations.mcp.running",
+    "ebbtide.agent.integrations.mcp.running_servers",
     "ebbtide.agent.archive.locate",
     "ebbtide.store.queries",
     "ebbtide.store.search",
@@ -185,12 +185,15 @@ def test_servers_are_loaded_only_where_one_is_declared(tmp_path: Path) -> None:
     declared = {"mcpServers": {"forge": {"command": "/no/such/program"}}}
     (tmp_path / "project" / ".mcp.json").write_text(json.dumps(declared))
     assert loaded(run, tmp_path, "http://127.0.0.1:1") == {
-        "ebbtide.agent.integrations.mcp.running",
+        "ebbtide.agent.integrations.mcp.running_servers",
         "ebbtide.agent.extensions.extension_folders",
         "ebbtide.agent.extensions.trust",
     }
     started = ["--config", 'mcp.servers.forge.command="/no/such/program"']
-    assert loaded([*run, *started], tmp_path, "http://127.0.0.1:1") >= {"ebbtide.agent.integrations.mcp.running", "mcp"}
+    assert loaded([*run, *started], tmp_path, "http://127.0.0.1:1") >= {
+        "ebbtide.agent.integrations.mcp.running_servers",
+        "mcp",
+    }
 
 
 def test_a_model_of_meanings_is_loaded_by_the_first_search(tmp_path: Path) -> None:

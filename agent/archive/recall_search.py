@@ -10,8 +10,8 @@ from threading import Event
 from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.archive.excerpt import MAX_EXCERPT_CHARS, make_excerpt
 from ebbtide.agent.archive.indexer import INDEX_TIMEOUT_S, MAX_INDEXED_OUTPUT_BYTES, UNINDEXED_NOTE, Indexer
-from ebbtide.agent.archive.meaning_search import EmbeddingFailed, SemanticIndex, load_semantic_search
 from ebbtide.agent.archive.reference_parts import URI_ID_DIGITS, ResolvedReference
+from ebbtide.agent.archive.semantic_search import EmbeddingFailed, SemanticIndex, load_semantic_search
 from ebbtide.agent.errors import ReferenceFailed, StoreFailed
 from ebbtide.agent.records.damage import decode_message_or_none
 from ebbtide.agent.records.store_thread import StoreThread

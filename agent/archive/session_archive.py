@@ -5,8 +5,8 @@ from typing import Self
 
 from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.archive.listing import ArchiveListing
-from ebbtide.agent.archive.meaning_search import load_semantic_search
 from ebbtide.agent.archive.recall import SessionRecall, create_fetch_function, create_search_function
+from ebbtide.agent.archive.semantic_search import load_semantic_search
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.records.file_history import FileHistory

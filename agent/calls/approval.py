@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ebbtide.agent import calls as agent_calls
+from ebbtide.agent.calls.call_resolution import require_tool
 from ebbtide.agent.calls.call_secrets import arguments_with_secrets
 from ebbtide.agent.calls.permission_request import PermissionRequest, build_permission_request
 from ebbtide.agent.calls.policy import Policy, Rule, Ruling, apply_hook_decision, decide, parse_rule
-from ebbtide.agent.calls.resolve import require_tool
 from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.errors import ConfigError

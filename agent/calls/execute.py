@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from ebbtide.agent import calls as agent_calls
 from ebbtide.agent.calls.approval import ApprovalContext, ApprovalResult, Approver, EditedCallError, approve
+from ebbtide.agent.calls.call_resolution import require_tool, unwrap_deferred_call
 from ebbtide.agent.calls.call_secrets import add_git_passwords, arguments_with_secrets
 from ebbtide.agent.calls.changed_call import ChangedCall, build_edit_note
 from ebbtide.agent.calls.loop_guard import LoopGuard
@@ -16,7 +17,6 @@ from ebbtide.agent.calls.output_budget import ArchivedOutput, OutputBudget, Stor
 from ebbtide.agent.calls.permission_request import PermissionRequest
 from ebbtide.agent.calls.plan_approval import NOT_RUN_AFTER_PLAN, approve_plan, is_plan_decided
 from ebbtide.agent.calls.policy import runs_unsandboxed
-from ebbtide.agent.calls.resolve import require_tool, unwrap_deferred_call
 from ebbtide.agent.calls.unsandboxed import retry_unsandboxed
 from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.control_calls import PLAN_TOOL, TASK_TOOL

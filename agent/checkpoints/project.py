@@ -28,8 +28,8 @@ from ebbtide.agent.checkpoints.folder_record import FolderRecord, decode_folder
 from ebbtide.agent.checkpoints.nofollow_paths import blocking_path, read_state
 from ebbtide.agent.checkpoints.point_log import PointLog
 from ebbtide.agent.checkpoints.recovery import Recovery
-from ebbtide.agent.checkpoints.staged import StagedFiles, staged_description
-from ebbtide.agent.checkpoints.tracked import TrackedFiles
+from ebbtide.agent.checkpoints.staged_files import StagedFiles, staged_description
+from ebbtide.agent.checkpoints.tracked_files import TrackedFiles
 from ebbtide.agent.checkpoints.undo_points import PointKind, RestoreResult, TurnKey, UndoPoint
 from ebbtide.agent.checkpoints.work_tree import FolderTooLarge, ScanCancelled, ScanLimits, WorkTree
 from ebbtide.agent.errors import StoreFailed

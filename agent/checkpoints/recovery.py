@@ -12,7 +12,7 @@ from pathlib import Path
 from ebbtide.agent.checkpoints.file_state import FileState, PathChange, PlannedPath, RestorePlan, is_interrupted_state
 from ebbtide.agent.checkpoints.point_log import PointLog
 from ebbtide.agent.checkpoints.restore import Move, Restore, plan_moves
-from ebbtide.agent.checkpoints.staged import StagedFiles
+from ebbtide.agent.checkpoints.staged_files import StagedFiles
 from ebbtide.agent.checkpoints.undo_points import PointKind, RestoreResult, TurnKey
 from ebbtide.agent.errors import RestoreFailed
 from ebbtide.store.checkpoints import CheckpointStore, PointRow

@@ -168,7 +168,7 @@ def enable_hook_judges(
     """If any hooks ask models, agents or servers, give them access."""
     if hooks is None or not hooks.needs_judges:
         return
-    hooks.set_judges(subagents.hook_judges.SessionHookBackends(ctx, connect, compose))
+    hooks.set_judges(subagents.hook_backends.SessionHookBackends(ctx, connect, compose))
 
 
 def skill_folders(config: Config) -> tuple[Path, ...]:

@@ -37,8 +37,8 @@ from ebbtide.agent.providers.factory import (
     known_facts_and_window,
 )
 from ebbtide.agent.providers.learned_limits import next_request_window
-from ebbtide.agent.providers.meter import TokenMeter
 from ebbtide.agent.providers.setup import find_endpoint, searches_web
+from ebbtide.agent.providers.token_meter import TokenMeter
 from ebbtide.agent.records.damage import RestoredMessages, restore_messages
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.session_log import SessionLog

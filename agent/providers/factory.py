@@ -21,7 +21,6 @@ from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.providers import wires
 from ebbtide.agent.providers.base import Endpoint, KeySource, ModelFacts, Provider
 from ebbtide.agent.providers.fallbacks import ConnectModel, SessionModels, later_fallbacks
-from ebbtide.agent.providers.meter import TokenMeter
 from ebbtide.agent.providers.registry import registry_facts, with_cache_lifetime, with_third_party_limits
 from ebbtide.agent.providers.setup import (
     DEFAULT_MODELS,
@@ -35,6 +34,7 @@ from ebbtide.agent.providers.setup import (
     uses_key_command,
 )
 from ebbtide.agent.providers.summarisers import CheaperSummarisers, Summarisers
+from ebbtide.agent.providers.token_meter import TokenMeter
 from ebbtide.agent.providers.tokenizers import load_in_background, load_tokenizer, tokens_per_o200k_token
 from ebbtide.agent.tokens.estimate import Estimator, TokenCounter
 from ebbtide.agent.tokens.images import ImageRule
@@ -209,7 +209,7 @@ async def _create_wire_provider(
             adapter = wires.openai_responses.ADAPTER
         case _ if provider_name == "openai-chat" or provider_name in CHAT_HOSTS:
             adapter = wires.openai_chat.ADAPTER
-            facts = await wires.served_facts.add_server_facts(endpoint, facts)
+            facts = await wires.server_facts.add_server_facts(endpoint, facts)
         case _ if provider_name in CLOUDS:
             adapter, endpoint, wire = wires.clouds.cloud_adapter(provider_name, facts.name, endpoint, wire)
         case "copilot":
@@ -245,7 +245,7 @@ async def check_provider(
     or rejects the key."""
     endpoint, _ = await _endpoint_with_key(name, config, environment)
     async with asyncio.timeout(timeout_s):
-        reached = await wires.reach.check_server(name, endpoint)
+        reached = await wires.reachability.check_server(name, endpoint)
     return reached.host, reached.status, reached.milliseconds
 
 

@@ -8,7 +8,7 @@ from ebbtide.agent.budget.preflight import ModelTarget
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.providers.base import Provider
 from ebbtide.agent.providers.learned_limits import has_answered
-from ebbtide.agent.providers.meter import TokenMeter
+from ebbtide.agent.providers.token_meter import TokenMeter
 from ebbtide.tools.lazy import dataclass
 
 

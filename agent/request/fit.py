@@ -19,7 +19,7 @@ from ebbtide.agent.errors import ContextExhausted, ProviderError, UsageError
 from ebbtide.agent.events.session import ContextMeasured, Event, FinalTurn, ModelSwitched, Noticed
 from ebbtide.agent.messages import Conversation, Note, User
 from ebbtide.agent.providers.fallbacks import ConnectedModel
-from ebbtide.agent.providers.meter import TokenMeter
+from ebbtide.agent.providers.token_meter import TokenMeter
 from ebbtide.agent.view.message_text import is_steering_message
 from ebbtide.agent.window.measure import (
     MeasuredConversation,

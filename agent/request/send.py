@@ -13,7 +13,7 @@ from ebbtide.agent.budget.request_budget import (
     window_after_overflow,
 )
 from ebbtide.agent.budget.server_truncation import window_restored_notice
-from ebbtide.agent.calls.resolve import resolve_calls
+from ebbtide.agent.calls.call_resolution import resolve_calls
 from ebbtide.agent.compaction.rewrite import compact_and_measure, force_strategy
 from ebbtide.agent.control_calls import PLAN_TOOL
 from ebbtide.agent.errors import ContextExhausted, ContextOverflow, EmptyAnswer, ImageRejected, ProviderError

@@ -9,7 +9,7 @@ from ebbtide.agent.errors import ProviderError, UsageError
 from ebbtide.agent.events.session import Event, ModelSwitched, Noticed
 from ebbtide.agent.messages import Conversation
 from ebbtide.agent.providers.fallbacks import TurnModelRequest
-from ebbtide.agent.providers.meter import TokenMeter
+from ebbtide.agent.providers.token_meter import TokenMeter
 from ebbtide.agent.request.fit import reset_measurements, with_shares
 from ebbtide.agent.window.measure import measure_budget
 from ebbtide.agent.window.session_context import TurnContext, WindowContext

@@ -6,7 +6,7 @@ from ebbtide.tools.lazy import lazy_submodules
 
 if TYPE_CHECKING:
     from ebbtide.agent.subagents import file_definitions as file_definitions
-    from ebbtide.agent.subagents import hook_judges as hook_judges
+    from ebbtide.agent.subagents import hook_backends as hook_backends
     from ebbtide.agent.subagents import role as role
     from ebbtide.agent.subagents import session_agents as session_agents
 else:

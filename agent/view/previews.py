@@ -6,8 +6,8 @@ from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
 from ebbtide.agent.messages import Ranges, ToolCall, ToolOutput
+from ebbtide.agent.view.error_line_collector import MAX_MATCH_BYTES, MIN_MATCH_BYTES, ErrorLineCollector
 from ebbtide.agent.view.error_lines import is_routine_line, normalise_name_numbers
-from ebbtide.agent.view.error_matches import MAX_MATCH_BYTES, MIN_MATCH_BYTES, ErrorLineCollector
 from ebbtide.agent.view.name_index import MAX_INDEX_SHARE, MAX_INDEXED_BYTES, build_name_index, max_index_bytes
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import pluralize, truncate

@@ -11,9 +11,9 @@ from ebbtide.agent.budget.server_truncation import min_tokens
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.messages import Conversation, User
 from ebbtide.agent.prompt.build import Instructions, Prompt
-from ebbtide.agent.prompt.message_cache import ViewCache
+from ebbtide.agent.prompt.view_cache import ViewCache
 from ebbtide.agent.providers.base import Request
-from ebbtide.agent.providers.meter import TokenMeter
+from ebbtide.agent.providers.token_meter import TokenMeter
 from ebbtide.agent.tokens.estimate import estimate_message, estimate_output
 from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.agent.view.visible import visible_messages

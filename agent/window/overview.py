@@ -13,7 +13,7 @@ from ebbtide.agent.calls.policy import server_prefix
 from ebbtide.agent.messages import Conversation, Recalls, Usage
 from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.providers.base import ModelFacts
-from ebbtide.agent.providers.meter import TokenMeter
+from ebbtide.agent.providers.token_meter import TokenMeter
 from ebbtide.agent.providers.usage import drop_other_model_anchor
 from ebbtide.agent.records.usage import RequestUsage, Rewrite
 from ebbtide.agent.tool_specs import ToolSpec

@@ -20,12 +20,12 @@ from ebbtide.agent.eviction.settings import CompactionSettings
 from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.messages import Conversation, User
 from ebbtide.agent.prompt.build import Instructions
-from ebbtide.agent.prompt.message_cache import ViewCache
+from ebbtide.agent.prompt.view_cache import ViewCache
 from ebbtide.agent.providers.base import ModelFacts, Provider
 from ebbtide.agent.providers.fallbacks import SessionModels
 from ebbtide.agent.providers.learned_limits import LearnedLimits, SummariserSource
-from ebbtide.agent.providers.meter import TokenMeter
 from ebbtide.agent.providers.stream import RetryPolicy
+from ebbtide.agent.providers.token_meter import TokenMeter
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.agent.window.deferral import ToolDeferral

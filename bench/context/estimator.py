@@ -15,7 +15,7 @@ from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, Usage, User
 from ebbtide.agent.prompt.build import Prompt
 from ebbtide.agent.providers.base import Reply
-from ebbtide.agent.providers.meter import TokenMeter
+from ebbtide.agent.providers.token_meter import TokenMeter
 from ebbtide.agent.tokens.estimate import BYTE_COUNTER, TextCounts, count_message, count_text, count_tools
 from ebbtide.agent.tool_specs import ToolSpec
 

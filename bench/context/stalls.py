@@ -15,7 +15,7 @@ from pathlib import Path
 from bench.tui.sessions import MODEL, endless_history
 from ebbtide.agent.compaction.apply_edits import EditPreview, apply_edit, preview_edit
 from ebbtide.agent.compaction.compact import CompactedConversation, ForcedStrategy
-from ebbtide.agent.compaction.manual import apply_summary, draft_summary, preview_compaction
+from ebbtide.agent.compaction.manual_compaction import apply_summary, draft_summary, preview_compaction
 from ebbtide.agent.compaction.rewrite import compact_now, ignore_event
 from ebbtide.agent.compaction.undo import undo_rewrite
 from ebbtide.agent.compaction.view_edits import EditRequest

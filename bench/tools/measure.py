@@ -12,8 +12,8 @@ from statistics import median
 from bench.tools.catalog import offered_tools
 from ebbtide.agent.budget.request_budget import DEFAULT_BUFFER_TOKENS, Window
 from ebbtide.agent.prompt.tool_selection import count_definition_tokens, select_tools
-from ebbtide.agent.providers.meter import TokenMeter
 from ebbtide.agent.providers.setup import DEFAULT_OUTPUT_RESERVE_TOKENS
+from ebbtide.agent.providers.token_meter import TokenMeter
 from ebbtide.agent.tool_specs import HostedSearch, ToolSpec
 from ebbtide.agent.window.deferral import ToolDeferral, create_specs
 from ebbtide.tools.base import Tool

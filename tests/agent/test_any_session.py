@@ -28,7 +28,7 @@ from ebbtide.agent.messages import Assistant, Conversation, Message, Reasoning, 
 from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.providers.base import ModelFacts, Request
 from ebbtide.agent.providers.fallbacks import ConnectedModel, SessionModels
-from ebbtide.agent.providers.meter import TokenMeter
+from ebbtide.agent.providers.token_meter import TokenMeter
 from ebbtide.agent.records.message_rows import decode_message
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.store_thread import StoreThread

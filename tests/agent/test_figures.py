@@ -4,14 +4,14 @@ import pytest
 
 from ebbtide.agent.budget.preflight import ModelTarget, choose_target
 from ebbtide.agent.budget.request_budget import Window
-from ebbtide.agent.compaction.manual import apply_summary, draft_summary, preview_compaction
+from ebbtide.agent.compaction.manual_compaction import apply_summary, draft_summary, preview_compaction
 from ebbtide.agent.compaction.summary import Draft
 from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.view import ContextCompacted
 from ebbtide.agent.messages import Usage
 from ebbtide.agent.prompt.build import build_prompt
-from ebbtide.agent.providers.meter import TokenMeter
+from ebbtide.agent.providers.token_meter import TokenMeter
 from ebbtide.agent.window.overview import Overview, window_and_reserves
 from tests.agent.providers.test_meter import ASKED, INSTRUCTIONS, TOOLS, WINDOW, steps_taken
 from tests.kit.project import Project

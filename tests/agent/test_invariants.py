@@ -101,7 +101,7 @@ from ebbtide.agent.prompt.build import Instructions, build_prompt, merge_user_me
 from ebbtide.agent.prompt.reminder_notes import ReminderFacts
 from ebbtide.agent.providers.base import ModelFacts, Request
 from ebbtide.agent.providers.fallbacks import ConnectedModel, SessionModels
-from ebbtide.agent.providers.meter import TokenMeter
+from ebbtide.agent.providers.token_meter import TokenMeter
 from ebbtide.agent.providers.usage import drop_other_model_anchor
 from ebbtide.agent.records.images import load_image_bytes
 from ebbtide.agent.records.message_rows import decode_message

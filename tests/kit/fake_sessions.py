@@ -25,7 +25,7 @@ from ebbtide.agent.events.plan import PlanAnswered, PlanDecision, PlanSubmitted
 from ebbtide.agent.events.session import ContextMeasured, Event, Steered, StepStarted, TurnFinished, TurnStarted
 from ebbtide.agent.events.view import BroughtBack
 from ebbtide.agent.hooks.session_hooks import EndReason, SessionHooks
-from ebbtide.agent.integrations.mcp.running import RunningServers
+from ebbtide.agent.integrations.mcp.running_servers import RunningServers
 from ebbtide.agent.messages import Assistant, Conversation, Image, Message, Note, Text, Usage, User
 from ebbtide.agent.records.damage import RestoredMessages
 from ebbtide.agent.records.file_change import ChangeScope, FileChange, FileChanges

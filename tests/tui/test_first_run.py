@@ -27,7 +27,7 @@ from ebbtide.tui.app import EbbApp
 from ebbtide.tui.commands.first_run import first_run_panel, first_run_rows
 from ebbtide.tui.screens.panel import PanelScreen
 from ebbtide.tui.view.greeting import model_choice_notes
-from ebbtide.tui.widgets.keyline import KeyLine
+from ebbtide.tui.widgets.key_line import KeyLine
 from tests.kit.app_pilot import Driven
 from tests.kit.every_screen import take_key
 from tests.kit.fake_provider import FakeProvider, Turn

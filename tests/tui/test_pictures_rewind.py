@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.agent.archive.tree import Branch, MessagePreview, SessionTree, tree_rows
-from ebbtide.agent.compaction.manual import CompactionPreview, DraftResult, SummaryEstimate
+from ebbtide.agent.compaction.manual_compaction import CompactionPreview, DraftResult, SummaryEstimate
 from ebbtide.agent.compaction.plan import compute_floor, plan_compaction
 from ebbtide.agent.compaction.room import Room, conversation_tokens
 from ebbtide.agent.compaction.summary import Draft

@@ -14,7 +14,7 @@ from ebbtide.agent.providers.setup import find_endpoint
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.commands.provider_keys import keys_panel
 from ebbtide.tui.screens.panel import PanelScreen
-from ebbtide.tui.widgets.keyline import KeyLine
+from ebbtide.tui.widgets.key_line import KeyLine
 from tests.kit.app_pilot import Driven
 from tests.kit.every_screen import take_key
 from tests.kit.fake_provider import FakeProvider, Turn

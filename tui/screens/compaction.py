@@ -20,7 +20,7 @@ from ebbtide.tui.view.compaction_preview import (
     draft_status_text,
     missing_fact_lines,
 )
-from ebbtide.tui.widgets.keyline import KeyLine
+from ebbtide.tui.widgets.key_line import KeyLine
 from ebbtide.tui.widgets.text_box import TextBox
 from ebbtide.tui.widgets.worker import start_worker
 

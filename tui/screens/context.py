@@ -43,7 +43,7 @@ from ebbtide.tui.view.component_table import (
 from ebbtide.tui.view.context import recall_lines, request_plot, summary_line
 from ebbtide.tui.view.timeline import RequestColumn, list_rewrites, request_columns
 from ebbtide.tui.widgets.field import Field
-from ebbtide.tui.widgets.keyline import KeyLine
+from ebbtide.tui.widgets.key_line import KeyLine
 from ebbtide.tui.widgets.listing import Listing
 from ebbtide.tui.widgets.pages import Pages
 

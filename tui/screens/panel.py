@@ -32,7 +32,7 @@ from ebbtide.tui.view.panel import (
 from ebbtide.tui.view.panel_height import dialog_height
 from ebbtide.tui.widgets.detail import Detail
 from ebbtide.tui.widgets.field import ActionField, Field
-from ebbtide.tui.widgets.keyline import KeyLine
+from ebbtide.tui.widgets.key_line import KeyLine
 from ebbtide.tui.widgets.listing import Listing
 from ebbtide.tui.widgets.row_listing import RowListing
 from ebbtide.tui.widgets.worker import Loading, start_worker

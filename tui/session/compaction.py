@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from ebbtide.agent.compaction.compact import CompactResult
-from ebbtide.agent.compaction.manual import (
+from ebbtide.agent.compaction.manual_compaction import (
     CompactionPreview,
     DraftResult,
     apply_summary,

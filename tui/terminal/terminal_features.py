@@ -57,7 +57,7 @@ class TerminalFeatures:
         """Copy text to the clipboard. `on_result` is called with a message about how it went."""
 
         async def copy_and_report() -> None:
-            on_result(await terminal.copy.copy_text(text, os.environ, sys.platform, self.write))
+            on_result(await terminal.clipboard_copy.copy_text(text, os.environ, sys.platform, self.write))
 
         self._app.run_worker(copy_and_report(), group="aside")
 

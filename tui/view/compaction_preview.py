@@ -4,7 +4,7 @@ summary."""
 from collections.abc import Iterator, Sequence
 
 from ebbtide.agent.compaction.compact import CompactResult
-from ebbtide.agent.compaction.manual import CompactionPreview, DraftResult, SummaryEstimate
+from ebbtide.agent.compaction.manual_compaction import CompactionPreview, DraftResult, SummaryEstimate
 from ebbtide.agent.events.view import RewriteUndone
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.text.numbers import format_dollars, format_tokens

@@ -12,7 +12,7 @@ from ebbtide.tui.text.spans import Line
 from ebbtide.tui.text.styles import get_palette, wrapped_text
 from ebbtide.tui.text.unified_diff import parse_diff
 from ebbtide.tui.view.panel import DiffText, LoadedText, PagedText, PanelContent, PanelRow, row_details
-from ebbtide.tui.widgets.diffview import DiffView
+from ebbtide.tui.widgets.diff_view import DiffView
 from ebbtide.tui.widgets.pages import Pages
 from ebbtide.tui.widgets.worker import Loading
 

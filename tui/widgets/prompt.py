@@ -25,7 +25,7 @@ from ebbtide.tui.widgets.placeholder_keys import PlaceholderKeys, char_index
 from ebbtide.tui.widgets.text_box import TextBox
 
 if TYPE_CHECKING:  # few users need this module, because few use vi keys
-    from ebbtide.tui.widgets.vimkeys import VimKeys
+    from ebbtide.tui.widgets.vim_keys import VimKeys
 
 COMMAND_STARTS = ("", "/", "!", "#")
 """Leading spaces are ignored if the message is empty or starts with one of these characters."""
@@ -237,8 +237,8 @@ class PromptInput(TextBox):
     async def _paste_image(self) -> None:
         """Paste the image in the clipboard. If there is none, paste text copied in this program."""
         try:
-            self.add_image(await terminal.clipboard.read_clipboard_image(os.environ))
-        except terminal.clipboard.NoClipboardImageError as error:
+            self.add_image(await terminal.clipboard_image.read_clipboard_image(os.environ))
+        except terminal.clipboard_image.NoClipboardImageError as error:
             if self.app.clipboard:
                 self.insert(self._pastes.collapse(normalise_paste(self.app.clipboard)))
             else:
@@ -257,7 +257,7 @@ class PromptInput(TextBox):
         """Turn vi keys on or off."""
         self._vim = None
         if is_enabled:
-            self._vim = widgets.vimkeys.VimKeys(self, self._show_older, self._show_newer)
+            self._vim = widgets.vim_keys.VimKeys(self, self._show_older, self._show_newer)
         self._show_vim_status()
 
     def _show_vim_status(self) -> None:

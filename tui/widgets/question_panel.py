@@ -37,7 +37,7 @@ from ebbtide.tui.view.question_lines import (
 )
 from ebbtide.tui.widgets.choices import ChoiceList
 from ebbtide.tui.widgets.field import CommandField, Field
-from ebbtide.tui.widgets.keyline import KeyLine
+from ebbtide.tui.widgets.key_line import KeyLine
 from ebbtide.tui.widgets.question_subject import create_subject_widget, scroll_subject
 
 _MIN_BORDER_HEIGHT, _MIN_BORDER_WIDTH = 6, 30

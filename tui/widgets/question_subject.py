@@ -13,7 +13,7 @@ from ebbtide.tui.text.styles import get_palette, wrapped_text
 from ebbtide.tui.text.unified_diff import parse_diff
 from ebbtide.tui.view.call_titles import argument_lines
 from ebbtide.tui.view.question import Subject
-from ebbtide.tui.widgets.diffview import DiffView
+from ebbtide.tui.widgets.diff_view import DiffView
 from ebbtide.tui.widgets.markdown_view import MarkdownView
 
 

@@ -10,7 +10,7 @@ from ebbtide.tui.widgets.scrolled_rows import ScrolledRows
 from ebbtide.tui.widgets.selection import with_style_on_range
 
 if TYPE_CHECKING:  # these modules load with the first search
-    from ebbtide.tui.widgets.find_text import TextFinder
+    from ebbtide.tui.widgets.text_finder import TextFinder
     from ebbtide.tui.widgets.transcript_search import SearchResult, TranscriptSearch
 
 MAX_BLOCKS_SEARCHED_AT_ONCE = 300
@@ -34,7 +34,7 @@ class SearchedRows(ScrolledRows):
     @property
     def finder(self) -> "TextFinder":
         """Finds text in the blocks, and caches the blocks' text."""
-        self._finder = self._finder or widgets.find_text.TextFinder()
+        self._finder = self._finder or widgets.text_finder.TextFinder()
         return self._finder
 
     @property
@@ -45,7 +45,7 @@ class SearchedRows(ScrolledRows):
     async def cache_texts(self) -> None:
         """Read the text of all blocks in a thread and cache it."""
         uncached_blocks = self.finder.uncached_blocks([row.block for row in self._stack.rows])
-        self.finder.cache_texts(await asyncio.to_thread(widgets.find_text.normalise_block_texts, uncached_blocks))
+        self.finder.cache_texts(await asyncio.to_thread(widgets.text_finder.normalise_block_texts, uncached_blocks))
 
     def find(self, search_text: str) -> "SearchResult":
         """Highlight the matches and go to the last one that was on or above the screen when the search began."""

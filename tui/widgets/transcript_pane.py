@@ -12,7 +12,7 @@ from ebbtide.tui import widgets
 from ebbtide.tui.widgets.transcript import TranscriptView
 
 if TYPE_CHECKING:  # this module loads with the first search
-    from ebbtide.tui.widgets.searchline import SearchLine
+    from ebbtide.tui.widgets.search_line import SearchLine
 
 
 class TranscriptPane(Vertical):
@@ -41,7 +41,7 @@ class TranscriptPane(Vertical):
         if self._open_search_line is None:
             self._focus_before_search = self.screen.focused
             if self._search_line is None:
-                self._search_line = widgets.searchline.SearchLine(id="search")
+                self._search_line = widgets.search_line.SearchLine(id="search")
                 await self.mount(self._search_line)
             self._search_line.display = True
             self.add_class("searched")

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from textual.strip import Strip
 
 from ebbtide.tui.view.blocks import is_expandable
-from ebbtide.tui.widgets.find_text import MatchNumbers, MatchSpan, TextFinder, TextMatch, match_spans
 from ebbtide.tui.widgets.row import BlockRow
 from ebbtide.tui.widgets.row_stack import RowStack
+from ebbtide.tui.widgets.text_finder import MatchNumbers, MatchSpan, TextFinder, TextMatch, match_spans
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from ebbtide.agent.calls.resolve import resolve_calls
+from ebbtide.agent.calls.call_resolution import resolve_calls
 from ebbtide.agent.integrations.imports.transcript import (
     CallEntry,
     ImportProblems,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.integrations.doctor.check_result import CheckResult
-from ebbtide.agent.integrations.lsp.find import find_servers
+from ebbtide.agent.integrations.lsp.server_detection import find_servers
 from ebbtide.tools.files.file_suffixes import count_suffixes
 
 

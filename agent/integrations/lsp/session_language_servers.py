@@ -88,7 +88,7 @@ class SessionLanguageServers:
 
     def trust_items(self) -> "tuple[TrustItem, ...]":
         """Return the trust items of the language servers for the project's file types."""
-        return agent_lsp.find.language_server_trust_items(
+        return agent_lsp.server_detection.language_server_trust_items(
             self._config, self._root, self._environment, count_suffixes(self._config.project_folder)
         )
 
@@ -109,7 +109,7 @@ class SessionLanguageServers:
 
     def _find(self, extension: str) -> "Sequence[LanguageServerSpec]":
         """Return the servers that may run now for a file extension."""
-        servers = agent_lsp.find.find_servers(self._config, self._root, self._environment)
+        servers = agent_lsp.server_detection.find_servers(self._config, self._root, self._environment)
         return [
             replace(server.spec, sandbox=self._sandbox)
             for server in servers

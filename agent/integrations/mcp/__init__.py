@@ -5,6 +5,6 @@ from typing import TYPE_CHECKING
 from ebbtide.tools.lazy import lazy_submodules
 
 if TYPE_CHECKING:
-    from ebbtide.agent.integrations.mcp import running as running
+    from ebbtide.agent.integrations.mcp import running_servers as running_servers
 else:
     __getattr__ = lazy_submodules(__name__)

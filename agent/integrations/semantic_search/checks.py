@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from ebbtide.agent.archive.meaning_search import EmbeddingFailed
+from ebbtide.agent.archive.semantic_search import EmbeddingFailed
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.integrations.doctor.check_result import CheckResult
 from ebbtide.agent.integrations.semantic_search.embeddings import Embedder, resolve_model_folder

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ebbtide.agent.archive.meaning_search import EmbeddingFailed
+from ebbtide.agent.archive.semantic_search import EmbeddingFailed
 from ebbtide.tools.process.install_command import install_command
 
 if TYPE_CHECKING:  # imported for types only, because few runs search by meaning

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 
+from ebbtide.agent.calls.call_resolution import is_callable_name, known_argument_names, matches_tool_exactly
 from ebbtide.agent.calls.execute import CallRunner
-from ebbtide.agent.calls.resolve import is_callable_name, known_argument_names, matches_tool_exactly
 from ebbtide.agent.integrations.small_models.shown_calls import refuse_truncating_writes, with_calls_from_code_blocks
 from ebbtide.agent.integrations.small_models.text_calls import with_text_calls
 from ebbtide.agent.messages import Assistant, Conversation, User

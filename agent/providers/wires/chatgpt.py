@@ -11,7 +11,7 @@ from ebbtide.agent.providers.wires import openai_responses
 from ebbtide.agent.providers.wires.encoding import RequestEncodingCache
 from ebbtide.agent.providers.wires.http import JsonObject, bearer_headers
 from ebbtide.agent.providers.wires.origin import Origin
-from ebbtide.agent.providers.wires.served_facts import fetch_model_list, plausible_window
+from ebbtide.agent.providers.wires.server_facts import fetch_model_list, plausible_window
 
 PLAN_WINDOW_TOKENS, PLAN_OUTPUT_TOKENS = 272_000, 128_000
 """Window and longest reply of a plan's models if the list of models does not state them."""

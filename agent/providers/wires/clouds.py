@@ -21,7 +21,7 @@ from ebbtide.agent.errors import AuthFailed, ProviderError, Unreachable, UsageEr
 from ebbtide.agent.providers.base import Endpoint
 from ebbtide.agent.providers.wires import anthropic, openai_chat, openai_responses
 from ebbtide.agent.providers.wires.adapter import Adapter, WireName
-from ebbtide.agent.providers.wires.error_answers import sanitise_message
+from ebbtide.agent.providers.wires.error_responses import sanitise_message
 from ebbtide.agent.providers.wires.http import EventReader, JsonObject, SseReader, open_client
 from ebbtide.agent.providers.wires.origin import Origin, stream_cut_error
 from ebbtide.agent.providers.wires.sdk import SdkWire, create_openai_client

@@ -13,7 +13,7 @@ from ebbtide.agent.providers.wires.adapter import Adapter
 from ebbtide.agent.providers.wires.encoding import RequestEncodingCache
 from ebbtide.agent.providers.wires.http import JsonObject, bearer_headers
 from ebbtide.agent.providers.wires.origin import Origin
-from ebbtide.agent.providers.wires.served_facts import fetch_model_list, plausible_window
+from ebbtide.agent.providers.wires.server_facts import fetch_model_list, plausible_window
 
 _RESPONSES_MODEL = re.compile(r"gpt-(?:[5-9]|\d\d)(?!-mini$)")
 """Matches the models that need the Responses API. Used only if the list of models is missing."""

@@ -17,8 +17,8 @@ from ebbtide.agent.errors import (
     RouteFailed,
     UnknownModel,
 )
-from ebbtide.agent.providers.wires import error_words as words
-from ebbtide.agent.providers.wires.error_answers import ErrorResponse, parse_retry_delay
+from ebbtide.agent.providers.wires import error_patterns as words
+from ebbtide.agent.providers.wires.error_responses import ErrorResponse, parse_retry_delay
 from ebbtide.agent.providers.wires.overflow_errors import exceeds_rate_limit, is_overflow
 
 

@@ -175,7 +175,7 @@ async def read_events(
             chunk = chunk.removeprefix(UTF8_BOM)
             if chunk.lstrip()[:1] in document_starts:
                 yield reply_from_document(
-                    await wires.bounded_errors.read_prefix(chunk, chunks, MAX_FRAME_BYTES), headers, origin
+                    await wires.error_body_limit.read_prefix(chunk, chunks, MAX_FRAME_BYTES), headers, origin
                 )
                 return
         has_started = has_started or bool(chunk.strip())
@@ -277,7 +277,7 @@ def open_client(origin: Origin) -> "httpx2.AsyncClient":
             timeout=timeout,
             follow_redirects=False,
             verify=verify,
-            event_hooks={"response": [wires.bounded_errors.truncate_error_body]},
+            event_hooks={"response": [wires.error_body_limit.truncate_error_body]},
         )
     except (OSError, ValueError, ImportError, httpx2.InvalidURL) as error:
         raise wires.proxies.client_error(error) from error

@@ -11,7 +11,7 @@ import httpx2
 from ebbtide.agent.errors import AuthFailed, BadRequest, ProviderError, RouteFailed, Unreachable
 from ebbtide.agent.providers.setup import LOCAL_CHAT_SERVERS, is_loopback
 from ebbtide.agent.providers.wires import proxies
-from ebbtide.agent.providers.wires.error_answers import sanitise_message
+from ebbtide.agent.providers.wires.error_responses import sanitise_message
 from ebbtide.agent.providers.wires.origin import Origin, stream_cut_error, timeout_error
 
 

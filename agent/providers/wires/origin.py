@@ -29,7 +29,7 @@ class Origin:
 
     def response_error(self, status: int, headers: Mapping[str, str], body: object) -> ProviderError:
         """Return the error for a response of the server."""
-        return wires.failures.classify_error(status, headers, body, self.model, self.endpoint.key, time.time())
+        return wires.response_errors.classify_error(status, headers, body, self.model, self.endpoint.key, time.time())
 
 
 def timeout_error(origin: Origin) -> TimedOut:

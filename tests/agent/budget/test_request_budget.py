@@ -18,7 +18,7 @@ from ebbtide.agent.budget.request_budget import (
 )
 from ebbtide.agent.messages import Conversation, Usage
 from ebbtide.agent.prompt.build import Instructions, build_prompt
-from ebbtide.agent.providers.meter import TokenMeter
+from ebbtide.agent.providers.token_meter import TokenMeter
 from ebbtide.agent.tokens.estimate import Estimator, TextCounts, count_messages, count_text, count_tools
 from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.agent.view.visible import visible_messages

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from ebbtide.agent.calls.call_resolution import is_callable_name, require_tool, resolve_calls
 from ebbtide.agent.calls.file_commands import equivalent_command
-from ebbtide.agent.calls.resolve import is_callable_name, require_tool, resolve_calls
 from ebbtide.agent.messages import Assistant, ToolCall
 from ebbtide.tools.base import Tool, ToolError
 from ebbtide.tools.catalog import create_builtin_tools

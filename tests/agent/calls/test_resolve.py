@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ebbtide.agent.calls.resolve import require_tool, unwrap_deferred_call
+from ebbtide.agent.calls.call_resolution import require_tool, unwrap_deferred_call
 from ebbtide.agent.messages import ToolCall
 from ebbtide.tools.base import Tool, ToolError
 from ebbtide.tools.call_arguments.schema import object_schema

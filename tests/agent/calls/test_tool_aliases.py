@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from ebbtide.agent.calls.call_resolution import require_tool, resolve_calls
 from ebbtide.agent.calls.policy import Policy, parse_rule
-from ebbtide.agent.calls.resolve import require_tool, resolve_calls
 from ebbtide.agent.calls.shell_patch import RUN_AS_PATCH_NOTE
 from ebbtide.agent.events.session import ToolStarted
 from ebbtide.agent.messages import Assistant, ToolCall

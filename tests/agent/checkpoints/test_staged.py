@@ -11,7 +11,7 @@ import pytest
 from ebbtide.agent.checkpoints.file_state import CHANGED_SINCE, HEAD_MOVED, UNSUPPORTED_INDEX, path_label
 from ebbtide.agent.checkpoints.git_index import entry_without_stat, parse_index, replace_staged, staged_bytes_by_path
 from ebbtide.agent.checkpoints.project import ProjectCheckpoints
-from ebbtide.agent.checkpoints.staged import INDEX_BUSY
+from ebbtide.agent.checkpoints.staged_files import INDEX_BUSY
 from ebbtide.agent.checkpoints.undo_points import RestoreResult, next_redo, next_undo
 from tests.kit.checkpoints import Agent, project_in, tree
 from tests.kit.files import write_file, write_files

@@ -9,7 +9,7 @@ import pytest
 
 from ebbtide.agent.compaction.apply_edits import apply_edit
 from ebbtide.agent.compaction.compact import ForcedStrategy
-from ebbtide.agent.compaction.manual import apply_summary, draft_summary, preview_compaction
+from ebbtide.agent.compaction.manual_compaction import apply_summary, draft_summary, preview_compaction
 from ebbtide.agent.compaction.rewrite import compact_now, ignore_event
 from ebbtide.agent.compaction.view_edits import EditRequest
 from ebbtide.agent.eviction.settings import CompactionSettings

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.agent.compaction.manual import (
+from ebbtide.agent.compaction.manual_compaction import (
     NOTHING_TO_COMPACT,
     STALE_PREVIEW,
     DraftResult,

@@ -11,7 +11,7 @@ from ebbtide.agent.budget.prefix import PartCounter, RequestDigester, create_fin
 from ebbtide.agent.control_calls import TodoState, todo_state
 from ebbtide.agent.messages import Assistant, Conversation, Message, ShortenedPart, Summary, User
 from ebbtide.agent.prompt.build import Instructions, build_prompt
-from ebbtide.agent.prompt.message_cache import ViewCache
+from ebbtide.agent.prompt.view_cache import ViewCache
 from ebbtide.agent.tokens.incremental import IncrementalFold
 from ebbtide.agent.view.stubs import is_worth_masking
 from ebbtide.agent.view.visible import count_outputs, numbered_outputs, visible_messages

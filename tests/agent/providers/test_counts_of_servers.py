@@ -12,7 +12,7 @@ from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, Usage, User
 from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.providers.base import Reply
-from ebbtide.agent.providers.meter import TokenMeter
+from ebbtide.agent.providers.token_meter import TokenMeter
 from ebbtide.agent.tool_specs import ToolSpec
 
 SYSTEM = Instructions("Be brief and exact, look before you write. " * 60, "here", "")

@@ -24,7 +24,7 @@ from ebbtide.agent.events.view import ContextCompacted, PrefixDrifted
 from ebbtide.agent.eviction.settings import CompactionSettings
 from ebbtide.agent.providers.base import ModelFacts
 from ebbtide.agent.providers.fallbacks import ConnectedModel, SessionModels, later_fallbacks
-from ebbtide.agent.providers.meter import TokenMeter
+from ebbtide.agent.providers.token_meter import TokenMeter
 from ebbtide.agent.providers.wires.scripted import Script, ScriptedProvider, ScriptedReply
 from ebbtide.agent.records.usage import Rewrite
 from ebbtide.agent.tokens.estimate import decode_estimator

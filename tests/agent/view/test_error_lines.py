@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.agent.tokens.estimate import estimate_text
+from ebbtide.agent.view.error_line_collector import ErrorLineCollector
 from ebbtide.agent.view.error_lines import (
     CAUSE_WEIGHT,
     MENTION_WEIGHT,
@@ -15,7 +16,6 @@ from ebbtide.agent.view.error_lines import (
     line_shape,
     strongest_error_line,
 )
-from ebbtide.agent.view.error_matches import ErrorLineCollector
 from tests.kit.tool_logs import ToolLog, tool_logs
 
 LOGS = {log.tool: log for log in tool_logs()}

@@ -21,7 +21,7 @@ from ebbtide.agent.messages import (
     ToolOutput,
     User,
 )
-from ebbtide.agent.prompt.message_cache import ViewCache
+from ebbtide.agent.prompt.view_cache import ViewCache
 from ebbtide.agent.view.items import view_items
 from ebbtide.agent.view.references import message_digits, parse_reference
 from ebbtide.agent.view.visible import message_key, visible_messages

@@ -8,7 +8,7 @@ from ebbtide.agent.budget.prices import Prices
 from ebbtide.agent.budget.request_budget import REPORTED_BY_SERVER, Window
 from ebbtide.agent.messages import Assistant, Conversation, Text, Usage, User
 from ebbtide.agent.prompt.build import Instructions
-from ebbtide.agent.providers.meter import TokenMeter
+from ebbtide.agent.providers.token_meter import TokenMeter
 from ebbtide.agent.records.usage import RequestUsage
 from ebbtide.agent.window.deferral import create_specs
 from ebbtide.agent.window.overview import budget_by_component, resend_prices

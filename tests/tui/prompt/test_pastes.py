@@ -9,7 +9,7 @@ from textual.events import Paste
 from ebbtide.agent.messages import Image
 from ebbtide.agent.prompt.mentions import pasted_note
 from ebbtide.tui.prompt.pastes import Pastes, read_dropped_image
-from ebbtide.tui.terminal.clipboard import NoClipboardImageError, read_clipboard_image, reader_commands
+from ebbtide.tui.terminal.clipboard_image import NoClipboardImageError, read_clipboard_image, reader_commands
 from tests.kit.app_pilot import Terminal, terminal
 from tests.kit.fake_sessions import FakeSession
 from tests.kit.files import write_program

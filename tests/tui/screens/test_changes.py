@@ -12,7 +12,7 @@ from ebbtide.tui.view.file_changes import (
     change_text,
     changes_headline,
 )
-from ebbtide.tui.widgets.diffview import DiffView
+from ebbtide.tui.widgets.diff_view import DiffView
 from ebbtide.tui.widgets.listing import Listing
 from tests.kit.app_pilot import terminal
 from tests.kit.fake_sessions import FakeFiles, FakeSession

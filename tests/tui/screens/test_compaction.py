@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.compaction.manual import SummaryEstimate
+from ebbtide.agent.compaction.manual_compaction import SummaryEstimate
 from ebbtide.agent.view.visible import SUMMARY_HEADING
 from ebbtide.tui.screens.compaction import CompactionScreen
 from ebbtide.tui.view.blocks import Notice

@@ -10,7 +10,7 @@ from ebbtide.agent.events.permissions import PermissionAsked
 from ebbtide.agent.messages import User
 from ebbtide.tui.screens.context import CONFIRM_KEY_HINTS, ContextScreen
 from ebbtide.tui.view.blocks import Notice
-from ebbtide.tui.widgets.keyline import KeyLine
+from ebbtide.tui.widgets.key_line import KeyLine
 from ebbtide.tui.widgets.listing import Listing
 from ebbtide.tui.widgets.question_panel import QuestionPanel
 from tests.kit.app_pilot import Driven, terminal

@@ -14,7 +14,7 @@ from ebbtide.tui.view.permission import (
 from ebbtide.tui.view.question import AnswerState
 from ebbtide.tui.view.question_lines import choice_rows
 from ebbtide.tui.widgets.choices import ChoiceList
-from ebbtide.tui.widgets.diffview import DiffView
+from ebbtide.tui.widgets.diff_view import DiffView
 from ebbtide.tui.widgets.field import CommandField
 from tests.kit.app_pilot import asks_on, terminal
 from tests.kit.fake_sessions import FakeSession

@@ -11,7 +11,7 @@ from ebbtide.tui.commands.context import (
 )
 from ebbtide.tui.screens.panel import PanelScreen
 from ebbtide.tui.view.panel import EXPANDED_KEY_HINTS
-from ebbtide.tui.widgets.keyline import KeyLine
+from ebbtide.tui.widgets.key_line import KeyLine
 from ebbtide.tui.widgets.listing import Listing
 from tests.kit.app_pilot import Terminal, list_on, terminal
 from tests.kit.fake_sessions import FakeSession, FakeShelf

@@ -10,7 +10,7 @@ from ebbtide.agent.config.options import OPTIONS, ThemeName
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.commands.settings import allowed_values, setting_details, setting_line, themes_panel
 from ebbtide.tui.view.panel import row_details
-from ebbtide.tui.widgets.keyline import KeyLine
+from ebbtide.tui.widgets.key_line import KeyLine
 from tests.kit.app_pilot import Driven, list_on
 from tests.kit.fake_sessions import FakeSession, FakeSessions
 from tests.kit.plain_lines import plain

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.agent.events.session import Event, TextDelta, ToolFinished, ToolStarted, TurnFinished
-from ebbtide.tui.terminal.copy import (
+from ebbtide.tui.terminal.clipboard_copy import (
     MAX_OSC_52_BYTES,
     copy_programs,
     copy_sequence,
@@ -86,7 +86,7 @@ async def test_tmux_is_given_the_text_and_where_it_takes_none_the_terminal_is(
 async def test_a_script_whose_child_never_takes_the_text_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ebbtide.tui.terminal.copy._COPY_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("ebbtide.tui.terminal.clipboard_copy._COPY_TIMEOUT_S", 0.2)
     write_program(tmp_path / "xclip", "sleep 1000\nexit 0\n")
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "DISPLAY": ":0"}
     written: list[str] = []

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from ebbtide.agent.events.view import ContextCompacted
 from ebbtide.tui.view.blocks import AnswerText, Call, Notice, UserText
 from ebbtide.tui.view.receipts import Compaction
-from ebbtide.tui.widgets.find_text import (
+from ebbtide.tui.widgets.text_finder import (
     MatchNumbers,
     MatchSpan,
     TextFinder,

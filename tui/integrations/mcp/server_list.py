@@ -11,7 +11,7 @@ from ebbtide.tui.text.spans import Line, TextStyle
 from ebbtide.tui.view.panel import ActionOutcome, CopyText, Panel, PanelAction, PanelRow
 
 if TYPE_CHECKING:  # few sessions need this module, because few have servers
-    from ebbtide.agent.integrations.mcp.running import RunningServers
+    from ebbtide.agent.integrations.mcp.running_servers import RunningServers
     from ebbtide.agent.integrations.mcp.status import ServerStatus, ToolAvailability, ToolStatus
 
 PHASE_LABELS: dict[str, tuple[str, TextStyle]] = {

@@ -7,7 +7,7 @@ import pytest
 
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.extensions.trust import ProjectTrust
-from ebbtide.agent.integrations.lsp.find import find_servers, language_server_trust_items
+from ebbtide.agent.integrations.lsp.server_detection import find_servers, language_server_trust_items
 from ebbtide.agent.integrations.lsp.session_language_servers import SessionLanguageServers
 from tests.kit.files import write_program
 

@@ -11,7 +11,7 @@ from ebbtide.agent.events.session import TurnFailed
 from ebbtide.agent.extensions.trust_question import APPROVE_OPTION
 from ebbtide.agent.integrations.mcp import status
 from ebbtide.agent.integrations.mcp.mentions import MAX_RESOURCE_CHARS, MAX_RESOURCES, parse_prompt_arguments
-from ebbtide.agent.integrations.mcp.running import RunningServers
+from ebbtide.agent.integrations.mcp.running_servers import RunningServers
 from ebbtide.agent.messages import Note, Text, ToolOutput, User
 from ebbtide.agent.session import Session
 from ebbtide.tools.integrations.mcp.offers import McpPrompt, PromptArgument

@@ -13,7 +13,7 @@ from ebbtide.agent.compose.sessions import Sessions
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.events.session import Noticed, TurnFailed
 from ebbtide.agent.events.view import PrefixDrifted, PrefixRenewed
-from ebbtide.agent.integrations.mcp.running import RunningServers
+from ebbtide.agent.integrations.mcp.running_servers import RunningServers
 from ebbtide.agent.messages import Note, User
 from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.session import Session

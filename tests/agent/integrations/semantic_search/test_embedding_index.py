@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.archive.meaning_search import EmbeddingFailed
 from ebbtide.agent.archive.recall_search import INDEX_REBUILT_NOTE, NEAR_MATCH_NOTE
+from ebbtide.agent.archive.semantic_search import EmbeddingFailed
 from ebbtide.agent.integrations.semantic_search.embedding_index import (
     DOCUMENTS_PER_BATCH,
     LEADING_PART_COUNT,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.agent.calls.resolve import is_callable_name, known_argument_names, matches_tool_exactly
+from ebbtide.agent.calls.call_resolution import is_callable_name, known_argument_names, matches_tool_exactly
 from ebbtide.agent.events.session import CallsRead, TurnFinished
 from ebbtide.agent.integrations.small_models.call_forms import TextCall
 from ebbtide.agent.integrations.small_models.call_search import (

@@ -13,7 +13,7 @@ from ebbtide.agent.providers.base import Endpoint, ModelFacts, Request
 from ebbtide.agent.providers.wires import chatgpt
 from ebbtide.agent.providers.wires.adapter import WireProvider
 from ebbtide.agent.providers.wires.encoding import RequestEncodingCache
-from ebbtide.agent.providers.wires.failures import classify_error
+from ebbtide.agent.providers.wires.response_errors import classify_error
 from tests.kit.adapters import READ, SHELL, WINDOW, last
 from tests.kit.sign_in_server import SignInServer, sign_in_server
 

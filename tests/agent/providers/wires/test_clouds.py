@@ -30,7 +30,7 @@ from ebbtide.agent.errors import (
 from ebbtide.agent.providers.base import Endpoint, Provider
 from ebbtide.agent.providers.factory import build_provider
 from ebbtide.agent.providers.wires import clouds
-from ebbtide.agent.providers.wires.reach import check_server
+from ebbtide.agent.providers.wires.reachability import check_server
 from tests.kit.adapters import collect, hello, last
 from tests.kit.session import CONFIG
 

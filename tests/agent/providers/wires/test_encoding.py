@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ebbtide.agent.budget.prefix import Breakpoints, plan_breakpoints
 from ebbtide.agent.messages import Conversation
 from ebbtide.agent.prompt.build import Instructions
-from ebbtide.agent.prompt.message_cache import ViewCache
+from ebbtide.agent.prompt.view_cache import ViewCache
 from ebbtide.agent.providers.base import ModelFacts, Request
 from ebbtide.agent.providers.wires import anthropic, ollama, openai_chat, openai_responses
 from ebbtide.agent.providers.wires.encoding import RequestEncodingCache, encode_body

@@ -18,7 +18,7 @@ from ebbtide.agent.errors import (
     RateLimited,
     UnknownModel,
 )
-from ebbtide.agent.providers.wires.failures import classify_error, retry_after
+from ebbtide.agent.providers.wires.response_errors import classify_error, retry_after
 
 
 def rows(name: str) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ import pytest
 from ebbtide.agent.errors import Overloaded
 from ebbtide.agent.messages import ToolOutput, User
 from ebbtide.agent.providers.base import Endpoint, ModelFacts
-from ebbtide.agent.providers.wires.served_facts import add_server_facts
+from ebbtide.agent.providers.wires.server_facts import add_server_facts
 from tests.kit.adapters import ADAPTERS, WINDOW, Adapter, collect, endpoint_of, hello, last
 from tests.kit.commands import ROOT
 from tests.kit.fake_provider import Call, FakeProvider, Recorded, Turn

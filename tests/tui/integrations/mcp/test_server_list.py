@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ebbtide.agent.integrations.mcp.declarations import DeclaredServer, ServerDeclaration
-from ebbtide.agent.integrations.mcp.running import RunningServers
+from ebbtide.agent.integrations.mcp.running_servers import RunningServers
 from ebbtide.agent.integrations.mcp.status import ServerStatus, ToolStatus
 from ebbtide.tools.integrations.mcp.offers import McpPrompt, McpResource, PromptArgument, ServerState
 from ebbtide.tools.integrations.mcp.spec import ServerSpec

@@ -10,8 +10,8 @@ import pytest
 
 from ebbtide.agent.providers.base import Endpoint
 from ebbtide.agent.providers.registry import registry_facts
-from ebbtide.agent.providers.wires import served_facts
-from ebbtide.agent.providers.wires.served_facts import (
+from ebbtide.agent.providers.wires import server_facts
+from ebbtide.agent.providers.wires.server_facts import (
     add_server_facts,
     is_local_server,
     parse_llama_cpp_window,
@@ -112,7 +112,7 @@ async def test_a_small_model_is_asked_to_be_steady_where_nobody_has_chosen_how_i
 async def test_a_server_that_is_not_there_or_says_nothing_is_not_waited_for_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(served_facts, "LOCAL_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(server_facts, "LOCAL_TIMEOUT_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = Endpoint(f"http://127.0.0.1:{silent.getsockname()[1]}/v1")
         assert await add_server_facts(endpoint, UNKNOWN) == UNKNOWN
@@ -120,7 +120,7 @@ async def test_a_server_that_is_not_there_or_says_nothing_is_not_waited_for_long
 
 
 async def test_what_a_server_answers_counts_where_it_is_silent_about_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(served_facts, "LOCAL_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(server_facts, "LOCAL_TIMEOUT_S", 1.0)
     closing = asyncio.Event()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

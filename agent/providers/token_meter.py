@@ -10,7 +10,7 @@ from ebbtide.agent.budget.server_truncation import CountRecord
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.messages import Conversation, Message, Usage
 from ebbtide.agent.prompt.build import Prompt
-from ebbtide.agent.prompt.message_cache import ViewCache
+from ebbtide.agent.prompt.view_cache import ViewCache
 from ebbtide.agent.providers.base import Reply
 from ebbtide.agent.providers.content_counts import ContentCounts
 from ebbtide.agent.providers.usage import carried_usage, is_anchored_by_other_model, may_drop_reasoning

@@ -17,7 +17,7 @@ from ebbtide.agent.errors import (
     RateLimited,
     UnknownModel,
 )
-from ebbtide.agent.providers.wires.error_answers import (
+from ebbtide.agent.providers.wires.error_responses import (
     ErrorResponse,
     parse_error_body,
     parse_retry_delay,

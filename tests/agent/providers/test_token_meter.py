@@ -24,7 +24,7 @@ from ebbtide.agent.messages import (
 )
 from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.providers.base import Reply
-from ebbtide.agent.providers.meter import TokenMeter
+from ebbtide.agent.providers.token_meter import TokenMeter
 from ebbtide.agent.providers.usage import carried_usage
 from ebbtide.agent.providers.usage_check import CountReading
 from ebbtide.agent.tokens.estimate import (

@@ -1,4 +1,4 @@
-"""Patterns for the error texts of many servers. Error names, as normalised by `error_answers.parse_error_body`, must
+"""Patterns for the error texts of many servers. Error names, as normalised by `error_responses.parse_error_body`, must
 match completely; texts are searched, ignoring case."""
 
 _NAME = r"(?:[`'\"][^`'\"]*[`'\"]|[^.:,;`'\"])"
