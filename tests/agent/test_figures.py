@@ -13,7 +13,7 @@ from ebbtide.agent.messages import Usage
 from ebbtide.agent.prompt.build import build_prompt
 from ebbtide.agent.providers.token_meter import TokenMeter
 from ebbtide.agent.window.overview import Overview, window_and_reserves
-from tests.agent.providers.test_meter import ASKED, INSTRUCTIONS, TOOLS, WINDOW, steps_taken
+from tests.agent.providers.test_token_meter import ASKED, INSTRUCTIONS, TOOLS, WINDOW, steps_taken
 from tests.kit.project import Project
 from tests.kit.session import events_of, first_turn
 

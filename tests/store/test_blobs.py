@@ -245,12 +245,12 @@ FULL = """
 import resource, signal, sys
 from pathlib import Path
 from random import Random
-from ebbtide.store.blobs import Blobs
+from ebbtide.store.blobs import BlobStore
 from ebbtide.store.errors import StoreError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 try:
-    Blobs(Path(sys.argv[1])).put([Random(1).randbytes(1_000_000)], "s1")
+    BlobStore(Path(sys.argv[1])).put([Random(1).randbytes(1_000_000)], "s1")
 except StoreError as error:
     print(error.reason, [path.name for path in Path(sys.argv[1]).rglob("*") if path.is_file()])
 """
@@ -264,8 +264,8 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path) -> None:
 LARGE = """
 import resource, sys
 from pathlib import Path
-from ebbtide.store.blobs import Blobs
-blobs = Blobs(Path(sys.argv[1]))
+from ebbtide.store.blobs import BlobStore
+blobs = BlobStore(Path(sys.argv[1]))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 line = b"x" * (1 << 20)
 blob = blobs.put((line for _ in range(200)), "s1")

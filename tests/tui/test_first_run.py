@@ -285,7 +285,7 @@ async def test_servers_that_speak_as_openai_does_are_found_where_they_usually_ar
     body = json.dumps({"object": "list", "data": [{"id": "devstral"}, {"id": "a\x1b[2J"}, {}]}).encode()
     with web_server(lambda _: (200, body)) as here:
         servers = (("LM Studio", f"{here}/v1", ""), ("llama.cpp", "http://127.0.0.1:9/v1", ""))
-        monkeypatch.setattr(first_run, "CHAT_SERVERS", servers)
+        monkeypatch.setattr(first_run, "LOCAL_CHAT_SERVERS", servers)
         found = await asyncio.to_thread(detect_local_servers, "http://127.0.0.1:9")
         assert found == (LocalModelServer("LM Studio", f"{here}/v1", ("devstral",)),)
 

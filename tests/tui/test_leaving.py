@@ -21,7 +21,7 @@ NEVER = 600.0
 
 @pytest.mark.parametrize("command", ["/model", "/sessions", "/rewind", "/theme"])
 async def test_from_a_screen_it_quits_at_once(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("ebbtide.tui.session.job_queue.LEAVE_TIMEOUT_S", NEVER)
+    monkeypatch.setattr("ebbtide.tui.session.job_queue.EXIT_TIMEOUT_S", NEVER)
     session = FakeSession(history=conversation(1))
     opener = FakeSessions([session], listing=FakeLibrary(branches=TREE))
     setup = Setup(tmp_path)
@@ -33,7 +33,7 @@ async def test_from_a_screen_it_quits_at_once(command: str, monkeypatch: pytest.
 
 
 async def test_from_a_list_of_sessions_before_the_first_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ebbtide.tui.session.job_queue.LEAVE_TIMEOUT_S", NEVER)
+    monkeypatch.setattr("ebbtide.tui.session.job_queue.EXIT_TIMEOUT_S", NEVER)
     opener = FakeSessions(listing=FakeLibrary())
     async with started(opener, chooses_from_list=True) as t:
         await t.lists("sessions")
@@ -44,7 +44,7 @@ async def test_from_a_list_of_sessions_before_the_first_one(monkeypatch: pytest.
 async def test_a_summary_that_is_being_written_is_interrupted_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ebbtide.tui.session.job_queue.LEAVE_TIMEOUT_S", NEVER)
+    monkeypatch.setattr("ebbtide.tui.session.job_queue.EXIT_TIMEOUT_S", NEVER)
     files(tmp_path)
     drafts: list[Draft | None] = []
     async with working(tmp_path, *READS, {"text": "Read."}, {**WRITTEN, "pause": NEVER}) as t:
@@ -56,7 +56,7 @@ async def test_a_summary_that_is_being_written_is_interrupted_first(
 
 
 async def test_the_line_mode_leaves_a_question_of_a_command_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ebbtide.tui.session.job_queue.LEAVE_TIMEOUT_S", NEVER)
+    monkeypatch.setattr("ebbtide.tui.session.job_queue.EXIT_TIMEOUT_S", NEVER)
     async with talking(FakeSession()) as controller:
         await controller.rests()
         await controller.says("/model", asks="Number, or words to find; an empty line closes: ")

@@ -99,9 +99,9 @@ def test_a_window_that_was_small_unseen_is_whole_again(tmp_path: Path) -> None:
 
 RESTLESS = """
 import fcntl, os, signal, struct, sys, termios
-from ebbtide.tui.terminal.terminal_driver import AnsweringDriver
+from ebbtide.tui.terminal.terminal_driver import ReplyReadingDriver
 
-asked = AnsweringDriver._get_terminal_size
+asked = ReplyReadingDriver._get_terminal_size
 
 def changed_meanwhile(self):
     size = asked(self)
@@ -110,7 +110,7 @@ def changed_meanwhile(self):
         os.kill(os.getpid(), signal.SIGWINCH)
     return size
 
-AnsweringDriver._get_terminal_size = changed_meanwhile
+ReplyReadingDriver._get_terminal_size = changed_meanwhile
 from ebbtide.tui.cli.main import main
 main(sys.argv[1:])
 """

@@ -13,9 +13,9 @@ from tests.kit.commands import ROOT
 
 EDITS = r"""
 from ebbtide.tools.process.own_memory import protect_own_memory
-from ebbtide.tui.terminal.edit_text import edit_with
+from ebbtide.tui.terminal.edit_text import run_editor
 protect_own_memory()
-print(edit_with(["sh", "-c", 'printf %s "$OPENAI_API_KEY" > "$1"', "editor"], "", "text.md"))
+print(run_editor(["sh", "-c", 'printf %s "$OPENAI_API_KEY" > "$1"', "editor"], "", "text.md"))
 """
 
 

@@ -80,7 +80,7 @@ async def test_errors_come_first_and_many_are_counted(start: Starts, root: Path)
 async def test_a_server_that_cannot_be_used_is_given_up_after_three_starts(
     fault: str, why: str, start: Starts, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ebbtide.tools.integrations.lsp.client.MAX_UNREQUESTED_BYTES", 2 * 1024**2)
+    monkeypatch.setattr("ebbtide.tools.integrations.lsp.client.MAX_UNSOLICITED_BYTES", 2 * 1024**2)
     servers, path = start(spec(fault)), root / "a.txt"
     for count in range(3):
         assert await servers.problems_after_edit([made(path, f"{count}", f"{count + 1}")]) is None
