@@ -115,7 +115,7 @@ async def connected(
     keys: KeySource | None = None,
 ) -> AsyncIterator[Provider]:
     """A model behind a real socket."""
-    provider = adapter.make(adapter.facts, WINDOW, endpoint_of(adapter, url, timeout, key), wire, keys=keys)
+    provider = adapter.make(adapter.facts, WINDOW, endpoint_of(adapter, url, timeout, key), wire, key_source=keys)
     try:
         yield provider
     finally:

@@ -25,10 +25,10 @@ from ebbtide.agent.budget.request_budget import ContextBudget, Window
 amounts = st.integers(-1000, 300_000)
 counters = st.builds(
     ContextCounters,
-    current=st.integers(0, 300_000),
-    pending=st.integers(0, 300_000),
-    new=st.integers(0, 300_000),
-    schema=st.integers(0, 50_000),
+    finished_turn_tokens=st.integers(0, 300_000),
+    pending_tokens=st.integers(0, 300_000),
+    new_tokens=st.integers(0, 300_000),
+    tool_tokens=st.integers(0, 50_000),
     is_schema_counted=st.booleans(),
 )
 targets = st.builds(

@@ -297,7 +297,7 @@ async def test_what_goes_wrong_beside_a_turn_does_not_end_it(monkeypatch: pytest
     async def fails(*_: object) -> NoReturn:
         raise StoreFailed("the disk is full", "full")
 
-    monkeypatch.setattr(session, "start_loading", fails)
+    monkeypatch.setattr(session, "prepare", fails)
     async with talking(session, first="go") as controller:
         await until(lambda: session.said == ["go"])
         await controller.shows("the disk is full")
