@@ -47,7 +47,7 @@ class SessionFilter:
     """Select only sessions without a reply."""
 
 
-class Catalogue:
+class SessionCatalogue:
     """Reads the list of sessions and their tags. Raises `StoreError`; call it in the thread of the session store."""
 
     def __init__(self, store: SessionStore) -> None:

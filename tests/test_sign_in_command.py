@@ -54,7 +54,7 @@ def run_key(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     """What the command prints, on stdout and stderr. Nobody types, and it waits for nothing."""
     monkeypatch.setenv("EBB_HOME", str(home))
     monkeypatch.setattr("sys.stdin", StringIO(""))
-    monkeypatch.setattr(sign_in_command.Terminal, "wait", lambda self, seconds: None)
+    monkeypatch.setattr(sign_in_command.SignInPrompt, "wait", lambda self, seconds: None)
 
     def run(*words: str) -> tuple[str, str]:
         assert keys.run(words) == 0
@@ -103,13 +103,13 @@ def test_copilot_from_sign_in_to_removal(server: SignInServer, home: Path, run_k
 def test_chatgpt_in_a_browser_on_this_machine(
     server: SignInServer, home: Path, run_key: RunKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    show_page = sign_in_command.Terminal.show_page
+    show_page = sign_in_command.SignInPrompt.show_page
 
-    def browse(terminal: sign_in_command.Terminal, attempt: BrowserSignIn) -> None:
+    def browse(terminal: sign_in_command.SignInPrompt, attempt: BrowserSignIn) -> None:
         show_page(terminal, attempt)
-        Thread(target=server.allow, args=(attempt.page,), daemon=True).start()
+        Thread(target=server.allow, args=(attempt.authorization_url,), daemon=True).start()
 
-    monkeypatch.setattr(sign_in_command.Terminal, "show_page", browse)
+    monkeypatch.setattr(sign_in_command.SignInPrompt, "show_page", browse)
     out, err = run_key("sign-in", "chatgpt", "--json")
     assert json.loads(out) == {
         "provider": "chatgpt",

@@ -319,7 +319,7 @@ class _Page:
         if self.is_folder and may_contain_secrets(path):
             self.secret_files[path] = None
             return "more"
-        if self.path_filter is not None and not self.path_filter.covers(path):
+        if self.path_filter is not None and not self.path_filter.matches_path_or_parent(path):
             return "more"
         is_new, match_count = path != self.path, sum(line.is_match for line in lines)
         self.path, self.file_matches = path, match_count if is_new else self.file_matches + match_count
@@ -406,7 +406,9 @@ class _IgnoredMatches:
 
     def add_lines(self, lines: "Sequence[FoundLine]") -> "SearchContinuation":
         path = lines[0].path
-        if not may_contain_secrets(path) and (self.page.path_filter is None or self.page.path_filter.covers(path)):
+        if not may_contain_secrets(path) and (
+            self.page.path_filter is None or self.page.path_filter.matches_path_or_parent(path)
+        ):
             self.line_count += sum(line.is_match for line in lines)
             self.files[path] = None
         return "more" if self.line_count <= MAX_COUNTED_MATCHES else "nothing"

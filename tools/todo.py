@@ -28,12 +28,12 @@ _CLAUDE_STATUSES = {"pending": "pending", "doing": "in_progress", "done": "compl
 def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) -> None:
     items = arguments.get("items")
     if isinstance(items, str):
-        items = parse_json_list(items) or list(_checklist_items(items)) or items
+        items = parse_json_list(items) or list(_parse_checklist(items)) or items
     if isinstance(items, list):
-        arguments["items"] = [_todo_item(item) for item in items]
+        arguments["items"] = [_normalise_item(item) for item in items]
 
 
-def _todo_item(item: object) -> object:
+def _normalise_item(item: object) -> object:
     if isinstance(item, str):
         return {"text": item, "status": "pending"}
     if not isinstance(item, dict):
@@ -48,14 +48,14 @@ def _todo_item(item: object) -> object:
     return {"text": text, "status": _STATUS_ALIASES.get(normalise_name(str(status)), status)} if text else item
 
 
-def _checklist_items(text: str) -> Iterator[dict[str, object]]:
+def _parse_checklist(text: str) -> Iterator[dict[str, object]]:
     """Parse the items of a Markdown checklist, such as `- [x] done`."""
     for line in text.splitlines():
         if (match := _LIST_ITEM.fullmatch(line)) is not None:
             yield {"text": match["text"].strip(), "status": _CHECKBOX_STATUSES.get(match["mark"], "pending")}
 
 
-def _to_claude(arguments: dict[str, object]) -> None:
+def _convert_to_claude_arguments(arguments: dict[str, object]) -> None:
     items = arguments.pop("items", None)
     arguments["todos"] = [_claude_item(item) for item in items] if isinstance(items, list) else []
 
@@ -78,7 +78,7 @@ class Todo:
         argument_aliases={"items": "todos plan todo_list tasks list"},
         adapt_arguments=_adapt_arguments,
         claude_names=("TodoWrite",),
-        convert_to_claude=_to_claude,
+        convert_to_claude=_convert_to_claude_arguments,
         small_window_policy="optional",
     )
     schema = object_schema(

@@ -27,7 +27,7 @@ from ebbtide.agent.archive.reference_parts import (
     first_line_number,
     is_mainly_image,
     is_text,
-    parse_reference_or_fail,
+    parse_user_reference,
     part_content,
     part_media_type,
     part_reference,
@@ -114,7 +114,7 @@ class Archive:
 
     async def resolve(self, reference: Reference | str) -> ResolvedReference:
         """Resolve a reference, even if its bytes no longer exist."""
-        parsed = parse_reference_or_fail(reference) if isinstance(reference, str) else reference
+        parsed = parse_user_reference(reference) if isinstance(reference, str) else reference
         session, project = await self._find_session(parsed)
         full_reference = replace(parsed, session=session, project=Path(project).name or project)
         match parsed.target:

@@ -17,7 +17,7 @@ from ebbtide.agent.records.store_access import (
     reset_word_index,
 )
 from ebbtide.store.archive import ArchiveStore
-from ebbtide.store.catalogue import Catalogue, SessionFilter
+from ebbtide.store.catalogue import SessionCatalogue, SessionFilter
 from ebbtide.store.locks import is_open
 from ebbtide.store.sessions import SessionStore
 
@@ -48,7 +48,7 @@ def select_sessions(
     `AgentError`."""
     selection = SessionFilter(project, updated_before, tags, is_untagged, is_unanswered)
     with open_store_briefly(config.folders) as store:
-        catalogue = Catalogue(store)
+        catalogue = SessionCatalogue(store)
         sessions = sessions_with_agents(catalogue, catalogue.matching_sessions(selection))
     locks = config.folders.data / "locks"
     open_ids = {
@@ -62,7 +62,7 @@ def sessions_by_prefix(config: Config, prefixes: Iterable[str]) -> tuple[Session
     """Find the sessions whose ids start with these prefixes, without duplicates. Raises `AgentError`, for example if a
     prefix matches no session, or more than one."""
     with open_store_briefly(config.folders) as store:
-        catalogue, project = Catalogue(store), project_name(config)
+        catalogue, project = SessionCatalogue(store), project_name(config)
         ids = tuple(dict.fromkeys(find_session(store, prefix, project).id for prefix in prefixes))
         return sessions_with_agents(catalogue, catalogue.sessions_by_id(ids))
 
@@ -100,7 +100,7 @@ def _delete_session(config: Config, store: SessionStore, info: SessionInfo) -> S
             if current.updated != info.updated_at:
                 return SkippedSession(info, "it has been used since it was listed")
             # Lock the session first: a locked session cannot start another sub-agent.
-            agents = agents_of_sessions(Catalogue(store), (info.id,))
+            agents = agents_of_sessions(SessionCatalogue(store), (info.id,))
             for agent in agents:
                 exit_stack.callback(lock_session(config, agent.id).release)
         except StoreFailed as error:

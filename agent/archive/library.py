@@ -19,7 +19,7 @@ from ebbtide.agent.records.session_lookup import SessionInfo, find_session, sess
 from ebbtide.agent.records.store_access import delete_session
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.store.archive import ArchiveStore
-from ebbtide.store.catalogue import TAG_FACT, Catalogue
+from ebbtide.store.catalogue import TAG_FACT, SessionCatalogue
 from ebbtide.store.forks import ForkStore
 from ebbtide.store.queries import SearchQuery, query_pieces
 from ebbtide.store.session_rows import SessionRow
@@ -59,7 +59,7 @@ class Library:
         self._project = project
         self._lock = lock_session
         self._on_rename = on_rename
-        self._catalogue = Catalogue(store)
+        self._catalogue = SessionCatalogue(store)
         self._indexer = Indexer(thread, store)
 
     async def page(

@@ -43,7 +43,7 @@ MAX_EXAMINED_MATCHES = 200
 _WORD = re.compile(r"[^\W_]+")
 
 
-class Locator:
+class TextLocator:
     """Locates text in one session. Raises `StoreFailed`."""
 
     def __init__(self, thread: StoreThread, store: SessionStore, session: str) -> None:
@@ -91,9 +91,13 @@ class Locator:
         await self._indexer.catch_up_session(self._session)
         documents = await self._documents_containing(text)
         newest = await self._thread.run(self._store.messages_before, self._session, 2**62, 1)
-        start = (newest[-1].position + 1 if newest else 0) - len(view.messages)
+        view_start = (newest[-1].position + 1 if newest else 0) - len(view.messages)
         positions = sorted(
-            {document.position for document in documents if document.kind != "summary" and document.position < start}
+            {
+                document.position
+                for document in documents
+                if document.kind != "summary" and document.position < view_start
+            }
         )
         loaded = [await self._thread.run(self._read_removed_message, position) for position in positions]
         removed_messages = [message for message in loaded if message is not None]
@@ -106,11 +110,13 @@ class Locator:
     async def find_reference(self, reference: Reference, view: Conversation) -> tuple[Occurrence, ...]:
         """Return the state of each output or message that matches a reference; empty if there is none."""
         newest = await self._thread.run(self._store.messages_before, self._session, 2**62, 1)
-        start = (newest[-1].position + 1 if newest else 0) - len(view.messages)
-        view = replace(view, messages_before=start)
+        view_start = (newest[-1].position + 1 if newest else 0) - len(view.messages)
+        view = replace(view, messages_before=view_start)
         summaries, occurrences = await self._thread.run(self._summaries), list[Occurrence]()
         for ref, position in await self._thread.run(self._matching_references, reference.target):
-            removed_message = await self._thread.run(self._read_removed_message, position) if position < start else None
+            removed_message = (
+                await self._thread.run(self._read_removed_message, position) if position < view_start else None
+            )
             occurrence = await asyncio.to_thread(
                 find_occurrence_of_ref, ref, position, view, removed_message, summaries
             )

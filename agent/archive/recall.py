@@ -83,7 +83,7 @@ class SessionRecall:
         """Find every place where the session contains the text, and whether the model sees it there. If the text is a
         reference, look up the output or message instead. `view`: the conversation as the model sees it; None loads the
         stored view."""
-        return await agent_archive.locate.Locator(self._thread, self._store, self._session).locate_text(
+        return await agent_archive.locate.TextLocator(self._thread, self._store, self._session).locate_text(
             text, view, self._search.unsearched_outputs_notes
         )
 

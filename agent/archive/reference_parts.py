@@ -64,7 +64,7 @@ class ResolvedReference:
         return str(replace(self.reference, session=self.session[:URI_ID_DIGITS]))
 
 
-def parse_reference_or_fail(text: str) -> Reference:
+def parse_user_reference(text: str) -> Reference:
     try:
         return parse_reference(text)
     except BadReference as error:

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from ebbtide.tools.commands.command_line import SimpleCommand, Word
-from ebbtide.tools.commands.git_commands import is_guarded_git_call, uncovered_git_word
+from ebbtide.tools.commands.git_commands import runs_without_repository_programs, uncovered_git_word
 from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.commands.here_documents import inline_here_documents
 from ebbtide.tools.commands.known_tools import is_folder_independent, min_rule_words
@@ -102,7 +102,11 @@ def _without_own_folder_option(command: SimpleCommand, root: str) -> SimpleComma
     if texts[:2] != ("git", "-C") or len(texts) < 4 or texts[2] not in (".", "./", root, f"{root}/"):
         return command
     words = (command.words[0], *command.words[3:])
-    return command if is_guarded_git_call(words) else replace(command, words=words, texts=(texts[0], *texts[3:]))
+    return (
+        command
+        if runs_without_repository_programs(words)
+        else replace(command, words=words, texts=(texts[0], *texts[3:]))
+    )
 
 
 def _harmless_commands(commands: Sequence[SimpleCommand]) -> set[int]:
@@ -143,7 +147,7 @@ def prefix_covers(
     if _has_prefix(prefix, words):
         return True
     if (git_words := find_wrapped_git_call(words)) is not None:
-        return not is_guarded_git_call(git_words) and _has_prefix(prefix, git_words)
+        return not runs_without_repository_programs(git_words) and _has_prefix(prefix, git_words)
     launch = find_tool_launch(words)
     if launch is None or (launch.needs_file_check and tuple(word.text for word in words) not in trusted_launches):
         return False
@@ -163,7 +167,7 @@ def _has_prefix(prefix: Sequence[str], words: Sequence[Word]) -> bool:
         return False  # `make -n` should only print commands, but make runs some of them nevertheless
     if list(prefix) == texts:
         return True
-    if list(prefix) == ["git"] and not is_guarded_git_call(words):
+    if list(prefix) == ["git"] and not runs_without_repository_programs(words):
         return uncovered_git_word(words) is None
     start, name = program_index(texts), program_name(texts)
     if len(prefix) <= start or name in _SHELL_CHANGING_BUILTINS or name in _RUNS_CONFIGURED_PROGRAMS:

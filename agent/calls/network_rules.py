@@ -54,8 +54,9 @@ def matches_destination(pattern: str, destinations: Iterable[str], *, matches_an
     port; otherwise only the default ports."""
     rule_destination, candidates = normalise_destination(pattern), set(destinations)
     if matches_any_port:
-        candidates |= {_PORT.sub("", place) for place in candidates}
+        candidates |= {_PORT.sub("", destination) for destination in candidates}
     is_wildcard = rule_destination.startswith("*.") and not _IP_WILDCARD.fullmatch(rule_destination)
     return not rule_destination or any(
-        place.endswith(rule_destination[1:]) if is_wildcard else place == rule_destination for place in candidates
+        destination.endswith(rule_destination[1:]) if is_wildcard else destination == rule_destination
+        for destination in candidates
     )

@@ -19,7 +19,7 @@ from ebbtide.agent.view.name_index import build_name_index
 from ebbtide.agent.view.stubs import one_line
 from ebbtide.agent.view.visible import numbered_outputs, outcome_with_ref
 
-MAX_NAMES_SHARE, MIN_NAMES_BYTES, MAX_NAMES_BYTES = 0.12, 40, 900
+MAX_NAME_LIST_SHARE, MIN_NAME_LIST_BYTES, MAX_NAMES_BYTES = 0.12, 40, 900
 """Limits for the names listed for an output: the maximum share of the output's size, and the minimum and maximum in
 bytes. If there is less room than the minimum, no names are listed."""
 
@@ -55,10 +55,10 @@ def _output_lines(
     ]
     for item in sorted(removed_items, key=lambda item: (-measurements.reread_probability(item), -item.message_index)):
         text = numbered_by_ref[item.key].output.text
-        max_name_bytes = min(int(MAX_NAMES_SHARE * len(text)), MAX_NAMES_BYTES)
+        max_name_bytes = min(int(MAX_NAME_LIST_SHARE * len(text)), MAX_NAMES_BYTES)
         names = (
             build_name_index(text, visible_text, max_name_bytes, "names in it")
-            if max_name_bytes >= MIN_NAMES_BYTES
+            if max_name_bytes >= MIN_NAME_LIST_BYTES
             else ""
         )
         if names:

@@ -18,7 +18,13 @@ from ebbtide.agent.compaction.plan import (
     plan_compaction,
 )
 from ebbtide.agent.compaction.receipt import build_receipt
-from ebbtide.agent.compaction.room import DEFER_TOOLS, Room, conversation_tokens, leaves_enough_room, reduce_caps
+from ebbtide.agent.compaction.room import (
+    DEFER_TOOLS,
+    CompactionRoom,
+    conversation_tokens,
+    leaves_enough_room,
+    reduce_caps,
+)
 from ebbtide.agent.compaction.strategies import (
     CUT_STRATEGIES,
     STRATEGIES_BY_CAUSE,
@@ -143,7 +149,7 @@ async def compact(
         result = replace(result, before_tokens=max(result.before_tokens, room.window_tokens, result.after_tokens + 1))
     if applied_strategies:
         receipt = await asyncio.to_thread(
-            build_receipt, conversation, current, applied_strategies, floor.deferred_tokens, room.unclamped_scale
+            build_receipt, conversation, current, applied_strategies, floor.deferred_tokens, room.raw_token_ratio
         )
         event = build_compaction_event(result, cause, receipt)
         price = (forced_strategy.price if forced_strategy else None) or context.compute_price(
@@ -162,7 +168,7 @@ def _judge_outcome(
     strategy: Strategy,
     old_view: Conversation,
     new_view: Conversation,
-    room: Room,
+    room: CompactionRoom,
     count_tokens: Callable[[Conversation], int],
     *,
     is_only_strategy: bool,

@@ -27,7 +27,7 @@ from ebbtide.agent.compaction.plan import (
 )
 from ebbtide.agent.compaction.receipt import build_receipt
 from ebbtide.agent.compaction.rewrite import build_compaction_context, record_rewrite, run_compaction_hooks
-from ebbtide.agent.compaction.room import DEFER_TOOLS, Room
+from ebbtide.agent.compaction.room import DEFER_TOOLS, CompactionRoom
 from ebbtide.agent.compaction.summary import Draft
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.session import Event
@@ -68,7 +68,7 @@ class CompactionPreview:
     quote: SummaryEstimate
     plan: CompactionPlan
     floor: CompactionFloor
-    room: Room
+    room: CompactionRoom
     count_tokens: Callable[[Conversation], int]
     """Same as `CompactionContext.size`."""
 
@@ -129,10 +129,10 @@ def _build_preview(
         conversation, expected_view, _applied_strategies("summary", floor), context.count_tokens, floor.deferred_tokens
     )
     result = replace(
-        result, after_tokens=result.after_tokens + round((caps.retain + caps.summary) * context.room.unclamped_scale)
+        result, after_tokens=result.after_tokens + round((caps.retain + caps.summary) * context.room.raw_token_ratio)
     )
     receipt = build_receipt(
-        conversation, expected_view, result.strategies, floor.deferred_tokens, context.room.unclamped_scale
+        conversation, expected_view, result.strategies, floor.deferred_tokens, context.room.raw_token_ratio
     )
     expected = build_compaction_event(result, "asked", receipt)
     quote = _estimate_summary(conversation, plan, floor, context, facts)
@@ -227,7 +227,7 @@ def _apply_draft(
         compacted_view,
         result.strategies,
         preview.floor.deferred_tokens,
-        preview.room.unclamped_scale,
+        preview.room.raw_token_ratio,
     )
     return compacted_view, result, receipt
 

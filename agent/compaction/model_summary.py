@@ -9,7 +9,7 @@ from typing import Any
 from ebbtide.agent.budget.summary_cost import SummaryJob
 from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.compaction.plan import MIN_SUMMARY_TOKENS, CompactionFloor, CompactionPlan
-from ebbtide.agent.compaction.room import Room
+from ebbtide.agent.compaction.room import CompactionRoom
 from ebbtide.agent.compaction.summary import (
     Draft,
     SummaryResult,
@@ -53,7 +53,7 @@ class CompactionContext:
     provider: Provider
     build_request: Callable[[Conversation], Request]
     """Returns the request that would continue a conversation with the session's system prompt and tools."""
-    room: Room
+    room: CompactionRoom
     count_tokens: Callable[[Conversation], int]
     """Returns the tokens of a request with this conversation, counted as in the displayed size."""
     settings: CompactionSettings
@@ -150,7 +150,7 @@ def summary_job(
 ) -> SummaryJob:
     """Return the size of the input for a summary, in tokens as the provider counts them."""
     conversation_tokens = context.count_tokens(_seen_view(conversation))
-    transcript_tokens = round(sum(map(estimate_text, render_transcript(plan))) * context.room.scale)
+    transcript_tokens = round(sum(map(estimate_text, render_transcript(plan))) * context.room.token_ratio)
     return SummaryJob(
         conversation_tokens,
         transcript_tokens,

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ebbtide.agent.compaction.room import (
-    Room,
+    CompactionRoom,
     conversation_tokens,
     covered_request,
     limit_unseen_outputs,
@@ -144,7 +144,7 @@ class CompactionFloor:
     """Tokens that the open request may take, with its attachments, before other parts of the turn are dropped."""
 
 
-def compute_floor(conversation: Conversation, caps: CompactionCaps, room: Room) -> CompactionFloor:
+def compute_floor(conversation: Conversation, caps: CompactionCaps, room: CompactionRoom) -> CompactionFloor:
     """Return caps with which system prompt, tools, ledger and tail take at most 60 % of the window. First, the caps for
     tail and ledger are halved repeatedly, down to one step and 900 tokens. Then tools are deferred, pinned content is
     reduced to previews and then to one line each, and finally attachments of the open request are shortened. Unseen
@@ -194,7 +194,7 @@ def compute_floor(conversation: Conversation, caps: CompactionCaps, room: Room) 
             max_request_tokens=max_request_tokens,
         )
     share = round(100 * room.request_tokens(sum(component_tokens.values())) / max(room.window_tokens, 1))
-    section_sizes = {name: round(tokens * room.scale) for name, tokens in component_tokens.items()}
+    section_sizes = {name: round(tokens * room.token_ratio) for name, tokens in component_tokens.items()}
     section_sizes |= {"the system prompt": room.system_tokens, "the tool definitions": room.tool_tokens}
     name, tokens = max(section_sizes.items(), key=lambda item: item[1])
     return CompactionFloor(
@@ -212,10 +212,12 @@ def _halve_cap(cap: int) -> int:
     return min(cap, max(cap // 2, MIN_CAP_TOKENS))
 
 
-def _room_for_request(sizes: Mapping[str, int], room: Room) -> int:
+def _room_for_request(sizes: Mapping[str, int], room: CompactionRoom) -> int:
     """Compute how many tokens the other components leave for the open request."""
     other_tokens = sum(size for name, size in sizes.items() if name != MESSAGE_COMPONENT)
-    return max(int((FLOOR_SHARE * room.window_tokens - room.fixed_tokens) / room.scale) - other_tokens, MIN_CAP_TOKENS)
+    return max(
+        int((FLOOR_SHARE * room.window_tokens - room.fixed_tokens) / room.token_ratio) - other_tokens, MIN_CAP_TOKENS
+    )
 
 
 def _floor_sizes(conversation: Conversation, caps: CompactionCaps, min_steps: int) -> dict[str, int]:

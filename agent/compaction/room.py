@@ -43,29 +43,29 @@ _MAX_NAMED_OUTPUTS = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class CompactionRoom:
     """The window as seen by a compaction: its size, and what is already taken."""
 
     window_tokens: int
     system_tokens: int
     tool_tokens: int
     trigger_share: float = 0.95
-    scale: float = 1.0
+    token_ratio: float = 1.0
     """Actual tokens of the conversation per estimated token, at least 1. The tokens before the conversation are known
     more precisely, so they are not scaled."""
     buffer_tokens: int = 0
     """Tokens beyond `window_tokens` that a request for a summary may take."""
     deferrable_tokens: int = 0
     """Tokens of the tool definitions that could still be deferred."""
-    unclamped_scale: float = 1.0
-    """Actual tokens of the conversation per estimated token. Unlike `scale`, it may be below 1."""
+    raw_token_ratio: float = 1.0
+    """Actual tokens of the conversation per estimated token. Unlike `token_ratio`, it may be below 1."""
 
     @property
     def fixed_tokens(self) -> int:
         return self.system_tokens + self.tool_tokens
 
     @property
-    def with_tools_deferred(self) -> "Room":
+    def with_tools_deferred(self) -> "CompactionRoom":
         return replace(self, tool_tokens=self.tool_tokens - self.deferrable_tokens, deferrable_tokens=0)
 
     def has_room_for(self, conversation: Conversation) -> bool:
@@ -78,12 +78,12 @@ class Room:
 
     def request_tokens(self, message_tokens: int) -> float:
         """Tokens of a request whose messages are estimated at `message_tokens`."""
-        return self.fixed_tokens + message_tokens * self.scale
+        return self.fixed_tokens + message_tokens * self.token_ratio
 
     @property
     def max_message_tokens(self) -> int:
         """Estimated tokens that messages may take before the view has to be rewritten."""
-        return max(int((self.trigger_share * self.window_tokens - self.fixed_tokens) / self.scale), 0)
+        return max(int((self.trigger_share * self.window_tokens - self.fixed_tokens) / self.token_ratio), 0)
 
 
 def conversation_tokens(conversation: Conversation, count_tokens: Callable[[Message], int] = estimate_message) -> int:
@@ -93,7 +93,7 @@ def conversation_tokens(conversation: Conversation, count_tokens: Callable[[Mess
 
 def measure_room(
     budget: ContextBudget, conversation: Conversation, counted_tokens: int | None, deferrable_share: float = 0.0
-) -> Room:
+) -> CompactionRoom:
     """Compute the room for a compaction. Sizes after the compaction can only be estimated, so estimates are scaled by
     the ratio of the provider's count to the current estimate. `deferrable_share`: share of the tool definitions that
     could still be deferred."""
@@ -106,10 +106,12 @@ def measure_room(
     scale = min(max((max(counted_tokens or 0, budget.used) - fixed_tokens) / estimated_tokens, 1.0), 3.0)
     ratio = min(max((budget.used - fixed_tokens) / estimated_tokens, 0.25), 3.0)
     deferrable, trigger = int(budget.tools * deferrable_share), window.compact_trigger
-    return Room(window.available_tokens, system, budget.tools, trigger, scale, window.buffer, deferrable, ratio)
+    return CompactionRoom(
+        window.available_tokens, system, budget.tools, trigger, scale, window.buffer, deferrable, ratio
+    )
 
 
-def reduce_caps(caps: CompactionCaps, room: Room) -> CompactionCaps:
+def reduce_caps(caps: CompactionCaps, room: CompactionRoom) -> CompactionCaps:
     """Return caps low enough that the newest outputs still get their share of the room for messages."""
     message_tokens = room.with_tools_deferred.max_message_tokens
     return replace(
@@ -123,7 +125,7 @@ def reduce_caps(caps: CompactionCaps, room: Room) -> CompactionCaps:
     )
 
 
-def leaves_enough_room(strategy: str, conversation: Conversation, room: Room) -> bool:
+def leaves_enough_room(strategy: str, conversation: Conversation, room: CompactionRoom) -> bool:
     """Whether no further strategy is needed. Masking must free enough room that it will not soon be needed again, even
     though the outputs that are unseen now could be masked by then."""
     if room.used_share(conversation) > room.trigger_share:
@@ -135,10 +137,10 @@ def leaves_enough_room(strategy: str, conversation: Conversation, room: Room) ->
 def output_share_tokens(conversation: Conversation, budget: ContextBudget) -> int:
     """Return how many tokens the outputs of one step may take after a compaction."""
     room = measure_room(budget, conversation, None)
-    return int(max_output_tokens(conversation, room) * room.scale)
+    return int(max_output_tokens(conversation, room) * room.token_ratio)
 
 
-def max_output_tokens(conversation: Conversation, room: Room) -> int:
+def max_output_tokens(conversation: Conversation, room: CompactionRoom) -> int:
     """Return the maximum estimated tokens for the outputs of one step if they do not all fit: a share of the room for
     messages, less the open request."""
     request_tokens = estimate_message(covered_request(conversation, len(conversation.messages)))
@@ -161,7 +163,7 @@ def covered_request(conversation: Conversation, cut: int) -> User:
     return User(tuple(request_parts))
 
 
-def limit_unseen_outputs(conversation: Conversation, room: Room) -> Conversation:
+def limit_unseen_outputs(conversation: Conversation, room: CompactionRoom) -> Conversation:
     """Cut unseen outputs to their share. Return the conversation unchanged if they are small enough."""
     return cut_to_fit(conversation, max_output_tokens(conversation, room))
 

@@ -14,7 +14,7 @@ from ebbtide.agent.compaction.plan import (
     shorten_request,
 )
 from ebbtide.agent.compaction.room import (
-    Room,
+    CompactionRoom,
     conversation_tokens,
     cut_to_fit,
     limit_unseen_outputs,
@@ -68,7 +68,7 @@ MASK_TARGET_SHARE = 0.45
 """Target share for masking. It is below `MAX_SHARE_AFTER_MASK`, because stubs may turn out longer than estimated."""
 
 
-def cut_outputs(strategy: Strategy, conversation: Conversation, room: Room) -> Conversation | None:
+def cut_outputs(strategy: Strategy, conversation: Conversation, room: CompactionRoom) -> Conversation | None:
     """Cut unseen outputs to their share of the window ("share") or to the room that everything else leaves ("cut",
     "least"). "cut" does not apply if too little room would remain. None if nothing gets smaller."""
     if strategy == "share":
@@ -76,7 +76,9 @@ def cut_outputs(strategy: Strategy, conversation: Conversation, room: Room) -> C
     else:
         unseen_size = unseen_tokens(conversation)
         max_tokens = room.max_message_tokens - (conversation_tokens(conversation) - unseen_size)
-        if strategy == "cut" and max_tokens < min(unseen_size, int(MIN_OUTPUT_SHARE * room.window_tokens / room.scale)):
+        if strategy == "cut" and max_tokens < min(
+            unseen_size, int(MIN_OUTPUT_SHARE * room.window_tokens / room.token_ratio)
+        ):
             return None
         shortened = cut_to_fit(conversation, max_tokens)
     return None if shortened is conversation else shortened
@@ -142,7 +144,7 @@ def _last_request(conversation: Conversation) -> User:
     return conversation.summary.request
 
 
-def mask_least_needed(conversation: Conversation, caps: CompactionCaps, room: Room) -> Conversation | None:
+def mask_least_needed(conversation: Conversation, caps: CompactionCaps, room: CompactionRoom) -> Conversation | None:
     """Mask the items that are least likely to be needed, until there is enough room or nothing is left to mask. None if
     nothing can be masked."""
     seen_tokens = conversation_tokens(conversation) - unseen_tokens(conversation)

@@ -127,10 +127,10 @@ class AgentsOnDemand:
 
     @property
     def running(self) -> Sequence[RunningAgent]:
-        return self._session_agents.running if "_loaded" in vars(self) else ()
+        return self._session_agents.running if "_session_agents" in vars(self) else ()
 
     def stop(self, call: str) -> None:
-        if "_loaded" in vars(self):
+        if "_session_agents" in vars(self):
             self._session_agents.stop(call)
 
     def set_watcher(self, on_change: Callable[[], None] | None) -> None:

@@ -26,7 +26,7 @@ from ebbtide.agent.providers.factory import build_summarisers, create_session_mo
 from ebbtide.agent.providers.fallbacks import ConnectedModel, SessionModels
 from ebbtide.agent.providers.learned_limits import SummariserSource
 from ebbtide.agent.records.call_progress import CallProgress
-from ebbtide.agent.records.job_reports import JobPortForwarder, create_job_listener
+from ebbtide.agent.records.job_reports import JobPortForwarder, create_job_end_reporter
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.session_state import workspace_state
 from ebbtide.agent.records.store_access import outputs_folder
@@ -168,7 +168,7 @@ async def create_session_parts(
     language_service = _create_language_service(setup, workspace, agent_role, exit_stack)
     recorder = _create_recorder(setup, session_row, channel, workspace, is_new=start_source in NEW_SESSION_SOURCES)
     await add_git_passwords(setup.secrets, setup.root)  # the user may mention passwords before any call
-    workspace.jobs.on_end = create_job_listener(channel, recorder, setup.secrets)
+    workspace.jobs.on_end = create_job_end_reporter(channel, recorder, setup.secrets)
     port_policy = (
         "off" if config.sandbox_ports == "ask" and not is_interactive else config.sandbox_ports
     )  # without a user, nothing can be asked

@@ -89,7 +89,7 @@ async def read_lines(file_descriptor: int, max_line_bytes: int = MAX_LINE_BYTES)
             yield line
 
 
-def has_reader(file_descriptor: int) -> bool:
+def is_still_read(file_descriptor: int) -> bool:
     """Whether output to a file descriptor can still be read; for a pipe, whether its other end is open."""
     poll = select.poll()
     poll.register(file_descriptor, 0)

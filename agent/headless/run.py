@@ -206,7 +206,7 @@ async def _run_driven(
         if external_format is None
         else external_format.create_input(sessions, session, output.show)
     )
-    has_reader = partial(headless.line_reader.has_reader, sys.stdout.fileno())
+    has_reader = partial(headless.line_reader.is_still_read, sys.stdout.fileno())
     driven_run = headless.driven_run.ClientDrivenRun(
         sessions, session, outcome, output.show, stopper, has_reader, protocol, options.schema, output.end_turn
     )

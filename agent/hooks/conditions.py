@@ -98,5 +98,5 @@ def _file_result(pattern: str, path: str, root: str, project: str, home: str) ->
         glob = parse_glob(pattern.rstrip("/"))
     except GlobError:
         return "unclear"
-    is_match = any(glob.covers("/".join(components[:end])) for end in range(len(components), 0, -1))
+    is_match = any(glob.matches_path_or_parent("/".join(components[:end])) for end in range(len(components), 0, -1))
     return "yes" if is_match else "no"

@@ -16,8 +16,8 @@ _MAX_NAME_CHARS = 200
 """Maximum length of a name to which a regular expression is applied, in characters."""
 
 
-def matches_names(matcher: str, names: Sequence[str], our_name: str = "") -> bool:
-    """Whether the matcher applies to one of `names`. An event without names always matches. `our_name`: this program's
+def matches_names(matcher: str, names: Sequence[str], native_tool_name: str = "") -> bool:
+    """Whether the matcher applies to one of `names`. An event without names always matches. `native_tool_name`: this program's
     name for the tool, which may appear in a list of names; regular expressions are only applied to `names`."""
     matcher = matcher.strip()
     if matcher in ("", "*") or not names:
@@ -27,7 +27,7 @@ def matches_names(matcher: str, names: Sequence[str], our_name: str = "") -> boo
         return search is not None and any(search(name[:_MAX_NAME_CHARS]) for name in names)
     listed_names = _alternatives(matcher)
     server_prefixes = tuple(f"{listed_name}__" for listed_name in listed_names if listed_name.startswith("mcp__"))
-    return not {*listed_names}.isdisjoint((*names, our_name or names[0])) or any(
+    return not {*listed_names}.isdisjoint((*names, native_tool_name or names[0])) or any(
         name.startswith(server_prefixes) for name in names
     )
 
@@ -45,7 +45,7 @@ def matches_call(matcher: str, claude_call: ClaudeToolCall, root: str, project: 
     )
 
 
-def never_matches_reason(matcher: str, *, is_for_calls: bool) -> str:
+def reason_never_matches(matcher: str, *, is_for_calls: bool) -> str:
     """Return why the matcher can never match, as a clause; empty if it can."""
     matcher = matcher.strip()
     if matcher in ("", "*"):
@@ -64,10 +64,10 @@ def never_matches_reason(matcher: str, *, is_for_calls: bool) -> str:
 def _may_be_tool_name(name: str) -> bool:
     """Whether this may be the name of a tool: it contains no space, and is not the name of a known tool in the wrong
     case."""
-    is_miswritten = not has_claude_name(name) and any(
+    has_wrong_case = not has_claude_name(name) and any(
         has_claude_name(variant) for variant in (name.capitalize(), name.lower())
     )
-    return bool(name) and " " not in name and not is_miswritten
+    return bool(name) and " " not in name and not has_wrong_case
 
 
 def _matches_as_regex(pattern: str, rule: str, claude_call: ClaudeToolCall, root: str, project: str, home: str) -> bool:

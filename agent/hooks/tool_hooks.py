@@ -72,13 +72,13 @@ class ToolHooks:
             tool = find_tool(call)
         except ToolError:
             return call, None
-        rule_decision = self._hooks.rule_decision(call)
-        if (rule_decision is not None and rule_decision.verdict == "deny") or not self._hooks.has_hooks("PreToolUse"):
-            return call, rule_decision
+        rule_match = self._hooks.rule_decision(call)
+        if (rule_match is not None and rule_match.verdict == "deny") or not self._hooks.has_hooks("PreToolUse"):
+            return call, rule_match
         answer, name = await self._hooks.ask_before_call(call, self._agent_fields)
         if answer.context and answer.verdict != "deny":
             self._contexts[call.id] = _context_note(name, answer.context)
-        decision = stricter_decision(answer.decision, rule_decision)
+        decision = stricter_decision(answer.decision, rule_match)
         if answer.arguments is None or answer.verdict == "deny":
             return call, decision
         try:
@@ -86,7 +86,7 @@ class ToolHooks:
             parameter_names = tuple(properties) if isinstance(properties, Mapping) else ()
             new_arguments = translate_arguments(tool.name, name, answer.arguments, parameter_names, self.root)
             changed_call = replace(
-                call, arguments=_keep_equal_paths(new_arguments, call.arguments, self.root), source=""
+                call, arguments=_restore_path_spelling(new_arguments, call.arguments, self.root), source=""
             )
             find_tool(changed_call)
         except ToolError as error:
@@ -212,7 +212,7 @@ def _replace_output(result: Result, output: str) -> Result:
     return replace(without_output, text=text, program=program)
 
 
-def _keep_equal_paths(new_arguments: Arguments, old_arguments: Arguments, root: str) -> Arguments:
+def _restore_path_spelling(new_arguments: Arguments, old_arguments: Arguments, root: str) -> Arguments:
     """Return the new arguments, but keep unchanged paths in the form in which the model wrote them."""
     unchanged = {
         name: old_arguments[name]

@@ -51,7 +51,7 @@ class ScopedRule:
         if not path.is_relative_to(self.base_folder):
             return False
         relative_path = path.relative_to(self.base_folder).as_posix()
-        return any(glob.covers(relative_path) for glob in self.globs)
+        return any(glob.matches_path_or_parent(relative_path) for glob in self.globs)
 
     @property
     def section(self) -> InstructionFile:

@@ -20,7 +20,7 @@ RUN_BY_USER_NOTE = "[The user ran this command and expects no answer. Your permi
 
 
 @dataclass(frozen=True, slots=True)
-class ShellRun:
+class UserCommandResult:
     conversation: Conversation
     output: ToolOutput
 
@@ -32,7 +32,7 @@ async def run_user_command(
     calls: CallContext,
     command: str,
     emit: Callable[[Event], None],
-) -> ShellRun:
+) -> UserCommandResult:
     """Run a command typed by the user, and add the command and its output to the conversation, as if the model had made
     the call. The permission rules and the sandbox for the model's calls do not apply. An interrupt stops the command.
     `emit` receives the events."""
@@ -54,7 +54,7 @@ async def run_user_command(
     conversation = conversation.plus(output_message)
     await turn.recorder.record_snapshot(conversation, output_message, last_request_record(window))
     emit(TurnFinished("interrupted" if outputs[0].status == "interrupted" else "answered", ""))
-    return ShellRun(conversation, outputs[0])
+    return UserCommandResult(conversation, outputs[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ def _reader_of(hint: object) -> ValueReader:
     if origin is Literal:
         return lambda data: type_arguments[type_arguments.index(data)]
     if hint is int:
-        return check_count
+        return parse_count
     if hint is float:
         return lambda data: data if isinstance(data, int) else _check_type(float, data)
     return dict if origin is Mapping else origin
@@ -73,7 +73,7 @@ def _check_type(expected_type: type, data: Any) -> Any:  # noqa: ANN401 - the ty
     return data
 
 
-def check_count(value: object) -> int:
+def parse_count(value: object) -> int:
     if not isinstance(value, int) or value < 0:
         raise ValueError(f"{value!r} is not a count")
     return value

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # imported for types only, because few sessions have jobs
     from ebbtide.tools.sandbox.job_ports import JobPorts
 
 
-def create_job_listener(
+def create_job_end_reporter(
     channel: Channel, recorder: Recorder, secrets: SecretTokens
 ) -> Callable[[EndedJob], Awaitable[None]]:
     """Create a listener for jobs that have ended without the model knowing."""

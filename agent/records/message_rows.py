@@ -73,7 +73,7 @@ _PART_TYPES: Mapping[str, type] = {
     "output": ToolOutput,
 }
 
-_ELISION_WORDS = " bytes left out: "
+_OMISSION_PHRASE = " bytes left out: "
 """A phrase in every note that marks omitted text."""
 
 _PART_NAMES = {kind: name for name, kind in _PART_TYPES.items()}
@@ -106,7 +106,7 @@ def encode_part(part: UserPart | AssistantPart) -> dict[str, object]:
     encoded = {name: _plain_value(value) for name, value in pairs if value not in (None, "", (), 0)}
     # If the text looks as if it described the value, store the field even if it is null. Records of earlier versions
     # lack the field, so a missing field means that the text must be parsed.
-    if isinstance(part, Note | Text) and _ELISION_WORDS in part.text:
+    if isinstance(part, Note | Text) and _OMISSION_PHRASE in part.text:
         encoded["gap"] = part.gap and asdict(part.gap)
     if isinstance(part, ToolOutput):
         if part.program or _parse_described_program(part):
@@ -151,7 +151,7 @@ def decode_part(part: Mapping[str, Any]) -> UserPart | AssistantPart:
         decoded = replace(decoded, problems=parse_new_problems(decoded.text))
     if isinstance(decoded, Note) and "kind" not in part_fields:
         decoded = with_parsed_kind(decoded)
-    if isinstance(decoded, Note | Text) and _ELISION_WORDS in decoded.text and "gap" not in part_fields:
+    if isinstance(decoded, Note | Text) and _OMISSION_PHRASE in decoded.text and "gap" not in part_fields:
         decoded = replace(decoded, gap=parse_elision(decoded.text))
     return cast(UserPart | AssistantPart, decoded)
 

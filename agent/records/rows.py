@@ -23,7 +23,7 @@ from ebbtide.agent.messages import (
     User,
     UserPart,
 )
-from ebbtide.agent.records.codec import check_count, from_json, to_json
+from ebbtide.agent.records.codec import from_json, parse_count, to_json
 from ebbtide.agent.records.earlier_formats import split_title
 from ebbtide.agent.records.message_rows import decode_message, decode_part, encode_part
 from ebbtide.agent.records.session_state import SessionState
@@ -111,7 +111,7 @@ def decode_snapshot(text: str) -> tuple[int, Conversation] | None:
     read."""
     try:
         body = json.loads(text)
-        start, summary = check_count(body["start"]), _decode_summary(body["summary"])
+        start, summary = parse_count(body["start"]), _decode_summary(body["summary"])
         fields = {"anchor": body["anchor"] or None, "anchored": body["anchored"]}
         fields |= {field: body[key] for key, field in _OPTIONAL_KEYS.items() if key in body}
         return start, from_json(Conversation, fields, messages=(), summary=summary, messages_before=start)

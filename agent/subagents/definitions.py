@@ -30,7 +30,7 @@ class AgentDefinition:
     denied_tools: tuple[str, ...] = ()
     """Names of tools that the agent must not have, in the form of `tools`."""
     model: str | None = None
-    max_mode: PermissionMode = "auto"
+    most_permissive_mode: PermissionMode = "auto"
     """The most permissive mode that the sub-agent may have. A stricter mode of the parent session takes precedence."""
     runs_hooks: bool = True
     """Whether hooks run for the agent's calls."""
@@ -68,7 +68,7 @@ def read_only_tool_names() -> tuple[str, ...]:
 
 def built_in_agents() -> tuple[AgentDefinition, ...]:
     return tuple(
-        AgentDefinition(name, description, _prompt_text(name), read_only_tool_names(), max_mode="plan")
+        AgentDefinition(name, description, _prompt_text(name), read_only_tool_names(), most_permissive_mode="plan")
         for name, description in BUILT_IN_AGENTS.items()
     )
 

@@ -64,7 +64,13 @@ class SessionHookBackends:
     async def ask_agent(self, question: str, model: str) -> str:
         """Ask a read-only agent, whose own calls run no hooks, and return its answer. Raises `ValueError`."""
         definition = AgentDefinition(
-            "hook", "", HOOK_PROMPT, read_only_tool_names(), model=model or None, max_mode="plan", runs_hooks=False
+            "hook",
+            "",
+            HOOK_PROMPT,
+            read_only_tool_names(),
+            model=model or None,
+            most_permissive_mode="plan",
+            runs_hooks=False,
         )
         answer = ""
         try:

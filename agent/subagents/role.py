@@ -46,7 +46,7 @@ class SubagentContext:
         parent_recorder, now = self.parent.records.recorder, time.time()
         default_model = config.agents_model or self.parent.model.facts.id
         model = resolve_model(self.definition.model, default_model)
-        mode = stricter_mode(self.parent.calls.runner.approver.policy.mode, self.definition.max_mode)
+        mode = stricter_mode(self.parent.calls.runner.approver.policy.mode, self.definition.most_permissive_mode)
         name = self.definition.name
         return SessionRow(
             self.id, parent_recorder.project, "", model, mode, now, now, owner=parent_recorder.session_id, agent=name
@@ -70,7 +70,7 @@ class SubagentContext:
         parent_approver, definition = self.parent.calls.runner.approver, self.definition
         return AgentApprover(
             parent_approver,
-            definition.max_mode,
+            definition.most_permissive_mode,
             (str(outputs_folder),),
             definition.name,
             self.id,

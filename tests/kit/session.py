@@ -41,7 +41,7 @@ from ebbtide.agent.providers.fallbacks import SessionModels
 from ebbtide.agent.providers.learned_limits import SummariserSource
 from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.records.call_progress import CallProgress
-from ebbtide.agent.records.job_reports import create_job_listener
+from ebbtide.agent.records.job_reports import create_job_end_reporter
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.session_state import workspace_state
 from ebbtide.agent.records.store_thread import StoreThread
@@ -130,7 +130,7 @@ async def assembled(
         on_jobs_reported=workspace.jobs.mark_reported,
         write_queue=writes,
     )
-    workspace.jobs.on_end = create_job_listener(channel, recorder, SecretTokens())
+    workspace.jobs.on_end = create_job_end_reporter(channel, recorder, SecretTokens())
     conversation = None if is_new else await recorder.load(ask_again=ask_again)
     debug, deferral, served = debug or DebugLog(), deferral or ToolDeferral(), served or ServerTools()
     archive = SessionArchive.open(thread, store, recorder, workspace, CONFIG, debug) if keeps else None

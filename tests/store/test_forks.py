@@ -8,7 +8,7 @@ import pytest
 
 from ebbtide.store.archive import ArchiveStore
 from ebbtide.store.blobs import BlobStore
-from ebbtide.store.catalogue import Catalogue, ListedSession
+from ebbtide.store.catalogue import ListedSession, SessionCatalogue
 from ebbtide.store.forks import ForkStore
 from ebbtide.store.session_rows import (
     MAX_STORED_VIEWS,
@@ -143,7 +143,7 @@ def listed(store: SessionStore, count: int) -> None:
 
 def test_the_list_comes_a_page_at_a_time_and_each_session_once(store: SessionStore) -> None:
     listed(store, 7)
-    catalogue, pages = Catalogue(store), list[tuple[ListedSession, ...]]()
+    catalogue, pages = SessionCatalogue(store), list[tuple[ListedSession, ...]]()
     while not pages or pages[-1]:
         after = (pages[-1][-1].session.updated, pages[-1][-1].row_order) if pages else None
         pages.append(catalogue.page(None, 3, after))
@@ -158,7 +158,7 @@ def test_the_list_comes_a_page_at_a_time_and_each_session_once(store: SessionSto
 
 def test_titles_are_searched_word_by_word_and_literally(store: SessionStore) -> None:
     listed(store, 3)
-    catalogue = Catalogue(store)
+    catalogue = SessionCatalogue(store)
     assert [row.session.id for row in catalogue.page(None, 9, words=("session", "_2"))] == [f"{2:012x}"]
     assert len(catalogue.page(None, 9, words=("100%_",))) == 3
     assert catalogue.page(None, 9, words=("100%x",)) == ()

@@ -9,7 +9,7 @@ import pytest
 
 from ebbtide.store.archive import ArchiveStore
 from ebbtide.store.calls import replies_with_calls
-from ebbtide.store.catalogue import Catalogue, SessionFilter
+from ebbtide.store.catalogue import SessionCatalogue, SessionFilter
 from ebbtide.store.forks import ForkStore
 from ebbtide.store.queries import SearchQuery
 from ebbtide.store.search import IndexProgress, SearchDocument, SearchIndex
@@ -66,14 +66,14 @@ ASKED: dict[str, Callable[[SessionStore], object]] = {
         ArchiveStore(store).messages_with_ref_prefix(A, "12"),
     ),
     "summaries": lambda store: ArchiveStore(store).summaries(A),
-    "a page": lambda store: Catalogue(store).page("/p", 10, (3.0, 9), ("title",)),
-    "a page of what is tagged": lambda store: Catalogue(store).page(None, 10, None, ("#pa",), ("parser", "b")),
-    "selected": lambda store: Catalogue(store).matching_sessions(
+    "a page": lambda store: SessionCatalogue(store).page("/p", 10, (3.0, 9), ("title",)),
+    "a page of what is tagged": lambda store: SessionCatalogue(store).page(None, 10, None, ("#pa",), ("parser", "b")),
+    "selected": lambda store: SessionCatalogue(store).matching_sessions(
         SessionFilter("/p", 9.0, ("a",), only_untagged=True, is_unanswered=True)
     ),
     "what requests took": lambda store: (UsageStore(store).request_count(A), [*UsageStore(store).requests(A)]),
-    "a page of all": lambda store: Catalogue(store).page(None, 10),
-    "some": lambda store: Catalogue(store).sessions_by_id((A, B)),
+    "a page of all": lambda store: SessionCatalogue(store).page(None, 10),
+    "some": lambda store: SessionCatalogue(store).sessions_by_id((A, B)),
     "family": lambda store: ForkStore(store).family(A),
     "drafts": lambda store: ForkStore(store).unused_drafts(),
     "holding": lambda store: ForkStore(store).messages_containing(A, "user", "go"),

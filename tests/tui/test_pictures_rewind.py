@@ -8,7 +8,7 @@ import pytest
 from ebbtide.agent.archive.tree import Branch, MessagePreview, SessionTree, tree_rows
 from ebbtide.agent.compaction.manual_compaction import CompactionPreview, DraftResult, SummaryEstimate
 from ebbtide.agent.compaction.plan import compute_floor, plan_compaction
-from ebbtide.agent.compaction.room import Room, conversation_tokens
+from ebbtide.agent.compaction.room import CompactionRoom, conversation_tokens
 from ebbtide.agent.compaction.summary import Draft
 from ebbtide.agent.compaction.undo import UndoPreview
 from ebbtide.agent.events.view import ContextCompacted, ReceiptItem, RewriteUndone
@@ -48,7 +48,7 @@ def preview() -> CompactionPreview:
     history = Conversation((demand, *conversation(40).messages))
     plan = plan_compaction(history, 500)
     assert plan is not None
-    room = Room(175_000, 2_400, 1_800)
+    room = CompactionRoom(175_000, 2_400, 1_800)
     floor = replace(compute_floor(history, caps, room), caps=caps)
     quote = SummaryEstimate("anthropic/claude", 86_900, True, 3_000, 0.0711)
     return CompactionPreview(

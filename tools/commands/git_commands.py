@@ -16,7 +16,7 @@ from ebbtide.tools.commands.tool_options import unknown_word_indices
 from ebbtide.tools.lazy import regex
 
 READ_ONLY_FORMS_REASON = "is covered only in forms known to be read-only"
-_SETS_NAME = regex(r"(?:--local )?user\.(?:name|email) [^-].*", re.DOTALL)
+_SETS_USER_IDENTITY = regex(r"(?:--local )?user\.(?:name|email) [^-].*", re.DOTALL)
 _HARMLESS_GLOBAL_OPTIONS = split_words(
     "--no-pager -P --no-optional-locks --literal-pathspecs --no-replace-objects --no-advice"
 )
@@ -27,7 +27,7 @@ _SAFE_SETTING = regex(
 )
 _CHANGING_COMMANDS = split_words("branch tag remote clean symbolic-ref hash-object reflog")
 """Git subcommands that are sometimes read-only. Their other forms change something but run no programs."""
-_GUARDED_COMMANDS = (
+_COMMANDS_WITH_SAFE_FORM = (
     {name.split()[1] for name in READ_ONLY_ROWS if name.startswith("git ")}
     - _CHANGING_COMMANDS
     - {"sparse-checkout", "stash"}
@@ -54,20 +54,20 @@ _REBASE_REASONS: Mapping[str, str] = {
 _SIGNING_OPTION = regex(r"-[a-zA-Z]*S.*|--gpg-sign.*")
 _TAG_SIGNING_OPTION = regex(r"-[a-z]*[suv].*|--(?:si|loc|ver).*")
 _ASKS_FOR_SIGNATURE = regex(r".*%[(*]*(?:G|\W*sig).*", re.DOTALL)
-_OTHER_FOLDER = ("-C", "--git-dir", "--work-tree")
+_REPOSITORY_OPTIONS = ("-C", "--git-dir", "--work-tree")
 _REMOTE_URL = regex(r"(?:https?|ssh|git)://[^-].*|(?:[\w.-]+@)?\w[\w.-]+:(?!:|//).*")
 
 
 def uncovered_git_word(words: Sequence[Word]) -> tuple[int, str] | None:
     """Find the word that keeps the rule `bash(git)` from covering the call. Return its index and the reason, worded to
     follow the word in a sentence. None if the rule covers the call."""
-    command_index = _check_global_options(words)
+    command_index = _find_subcommand(words)
     if isinstance(command_index, tuple):
         return command_index
     if command_index >= len(words):
         return None
     command, argument_indices = words[command_index].text, range(command_index + 1, len(words))
-    if is_guarded_git_call(words):
+    if runs_without_repository_programs(words):
         return command_index, READ_ONLY_FORMS_REASON
     uncovered_word = _uncovered_command_word(words, command_index)
     if uncovered_word is not None:
@@ -88,14 +88,14 @@ def uncovered_git_word(words: Sequence[Word]) -> tuple[int, str] | None:
     )
 
 
-def is_guarded_git_call(words: Sequence[Word]) -> bool:
+def runs_without_repository_programs(words: Sequence[Word]) -> bool:
     """Whether this git command runs in guarded form when it is read-only."""
-    command_index = _check_global_options(words)
+    command_index = _find_subcommand(words)
     if isinstance(command_index, tuple) or command_index >= len(words):
         return False
     arguments = [word.text for word in words[command_index + 1 :]]
-    sets_name = len(arguments) in (2, 3) and _SETS_NAME.fullmatch(" ".join(arguments)) is not None
-    return words[command_index].text in _GUARDED_COMMANDS and not (
+    sets_name = len(arguments) in (2, 3) and _SETS_USER_IDENTITY.fullmatch(" ".join(arguments)) is not None
+    return words[command_index].text in _COMMANDS_WITH_SAFE_FORM and not (
         words[command_index].text == "config" and (sets_name or not _only_reads_config(arguments))
     )
 
@@ -107,7 +107,7 @@ def _only_reads_config(arguments: Sequence[str]) -> bool:
     )
 
 
-def _check_global_options(words: Sequence[Word]) -> int | tuple[int, str]:
+def _find_subcommand(words: Sequence[Word]) -> int | tuple[int, str]:
     """Return the index of the git subcommand. If a doubtful word comes before it, return that word's index and the
     reason."""
     index = 1
@@ -117,7 +117,7 @@ def _check_global_options(words: Sequence[Word]) -> int | tuple[int, str]:
             index += 2
         elif text in _HARMLESS_GLOBAL_OPTIONS:
             index += 1
-        elif text.startswith(_OTHER_FOLDER):
+        elif text.startswith(_REPOSITORY_OPTIONS):
             return index, "may lead to another repository, whose settings can run programs"
         else:
             return index, "can make git run other programs"
@@ -154,7 +154,7 @@ def _uncovered_command_word(words: Sequence[Word], command_index: int) -> tuple[
     if command == "submodule":
         return command_index, "runs git in submodules, whose settings can run programs"
     if command == "config":
-        sets_name = _SETS_NAME.fullmatch(" ".join(word.text for word in words[command_index + 1 :]))
+        sets_name = _SETS_USER_IDENTITY.fullmatch(" ".join(word.text for word in words[command_index + 1 :]))
         return None if sets_name else (command_index, "can set programs that git runs later")
     if command in GIT_PROGRAM_RUNNERS:
         return command_index, "can run other programs"

@@ -11,8 +11,8 @@ from ebbtide.tools.network.destinations import NetworkDestination
 from ebbtide.tools.network.name_lookup import (
     PrivateAddressError,
     UnknownHostError,
-    public_addresses,
-    use_lookup_threads,
+    install_lookup_threads,
+    resolve_public_addresses,
 )
 from ebbtide.tools.network.proxy import ForbiddenAddressError, UnreachableError, UpstreamConnection
 
@@ -34,10 +34,10 @@ def is_permitted_private(destination: NetworkDestination, private_hosts: Sequenc
 
 async def resolve_public(host: str, port: int) -> Sequence[IpAddress]:
     """Return the addresses of a host if they are all public. Raises `UnreachableError`."""
-    use_lookup_threads(asyncio.get_running_loop())
+    install_lookup_threads(asyncio.get_running_loop())
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            return await public_addresses(host, port)
+            return await resolve_public_addresses(host, port)
     except PrivateAddressError as error:
         hint = "the user can allow hosts in `web.private`"
         raise ForbiddenAddressError(f"{error}; {hint}") from error

@@ -17,7 +17,7 @@ class UnknownHostError(Exception):
     """Raised if a host has no address."""
 
 
-async def public_addresses(host: str, port: int) -> list[IpAddress]:
+async def resolve_public_addresses(host: str, port: int) -> list[IpAddress]:
     """Return the addresses of a host. Raises `PrivateAddressError` if one of them is not public, and `UnknownHostError`
     if there are none."""
     if is_local_name(host):
@@ -48,7 +48,7 @@ def private_address_message(host: str, address: IpAddress) -> str:
     return f"`{host}`{address_text} is on a private network"
 
 
-def use_lookup_threads(loop: asyncio.AbstractEventLoop) -> None:
+def install_lookup_threads(loop: asyncio.AbstractEventLoop) -> None:
     """Make the event loop look up names in separate threads. Its default threads would delay exit by half a minute if
     no name server responds. A few hanging lookups would also block everything else that uses these threads."""
 

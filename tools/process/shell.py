@@ -142,7 +142,7 @@ def _without_login(name: str, value: str) -> str:
     fail to log in there instead of using another one."""
     if "@" not in value or not _ADDRESS_VARIABLE.search(name):
         return value
-    return secrets.registry_settings.strip_credentials(value)
+    return secrets.registry_settings.strip_url_credentials(value)
 
 
 def is_passed_on(name: str, environment: Mapping[str, str] = os.environ) -> bool:

@@ -24,7 +24,7 @@ class GlobPattern:
     matches: Callable[[str], bool]
     """Whether a path relative to `folder` matches."""
 
-    def covers(self, path: str) -> bool:
+    def matches_path_or_parent(self, path: str) -> bool:
         """Whether a path relative to the searched folder matches."""
         folder = self.folder.removeprefix("./").rstrip("/")
         if not folder or folder == ".":

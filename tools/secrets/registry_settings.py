@@ -21,7 +21,7 @@ _MAX_COPY_BYTES = 60_000
 _MAY_BE_SECRET = regex(r"(?i)pass|pwd|token|secret|auth|cred|key|cert|user|login|cookie|header|private|otp|e?mail")
 _URL_LOGIN = regex(r"(?<=://)[^/\s'\"]*@")
 _RANDOM_WORD = regex(r"(?=\S*\d)(?=\S*[A-Z])(?=\S*[a-z])[A-Za-z0-9+_=-]{20,}")
-_NPM_SECTION = regex(r"\s*(?:[;#].*)?")
+_BLANK_OR_COMMENT = regex(r"\s*(?:[;#].*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ def copy_without_secrets(name: str, text: str, *, must_use_proxy: bool = False) 
     lines = text.splitlines(keepends=True)
     cleaned = (_URL_LOGIN.sub("", line) for line in lines)
     allowed_lines = "".join(
-        line for line in cleaned if _NPM_SECTION.fullmatch(line.rstrip()) or not _may_contain_secret(line)
+        line for line in cleaned if _BLANK_OR_COMMENT.fullmatch(line.rstrip()) or not _may_contain_secret(line)
     )
     return SettingsCopy(name, allowed_lines, is_complete=allowed_lines == text)
 
 
-def strip_credentials(url: str) -> str:
+def strip_url_credentials(url: str) -> str:
     """Remove user names and passwords from every URL in text."""
     return _URL_LOGIN.sub("", url)
 

@@ -13,7 +13,7 @@ import httpx2
 
 from ebbtide.tools.base import ToolError
 from ebbtide.tools.network.connection import proxy_for
-from ebbtide.tools.network.name_lookup import UnknownHostError, public_addresses, use_lookup_threads
+from ebbtide.tools.network.name_lookup import UnknownHostError, install_lookup_threads, resolve_public_addresses
 from ebbtide.tools.web.addresses import WebAddress
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
     ) -> httpcore2.AsyncNetworkStream:
         problem: Exception = httpcore2.ConnectError(f"{host} has no address")
         try:
-            addresses = await public_addresses(host, port)
+            addresses = await resolve_public_addresses(host, port)
         except UnknownHostError as error:
             raise httpcore2.ConnectError(str(error)) from error
         for address in addresses[:MAX_TRIED_ADDRESSES]:
@@ -54,7 +54,7 @@ async def create_connection_pool(address: WebAddress, *, may_be_private: bool) -
     """Create a connection pool for the address, with the same trusted certificates as for providers. It uses the proxy
     that the environment sets for the address, if any. `may_be_private`: whether the user permits this host even if it
     is private. Raises `ToolError`, `PrivateAddressError`."""
-    use_lookup_threads(asyncio.get_running_loop())
+    install_lookup_threads(asyncio.get_running_loop())
     context = await asyncio.to_thread(_create_tls_context, address)
     proxy = proxy_for(address.scheme, address.host_and_port)
     if not proxy:
@@ -62,7 +62,7 @@ async def create_connection_pool(address: WebAddress, *, may_be_private: bool) -
         return httpcore2.AsyncConnectionPool(ssl_context=context, network_backend=backend)
     if not may_be_private:
         with suppress(UnknownHostError):  # only the proxy knows the name; it does its own checks
-            await public_addresses(address.host, address.port)
+            await resolve_public_addresses(address.host, address.port)
     return _create_proxy_pool(proxy, context)
 
 

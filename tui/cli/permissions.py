@@ -34,7 +34,7 @@ from ebbtide.tools.bash import Bash
 from ebbtide.tools.commands.approval_reasons import possible_side_effect
 from ebbtide.tools.commands.command_line import Word
 from ebbtide.tools.commands.dangers import find_dangers
-from ebbtide.tools.commands.git_commands import is_guarded_git_call, uncovered_git_word
+from ebbtide.tools.commands.git_commands import runs_without_repository_programs, uncovered_git_word
 from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.commands.here_documents import inline_here_documents
 from ebbtide.tools.commands.launchers import find_wrapped_git_call
@@ -174,7 +174,7 @@ def _uncovered_reason(words: Sequence[Word]) -> str:
     uncovered_word = uncovered_git_word(words) if words[0].text == "git" else None
     proof = prove_read_only(words, has_input=True)
     if uncovered_word is not None and (
-        proof is None or proof.last_unproved_index is None or not is_guarded_git_call(words)
+        proof is None or proof.last_unproved_index is None or not runs_without_repository_programs(words)
     ):
         word_index, reason = uncovered_word
         return f": `{words[word_index].text}` {reason}"

@@ -29,7 +29,7 @@ from ebbtide.tui.commands.messages import (
 from ebbtide.tui.commands.models import choose_model
 from ebbtide.tui.commands.provider_keys import replace_key
 from ebbtide.tui.commands.reports import show_status, show_tasks
-from ebbtide.tui.commands.sessions import change_mode, clear, fork, rename, resume, rewind, show_sessions
+from ebbtide.tui.commands.sessions import change_mode, fork, rename, resume, resume_session, rewind, start_new_session
 from ebbtide.tui.commands.settings import choose_effort, choose_theme, choose_thoughts, show_settings, toggle_side_panel
 from ebbtide.tui.commands.undo import redo, show_session_changes, show_turn_changes, undo
 from ebbtide.tui.integration_registry import SLASH_COMMANDS, SlashCommandRow, load_integration
@@ -50,7 +50,7 @@ _BUILT_IN_ACTIONS: Mapping[str, CommandAction] = {
     "hooks": show_hooks,
     "trust": show_trust,
     "resume": resume,
-    "sessions": show_sessions,
+    "sessions": resume_session,
     "rewind": rewind,
     "model": choose_model,
     "key": replace_key,
@@ -59,7 +59,7 @@ _BUILT_IN_ACTIONS: Mapping[str, CommandAction] = {
     "mode": change_mode,
     "add-dir": add_folder,
     "sandbox": show_sandbox,
-    "clear": clear,
+    "clear": start_new_session,
     "rename": rename,
     "fork": fork,
     "status": show_status,

@@ -110,7 +110,7 @@ def changed_file_lines(files: Sequence[str]) -> Iterator[Line]:
         yield ((f"  … {len(files) - MAX_LISTED_FILES} more", "dim"),)
 
 
-def rewound_message(files: Sequence[str]) -> str:
+def rewind_notice(files: Sequence[str]) -> str:
     """Build the message to show after rewinding."""
     message = "your message is back in the prompt, to continue from there; `/rewind` shows the other branch"
     if not files:
@@ -125,7 +125,7 @@ async def resume(context: CommandContext, session_id: str) -> None:
         context.show_session()
 
 
-async def show_sessions(context: CommandContext, _: str) -> None:
+async def resume_session(context: CommandContext, _: str) -> None:
     await resume(context, "")
 
 
@@ -199,7 +199,7 @@ async def _switch_to_fork(
     not changed. `restores_files`: whether the files are restored too; if so, the notice need not list them."""
     forked_session = await library.fork(message.session, message.position, is_draft=True)
     if is_open := await controller.open(session_id=forked_session.id):
-        controller.show_notice(rewound_message(() if restores_files else files_changed_since(tree, message)))
+        controller.show_notice(rewind_notice(() if restores_files else files_changed_since(tree, message)))
     return is_open
 
 
@@ -277,7 +277,7 @@ def next_mode(mode: str) -> PermissionMode:
     return cycle[(cycle.index(mode) + 1) % len(cycle)] if mode in cycle else "ask"
 
 
-async def clear(context: CommandContext, _: str) -> None:
+async def start_new_session(context: CommandContext, _: str) -> None:
     if await context.controller.open(
         model=context.controller.session.model if context.controller.session is not None else context.model
     ):

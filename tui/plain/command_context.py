@@ -16,7 +16,7 @@ from ebbtide.tui.plain.panel import show_panel
 from ebbtide.tui.plain.questions import ANSWER_PROMPT, parse_answer, question_lines
 from ebbtide.tui.plain.reader import PromptReader
 from ebbtide.tui.prompt.history import History
-from ebbtide.tui.session.compaction import ManualCompaction, summary_tokens
+from ebbtide.tui.session.compaction import ManualCompaction, estimate_summary_tokens
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.session.greeter import Greeter
 from ebbtide.tui.session.view_edits import propose_typed_action, run_typed_action
@@ -145,9 +145,11 @@ class LineContext:
             draft = await compaction.draft()
             text = compaction.with_missing_facts(compaction.summary_text)
             while not draft.is_interrupted:
-                status = draft_status_text(compaction.last_draft, summary_tokens(text), compaction.predict_result(text))
+                status = draft_status_text(
+                    compaction.last_draft, estimate_summary_tokens(text), compaction.predict_result(text)
+                )
                 missing_lines = plain_lines(
-                    missing_fact_lines(compaction.missing_facts(text), summary_tokens(text) == 0)
+                    missing_fact_lines(compaction.missing_facts(text), estimate_summary_tokens(text) == 0)
                 )
                 self.print_lines((*text_lines(text), status, *missing_lines))
                 answer = await self.ask("y to compact, other text to add it to the summary, an empty line to cancel: ")

@@ -149,17 +149,21 @@ class RenderedDiff:
         number_text = f"{str(number) if number and is_first else '':>{self._layout.number_digits}} "
         number_style = palette.faint if line.kind == "kept" else sign_style
         gutter = (
-            [Segment(number_text, number_style + Style(bgcolor=background.bgcolor))] if self._has_numbers(width) else []
+            [Segment(number_text, number_style + Style(bgcolor=background.bgcolor))]
+            if self._shows_line_numbers(width)
+            else []
         )
         return [*gutter, Segment(f"{_SIGNS[line.kind] if is_first else ' '} ", sign_style)]
 
-    def _has_numbers(self, width: int) -> bool:
+    def _shows_line_numbers(self, width: int) -> bool:
         """Whether line numbers are shown at this width."""
         return self._layout.number_digits > 0 and width >= _MIN_NUMBERED_COLUMNS
 
     def _wrapped_text(self, row: LineRow, width: int) -> list[str]:
         """Wrap the text of a diff line to the width of its side."""
-        gutter_width = 0 if row.side == "code" else self._has_numbers(width) * (self._layout.number_digits + 1) + 2
+        gutter_width = (
+            0 if row.side == "code" else self._shows_line_numbers(width) * (self._layout.number_digits + 1) + 2
+        )
         text_width = max(1, width - gutter_width)
         pieces = wrap_at_spaces(displayed_line(row.line.text), text_width)
         return pieces if row.line.has_newline else [*pieces, NO_FINAL_NEWLINE]

@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from ebbtide.agent.errors import AgentError
 from ebbtide.tui.screens.typeahead_guard import TypeaheadGuardedDialog
-from ebbtide.tui.session.compaction import ManualCompaction, summary_tokens
+from ebbtide.tui.session.compaction import ManualCompaction, estimate_summary_tokens
 from ebbtide.tui.text.sanitise import sanitise
 from ebbtide.tui.text.styles import clipped_text, get_palette
 from ebbtide.tui.view.compaction_preview import (
@@ -167,10 +167,14 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
         compaction = self._compaction
         text = self.draft.text
         palette = get_palette(self.app.theme_variables)
-        headline_text = draft_status_text(compaction.last_draft, summary_tokens(text), compaction.predict_result(text))
+        headline_text = draft_status_text(
+            compaction.last_draft, estimate_summary_tokens(text), compaction.predict_result(text)
+        )
         self._show_headline("Summary", headline_text, EDIT_KEY_HINTS)
         self.query_one("#gate", Static).update(
-            clipped_text(missing_fact_lines(compaction.missing_facts(text), summary_tokens(text) == 0), palette)
+            clipped_text(
+                missing_fact_lines(compaction.missing_facts(text), estimate_summary_tokens(text) == 0), palette
+            )
         )
 
     def _show_headline(self, title: str, text: str, key_hints: str, *, is_bad: bool = False) -> None:

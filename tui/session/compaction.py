@@ -79,7 +79,7 @@ class ManualCompaction:
         self._controller.show_notice(f"nothing was compacted; the summary was discarded ({cost})")
 
 
-def summary_tokens(text: str) -> int:
+def estimate_summary_tokens(text: str) -> int:
     """Estimate the number of tokens of a summary."""
     draft = parse_edited_summary(text)
     return estimate_text(draft.retain) + estimate_text(draft.summary) if draft is not None else 0

@@ -26,7 +26,7 @@ from ebbtide.agent.records.rows import decode_request_mark
 from ebbtide.agent.records.session_lookup import find_session, project_name
 from ebbtide.agent.records.store_access import open_store_briefly
 from ebbtide.agent.records.usage import RequestUsage, Rewrite, request_usage_from_row, rewrite_from_row
-from ebbtide.store.catalogue import Catalogue, ListedSession
+from ebbtide.store.catalogue import ListedSession, SessionCatalogue
 from ebbtide.store.sessions import SessionStore
 from ebbtide.store.usage import UsageStore
 
@@ -80,12 +80,14 @@ def export_readable(
     """Write a stored session with `write`. Raises `AgentError`, and any error that `write` raises."""
     with open_store_briefly(config.folders) as store:
         row = find_session(store, id_prefix, project_name(config))
-        (listed_row,) = Catalogue(store).sessions_by_id((row.id,)) or (None,)
+        (listed_row,) = SessionCatalogue(store).sessions_by_id((row.id,)) or (None,)
         if listed_row is None:
             raise StoreFailed(f"session `{row.id}` was deleted in the meantime", "missing")
         info = session_info_from_row(listed_row)
         problems = list[str]()
-        agents = sorted(Catalogue(store).agent_sessions((info.id,)), key=lambda agent_row: agent_row.session.created)
+        agents = sorted(
+            SessionCatalogue(store).agent_sessions((info.id,)), key=lambda agent_row: agent_row.session.created
+        )
         usage = UsageStore(store)
         session = ReadableSession(
             _session_details(listed_row),

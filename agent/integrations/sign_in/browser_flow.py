@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from ebbtide.agent.errors import AuthFailed
-from ebbtide.agent.integrations.sign_in.token_server import Answer, post_form, refused
+from ebbtide.agent.integrations.sign_in.token_server import TokenResponse, post_form, refusal_error
 from ebbtide.tools.outputs.plain_text import terminal_text
 
 SIGN_IN_LIFETIME_S = 600.0
@@ -39,8 +39,8 @@ class BrowserFlow:
     required_scope: str
     """The scope without which the tokens are of no use."""
     resource: str
-    more_fields: Mapping[str, str]
-    registers: bool
+    extra_parameters: Mapping[str, str]
+    assigns_client_id: bool
     """Whether the server answers with another id, which is to be used from then on."""
 
 
@@ -62,9 +62,9 @@ class BrowserSignIn:
             timeout = 5
 
             def do_GET(self) -> None:
-                is_ours = sign_in.accept_address(self.path)
-                body = _PAGE if is_ours else b"This address does not belong to the sign-in."
-                self.send_response(200 if is_ours else 400)
+                belongs_to_sign_in = sign_in.accept_callback_url(self.path)
+                body = _PAGE if belongs_to_sign_in else b"This address does not belong to the sign-in."
+                self.send_response(200 if belongs_to_sign_in else 400)
                 self.send_header("content-type", "text/html; charset=utf-8")
                 self.send_header("content-length", str(len(body)))
                 self.send_header("cache-control", "no-store")
@@ -87,7 +87,7 @@ class BrowserSignIn:
         return f"http://127.0.0.1:{self._server.server_port}{CALLBACK_PATH}"
 
     @property
-    def page(self) -> str:
+    def authorization_url(self) -> str:
         """The address that the user opens."""
         challenge = base64.urlsafe_b64encode(hashlib.sha256(self._verifier.encode()).digest()).rstrip(b"=").decode()
         fields = {
@@ -100,7 +100,7 @@ class BrowserSignIn:
             "nonce": self._nonce,
             "code_challenge": challenge,
             "code_challenge_method": "S256",
-            **self.flow.more_fields,
+            **self.flow.extra_parameters,
         }
         return f"{self.flow.authorize_url}?{urlencode(fields)}"
 
@@ -112,19 +112,19 @@ class BrowserSignIn:
         """Answer a browser that is waiting."""
         self._server.handle_request()
 
-    def accept_address(self, address: str) -> bool:
+    def accept_callback_url(self, address: str) -> bool:
         """Take the address at which the browser has ended, as requested or as pasted. Return whether it belongs to
         this sign-in; the first one counts."""
         split_url = urlsplit(address.strip())
         query = {name: values[0] for name, values in parse_qs(split_url.query).items()}
-        is_ours = split_url.path == CALLBACK_PATH and _is_same(query.get("state"), self._state)
-        if is_ours and self._callback is None:
+        belongs_to_sign_in = split_url.path == CALLBACK_PATH and _equals_secret(query.get("state"), self._state)
+        if belongs_to_sign_in and self._callback is None:
             self._callback = query
-        return is_ours
+        return belongs_to_sign_in
 
     def wait_for_tokens(
         self, wait: Callable[[float], None], now: Callable[[], float] = time.monotonic
-    ) -> tuple[Answer, str, Mapping[str, Any]]:
+    ) -> tuple[TokenResponse, str, Mapping[str, Any]]:
         """Wait until the browser has returned, and exchange its code. `wait` waits for the browser or for the user, at
         most so many seconds. Return the tokens, the id of this program and what is known about the user. Raises
         `AgentError`."""
@@ -134,11 +134,11 @@ class BrowserSignIn:
                 raise AuthFailed(f"nobody signed in for 10 minutes. Run `ebb key sign-in {flow.provider}` again.")
             wait(min(end - now(), MAX_WAIT_S))
         if error := callback.get("error", ""):
-            raise self._denied(error, callback)
-        client_id = callback.get("client_id") or ("" if flow.registers else flow.client_id)
-        if not client_id or not callback.get("code") or (flow.registers and client_id == flow.client_id):
+            raise self._denial_error(error, callback)
+        client_id = callback.get("client_id") or ("" if flow.assigns_client_id else flow.client_id)
+        if not client_id or not callback.get("code") or (flow.assigns_client_id and client_id == flow.client_id):
             raise AuthFailed(f"{flow.title} did not register this program. Try again later.")
-        if not flow.registers and client_id != flow.client_id:
+        if not flow.assigns_client_id and client_id != flow.client_id:
             raise AuthFailed(
                 f"you signed in with another account than before. Run `ebb key remove {flow.provider}` first."
             )
@@ -154,33 +154,37 @@ class BrowserSignIn:
             },
         )
         if answer.error or not answer.text("access_token"):
-            raise refused(flow.title, answer)
-        claims = self._identity(answer, client_id)
+            raise refusal_error(flow.title, answer)
+        claims = self._check_id_token(answer, client_id)
         if flow.required_scope not in (answer.text("scope") or callback.get("scope", "")).split():
             raise AuthFailed(
                 f"you did not allow Ebbtide to use your {flow.title} plan. Run `ebb key sign-in {flow.provider}` again."
             )
         return answer, client_id, claims
 
-    def _denied(self, error: str, callback: Mapping[str, str]) -> AuthFailed:
+    def _denial_error(self, error: str, callback: Mapping[str, str]) -> AuthFailed:
         if error == "access_denied":
             return AuthFailed(f"you denied access to {self.flow.title}. Nothing was stored.")
         reason = callback.get("error_description", "")
         line = " ".join(terminal_text(f"{error} {f'({reason})' if reason else ''}").split())[:200]
         return AuthFailed(f"{self.flow.title} refuses the sign-in: {line}.")
 
-    def _identity(self, answer: Answer, client_id: str) -> Mapping[str, Any]:
+    def _check_id_token(self, answer: TokenResponse, client_id: str) -> Mapping[str, Any]:
         """Return the claims of the identity token. Its signature is not checked: the token comes from the issuer itself
         over TLS, for which OpenID Connect Core 3.1.3.7 allows that. Raises `AuthFailed`."""
         claims = _token_claims(answer.text("id_token"))
         audience = claims.get("aud")
         is_for_us = client_id in audience if isinstance(audience, list) else audience == client_id
-        if claims.get("iss") != self.flow.issuer or not is_for_us or not _is_same(claims.get("nonce"), self._nonce):
+        if (
+            claims.get("iss") != self.flow.issuer
+            or not is_for_us
+            or not _equals_secret(claims.get("nonce"), self._nonce)
+        ):
             raise AuthFailed(f"the identity that {self.flow.title} sent does not belong to this sign-in. Try again.")
         return claims
 
 
-def _is_same(text: object, secret: str) -> bool:
+def _equals_secret(text: object, secret: str) -> bool:
     """Compare in constant time."""
     return isinstance(text, str) and hmac.compare_digest(text.encode("utf-8", "surrogatepass"), secret.encode())
 

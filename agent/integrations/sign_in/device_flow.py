@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ebbtide.agent.errors import AuthFailed, RouteFailed, Unreachable
-from ebbtide.agent.integrations.sign_in.token_server import Answer, post_form, refused
+from ebbtide.agent.integrations.sign_in.token_server import TokenResponse, post_form, refusal_error
 from ebbtide.tools.outputs.plain_text import terminal_text
 
 DEFAULT_INTERVAL_S = 5.0
@@ -58,7 +58,7 @@ class DeviceFlow:
 
     def wait_for_tokens(
         self, code: DeviceCode, wait: Callable[[float], None], now: Callable[[], float] = time.monotonic
-    ) -> Answer:
+    ) -> TokenResponse:
         """Ask until the user has allowed or denied access. The time is measured without the machine's clock. If the
         server cannot be reached for a while, the interval doubles (section 3.5). Raises `AgentError`."""
         end, interval = now() + code.lifetime_s, code.interval_s
@@ -93,7 +93,7 @@ class DeviceFlow:
     def _expired(self) -> AuthFailed:
         return AuthFailed(f"the code has expired. Run `ebb key sign-in {self.provider}` again.")
 
-    def _refusal(self, answer: Answer) -> AuthFailed:
+    def _refusal(self, answer: TokenResponse) -> AuthFailed:
         setting = f"`providers.{self.provider}.client_id`"
         match answer.error:
             case "device_flow_disabled" | "unauthorized_client":
@@ -104,8 +104,8 @@ class DeviceFlow:
             case "invalid_client" | "incorrect_client_credentials" | "Not Found":
                 return AuthFailed(f"{self.title} does not know the id `{self.client_id}`. Check {setting}.")
             case _:
-                return refused(self.title, answer)
+                return refusal_error(self.title, answer)
 
 
-def _line(answer: Answer, name: str) -> str:
+def _line(answer: TokenResponse, name: str) -> str:
     return " ".join(terminal_text(answer.text(name)).split())

@@ -13,7 +13,7 @@ from ebbtide.agent.errors import AuthFailed, ConfigError, ProviderError
 from ebbtide.agent.integrations.sign_in.browser_flow import BrowserFlow, BrowserSignIn
 from ebbtide.agent.integrations.sign_in.device_flow import DeviceCode, DeviceFlow
 from ebbtide.agent.integrations.sign_in.stored_tokens import Tokens, read_tokens, tokens_from
-from ebbtide.agent.integrations.sign_in.token_server import Answer, check_address, get_json
+from ebbtide.agent.integrations.sign_in.token_server import TokenResponse, check_address, get_json
 from ebbtide.tools.outputs.plain_text import terminal_text
 
 HOSTS_FILE_NAME = "sign-in-hosts.json"
@@ -104,7 +104,7 @@ def chatgpt_flow(settings: ProviderConfig, folder: Path) -> BrowserFlow:
         CHATGPT_REQUIRED_SCOPE,
         CHATGPT_RESOURCE,
         more_fields if registered_id else {**more_fields, "agent_name_hint": PROGRAM_NAME},
-        registers=not registered_id,
+        assigns_client_id=not registered_id,
     )
 
 
@@ -142,7 +142,7 @@ def sign_in_with_browser(
     return SignedIn(tokens, _account(str(claims.get("email") or claims.get("name") or "")))
 
 
-def check_clock(answer: Answer) -> None:
+def check_clock(answer: TokenResponse) -> None:
     """Raise `AuthFailed` if the clock of this machine is so wrong that it cannot be known when tokens end."""
     difference = answer.clock_difference_s
     if abs(difference) > MAX_CLOCK_DIFFERENCE_S:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ebbtide.agent.errors import AuthFailed
-from ebbtide.agent.integrations.sign_in.token_server import Answer
+from ebbtide.agent.integrations.sign_in.token_server import TokenResponse
 from ebbtide.agent.providers.keys import KeyStorage, sign_in_store
 from ebbtide.tools.secrets.redaction import register_secret
 
@@ -40,7 +40,9 @@ class Tokens:
         return is_due and bool(self.refresh_token) and now >= self.renewable_at
 
 
-def tokens_from(answer: Answer, client_id: str, token_url: str, resource: str, earlier: Tokens | None = None) -> Tokens:
+def tokens_from(
+    answer: TokenResponse, client_id: str, token_url: str, resource: str, earlier: Tokens | None = None
+) -> Tokens:
     """Return the tokens that a server has issued. `earlier`: those that they replace; a server may keep the refresh
     token. Masks them from now on."""
     lifetime = answer.number("expires_in")

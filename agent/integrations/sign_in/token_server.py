@@ -26,7 +26,7 @@ _CLOCK_ERRORS = (9, 10)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TokenResponse:
     """A response of a server, which is always a JSON object."""
 
     status: int
@@ -81,18 +81,18 @@ def check_address(url: str) -> str:
     raise ConfigError(f"`{redact_url(url)}` cannot sign you in; `sign_in_url` must begin with `https://`")
 
 
-def post_form(url: str, fields: Mapping[str, str]) -> Answer:
+def post_form(url: str, fields: Mapping[str, str]) -> TokenResponse:
     """Send a form. Raises `ProviderError` unless the response is a JSON object."""
     headers = {"content-type": "application/x-www-form-urlencoded"}
     return _send(urllib.request.Request(url, urlencode(fields).encode(), headers))
 
 
-def get_json(url: str, token: str) -> Answer:
+def get_json(url: str, token: str) -> TokenResponse:
     """Request a page with a token. Raises `ProviderError` unless the response is a JSON object."""
     return _send(urllib.request.Request(url, headers={"authorization": f"Bearer {token}"}))
 
 
-def _send(request: urllib.request.Request) -> Answer:
+def _send(request: urllib.request.Request) -> TokenResponse:
     request.add_header("accept", "application/json")
     request.add_header("user-agent", "ebbtide")
     opener = urllib.request.build_opener(_NoRedirects)
@@ -107,7 +107,7 @@ def _send(request: urllib.request.Request) -> Answer:
         _raise_unreachable(request.host, error)
 
 
-def _read(request: urllib.request.Request, response: HTTPResponse | urllib.error.HTTPError) -> Answer:
+def _read(request: urllib.request.Request, response: HTTPResponse | urllib.error.HTTPError) -> TokenResponse:
     status = response.status if response.status is not None else 0
     try:
         content = json.loads(response.read(MAX_ANSWER_BYTES))
@@ -115,7 +115,7 @@ def _read(request: urllib.request.Request, response: HTTPResponse | urllib.error
         content = None
     if not isinstance(content, dict):
         raise answer_error(request.host, status)
-    return Answer(status, content, _clock_difference(response.headers.get("date")))
+    return TokenResponse(status, content, _clock_difference(response.headers.get("date")))
 
 
 def answer_error(host: str, status: int) -> ProviderError:
@@ -154,7 +154,7 @@ def _raise_unreachable(host: str, error: Exception) -> NoReturn:
     raise Unreachable(f"{host} cannot be reached: {words.rstrip('.')}. Check the network.") from error
 
 
-def refused(title: str, answer: Answer) -> AuthFailed:
+def refusal_error(title: str, answer: TokenResponse) -> AuthFailed:
     """Return the error for a refusal without a more specific one."""
     name = terminal_text(answer.error)[:MAX_QUOTED_CHARS] or f"HTTP {answer.status}"
     return AuthFailed(f"{title} refuses the sign-in: {name}{f' ({answer.reason})' if answer.reason else ''}.")

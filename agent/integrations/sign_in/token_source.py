@@ -16,7 +16,7 @@ from ebbtide.agent.integrations.sign_in.stored_tokens import (
     tokens_from,
     without_refresh_token,
 )
-from ebbtide.agent.integrations.sign_in.token_server import post_form, refused
+from ebbtide.agent.integrations.sign_in.token_server import post_form, refusal_error
 
 _LOCK_NAME = "sign-ins.renewal"
 FINAL_ERRORS = frozenset(
@@ -104,7 +104,7 @@ def _renew(folder: Path, provider: str, tokens: Tokens) -> Tokens:
         replace_tokens(folder, provider, without_refresh_token(tokens))
         raise _ended(provider, "your sign-in has ended at")
     if answer.error or not answer.text("access_token"):
-        raise refused(SUBSCRIPTIONS[provider].title, answer)
+        raise refusal_error(SUBSCRIPTIONS[provider].title, answer)
     renewed = tokens_from(answer, tokens.client_id, tokens.token_url, tokens.resource, tokens)
     replace_tokens(folder, provider, renewed)
     return renewed

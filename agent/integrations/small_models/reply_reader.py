@@ -5,7 +5,7 @@ from collections.abc import Collection
 from ebbtide.agent.calls.call_resolution import is_callable_name, known_argument_names, matches_tool_exactly
 from ebbtide.agent.calls.execute import CallRunner
 from ebbtide.agent.integrations.small_models.shown_calls import refuse_truncating_writes, with_calls_from_code_blocks
-from ebbtide.agent.integrations.small_models.text_calls import with_text_calls
+from ebbtide.agent.integrations.small_models.text_calls import convert_text_calls
 from ebbtide.agent.messages import Assistant, Conversation, User
 from ebbtide.agent.prompt.build import Prompt
 from ebbtide.agent.providers.base import ModelFacts
@@ -28,7 +28,7 @@ class TextReplyReader:
         call."""
         reply = original
         if self._facts.writes_calls_as_text:
-            reply = with_text_calls(
+            reply = convert_text_calls(
                 reply,
                 lambda call: (matches_tool_exactly if call.is_ambiguous else is_callable_name)(
                     call.name, call.arguments, runner.tools, offered_tools

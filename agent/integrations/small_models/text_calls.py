@@ -38,17 +38,17 @@ from ebbtide.tools.lazy import regex
 MAX_COMPARED_CALLS = 1_000
 """Maximum number of tagged calls in a shown text that are compared; if there are more, the reply counts as a
 quotation."""
-MAX_NO_TOOL_NOTES = 2
+MAX_REPEATED_ADVICE = 2
 """How often the model is told that a tool does not exist. After that, the reply counts as its answer."""
 MAX_LENGTH_RATIO = 8
 """How many times longer a call may be in another form, for example with every character escaped."""
 
 _LINE_NUMBERS = regex(r"(?m)^[ \t]*\d+[\t:→|-]")
 _LINE_PREFIXES = regex(r"(?m)^(?:[\w./-]+[:-]\d+[:-]|[ \t]*\d+[\t:→|-])?[+>|#*/ \t-]*")
-_VARYING_CHARS = regex(r"\\+[ntr]?|[\s\"',`]+")
+_IGNORED_CHARS = regex(r"\\+[ntr]?|[\s\"',`]+")
 
 
-def with_text_calls(
+def convert_text_calls(
     reply: Assistant,
     is_offered: Callable[[TextCall], bool],
     get_seen_texts: Callable[[], Iterable[str]],
@@ -73,7 +73,7 @@ def with_text_calls(
     if found_calls is None:
         return _with_broken_call(reply, is_offered, get_seen_texts)
     unknown_calls = [call for call in found_calls.calls if not is_offered(call)]
-    if unknown_calls and not _are_intended(unknown_calls, found_calls, get_seen_texts(), get_parameter_names()):
+    if unknown_calls and not _are_meant_as_calls(unknown_calls, found_calls, get_seen_texts(), get_parameter_names()):
         return reply
     if _is_quoted(found_calls, get_seen_texts()):
         return reply
@@ -84,13 +84,13 @@ def with_text_calls(
     return _with_text_and_calls(reply, found_calls.remaining_text, *calls)
 
 
-def _are_intended(
+def _are_meant_as_calls(
     unknown_calls: Collection[TextCall],
     found_calls: FoundCalls,
     seen_texts: Iterable[str],
     parameter_names: Collection[str],
 ) -> bool:
-    """Whether calls of unknown tools are meant as calls. False once the model has been told `MAX_NO_TOOL_NOTES` times
+    """Whether calls of unknown tools are meant as calls. False once the model has been told `MAX_REPEATED_ADVICE` times
     that a tool does not exist."""
     if any(call.is_ambiguous for call in unknown_calls):
         return False
@@ -100,7 +100,7 @@ def _are_intended(
             return False
     texts = list(seen_texts)
     return all(
-        sum(text.count(UNKNOWN_TOOL_ERROR.format(call.name)) for text in texts) < MAX_NO_TOOL_NOTES
+        sum(text.count(UNKNOWN_TOOL_ERROR.format(call.name)) for text in texts) < MAX_REPEATED_ADVICE
         for call in unknown_calls
     )
 
@@ -116,7 +116,7 @@ def _refuse_example_call(
     texts = list(get_seen_texts())
     is_intended = (
         all(map(is_offered, found_calls.calls))
-        and sum(text.count(EXAMPLE_CALL_ADVICE) for text in texts) < MAX_NO_TOOL_NOTES
+        and sum(text.count(EXAMPLE_CALL_ADVICE) for text in texts) < MAX_REPEATED_ADVICE
     )
     if not is_intended or _is_quoted(found_calls, texts):
         return reply
@@ -155,7 +155,7 @@ def _with_broken_call(
     broken_call = find_broken_call(reply.text) or find_unreadable_call(reply.text)
     if broken_call is None or not (broken_call.is_whole_text or is_offered(TextCall(broken_call.name, {}))):
         return reply
-    if sum(text.count(NOT_A_CALL_ADVICE) for text in get_seen_texts()) >= MAX_NO_TOOL_NOTES:
+    if sum(text.count(NOT_A_CALL_ADVICE) for text in get_seen_texts()) >= MAX_REPEATED_ADVICE:
         return reply
     source = _normalise_text(broken_call.source)
     if any(source in _normalise_text(variant) for text in get_seen_texts() for variant in _text_variants(text)):
@@ -216,4 +216,4 @@ def _contains_call(text: str, signatures: Iterable[tuple[str, str]], max_chars: 
 def _normalise_text(text: str) -> str:
     """Normalise text so that different forms of a call compare equal. Ignores whitespace, quotes, commas, escaped
     newlines and case, and treats Python's `None` as `null`."""
-    return _VARYING_CHARS.sub("", text).casefold().replace("none", "null")
+    return _IGNORED_CHARS.sub("", text).casefold().replace("none", "null")

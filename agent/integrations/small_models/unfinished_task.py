@@ -14,7 +14,7 @@ from ebbtide.tools.write import FINAL_NEWLINE_NOTE, UNCHANGED_NOTE
 MAX_REMINDERS = 2
 _NOTHING_CHANGED_TEXT = "[So far nothing was changed"
 _CODE_WITHOUT_CALL_TEXT = ": the code that you show is not a call"
-_TASK_PROMPT = "This is to be done now: {}\n{}, or say in one sentence why it cannot be done.]"
+_TASK_REMINDER = "This is to be done now: {}\n{}, or say in one sentence why it cannot be done.]"
 _CALL_INSTRUCTION, _WRITE_INSTRUCTION = (
     "Answer with the call alone",
     "Call `write` with the path `{}` and the complete content of the file",
@@ -60,7 +60,11 @@ def unfinished_work_reminder(conversation: Conversation) -> User | None:
     request, turn_messages = messages[start_index], messages[start_index + 1 :]
     assert isinstance(request, User)
     reminder_count = sum(isinstance(message, User) and message.has_note("undone") for message in turn_messages)
-    if reminder_count >= MAX_REMINDERS or not asks_for_change(request.text) or any(changing_calls(conversation)):
+    if (
+        reminder_count >= MAX_REMINDERS
+        or not asks_for_change(request.text)
+        or any(calls_that_changed_files(conversation))
+    ):
         return None
     path = _path_to_write(turn_messages)
     instruction = _WRITE_INSTRUCTION.format(path) if path else _CALL_INSTRUCTION
@@ -96,7 +100,7 @@ def _reminder_text(request: User, instruction: str, *, has_code: bool) -> str:
     texts = [f"`{file.name}` still contains:\n{file.text[file.heading :].rstrip()}" for file in files]
     quoted_files = "\n\n".join(texts) if sum(map(len, texts)) <= MAX_QUOTED_CHARS else ""
     files_text = f". {quoted_files}\n\n" if quoted_files else ". "
-    task = _TASK_PROMPT.format(request.text[:MAX_QUOTED_CHARS].strip(), instruction)
+    task = _TASK_REMINDER.format(request.text[:MAX_QUOTED_CHARS].strip(), instruction)
     return f"{_NOTHING_CHANGED_TEXT}{_CODE_WITHOUT_CALL_TEXT if has_code else ''}{files_text}{task}"
 
 
@@ -124,7 +128,7 @@ def turn_request(conversation: Conversation) -> User | None:
     return message if isinstance(message, User) else None
 
 
-def changing_calls(conversation: Conversation) -> Iterator[ToolCall]:
+def calls_that_changed_files(conversation: Conversation) -> Iterator[ToolCall]:
     """Yield the calls of the last turn that changed something, judging by their kind and output. A rewrite that changes
     only the last line break of a file does not count unless the user asked for it, because small models pass it off as
     the requested change."""

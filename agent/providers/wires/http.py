@@ -264,7 +264,7 @@ def open_client(origin: Origin) -> "httpx2.AsyncClient":
     `RouteFailed` if the proxies or certificates set in the environment are unusable."""
     import httpx2  # noqa: PLC0415 - deferred: 0.1 s that a scripted run does not need
 
-    network.name_lookup.use_lookup_threads(asyncio.get_running_loop())
+    network.name_lookup.install_lookup_threads(asyncio.get_running_loop())
     endpoint = origin.endpoint
     wires.proxies.check_proxy(endpoint.base_url)
     timeout = httpx2.Timeout(endpoint.timeout, connect=endpoint.connect_timeout)

@@ -13,7 +13,7 @@ from ebbtide.agent.budget.summary_cost import SummaryJob
 from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.compaction.compact import compact
 from ebbtide.agent.compaction.model_summary import CompactionContext
-from ebbtide.agent.compaction.room import Room, conversation_tokens
+from ebbtide.agent.compaction.room import CompactionRoom, conversation_tokens
 from ebbtide.agent.errors import AuthFailed, TimedOut
 from ebbtide.agent.events.session import (
     Event,
@@ -322,7 +322,7 @@ async def test_a_writer_that_says_nothing_is_not_waited_for_again_until_the_user
     work = CompactionContext(
         own,
         request,
-        Room(4_000, 100, 100),
+        CompactionRoom(4_000, 100, 100),
         conversation_tokens,
         settings,
         Interrupt(),
@@ -391,7 +391,7 @@ def test_any_compaction_ends_in_a_valid_view_that_is_no_larger_and_loses_nothing
     def request(asked: Conversation) -> Request:
         return Request("", build_prompt(asked, Instructions("")).messages, (), 1000, "s")
 
-    room = Room(effective, 100, 100, 0.95, scale, 500)
+    room = CompactionRoom(effective, 100, 100, 0.95, scale, 500)
     work = CompactionContext(
         provider, request, room, conversation_tokens, CompactionSettings(SMALL), Interrupt(), events.append
     )

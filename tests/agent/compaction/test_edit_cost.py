@@ -19,7 +19,7 @@ budgets = st.builds(
     **dict.fromkeys(["system", "instructions", "memories", "skills", "tools", "retain", "summary"], tokens),
     history=tokens,
     pending=tokens,
-    is_crowded=st.booleans(),
+    has_output_overflow=st.booleans(),
 )
 
 

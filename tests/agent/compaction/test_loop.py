@@ -99,7 +99,11 @@ DECIDED = {
         "compact.apply_compaction",
         "compact.is_worthwhile",
     ),
-    "by hand": ("manual.compute_floor", "manual.worthwhile_caps", "manual.is_worthwhile"),
+    "by hand": (
+        "manual_compaction.compute_floor",
+        "manual_compaction.worthwhile_caps",
+        "manual_compaction.is_worthwhile",
+    ),
     "evicted": ("apply_edits.plan_view_edit",),
 }
 """What is decided for each of them, by where it is called."""

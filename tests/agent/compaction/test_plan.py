@@ -19,7 +19,7 @@ from ebbtide.agent.compaction.plan import (
     worthwhile_caps,
 )
 from ebbtide.agent.compaction.receipt import build_receipt
-from ebbtide.agent.compaction.room import Room, conversation_tokens, measure_room
+from ebbtide.agent.compaction.room import CompactionRoom, conversation_tokens, measure_room
 from ebbtide.agent.compaction.strategies import (
     STRATEGIES_BY_CAUSE,
     Strategy,
@@ -236,7 +236,9 @@ def test_the_floor_is_found_or_named(
 ) -> None:
     deferrable = int(tools * spare)
     floor = compute_floor(
-        conversation, CompactionCaps(), Room(effective, system, tools, 0.95, scale, deferrable_tokens=deferrable)
+        conversation,
+        CompactionCaps(),
+        CompactionRoom(effective, system, tools, 0.95, scale, deferrable_tokens=deferrable),
     )
     assert floor.caps.tail >= 900
     assert floor.caps.ledger >= 900
@@ -253,14 +255,14 @@ def test_the_floor_is_found_or_named(
 def test_the_floor_halves_tail_and_ledger_until_they_fit() -> None:
     conversation = Conversation((user("go"), *(m for n in range(40) for m in step(n, 400))))
     caps = [
-        compute_floor(conversation, CompactionCaps(8000), Room(size, 1000, 1000)).caps
+        compute_floor(conversation, CompactionCaps(8000), CompactionRoom(size, 1000, 1000)).caps
         for size in (40_000, 18_000, 9_000)
     ]
     assert [(c.tail, c.ledger) for c in caps] == [(8000, 3600), (4000, 1800), (2000, 900)]
-    assert compute_floor(conversation, CompactionCaps(), Room(5000, 4000, 100)).problem.startswith(
+    assert compute_floor(conversation, CompactionCaps(), CompactionRoom(5000, 4000, 100)).problem.startswith(
         "a compacted conversation still takes"
     )
-    assert "the system prompt" in compute_floor(conversation, CompactionCaps(), Room(5000, 4000, 100)).problem
+    assert "the system prompt" in compute_floor(conversation, CompactionCaps(), CompactionRoom(5000, 4000, 100)).problem
 
 
 @given(conversations(), st.integers(0, 4_000), st.integers(0, 4_000), st.floats(1, 3), st.integers(2_000, 50_000))

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.headless.line_reader import InputLine, LineSplitter, OversizedLine, has_reader, read_lines
+from ebbtide.agent.headless.line_reader import InputLine, LineSplitter, OversizedLine, is_still_read, read_lines
 
 LONGEST = 5
 
@@ -41,7 +41,7 @@ async def test_a_pipe_is_read_to_its_end() -> None:
 
 def test_a_pipe_says_whether_somebody_holds_its_other_end() -> None:
     out, goes = os.pipe()
-    assert has_reader(goes)
+    assert is_still_read(goes)
     os.close(out)
-    assert not has_reader(goes)
+    assert not is_still_read(goes)
     os.close(goes)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.agent.compaction.plan import CompactionFloor, compute_floor
-from ebbtide.agent.compaction.room import Room, conversation_tokens
+from ebbtide.agent.compaction.room import CompactionRoom, conversation_tokens
 from ebbtide.agent.compaction.strategies import STRATEGIES_BY_CAUSE, run_strategy
 from ebbtide.agent.eviction.carrying_costs import mask_outputs
 from ebbtide.agent.eviction.settings import CompactionCaps
@@ -161,7 +161,7 @@ def test_pins_get_smaller_and_their_references_stay(conversation: Conversation) 
 def test_the_floor_always_ends_and_gives_way_to_pins_last(
     conversation: Conversation, effective: int, fixed: int
 ) -> None:
-    floor = compute_floor(conversation, CAPS, Room(effective, fixed, fixed))
+    floor = compute_floor(conversation, CAPS, CompactionRoom(effective, fixed, fixed))
     if floor.pin_form != "whole":
         assert conversation.pinned
         assert floor.caps.tail <= CAPS.tail
@@ -183,7 +183,7 @@ def test_where_pins_alone_are_too_much_they_are_shown_by_their_ends_and_then_by_
     size = pin_tokens(conversation)
     assert size > 3_000
     small = CompactionCaps(tail=900, ledger=900)
-    rooms = [Room(effective, 100, 100) for effective in (20_000, 11_000, 4_900)]
+    rooms = [CompactionRoom(effective, 100, 100) for effective in (20_000, 11_000, 4_900)]
     newest = replace(conversation, messages=conversation.messages[:-2])
     assert [compute_floor(newest, small, room).pin_form for room in rooms] == ["whole", "preview", "line"]
     line = shrink_pins(conversation, "line")

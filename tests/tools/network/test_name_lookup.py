@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from ebbtide.tools.network.name_lookup import use_lookup_threads
+from ebbtide.tools.network.name_lookup import install_lookup_threads
 
 ADDRESS = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 80))
 
 
 def looked_up(monkeypatch: pytest.MonkeyPatch, lookup: Callable[..., list[Any]], host: str = "a.test") -> list[Any]:
     async def work() -> list[Any]:
-        use_lookup_threads(asyncio.get_running_loop())
+        install_lookup_threads(asyncio.get_running_loop())
         return await asyncio.get_running_loop().getaddrinfo(host, 80, type=socket.SOCK_STREAM)
 
     monkeypatch.setattr(socket, "getaddrinfo", lookup)
@@ -55,7 +55,7 @@ def test_a_program_that_ends_waits_for_no_name_server(monkeypatch: pytest.Monkey
         return [ADDRESS]
 
     async def work() -> None:
-        use_lookup_threads(asyncio.get_running_loop())
+        install_lookup_threads(asyncio.get_running_loop())
         task = asyncio.create_task(asyncio.open_connection("a.test", 80))
         await asyncio.to_thread(begun.wait)
         task.cancel()
@@ -76,7 +76,7 @@ def test_lookups_that_hang_leave_threads_for_the_rest(monkeypatch: pytest.Monkey
 
     async def work() -> list[list[Any]]:
         loop = asyncio.get_running_loop()
-        use_lookup_threads(loop)
+        install_lookup_threads(loop)
         lookups = [asyncio.create_task(loop.getaddrinfo("a.test", 80)) for _ in range(100)]
         await asyncio.to_thread(released.set)
         return await asyncio.gather(*lookups)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ebbtide.agent.archive.tree import Branch, MessagePreview, SessionTree, tree_rows
 from ebbtide.agent.events.permissions import PermissionAsked
-from ebbtide.tui.commands.sessions import FILES_NOTE, MAX_LISTED_FILES, changed_file_lines, rewound_message, tree_line
+from ebbtide.tui.commands.sessions import FILES_NOTE, MAX_LISTED_FILES, changed_file_lines, rewind_notice, tree_line
 from ebbtide.tui.view.blocks import Notice
 from ebbtide.tui.view.panel import row_text
 from tests.kit.app_pilot import list_on, started
@@ -100,5 +100,5 @@ def test_files_that_were_changed_are_named_as_far_as_there_is_room() -> None:
     assert [plain(line) for line in changed_file_lines(())][1].startswith("No edits since then")
     many = [f"{number}.py" for number in range(MAX_LISTED_FILES + 2)]
     assert [plain(line) for line in changed_file_lines(many)][-1] == "  … 2 more"
-    assert rewound_message(many).endswith(" and 2 more")
-    assert "Files" not in rewound_message(())
+    assert rewind_notice(many).endswith(" and 2 more")
+    assert "Files" not in rewind_notice(())

@@ -215,7 +215,7 @@ class LanguageServer:
         """Process edits and requests until the server fails; return why it failed."""
         try:
             async with asyncio.timeout(self.spec.startup_timeout):
-                self.capabilities = await client.initialise(self.spec.options)
+                self.capabilities = await client.initialise(self.spec.initialization_options)
         except TimeoutError:
             return f"it was not ready within {self.spec.startup_timeout:g} s"
         except LanguageServerError as error:

@@ -53,7 +53,7 @@ class LanguageServerSpec:
     """Additional environment variables."""
     settings: Mapping[str, object] = field(default_factory=dict, repr=False)
     """Settings that the server may request, as nested tables."""
-    options: Mapping[str, object] = field(default_factory=dict, repr=False)
+    initialization_options: Mapping[str, object] = field(default_factory=dict, repr=False)
     """Options sent in `initialize`."""
     startup_timeout: float = 60.0
     cache_variables: tuple[str, ...] = ()

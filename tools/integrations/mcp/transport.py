@@ -21,7 +21,7 @@ from ebbtide.tools.integrations.mcp.oauth import authorisation
 from ebbtide.tools.integrations.mcp.spec import ServerSpec
 from ebbtide.tools.integrations.mcp.streams import HalfStream, IncomingStream
 from ebbtide.tools.integrations.server_log import ServerLog
-from ebbtide.tools.network.name_lookup import use_lookup_threads
+from ebbtide.tools.network.name_lookup import install_lookup_threads
 from ebbtide.tools.process.child import Child, start_child
 from ebbtide.tools.process.lines import OutputLine, TruncatedLine
 from ebbtide.tools.process.shell import Launch
@@ -191,7 +191,7 @@ class BoundedClient(httpx2.AsyncClient):
     ) -> None:
         self._max_bytes = spec.max_result_bytes
         self._on_post_response = on_post_response
-        use_lookup_threads(asyncio.get_running_loop())
+        install_lookup_threads(asyncio.get_running_loop())
         super().__init__(
             # Refuse compression, because a small response could expand to gigabytes.
             headers={**spec.headers, "accept-encoding": "identity"},

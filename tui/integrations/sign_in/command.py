@@ -40,7 +40,7 @@ def run(arguments: Sequence[str]) -> int:
     provider, folder = options.provider, config.folders.config
     settings, subscription = config.provider_config(provider), SUBSCRIPTIONS[options.provider]
     origin = url_origin(find_base_url(provider, settings, os.environ))
-    terminal = Terminal()
+    terminal = SignInPrompt()
     try:
         if provider == "copilot":
             signed_in = sign_in_with_code(settings, terminal.show_code, terminal.wait)
@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
         terminal.print("\nThe sign-in was cancelled. Nothing was stored.")
         return 130
     storage = store_tokens(folder, provider, origin, signed_in.tokens, signed_in.account or "an account")
-    models = _store_models(config, provider)
+    models = _fetch_models(config, provider)
     if options.json:
         fields: dict[str, object] = {
             "provider": provider,
@@ -75,7 +75,7 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _store_models(config: Config, provider: str) -> tuple[str, ...]:
+def _fetch_models(config: Config, provider: str) -> tuple[str, ...]:
     """Ask for the subscription's models, and store them for `ebb models` and `/model`. Return their names."""
     environment = add_stored_keys(config.folders.config, os.environ)
     try:
@@ -92,7 +92,7 @@ def _success_text(title: str, signed_in: SignedIn, origin: str) -> str:
     return f"signed in to {title}{account}; the tokens are sent only to {sanitise_line(origin)}"
 
 
-class Terminal:
+class SignInPrompt:
     """Shows addresses and codes on stderr, and reads Enter or a pasted address if standard input is a terminal."""
 
     def __init__(self) -> None:
@@ -109,8 +109,8 @@ class Terminal:
         self.print(f"{self._enter_hint()}Waiting for you … Ctrl-C cancels. Never give the code to anybody else.")
 
     def show_page(self, sign_in: BrowserSignIn) -> None:
-        self._page = sign_in.page
-        self.print(f"Open this address and allow access:\n\n{sanitise_line(sign_in.page)}\n")
+        self._page = sign_in.authorization_url
+        self.print(f"Open this address and allow access:\n\n{sanitise_line(sign_in.authorization_url)}\n")
         if self._has_input:
             self.print(
                 "If that browser runs on another machine, it ends at an address that it cannot open: paste that one "
@@ -125,19 +125,19 @@ class Terminal:
         """Wait so long; Enter opens the address meanwhile."""
         end = time.monotonic() + seconds
         while (remaining := end - time.monotonic()) > 0:
-            if select.select(self._inputs(), [], [], remaining)[0]:
+            if select.select(self._input_descriptors(), [], [], remaining)[0]:
                 self._read_line()
 
     def wait_for_browser(self, sign_in: BrowserSignIn, seconds: float) -> None:
         """Wait for a browser or a line, at most so long."""
-        ready = select.select([*self._inputs(), sign_in.fileno()], [], [], max(seconds, 0))[0]
+        ready = select.select([*self._input_descriptors(), sign_in.fileno()], [], [], max(seconds, 0))[0]
         if sign_in.fileno() in ready:
             sign_in.handle_browser()
-        has_line = any(number in ready for number in self._inputs())
-        if has_line and (line := self._read_line()) and not sign_in.accept_address(line):
+        has_line = any(number in ready for number in self._input_descriptors())
+        if has_line and (line := self._read_line()) and not sign_in.accept_callback_url(line):
             self.print("This is not the address at which that browser ended. Copy the whole address.")
 
-    def _inputs(self) -> list[int]:
+    def _input_descriptors(self) -> list[int]:
         return [sys.stdin.fileno()] if self._has_input else []
 
     def _read_line(self) -> str:

@@ -33,7 +33,7 @@ def sign_in(server: SignInServer, folder: Path, *, pastes: bool = False) -> Sign
     def wait(attempt: BrowserSignIn, seconds: float) -> None:
         assert 0 <= seconds <= 600
         if pastes:
-            attempt.accept_address(f"{server.end_of(attempt.page)}\n")
+            attempt.accept_callback_url(f"{server.end_of(attempt.authorization_url)}\n")
             return
         browse_to_the_end(server, attempt)
 
@@ -41,7 +41,7 @@ def sign_in(server: SignInServer, folder: Path, *, pastes: bool = False) -> Sign
 
 
 def browse_to_the_end(server: SignInServer, attempt: BrowserSignIn) -> None:
-    browser = Thread(target=server.allow, args=(attempt.page,))
+    browser = Thread(target=server.allow, args=(attempt.authorization_url,))
     browser.start()
     while browser.is_alive():
         attempt.handle_browser()
@@ -66,12 +66,12 @@ def test_the_program_is_registered_and_uses_the_issued_id(server: SignInServer, 
 
 def test_a_later_sign_in_uses_the_same_id_and_host(server: SignInServer, tmp_path: Path) -> None:
     first = chatgpt_flow(ProviderConfig(sign_in_url=server.url), tmp_path)
-    assert (first.client_id, first.registers) == ("dynamic_agent_client", True)
+    assert (first.client_id, first.assigns_client_id) == ("dynamic_agent_client", True)
     signed_in = sign_in(server, tmp_path, pastes=True)
     store_tokens(tmp_path, "chatgpt", ORIGIN, signed_in.tokens, signed_in.account)
     second = chatgpt_flow(ProviderConfig(sign_in_url=server.url), tmp_path)
-    assert (second.client_id, second.registers) == (ISSUED_ID, False)
-    assert second.more_fields == {"ext_agent_host_id": first.more_fields["ext_agent_host_id"]}
+    assert (second.client_id, second.assigns_client_id) == (ISSUED_ID, False)
+    assert second.extra_parameters == {"ext_agent_host_id": first.extra_parameters["ext_agent_host_id"]}
     assert sign_in(server, tmp_path, pastes=True).tokens.access_token == f"{ACCESS}_2"
     server.client_id = "oaiapp_other"
     assert failure_of(server, tmp_path) == (
@@ -84,7 +84,7 @@ def test_each_attempt_has_secrets_of_its_own(server: SignInServer, tmp_path: Pat
     pages = []
     for _ in range(2):
         with BrowserSignIn(flow) as attempt:
-            pages.append(parse_qs(urlsplit(attempt.page).query))
+            pages.append(parse_qs(urlsplit(attempt.authorization_url).query))
     for name in ("state", "nonce", "code_challenge"):
         assert pages[0][name] != pages[1][name]
         assert len(pages[0][name][0]) >= 43
@@ -124,10 +124,10 @@ def test_a_foreign_request_does_not_end_the_sign_in(server: SignInServer, tmp_pa
 
     def wait(attempt: BrowserSignIn, seconds: float) -> None:
         root = attempt.redirect_url
-        assert not attempt.accept_address("some words")
+        assert not attempt.accept_callback_url("some words")
         for foreign in (f"{root}?state=other&code=x", root.replace("callback", "x"), f"{root}?code=x&state=%C3%BC"):
             seen.append(status_of(attempt, foreign))
-        attempt.accept_address(server.end_of(attempt.page))
+        attempt.accept_callback_url(server.end_of(attempt.authorization_url))
 
     settings = ProviderConfig(sign_in_url=server.url)
     assert sign_in_with_browser(settings, tmp_path, lambda attempt: None, wait).account == "me@example.org"

@@ -15,7 +15,7 @@ from ebbtide.agent.integrations.small_models.call_search import (
     FoundCalls,
     find_calls,
 )
-from ebbtide.agent.integrations.small_models.text_calls import MAX_COMPARED_CALLS, with_text_calls
+from ebbtide.agent.integrations.small_models.text_calls import MAX_COMPARED_CALLS, convert_text_calls
 from ebbtide.agent.messages import Assistant, Reasoning, Text, ToolCall
 from ebbtide.agent.providers.base import ModelFacts
 from ebbtide.agent.providers.wires.scripted import ScriptedProvider
@@ -155,7 +155,7 @@ def test_a_text_that_only_shows_a_call_or_a_piece_of_one_makes_none(text: str) -
 def taken(text: str, *seen: str) -> bool:
     reply = Assistant((Text(text),))
     offered = ("read", "bash")
-    made = with_text_calls(
+    made = convert_text_calls(
         reply,
         lambda call: (matches_tool_exactly if call.is_ambiguous else is_callable_name)(
             call.name, call.arguments, TOOLS, offered
@@ -254,11 +254,11 @@ def test_a_text_of_empty_lines_takes_no_longer_than_another() -> None:
 def test_a_call_that_cannot_be_read_is_one_with_a_problem() -> None:
     broken = ONE.replace("ls", 'echo "a"')
     for text, words in ((broken, ""), (f"I do.\n```json\n{broken}\n```", "I do."), (f"<tool_call>{broken}", "")):
-        reply = with_text_calls(Assistant((Text(text),)), lambda call: call.name == "bash", tuple)
+        reply = convert_text_calls(Assistant((Text(text),)), lambda call: call.name == "bash", tuple)
         (call,) = reply.calls
         assert (reply.text, call.name, call.arguments, call.source) == (words, "bash", {}, text[len(words) :].strip())
         assert "it is not valid JSON (Expecting ',' delimiter) near" in call.problem
-    reply = with_text_calls(Assistant((Text(f"<tool_call>{ONE}}}</tool_call>"),)), lambda call: True, tuple)
+    reply = convert_text_calls(Assistant((Text(f"<tool_call>{ONE}}}</tool_call>"),)), lambda call: True, tuple)
     assert "it is not valid JSON (Extra data)" in reply.calls[0].problem
 
 
@@ -270,7 +270,7 @@ DEFINITION = (
 def test_what_stands_between_the_tags_of_calls_and_is_none_is_answered_twice() -> None:
     invented = "<tool_response>\nThe file holds it.\n</tool_response>"
     for text, name in ((DEFINITION, "add"), ("<tool_call>I add it.</tool_call>", "tool"), (invented, "tool")):
-        reply = with_text_calls(Assistant((Text(text),)), lambda call: call.name == "bash", tuple)
+        reply = convert_text_calls(Assistant((Text(text),)), lambda call: call.name == "bash", tuple)
         assert reply.calls == (ToolCall("call_text_1", name, {}, text, NOT_A_CALL_ADVICE),)
         assert [taken(text, *[f"the call was not run: {NOT_A_CALL_ADVICE}"] * count) for count in range(3)] == [
             True,
@@ -283,7 +283,7 @@ def test_what_stands_between_the_tags_of_calls_and_is_none_is_answered_twice() -
 
 def test_a_call_between_words_is_not_run_and_the_model_is_told_twice() -> None:
     text = f"Run this:\n\n```json\n{ONE}\n```\n\nIt lists the files."
-    reply = with_text_calls(Assistant((Text(text),)), lambda call: call.name == "bash", tuple)
+    reply = convert_text_calls(Assistant((Text(text),)), lambda call: call.name == "bash", tuple)
     call = ToolCall("call_text_1", "bash", {"command": "ls"}, '{"command": "ls"}', EXAMPLE_CALL_ADVICE)
     assert reply.parts == (Text("Run this:\n\nIt lists the files."), call)
     assert [taken(text, *[f"the call was not run: {EXAMPLE_CALL_ADVICE}"] * count) for count in range(3)] == [
@@ -299,18 +299,18 @@ def test_a_call_between_words_is_not_run_and_the_model_is_told_twice() -> None:
 
 def test_the_first_call_between_words_of_a_small_model_is_made() -> None:
     text = f"First:\n\n```json\n{ONE}\n\n{TWO}\n```\n\nThen write down what it says."
-    reply = with_text_calls(Assistant((Text(text),)), lambda call: call.name == "bash", tuple, is_small_model=True)
+    reply = convert_text_calls(Assistant((Text(text),)), lambda call: call.name == "bash", tuple, is_small_model=True)
     call = ToolCall("call_text_1", "bash", {"command": "ls"}, '{"command": "ls"}')
     assert reply.parts == (Text("First:\n\nThen write down what it says."), call)
-    quoted = with_text_calls(Assistant((Text(text),)), lambda call: True, lambda: [f"1\t{ONE}"], is_small_model=True)
+    quoted = convert_text_calls(Assistant((Text(text),)), lambda call: True, lambda: [f"1\t{ONE}"], is_small_model=True)
     assert quoted.calls == ()
-    unknown = with_text_calls(Assistant((Text(text),)), lambda call: False, tuple, is_small_model=True)
+    unknown = convert_text_calls(Assistant((Text(text),)), lambda call: False, tuple, is_small_model=True)
     assert unknown.calls == ()
 
 
 def test_an_output_that_is_said_again_in_its_tags_is_an_answer() -> None:
     echo = "<tool_response>\nedited `f.py`, lines 1-2\n</tool_response>"
-    reply = with_text_calls(Assistant((Text(echo),)), lambda call: True, lambda: ["edited `f.py`, lines 1-2"])
+    reply = convert_text_calls(Assistant((Text(echo),)), lambda call: True, lambda: ["edited `f.py`, lines 1-2"])
     assert reply.parts == (Text("edited `f.py`, lines 1-2"),)
 
 
@@ -337,12 +337,12 @@ def test_a_broken_call_that_stands_in_a_file_stays_text() -> None:
 def test_a_reply_keeps_its_thoughts_and_its_own_calls() -> None:
     thought, call = Reasoning("hm", {"reasoning": "hm"}), ToolCall("c1", "read", {"path": "a"})
     reply = Assistant((thought, Text(f"So:\n{ONE}")), "m")
-    made = with_text_calls(reply, lambda call: True, tuple)
+    made = convert_text_calls(reply, lambda call: True, tuple)
     assert made == Assistant(
         (thought, Text("So:"), ToolCall("call_text_1", "bash", {"command": "ls"}, '{"command": "ls"}')), "m"
     )
     native = Assistant((Text(ONE), call))
-    assert with_text_calls(native, lambda call: True, tuple) is native
+    assert convert_text_calls(native, lambda call: True, tuple) is native
 
 
 class Local(ScriptedProvider):
