@@ -1,5 +1,5 @@
 """Makes requests fit: frees space in the window, chooses the model, and ends the turn in a report if the window is
-full. `ebbtide.agent.eviction` decides what to cut, and `ebbtide.agent.budget.run_preflight` decides which model may get the
+full. `ebbtide.agent.eviction` decides what to cut, and `ebbtide.agent.budget.preflight` decides which model may get the
 request."""
 
 from collections.abc import Callable, Sequence
