@@ -175,8 +175,8 @@ class Channel:
             self._has_finished = isinstance(event, TurnFinished)
 
     def emit_anytime(self, event: Event) -> None:
-        """Emit an event that may occur between turns. Between turns, it goes to the listener, or is delivered with the
-        next turn if there is no listener."""
+        """Emit an event that can occur between turns. Between turns, the event goes to the listener, or is delivered
+        with the next turn if there is no listener."""
         is_open = self.can_ask
         self.emit(event)
         if not is_open:

@@ -1,4 +1,4 @@
-"""Calls with which the model controls the session: its todo list, a request to compact, and the report of a final turn
+"""Calls that let the model control the session: its todo list, a request to compact, and the report of a final turn
 when the window is full."""
 
 from collections.abc import Iterable, Sequence

@@ -112,7 +112,7 @@ class ReferenceFailed(AgentError):
 
 
 class HookRefused(AgentError):
-    """A hook rejects the user's message or action. The text is its reason."""
+    """A hook rejects the user's message or action. The text is the hook's reason."""
 
     code = "hook"
     exit_code = 5
@@ -123,7 +123,7 @@ class EmptyAnswer(AgentError):
 
     code = "empty_answer"
     is_silence: bool = False
-    """Whether the reply was empty without an apparent reason, so that the model may be asked again."""
+    """Whether the reply was empty without an apparent reason, so that the model can be asked again."""
 
 
 class ContextExhausted(AgentError):

@@ -44,20 +44,20 @@ TRUST_ITEMS: Mapping[str, str] = {
     "mcp": "mcp.approvals:project_trust_items",
     "lsp": "lsp.server_detection:project_trust_items",
 }
-"""Functions that list more items of a project that need approval, for `ebb trust`."""
+"""Functions that list further project items that need approval, for `ebb trust`."""
 
 SIGN_INS: Mapping[str, str] = {
     "copilot": "sign_in.token_source:shared_token_source",
     "chatgpt": "sign_in.token_source:shared_token_source",
 }
-"""Functions that return the source of a subscription's tokens, by provider; see `providers.factory`."""
+"""Functions that return a subscription's token source, by provider; see `providers.factory`."""
 
 DOCTOR_CHECKS: Mapping[str, str] = {
     "mcp": "mcp.checks:check_servers",
     "lsp": "lsp.checks:check_language_servers",
     "semantic_search": "semantic_search.checks:check_embedding_model",
 }
-"""Further checks of `ebb doctor`."""
+"""Additional checks for `ebb doctor`."""
 
 
 def load_integration(object_path: str) -> object:

@@ -1,4 +1,4 @@
-"""Messages and conversations as plain values, independent of providers' wire formats and of time."""
+"""Messages and conversations as plain values, without timestamps and independent of providers' wire formats."""
 
 import json
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ def digest_name(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Elision:
-    """A note within a text, from `start` to `end`, which says that `size` bytes were omitted there."""
+    """A note within text, from `start` to `end`, which says that `size` bytes were omitted there."""
 
     start: int
     end: int
@@ -220,7 +220,7 @@ class Note:
     name: str = ""
     """A value that depends on the kind: a name, reference, path or number, or the new items."""
     heading: int = 0
-    """Length of the heading that precedes its content, in characters."""
+    """Length of the heading before the note's content, in characters."""
     about: str = ""
     """Depends on the kind: the amount of content, such as `12 lines`, or a digest of an instruction file."""
     gap: Elision | None = None
@@ -387,7 +387,7 @@ class SharedTuple(tuple[M_co, ...]):
 
 
 def extend_tuple(prefix: tuple[M, ...], *values: M) -> tuple[M, ...]:
-    """Append values to `prefix`. Its content is not read if it already has a log."""
+    """Append values to `prefix`. If `prefix` already has a log, its content is not read."""
     if not values:
         return prefix
     log = prefix.log if isinstance(prefix, SharedTuple) else list[object](prefix)

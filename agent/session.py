@@ -120,8 +120,8 @@ class Session:
         return SessionBoundary(self._ctx.calls.runner.approver, self._ctx.calls.runner.workspace)
 
     async def change_mode(self, mode: PermissionMode) -> int:
-        """Change the permission mode; also possible during a turn. The next request informs the model. Return how many
-        open questions were approved because the new mode does not ask them."""
+        """Change the permission mode, even during a turn. The next request informs the model. Return how many open
+        questions were approved automatically because the new mode does not ask them."""
         return await self._ctx.calls.runner.approver.change_mode(mode)
 
     @property
@@ -205,7 +205,7 @@ class Session:
 
     @property
     def is_at_question(self) -> bool:
-        """Whether the session was left while a question about a call was open. `resume_turn` asks it again."""
+        """Whether the session was closed while the user was being asked about a call. `resume_turn` asks again."""
         return not self._channel.is_busy and bool(self._conversation.unanswered_calls)
 
     def send(
@@ -218,12 +218,12 @@ class Session:
         """Run a turn and yield its events, from `TurnStarted` to `TurnFinished` or `TurnFailed`. If the caller leaves
         the loop early, the turn ends as if interrupted. `max_steps`: maximum number of requests, instead of the
         configured limit. `pending_messages`: returns the messages that the user has sent since the turn began. It is
-        called at the start of each step; a `Steered` event confirms that the turn has taken its messages. Raises
+        called at the start of each step; a `Steered` event confirms that the messages are part of the turn. Raises
         `AgentError` if another turn is running."""
         return self._turn_events(User((Text(text), *attachments)), max_steps, pending_messages)
 
     def resume_turn(self, pending_messages: Callable[[], Sequence[User]] = tuple) -> AsyncGenerator[Event, None]:
-        """Continue the turn that ended with an open question, and ask the question again. Yields events like `send`."""
+        """Continue the turn that ended at an open question, and ask the question again. Yields events like `send`."""
         return self._turn_events(User(()), None, pending_messages)
 
     def _turn_events(
@@ -274,7 +274,7 @@ class Session:
                 self._start_background_compaction()
 
     async def _store_turn(self, end_event: TurnFinished | TurnFailed) -> None:
-        """Write the turn to disk, with its tool uses and what it revealed about the model."""
+        """Write the turn to disk, with its tool uses and what was learned about the model."""
         if self._ctx.records.checkpoints is not None:
             await self._ctx.records.checkpoints.end_turn()
         await self._ctx.records.recorder.record_tool_uses(self._ctx.window.tools.deferral.take_new_uses())
@@ -300,7 +300,8 @@ class Session:
                 await self._ctx.records.recorder.end_turn(self.model, self.mode)
 
     def _with_resume_note(self, message: User) -> User:
-        """Note in the user's message what changed while the session was closed. Only the first call adds a note."""
+        """Add a note to the user's message about what changed while the session was closed. Only the first call adds a
+        note."""
         resumed, self._resume_event = self._resume_event, None
         if resumed is None:
             return message
@@ -330,8 +331,8 @@ class Session:
         **kwargs: P.kwargs,
     ) -> ConversationT:
         """Apply `operation` to the conversation, and replace the conversation with the result. A turn that starts in
-        the meantime waits for this. Raises `AgentError`, in particular if a turn is running or a question about a call
-        is open."""
+        the meantime waits until this is done. Raises `AgentError`, for example if a turn is running or a question about
+        a call is open."""
         if self._channel.is_busy:
             raise AgentError("the conversation cannot be changed while a turn is running; interrupt it first")
         if self._conversation.unanswered_calls:
@@ -353,8 +354,8 @@ class Session:
 
     @property
     def file_history(self) -> FileHistory:
-        """The log of the files that the session has changed, with their previous content. Raises `AgentError` if the
-        session is not stored."""
+        """The files that the session has changed, with their previous content. Raises `AgentError` if the session is
+        not stored."""
         return require_stored(self._ctx.records.archive).file_history
 
     @property
@@ -374,8 +375,8 @@ class Session:
         return await require_stored(self._ctx.records.archive).recall.locate_text(text, self._conversation)
 
     async def restore_to_view(self, ref: str, *, is_dry_run: bool = False) -> BroughtBack:
-        """Show the content of a reference again with the next request. `is_dry_run`: change nothing, and return what
-        that would cost. Raises `AgentError`."""
+        """Show a reference's content to the model again, with the next request. `is_dry_run`: change nothing, and
+        return the cost. Raises `AgentError`."""
         return (
             await self.change_conversation(
                 bring_back, ref, require_stored(self._ctx.records.archive).recall, dry_run=is_dry_run

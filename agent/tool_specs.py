@@ -1,4 +1,4 @@
-"""Tool definitions as the model sees them, and calls in the form in which they are run."""
+"""Tool definitions as the model sees them, and calls as they are run."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.tool_search import ToolSearch
 
 UNKNOWN_TOOL_ERROR = "there is no tool `{}`"
-"""Beginning of the answer to a call to a tool that does not exist."""
+"""Beginning of the error message for a call to a tool that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ ToolKind: TypeAlias = Literal["builtin", "skill", "mcp", "rare"]
 """Origin of a tool. Built-in tools are always offered, except for `rare` ones, which may be deferred."""
 
 HostedSearch: TypeAlias = Literal["none", "plain", "grouped"]
-"""How the provider searches deferred tools. `none`: it does not, so the program's own tools must. `plain`: it searches
-deferred definitions. `grouped`: it searches groups, whose names and descriptions the model sees."""
+"""How the provider searches deferred tools. `none`: it cannot, so Ebbtide's own search tools are used. `plain`: it
+searches deferred definitions. `grouped`: it searches groups, whose names and descriptions the model sees."""
 
 SEARCH_TOOL, CALL_TOOL = ToolSearch.name, CallTool.name
-"""Tools that the model uses to find and call deferred tools. They are offered only if tools are deferred and the
-provider has no search of its own; a tool that the provider finds is called by its name."""
+"""Tools with which the model finds and calls deferred tools. They are offered only if tools are deferred and the
+provider has no search of its own. A tool found by the provider's search is called by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,12 @@ class ToolSpec:
     schema: Mapping[str, object]
     kind: ToolKind = "builtin"
     deferred: ToolGroup | None = None
-    """The tool's group, if its definition is sent but hidden from the model until the provider's search finds it."""
+    """The tool's group. Set if the definition is sent but stays hidden from the model until the provider's search finds
+    it."""
 
 
 def unwrapped_call(call: ToolCall) -> ToolCall:
-    """If the call is a `call_tool`, return the wrapped call with the same id; otherwise return it unchanged."""
+    """Return the call that a `call_tool` wraps, with the same id. Any other call is returned unchanged."""
     if call.name != CALL_TOOL or call.problem:
         return call
     name, arguments = call.arguments.get("name"), call.arguments.get("arguments", {})

@@ -1,5 +1,5 @@
-"""A turn: the user's message, then steps until the model has answered. This module orders the steps; other modules
-implement them."""
+"""A turn: the user's message, then steps until the model has answered. This module controls the order of the steps;
+other modules implement them."""
 
 import itertools
 from dataclasses import replace
@@ -39,21 +39,20 @@ from ebbtide.agent.window.session_context import SessionContext
 from ebbtide.tools.lazy import dataclass
 
 StepEnd: TypeAlias = Literal["answered", "interrupted", "context_limit", "repeated_text"] | None
-"""How the turn ended with this step. None if the turn continues, because the model must see the outputs of its calls.
-"""
+"""How the turn ended in this step. None if the turn continues because the model must see its calls' outputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     conversation: Conversation
     answer: str
-    """The report that the model submitted; without one, the text of the reply."""
+    """The report that the model submitted or, if there is none, the reply's text."""
     ending: StepEnd
 
 
 async def take_step(conversation: Conversation, ctx: SessionContext, *, is_last: bool = False) -> Step:
     """Send the conversation to the model, run the calls in its reply, and record the outcome. Calls are not run in the
-    last allowed step, nor when the turn ends in a report."""
+    last allowed step, or when the turn ends with a report."""
     conversation, budget = await make_room(conversation, ctx)
     conversation, final_turn_state = await announce_final_turn(conversation, budget, ctx.window, ctx.turn)
 
@@ -72,7 +71,7 @@ async def take_step(conversation: Conversation, ctx: SessionContext, *, is_last:
 
 async def run_turn(message: User, conversation: Conversation, ctx: SessionContext) -> tuple[Conversation, TurnEnd, str]:
     """Run a turn. Return the conversation, how the turn ended, and the answer. If the message is empty, continue the
-    turn that was left at an open question."""
+    turn that ended at an open question."""
     turn = ctx.turn
     conversation = await sync_server_tools(conversation, ctx)
     conversation = await answer_open_calls(conversation, ctx)
@@ -105,8 +104,8 @@ async def run_turn(message: User, conversation: Conversation, ctx: SessionContex
 
 
 async def answer_open_calls(conversation: Conversation, ctx: SessionContext) -> Conversation:
-    """Finish the calls that were open when the session was closed at a question, and return the conversation with their
-    outputs."""
+    """Finish the calls that were left open when the session was closed during a question, and return the conversation
+    with their outputs."""
     if not conversation.unanswered_calls:
         return conversation
     outputs = add_due_notes(User(await finish_calls(conversation, ctx)), conversation, ctx)
@@ -116,7 +115,7 @@ async def answer_open_calls(conversation: Conversation, ctx: SessionContext) -> 
 
 
 async def accept_message(message: User, conversation: Conversation, ctx: SessionContext) -> Conversation:
-    """Add the user's message, with the content of its mentions, to the conversation."""
+    """Add the user's message to the conversation, with the content of the files that it mentions."""
     message = await add_hook_context(await expand_mentions(message, ctx), ctx.turn)
     begin_turn(message, ctx.calls, ctx.window)
     message = add_due_notes(message, conversation, ctx)

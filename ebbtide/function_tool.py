@@ -25,7 +25,7 @@ _log = logging.getLogger("ebbtide")
 
 
 class FunctionTool:
-    """A function that the model may call. It can still be called as a normal function."""
+    """A function that the model can call. It can still be called as a normal function."""
 
     def __init__(self, function: Callable[..., object], name: str, *, asks: bool) -> None:
         """The arguments are those of `tool`."""

@@ -41,8 +41,8 @@ AnswerQuestion: TypeAlias = Callable[[Question], Answer | Awaitable[Answer]]
 @dataclass(kw_only=True, eq=False)
 class Agent:
     """An agent that works in a folder with the user's configuration. `async with` opens a session; `send` and `ask`
-    then run turns, one at a time. `run` does all of this at once, for scripts. Opening a session raises `AgentError`;
-    if arguments or the configuration are invalid, this is a `UsageError`."""
+    then run turns, one at a time. `run` does all of this at once, for scripts. Opening a session raises `AgentError`,
+    which is a `UsageError` if arguments or the configuration are invalid."""
 
     root: str | Path = "."
     """The folder to work in."""
@@ -60,8 +60,8 @@ class Agent:
     answer: AnswerQuestion | None = None
     """Answers questions: `PermissionAsked` with a `Decision`, `PlanSubmitted` with a `PlanDecision`, `QuestionAsked`
     with a string. A string can also deny a call or reject a plan; it is then passed on as the reason. If this is None,
-    everything that would be asked is denied. A function that is not async runs in a thread, so it may block. An
-    exception ends the turn, which then raises it."""
+    everything that would be asked is denied. A function that is not async runs in a thread, so it is allowed to block.
+    If it raises an exception, the turn ends and raises that exception."""
     resume: str | None = None
     """The start of the id of the session to resume. Empty for the project's latest session, None for a new one."""
     ephemeral: bool = False
@@ -189,7 +189,7 @@ def _is_loop_running() -> bool:
 
 
 class _Answers:
-    """Answers the questions of a turn while it runs."""
+    """Answers a turn's questions while the turn runs."""
 
     def __init__(self, session: Session, answer: AnswerQuestion | None) -> None:
         self._session, self._answer = session, answer

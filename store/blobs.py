@@ -1,7 +1,7 @@
 """Stores bytes on disk under their digest.
 
-A blob is first written under a temporary name. Settling it renames it to its digest, so a file named by a digest was
-complete at that time. Readers detect later damage.
+A blob is first written under a temporary name. `commit` renames it to its digest, so a file named by a digest was
+complete when it was committed. Readers detect later damage.
 """
 
 import os
@@ -54,7 +54,7 @@ class BlobStore:
                     os.replace(unsettled, blob_path)
 
     def discard(self, digest: str, owner: str) -> None:
-        """Remove a blob that the owner has put but not settled."""
+        """Remove a blob that the owner has put but not committed."""
         with translate_os_errors(self.folder):
             self._unsettled_path(digest, owner).unlink(missing_ok=True)
 
@@ -79,7 +79,7 @@ class BlobStore:
             return size
 
     def sizes(self) -> dict[str, int]:
-        """Get the size on disk of every settled blob, by digest."""
+        """Get the size on disk of every committed blob, by digest."""
         with translate_os_errors(self.folder):
             return {
                 path.name: path.lstat().st_size
@@ -88,7 +88,7 @@ class BlobStore:
             }
 
     def remove_uncommitted(self, before: float, is_open: Callable[[str], bool] = lambda owner: False) -> None:
-        """Remove blobs that were put before a time (Unix seconds) and never settled. Blobs whose owner is still open
+        """Remove blobs that were put before a time (Unix seconds) and never committed. Blobs whose owner is still open
         are kept; an owner that is not open has been killed."""
         with translate_os_errors(self.folder):
             for path in self._unsettled_folder.glob("*"):

@@ -61,9 +61,10 @@ class SessionCatalogue:
         words: tuple[str, ...] = (),
         tags: tuple[str, ...] = (),
     ) -> tuple[ListedSession, ...]:
-        """Get one page of sessions, newest first. `project`: None for all projects. `after`: update time and `place` of
-        the last row of the previous page. `words`: strings that must all occur in the title, ignoring case; one like
-        `#par` also matches tags starting with `par`. `tags`: tags that the session must all have."""
+        """Get one page of sessions, newest first. `project`: None for all projects. `after`: update time and
+        `row_order` of the last row of the previous page. `words`: strings that must all occur in the title, ignoring
+        case; a string like `#par` also matches tags starting with `par`. `tags`: tags that the session must all
+        have."""
         clause, values = f"{IS_LISTED_SQL} and s.owner is null", list[object]()
         if project is not None:
             clause += " and s.project = ?"

@@ -95,7 +95,8 @@ class OutputRow(NamedTuple):
     accesses: int = 0
     accessed: float | None = None
     removed: float | None = None
-    """When the bytes were removed, in Unix seconds, because of their age or size. None if they were not."""
+    """Time in Unix seconds at which the bytes were removed because of their age or size. None if they were not
+    removed."""
 
 
 class SummaryRow(NamedTuple):

@@ -74,7 +74,7 @@ class SessionStore:
         self.path = path
         self.blobs = blobs
         self.is_read_only = False
-        """Whether the database cannot be written, nor files next to it."""
+        """Whether neither the database nor the files next to it can be written."""
         self.read_only_reason = "it is read-only"
         self._is_temporary_copy = False
         self._busy_timeout_ms = round(busy_timeout * 1000)
@@ -127,8 +127,8 @@ class SessionStore:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Run a write transaction. Only one process at a time can have one."""
-        # BEGIN IMMEDIATE, because a deferred transaction fails without waiting if another process is writing when it
-        # first writes.
+        # Use BEGIN IMMEDIATE: a deferred transaction that begins to write while another process is writing fails
+        # without waiting.
         begin_sql = "begin" if self.is_read_only else "begin immediate"
         with translate_sqlite_errors(self.path):
             self._db.execute(begin_sql)

@@ -47,7 +47,7 @@ _GROUP_KEYS_SQL: Mapping[UsageKey, str] = {
 
 
 class UsageStore:
-    """Reads usage. Raises `StoreError`; call it in the thread of the store."""
+    """Reads stored usage. Raises `StoreError`; call it in the store's thread."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store

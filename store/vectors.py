@@ -1,6 +1,7 @@
 """Stores the embedding vectors of documents next to the full-text index. It does not compute or compare vectors.
 
-Like the full-text index, vectors can be rebuilt. They are deleted with their documents, and those with their sessions.
+Like the full-text index, vectors can be rebuilt. Deleting a session deletes its documents, and deleting a document
+deletes its vectors.
 """
 
 import json
@@ -119,7 +120,7 @@ class VectorStore:
         return (QuantizedVector(*row) for row in rows)
 
     def vectors_by_id(self, ids: Sequence[int]) -> list[tuple[int, int, int, bytes]]:
-        """Get vectors by id, as document, start, end and body. Vectors that no longer exist are skipped."""
+        """Get vectors by id, as (document, start, end, body) tuples. Vectors that no longer exist are skipped."""
         return self._store.query(
             f"select document, start, end, body from vectors where id in ({', '.join('?' * len(ids))}) and model = ? "
             "order by id",

@@ -1,5 +1,5 @@
 """Write-ahead log (WAL) mode. The log is synced separately from commits, because a durable commit by SQLite would block
-other processes until the disk is done."""
+other processes until the disk write has finished."""
 
 import os
 import sqlite3

@@ -23,8 +23,8 @@ if TYPE_CHECKING:  # for type checking only: tools that run commands import thes
     from ebbtide.tools.sandbox.sandbox import Sandbox
 
 Effect: TypeAlias = Literal["none", "read", "write", "run", "serve", "fetch"]
-"""The most that a tool can do: affect only the session (`none`), read files, change files, run programs, call its MCP
-server, or fetch from the web."""
+"""The most that a tool can do. `none`: affect only the session. `read`: read files. `write`: change files. `run`: run
+programs. `serve`: call its MCP server. `fetch`: fetch from the web."""
 
 Arguments: TypeAlias = Mapping[str, object]
 
@@ -97,8 +97,8 @@ class Result:
     sandbox_block: str = ""
     """What the sandbox blocked, if the command failed because of it."""
     denied_access: str = ""
-    """What the sandbox denied to an unapproved call that was only allowed to read. If set, the call needs approval to
-    run normally."""
+    """What the sandbox denied to an unapproved call that was only allowed to read. If set, the call must be approved
+    and run again without this restriction."""
     program: ProgramState | None = None
     """State of the program that the call started or queried."""
     problems: NewProblems | None = None
@@ -176,7 +176,7 @@ class Workspace:
     is_read_only: bool = False
     """Whether the running call was approved as read-only."""
     runs_in_read_only_sandbox: bool = False
-    """Whether the running call is treated as unsafe and runs in a sandbox that lets it only read."""
+    """Whether the running call is treated as unsafe and runs in a read-only sandbox."""
     ask: Callable[[str, tuple[str, ...]], Awaitable[str]] = no_user
     """Asks the user a question and returns the answer. Raises `ToolError` if no user is present."""
     ask_multiple: Callable[[str, tuple[str, ...]], Awaitable[str]] = no_user
@@ -184,7 +184,7 @@ class Workspace:
     search_web: Callable[[str], Awaitable[str]] = no_web_search
     """Has the model's provider search the web for a query, and returns what was found. Raises `ToolError`."""
     get_deferred_tools: Callable[[], "Sequence[Tool]"] = tuple
-    """Returns the tools that the model may call although their definitions are not sent."""
+    """Returns the tools that the model can call although their definitions are not sent."""
 
 
 class Tool(Protocol):
@@ -205,16 +205,17 @@ class Tool(Protocol):
     def effect(self) -> Effect: ...
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
-        """Return the subjects of permission rules: a command line, absolute resolved paths or hosts. Raises
+        """Return the subjects that permission rules match: a command line, absolute resolved paths, or hosts. Raises
         `ToolError`."""
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        """Execute the call. Raises `ToolError`. May be cancelled at any await and then leaves no process running."""
+        """Execute the call. Raises `ToolError`. May be cancelled at any await, and must then leave no process
+        running."""
 
 
 @runtime_checkable
 class SupportsPreview(Protocol):
-    """A tool that can preview the changes of a call."""
+    """A tool that can preview a call's changes."""
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
         """Return a unified diff of what the call would change. Raises `ToolError` if the call would fail."""
@@ -222,25 +223,26 @@ class SupportsPreview(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlyAccess:
-    """What a call reads if it may run as read-only."""
+    """What a call reads if it is allowed to run as read-only."""
 
     tool: Literal["read", "grep"]
-    """The read-only tool with equal access: `grep` if the call may show lines from files that it does not name."""
+    """The read-only tool with equivalent access: `grep` if the call might show lines from files that it does not
+    name."""
     paths: tuple[str, ...]
     """The files as absolute resolved paths."""
     secret_path: str = ""
     """The first path whose name suggests passwords or keys; empty if none does."""
     runs_in_read_only_sandbox: bool = False
-    """Whether the call is treated as unsafe and must run in a sandbox that lets it only read."""
+    """Whether the call is treated as unsafe and must run in a read-only sandbox."""
 
 
 @runtime_checkable
 class SupportsReadOnly(Protocol):
-    """A tool that can run some of its calls as read-only. If `Workspace.is_read_only` is set, the tool must enforce
-    this itself."""
+    """A tool that can run some of its calls as read-only. If `Workspace.is_read_only` is set, the tool must itself
+    ensure that the call only reads."""
 
     def read_only_access(self, arguments: Arguments, workspace: Workspace) -> ReadOnlyAccess | None:
-        """Return what the call reads, or None if it may not run as read-only. Raises `ToolError`."""
+        """Return what the call reads. None if it is not allowed to run as read-only. Raises `ToolError`."""
 
 
 @runtime_checkable
@@ -253,11 +255,11 @@ class HasCallEffect(Protocol):
 
 @runtime_checkable
 class Deferrable(Protocol):
-    """A tool whose definition may be deferred, because there are many tools or to keep requests small."""
+    """A tool whose definition can be deferred, because there are many tools or to keep requests small."""
 
     @property
     def kind(self) -> Literal["skill", "mcp", "rare"]:
-        """Where the tool comes from: a skill, an MCP server, or the rarely used built-in tools."""
+        """The tool's origin: a skill, an MCP server, or the rarely used built-in tools."""
 
 
 class BuiltinTool(Protocol):

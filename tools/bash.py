@@ -130,8 +130,9 @@ class Bash:
         return (f"cd {shlex.quote(folder)} && {command}" if folder else command,)
 
     def read_only_access(self, arguments: Arguments, workspace: Workspace) -> ReadOnlyAccess | None:
-        """Return what a command reads; None if it may not run as read-only. Only foreground commands in or below the
-        working folder may. If there is a sandbox, a command that is not known to be read-only may be tried in it."""
+        """Return what a command reads. None if it is not allowed to run as read-only. Only foreground commands in or
+        below the working folder are allowed. If there is a sandbox, a command that is not known to be read-only can be
+        tried in it."""
         if get_text(arguments, "job", "") or get_flag(arguments, "background") or get_flag(arguments, "terminal"):
             return None
         folder = _working_folder(get_text(arguments, "workdir", ""), workspace)

@@ -1,5 +1,5 @@
-"""The `edit_notebook` tool: replaces, inserts or deletes a cell of a notebook that was read, and leaves all other bytes
-unchanged."""
+"""The `edit_notebook` tool: replaces, inserts or deletes a cell in a notebook that the model has read, and leaves all
+other bytes unchanged."""
 
 from typing import TYPE_CHECKING
 

@@ -209,7 +209,7 @@ class Grep:
 
 
 def _pattern_interpretations(pattern: str) -> tuple[str, str | None]:
-    """Return the pattern to search for. If it may be meant as a basic regular expression, also return the
+    """Return the pattern to search for. If the pattern might be a basic regular expression, also return its
     equivalent."""
     basic_pattern = convert_basic_regex(pattern)
     try:
@@ -363,7 +363,7 @@ class _Page:
         )
 
     def skipped_lines_note(self, outcome: "SearchOutcome") -> str:
-        """Build a note about lines that took the pattern too long, and what to do about them."""
+        """Build a note about lines on which matching took too long, and what to do about them."""
         path, line = outcome.skipped_lines[0]
         other_count = len(outcome.skipped_lines) - 1
         more = f" and {pluralize(other_count, 'other line')}" if other_count else ""

@@ -1,5 +1,5 @@
-"""The tools in the subfolders of `ebbtide.tools.integrations`. A subfolder and its rows here can be deleted; the rest
-of the program works without them."""
+"""The tools in the subfolders of `ebbtide.tools.integrations`. A subfolder can be deleted together with its rows in
+this module; the rest of the program works without them."""
 
 from collections.abc import Sequence
 from importlib import import_module

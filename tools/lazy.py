@@ -2,8 +2,8 @@
 imports.
 
 Python takes 0.07 ms to generate one method of a dataclass, and about 300 classes have up to eight each. Compiling a
-regular expression takes 0.1 ms. Before its first request, a run creates instances of only half of the classes, and
-compares instances of few.
+regular expression takes 0.1 ms. Before its first request, a run instantiates only half of the classes, and compares
+instances of only a few.
 """
 
 import dataclasses

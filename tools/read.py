@@ -240,7 +240,7 @@ def number_page(lines: list[str], offset: int, limit: int, limits: ReadLimits) -
 
 
 def _location_hint(path: Path, root: Path) -> str:
-    """Suggest which path may be meant or where to look, worded as the end of a sentence."""
+    """Suggest which path was probably meant or where to look, worded as the end of a sentence."""
     if suggestion := search.similar_paths.path_suggestion(path, root):
         return suggestion
     folder = path.parent

@@ -401,7 +401,8 @@ def _line_number_at(content: Content, offset: int) -> int:
 def _continuation_note(
     stored: StoredContent, last_line: "FilteredLine", next_number: int, preceding_count: int, hint: ContinuationHint
 ) -> str:
-    """Build a note on how to continue. If the line is too long to be searched in one piece, continue within it."""
+    """Build a note on how to continue. If the last line is too long to be searched in one piece, the note continues
+    within that line."""
     content = stored.content
     next_offset = (
         content.line_start(last_line.line_number)

@@ -93,8 +93,8 @@ class ToolTraits:
     """Verb and noun for the line that replaces consecutive lookups, such as `searched` and `pattern`. None if calls to
     the tool are not lookups."""
     rule_noun: str = ""
-    """What a permission rule for the tool allows, as a plural noun such as `patches`. If empty, "calls to" plus the
-    tool's name."""
+    """What a permission rule for the tool allows, as a plural noun such as `patches`. If empty, the tool's name after
+    "calls to" is used."""
     editable_argument: str = ""
     """The argument that the user may edit before approving a call."""
     acp_kind: AcpKind = "other"
@@ -107,7 +107,7 @@ class ToolTraits:
     """How small models see the tool, whatever their window size. If None, they are not offered the tool: the more tools
     they have, the more often they confuse them."""
     is_for_read_only_agents: bool = False
-    """Whether read-only sub-agents get the tool too. Their mode restricts it to reading."""
+    """Whether read-only sub-agents get the tool too. In their mode, the tool can only read."""
 
     free_text_argument: str = ""
     """The argument that receives the text if a model calls the tool with plain text instead of JSON."""

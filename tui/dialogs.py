@@ -31,7 +31,7 @@ class QuestionDialogs:
         self._question_display: QuestionDisplay | None = None
         self._open_questions: tuple[OpenQuestion, ...] = ()
         self._answered_count = 0
-        """Number of questions answered since there was last no open question."""
+        """Number of questions answered since the last time no question was open."""
         self._unconfirmed_ids: set[str] = set()
         """Ids of questions whose answer has been sent but not yet confirmed by the session."""
 

@@ -22,7 +22,7 @@ class SubcommandRow(NamedTuple):
 
 
 class SlashCommandRow(NamedTuple):
-    """A slash command. It may run during a turn."""
+    """A slash command. It is allowed to run during a turn."""
 
     preceding_command: str
     """The command below which it is listed."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # session and command modules load only after the first paint
     from ebbtide.tui.session.controller import SessionController
 
 _GC_THRESHOLDS = (5_000, 5, 1_000)
-"""Garbage collection thresholds used once all modules are loaded. With rare collections, keys and drawing are delayed
-less often, although each collection takes longer."""
+"""Garbage collection thresholds used once all modules are loaded. Less frequent collections delay keys and drawing less
+often, although each collection takes longer."""
 
 
 class AppJobs(JobQueue):
@@ -48,7 +48,7 @@ class AppJobs(JobQueue):
         self.is_loaded = self.is_session_open = False
         """Whether the session modules are loaded, and whether a session has been opened."""
         self._early_texts: list[str] = []
-        """Texts entered before loading finished."""
+        """Text entered before loading finished."""
         self._early_commands: list[Invocation] = []
         """Commands entered before the session was open."""
 

@@ -40,8 +40,8 @@ HINT_DURATION_S = 2.0
 
 
 def next_drawing_time(start_time: float, end_time: float) -> float:
-    """Calculate when to draw next, after drawing from `start_time` to `end_time`. At least half of the time is left for
-    keys and for idle work such as a resize."""
+    """Calculate when to draw next, after a drawing that lasted from `start_time` to `end_time`. At least half of the
+    time is left for keys and for idle work such as a resize."""
     return max(start_time + FLUSH_INTERVAL_S, end_time + (end_time - start_time))
 
 
@@ -137,7 +137,8 @@ class Presenter:
         if draft:
             self._app.query_one(PromptInput).prepend(draft)
         if session is not None:
-            # Do this after the paint. Importing an SDK takes long, and the prompt must not wait for it.
+            # Prepare the session after the paint. Importing an SDK takes a long time, and the prompt must not wait for
+            # it.
             self._app.call_after_refresh(self._app.run_worker, session.prepare, group="aside")
             self._app.call_after_refresh(self._app.run_worker, self._controller.measure_context, group="aside")
             self._app.call_after_refresh(self._app.run_worker, self._collect_greeting, group="aside")
@@ -235,8 +236,8 @@ class Presenter:
         self._draw_status()
         if self._hint_timer is not None:
             self._hint_timer.stop()
-        # Use a timer of the status bar, because it ends with the bar. A timer of the app could look for the bar during
-        # shutdown.
+        # Use a timer of the status bar, because that timer stops when the bar is removed. A timer of the app could look
+        # for the bar during shutdown.
         self._hint_timer = self._app.query_one(StatusBar).set_timer(HINT_DURATION_S, self._clear_hint)
 
     def _clear_hint(self) -> None:

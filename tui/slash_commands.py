@@ -22,7 +22,7 @@ class SlashCommand:
     """The arguments as shown in help and completion."""
     help: str
     can_run_during_turn: bool = False
-    """Whether the command may run during a turn."""
+    """Whether the command is allowed to run during a turn."""
     needs_session: bool = False
     """Whether the command acts on a session. If a session is being opened, the command waits for it."""
 
@@ -197,7 +197,7 @@ _COMMAND_LINE = regex(r"/([a-zA-Z][\w-]*)(?:\s+(.*))?", re.DOTALL)
 
 
 def detect_prompt_mode(text: str) -> PromptMode:
-    """Tell from its first characters what kind of message a text is. A Markdown heading with text below it is an
+    """Detect what kind of message this is from its first characters. A Markdown heading with text below it is an
     ordinary message."""
     if text.startswith(SHELL_PREFIX):
         return "shell"

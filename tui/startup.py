@@ -20,7 +20,7 @@ class FirstSession:
     resume: str | None = None
     """The beginning of a session id. Empty for the most recent session, None for a new one."""
     resume_may_be_word: bool = False
-    """Whether `resume` may be the first word of the message. It is, if no session id starts with it."""
+    """Whether `resume` becomes the first word of the message if no session id starts with it."""
     chooses_from_list: bool = False
     """Whether the user chooses the session from a list."""
     model: str | None = None
@@ -44,7 +44,7 @@ class LazySessions:
 
 
 def load_sessions(sessions: "Sessions | Callable[[], Sessions]") -> "Sessions":
-    """Import all modules that a session needs, and return the sessions. This is slow the first time and may be done in
+    """Import all modules that a session needs, and return the sessions. This is slow the first time and can be done in
     a thread."""
     return sessions() if callable(sessions) else sessions
 

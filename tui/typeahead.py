@@ -20,7 +20,7 @@ class ReadJoiningDriver(Protocol):
     """A driver that can treat input arriving together as one read."""
 
     joins_reads: Callable[[], bool]
-    """Whether the driver should do so now."""
+    """Whether the driver should join reads now."""
 
 
 class TypeaheadFilter:

@@ -370,8 +370,7 @@ class Archive:
         return ""
 
     async def _with_frame(self, content: Content, frame: str) -> Content:
-        """Add the frame to text content. Binary content is returned unchanged, because it may be input for a
-        program."""
+        """Add the frame to text content. Binary content is returned unchanged, because a program might read it."""
 
         def add_frame() -> Content:
             if not is_text(content):

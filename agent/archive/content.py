@@ -1,5 +1,4 @@
-"""Access to stored bytes. If they are damaged, reading raises an error with a message for both the model and the
-user."""
+"""Access to stored bytes. Reading damaged bytes raises an error whose message suits both the model and the user."""
 
 import errno
 import os

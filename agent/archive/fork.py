@@ -53,7 +53,7 @@ def fork_session(store: SessionStore, parent: SessionRow, new: SessionRow) -> Se
 
 
 def _view_at(store: SessionStore, parent: SessionRow, message_count: int) -> SnapshotRow | None:
-    """Return the view as it was last sent when the session had `message_count` messages; None if all messages were
+    """Return the last view that was sent while the session had `message_count` messages; None if all messages were
     visible."""
     snapshot = store.snapshot(parent.id)
     bodies = [snapshot.body] if snapshot is not None else []

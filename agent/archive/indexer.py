@@ -55,7 +55,7 @@ UNINDEXED_NOTE = "{:,} older messages are not indexed yet and were not searched;
 
 @dataclass(frozen=True, slots=True)
 class PendingCalls:
-    """The calls of the last reply, by id, and the number of outputs before the current message."""
+    """The last reply's calls, by id, and the number of outputs before the current message."""
 
     calls: Mapping[str, ToolCall]
     output_count: int = 0
@@ -76,9 +76,9 @@ class Indexer:
     async def catch_up(
         self, on_progress: OnProgress = no_progress, *, first_session: str = "", seconds: float = inf
     ) -> int:
-        """Index new messages for up to `seconds`: first those of session `first_session`, then those of other sessions,
-        newest session first. Return how many remain unindexed. Other tasks can use the store between batches. A damaged
-        index is rebuilt."""
+        """Index new messages for up to `seconds`, starting with session `first_session` and continuing with the other
+        sessions, newest first. Return how many messages remain unindexed. Other tasks can use the store between
+        batches. A damaged index is rebuilt."""
         return await self.retry_after_repair(
             lambda: self._catch_up(on_progress, first_session, seconds), on_progress, first_session
         )
@@ -246,7 +246,7 @@ def _is_user_text(part: UserPart) -> bool:
 
 
 def _is_lookup_call(part: AssistantPart) -> bool:
-    """Whether the part is a lookup call. Lookup calls are not indexed, because they contain the words that they
+    """Whether the part is a lookup call. Lookup calls are not indexed, because their arguments repeat the words
     searched for."""
     return isinstance(part, ToolCall) and reads_archive(part.name) and role_of(part.name) != "ask_question"
 

@@ -71,9 +71,9 @@ class Library:
         limit: int = SESSIONS_PER_PAGE,
         tags: tuple[str, ...] = (),
     ) -> tuple[SessionInfo, ...]:
-        """Return a page of sessions, newest first, starting after session `after`. `query`: parts of the title, or
-        prefixes of tags with `#`, all of which must match. `tags`: tags that a session must have, all of them.
-        Sub-agents are listed under the session that started them."""
+        """Return a page of sessions, newest first, starting after session `after`. `query`: parts of the title, or tag
+        prefixes with `#`; all must match. `tags`: a session must have all of these. Sub-agents are listed under the
+        session that started them."""
         project = None if in_all_projects else self._project
         cursor = None if after is None else (after.updated_at, after.tie_breaker)
         rows = await self._thread.run(self._catalogue.page, project, limit, cursor, tuple(query.split()), tags)
@@ -123,7 +123,7 @@ class Library:
     async def change_tags(
         self, id_prefix: str, tags_to_add: tuple[str, ...] = (), tags_to_remove: tuple[str, ...] | None = ()
     ) -> SessionInfo:
-        """Add and remove tags of a session; `removed=None` removes all. Tags must be normalised with
+        """Add and remove a session's tags; `tags_to_remove=None` removes all. Tags must be normalised with
         `normalise_tag`."""
         row = await self._find_session(id_prefix)
 
@@ -163,7 +163,7 @@ class Library:
         return await self._thread.run(build_session_tree, self._store, session_id)
 
     async def ancestry(self, session_id: str) -> dict[str, int]:
-        """Map the id of a session and of each ancestor to the number of messages that it shares with the session."""
+        """Map the ids of a session and its ancestors to the number of messages that each shares with the session."""
         return await self._thread.run(lambda: ForkStore(self._store).ancestry(session_id))
 
     async def delete(self, id_prefix: str) -> SessionInfo:

@@ -25,15 +25,15 @@ from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.outputs.stored_content import Content
 
 ArchiveState: TypeAlias = ViewState | Literal["removed"]
-"""How the model sees the item. `summarised` also means that the item left the view; `removed` means that its content
-was deleted."""
+"""How the model sees the item. `summarised` also covers items that left the view; `removed` means that the item's
+content was deleted."""
 
 MAX_LISTED_OUTPUTS = 5_000
 """Maximum number of outputs that are listed, newest first."""
 MAX_LINE_BYTES = 1_000
 """Longest line on a page, in bytes."""
 MAX_SEARCHED_BYTES = 1 << 18
-"""Number of bytes that `find_line` searches: as many as are indexed."""
+"""Maximum number of bytes that `find_line` searches. As many bytes are indexed."""
 _MAX_PREVIEW_CHARS = 400
 
 

@@ -59,9 +59,9 @@ class TextLocator:
         get_unsearched_notes: Callable[[str, Collection[str]], Awaitable[list[str]]],
     ) -> Occurrences:
         """Find every place where the session contains the text, and whether the model sees it there. If the text is a
-        reference, look up the output or message instead. `view`: the conversation as the model sees it; None loads the
-        stored view. `get_unsearched_notes`: called with advice for the user and the references that were found. It
-        returns notes on outputs that were not fully searched and may also contain the text."""
+        reference, look up the output or message that it names. `view`: the conversation as the model sees it; None
+        loads the stored view. `get_unsearched_notes`: called with advice for the user and the references that were
+        found. It returns notes on outputs that were not fully searched and might also contain the text."""
         if not text.strip():
             return Occurrences()
         if view is None:
@@ -172,10 +172,10 @@ def _filter_documents(needle: str, documents: Sequence[SearchDocument]) -> dict[
 
 
 def search_queries(text: str) -> tuple[str, ...]:
-    """Build search queries that together find every document containing the text. The text may begin and end inside a
-    word, and only its inner words are certainly complete. So one query is the phrase of all words, and the other is the
-    phrase of the inner words. If the text has only one or two words, the second query finds them as parts of longer
-    words."""
+    """Build search queries that together find every document containing the text. The text can begin and end inside a
+    word, so only its inner words are certain to be complete. One query is therefore the phrase of all words, and the
+    other is the phrase of the inner words. If the text has only one or two words, the second query finds them as parts
+    of longer words."""
     words = _WORD.findall(text)
     queries = [f'"{" ".join(words)}"']
     if len(words) > 2:

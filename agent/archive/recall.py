@@ -81,8 +81,8 @@ class SessionRecall:
 
     async def locate_text(self, text: str, view: Conversation | None = None) -> "Occurrences":
         """Find every place where the session contains the text, and whether the model sees it there. If the text is a
-        reference, look up the output or message instead. `view`: the conversation as the model sees it; None loads the
-        stored view."""
+        reference, look up the output or message that it names. `view`: the conversation as the model sees it; None
+        loads the stored view."""
         return await agent_archive.locate.TextLocator(self._thread, self._store, self._session).locate_text(
             text, view, self._search.unsearched_outputs_notes
         )

@@ -107,8 +107,8 @@ class RecallSearch:
     async def _scan_long_outputs(
         self, query: SearchQuery, matches: Sequence[SearchMatch]
     ) -> tuple[list[RecalledItem], list[str]]:
-        """Scan outputs beyond their indexed part until the time limit. Return new matches, and notes about outputs that
-        were not fully searched."""
+        """Scan outputs beyond their indexed part, up to the time limit. Return new matches, and notes about outputs
+        that were not fully searched."""
         words = query_pieces(query.words)
         if not words or query.kinds not in ((), ("output",)):
             return [], []

@@ -107,7 +107,7 @@ def part_content(message: Message, number: int, reference: Reference) -> bytes:
 
 
 def is_mainly_image(parts: Sequence[OutputRow]) -> bool:
-    """Whether an output is mainly an image: its text is only one line in the message."""
+    """Whether an output is mainly an image, with only one line of text in the message."""
     return len(parts) > 1 and parts[0].digest is None and parts[0].lines <= 1 and parts[1].media_type in IMAGE_TYPES
 
 

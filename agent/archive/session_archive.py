@@ -66,7 +66,7 @@ class SessionArchive:
         )
 
     def with_recall(self, workspace: Workspace) -> Workspace:
-        """Add functions to the workspace with which its tools can look up stored content."""
+        """Add functions to the workspace that let its tools look up stored content."""
         fetch = create_fetch_function(self.recall)
         return replace(
             workspace,

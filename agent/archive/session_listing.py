@@ -15,7 +15,7 @@ def newest_sessions(
     config: Config, limit: int, *, in_all_projects: bool = False, tags: tuple[str, ...] = ()
 ) -> tuple[tuple[SessionInfo, ...], str]:
     """Return the newest sessions that have all of the tags, in the project or in all projects, and any notice from
-    opening the store. Also removes garbage from the store if that is due. Raises `AgentError`."""
+    opening the store. Also collects garbage in the store when due. Raises `AgentError`."""
     with open_store_briefly(config.folders) as store:
         catalogue = SessionCatalogue(store)
         rows = catalogue.page(None if in_all_projects else project_name(config), limit, tags=tags)

@@ -85,8 +85,8 @@ def _read_branch(store: SessionStore, forks: ForkStore, row: SessionRow) -> Bran
 
 
 def _changed_files(store: SessionStore, forks: ForkStore, row: SessionRow, start: int) -> tuple[tuple[float, str], ...]:
-    """Return the file changes of a session. For earlier turns without recorded changes, use the changes that their
-    calls name."""
+    """Return the file changes of a session. For older turns without recorded changes, use the files named in their
+    calls."""
     recorded = [change for change in file_changes(store, row.id) if change.turn >= start]
     first_recorded = min((change.turn for change in recorded), default=1 << 62)
     call_times = {
@@ -161,7 +161,7 @@ def _add_rows(
 
 
 def files_changed_since(tree: SessionTree, message: MessagePreview) -> tuple[str, ...]:
-    """Return the files changed after a message, each once, in order. Changes of all branches count, because all
+    """Return the files changed after a message, each once, in order. Changes in all branches count, because all
     branches work on the same files."""
     changes = sorted(
         change for branch in tree.branches for change in branch.file_changes if change[0] > message.sent_at

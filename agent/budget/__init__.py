@@ -1,2 +1,1 @@
-"""The size of a request: its parts, the window that it must fit, the prefix that is cached, and token counts from
-servers."""
+"""The size of a request: its parts, the window it must fit, its cached prefix, and token counts from servers."""

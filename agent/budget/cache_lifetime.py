@@ -1,7 +1,7 @@
 """Chooses the cheapest cache lifetime for a session. Does no I/O.
 
-A longer lifetime makes cache writes more expensive, but saves writing everything again after a pause. Which costs less
-depends on how long the user pauses between requests.
+A longer lifetime makes cache writes more expensive, but saves writing everything again after a pause. Which lifetime
+costs less depends on how long the user pauses between requests.
 """
 
 from collections.abc import Iterable, Sequence
@@ -73,8 +73,8 @@ def input_cost(requests: Iterable[PastRequest], lifetime: CacheLifetime) -> floa
 
 
 def choose_lifetime(requests: Sequence[PastRequest]) -> CacheLifetime:
-    """Choose the lifetime with which the user's earlier requests would have cost least. If there are too few of them,
-    choose one hour, which was cheaper in recorded sessions of other users."""
+    """Choose the lifetime that would have made the user's earlier requests cheapest. If there are too few requests to
+    tell, choose one hour, which was cheaper in recorded sessions of other users."""
     if len(requests) < MIN_REQUESTS:
         return ANTHROPIC_LIFETIMES[-1]
     in_order = sorted(requests)
@@ -82,8 +82,8 @@ def choose_lifetime(requests: Sequence[PastRequest]) -> CacheLifetime:
 
 
 def lifetime_saving(requests: Sequence[PastRequest], lifetime: CacheLifetime) -> float:
-    """Return the share of these requests' input cost that a lifetime saves compared with the default one; negative if
-    it costs more."""
+    """Return the share of these requests' input cost that a lifetime saves compared with the default lifetime; negative
+    if it costs more."""
     in_order = sorted(requests)
     default_cost = input_cost(in_order, DEFAULT_LIFETIME)
     return 1 - input_cost(in_order, lifetime) / default_cost if default_cost else 0.0

@@ -44,14 +44,14 @@ class RequestRecord:
     server: str = ""
     """Digest of the address of the server that received the request."""
     believed: int | None = None
-    """Window size that was assumed before the server revealed a smaller one; None if it has not revealed one."""
+    """Window size that was assumed before the server revealed a smaller one; None if it never did."""
     record: CountRecord | None = None
     """History of the server's token counts. It is saved so that a server that truncates is detected just as early after
     a resume."""
     scale: float = 1.0
     """Ratio of actual to estimated tokens of messages, before the last rewrite."""
     misses: int | None = 0
-    """Number of follow-up requests that read nothing from the cache; None once one has read from it."""
+    """Number of follow-up requests that read nothing from the cache; None once any request has read from the cache."""
 
     def has_system_prompt(self, system: str) -> bool:
         """Whether `system` is the system prompt of the request."""
@@ -65,7 +65,7 @@ def create_request_record(
     is_rewritten: bool = False,
     digester: "MessagesDigester | None" = None,
 ) -> RequestRecord:
-    """Return the mark of the last request. `is_rewritten`: the view has been rewritten since, so the next request
+    """Build the record of the last request. `is_rewritten`: the view has been rewritten since, so the next request
     contains other messages. With the session's `digester`, only the new messages are digested."""
     section_digests = {section.name: digest(section.text.encode("utf-8", "surrogatepass")) for section in sections}
     count = 0 if is_rewritten else len(request.messages)

@@ -70,10 +70,10 @@ def plan_breakpoints(
     """Plan at most `MAX_BREAKPOINTS` breakpoints, none within the first `min_tokens` tokens. They are placed at the end
     of the system prompt; after the newest part; after the newest part of the previous request, which had
     `previous_part_count` parts; and after the first `settled_part_count` parts, which the next masking will not change.
-    If the newest part is far from the others, extra breakpoints are placed before it. If one is still available, it is
-    placed after the first `shared_system_chars` characters of the system prompt, which other sessions share.
-    `static_tokens`: the size of system prompt and tools. `part_counts`: the part counts of the messages, if already
-    computed."""
+    If the newest part is far from the other breakpoints, extra breakpoints are placed before it. If a breakpoint is
+    still available, it is placed after the first `shared_system_chars` characters of the system prompt, which other
+    sessions share. `static_tokens`: the size of system prompt and tools. `part_counts`: the part counts of the
+    messages, if already computed."""
     counts = part_counts or PartCounter(min_tokens - static_tokens).counts_for(tuple(messages))
     part_count, min_position = counts.part_count, max(counts.first_allowed_position, 1)
     system_ends: tuple[int, ...] = (len(system),) if system and static_tokens >= min_tokens else ()
@@ -108,7 +108,7 @@ class PartCounts:
     tokens: int = 0
     """Tokens of the messages. No longer updated once the minimum is reached."""
     parts_at_minimum: int | None = None
-    """Number of leading parts that together reach the minimum; None if even all parts do not."""
+    """Number of leading parts that together reach the minimum; None if all parts together do not reach it."""
 
     def add(self, message: Message) -> "PartCounts":
         if self.settled_part_count is None and isinstance(message, User):
@@ -188,7 +188,7 @@ _UNSENT_FIELDS = ("whole", "stored", "pictures", "files", "digest", "tools", "no
 
 
 def serialise_canonically(value: PromptPart | ToolSpec) -> bytes:
-    """Serialise those fields of a value that may be sent to a provider. Equal results mean that the same bytes are
+    """Serialise the fields of a value that can be sent to a provider. If the results are equal, the same bytes are
     sent."""
     sent_fields = {name: content for name, content in _sent_values(value).items() if content not in (None, "")}
     return json.dumps([digest_name(value), sent_fields], default=_json_default, separators=(",", ":")).encode()
@@ -247,8 +247,8 @@ def create_fingerprint(
 
 def first_difference(previous: RequestFingerprint, current: RequestFingerprint) -> str | None:
     """Return where a request first differs from the previous one: `model`, `settings`, `system`, `tools` or `message
-    N`. None if it begins with the full previous request. The last message of that request may have grown, because
-    adjacent messages of the same role are merged."""
+    N`. None if the current request begins with the whole previous one. The previous request's last message can be
+    longer in the current request, because adjacent messages of the same role are merged."""
     for section in ("model", "settings", "system", "tools"):
         if getattr(previous, section) != getattr(current, section):
             return section
@@ -284,8 +284,8 @@ def is_cache_miss(cached_tokens: int, usage: Usage) -> bool:
 
 
 def tokens_left_cached(usage: Usage) -> int:
-    """Return the number of tokens that a request has certainly left in the cache. If a provider does not report cache
-    writes, only cache reads count."""
+    """Return the number of tokens that a request is certain to have left in the cache. If a provider does not report
+    cache writes, only cache reads count."""
     return usage.cache_read + usage.cache_write
 
 

@@ -142,8 +142,8 @@ class PreflightResult:
 def choose_target(
     counters: ContextCounters, targets: Sequence[ModelTarget], extra: int = 0, *, allow_large_tools: bool = True
 ) -> PreflightResult:
-    """Choose the first target that the request fits. If it fits none, `allow_large_tools` is set and the buffer has
-    room for the tool definitions, choose the first target whose limit is exceeded only because of them."""
+    """Choose the first target that the request fits. If it fits none, `allow_large_tools` permits the first target
+    whose limit is exceeded only because of the tool definitions, provided that the buffer has room for them."""
     projected = counters.projected_tokens(extra)
     tokens_without_tools = projected - counters.tool_tokens if counters.is_schema_counted else projected
     request_tokens = tokens_without_tools + counters.tool_tokens

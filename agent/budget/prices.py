@@ -6,7 +6,7 @@ from ebbtide.agent.messages import Usage
 from ebbtide.tools.lazy import dataclass
 
 DOLLARS_PER_SEARCH = 0.01
-"""Price of one search of the web by Anthropic or OpenAI, in addition to the tokens of its results."""
+"""Price of one web search by Anthropic or OpenAI, in addition to the tokens of its results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class UnitPrices:
-    """Prices of a token that is read from the cache, written to the cache, or output, as multiples of the price of a
-    fresh input token."""
+    """Prices per token for cache reads, cache writes and output, as multiples of the price of a fresh input token."""
 
     read: float = 0.1
     write: float = 1.25

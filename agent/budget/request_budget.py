@@ -19,7 +19,7 @@ PRECISE_BUFFER_TOKENS = 4096
 """Reserve for estimation errors once the estimator has proved precise."""
 
 REPORTED_BY_SERVER = "shown by the server"
-"""Source of a window size that a server revealed to be smaller than stated."""
+"""Source of a window size when a server revealed that its window is smaller than stated."""
 
 INFERRED_FROM_COUNTS = f"{REPORTED_BY_SERVER}'s counts"
 """Source of a window size inferred from token counts alone. The server reported no limit, but its counts suggest that
@@ -66,9 +66,9 @@ class Window:
 def window_after_overflow(
     window: Window, sent_tokens: int, stated_limit: int | None = None, source: str = REPORTED_BY_SERVER
 ) -> Window:
-    """Shrink the window after an overflow, to the limit that the provider stated, or to nine tenths of the tokens sent
-    if it stated none or a larger one. The result is never larger than `window`. Reserves that the user did not set
-    shrink to the defaults for the new size."""
+    """Shrink the window after an overflow. The new size is the limit that the provider stated, or nine tenths of the
+    tokens sent if it stated no limit or a larger one. The result is never larger than `window`. Reserves that the user
+    did not set shrink to the defaults for the new size."""
     limit = stated_limit if stated_limit is not None and 0 < stated_limit < sent_tokens else sent_tokens * 9 // 10
     size = max(min(window.size, limit), 1)
     sources = (*(pair for pair in window.sources if pair[0] != "context_window"), ("context_window", source))
@@ -113,7 +113,7 @@ class ContextBudget:
     history: int = 0
     """Messages that a provider has counted or that were sent before."""
     pending: int = 0
-    """Messages added since then, as an estimate."""
+    """Messages that are not in `history`, as an estimate."""
     has_output_overflow: bool = False
     """Whether an output of the last step did not fit, so that space must be freed before the next step."""
 
@@ -163,7 +163,7 @@ class ContextBudget:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether no request may be sent until space is freed."""
+        """Whether space must be freed before another request is sent."""
         return self.used > self.window.hard_block * self.effective_window
 
     @property

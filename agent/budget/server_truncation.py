@@ -17,7 +17,7 @@ from ebbtide.tools.lazy import dataclass, regex
 
 TruncationFinding: TypeAlias = Literal["whole", "fresh", "doubtful", "truncated"]
 """`whole`: as far as we can tell, the server read everything. `fresh`: it counted only new text. `doubtful`: its count
-is impossibly low, which may happen once. `truncated`: it dropped the beginning."""
+is impossibly low, which is tolerated once. `truncated`: it dropped the beginning."""
 
 MIN_WINDOW_TOKENS = 1000
 """Smallest window that any server has, in tokens. A lower count does not reveal the window."""
@@ -27,8 +27,8 @@ _MIN_CHARS_PER_WORD = 5
 """Text counts as at most one word per this many characters, so that the lower bound also holds for servers that
 estimate tokens from characters."""
 _MIN_OPENING_SHARE = 0.1
-"""Minimum size of the content before the messages, as a share of its estimate. It holds even for servers that do not
-count tools."""
+"""Minimum size of the content before the messages, as a share of its estimated size. It holds even for servers that do
+not count tools."""
 _TOLERANCE_TOKENS, _TOLERANCE_SHARE = 100, 0.02
 """Tolerance for low counts: a number of tokens, plus a share of the count."""
 _MIN_GROWTH_TOKENS = 200
@@ -37,7 +37,7 @@ _MIN_EQUAL_COUNTS = 3
 """Number of equal counts in a row that prove a full window, if the requests grew."""
 _MAX_STORED_COUNTS = 8
 _TRUNCATION_RATIO = 1.25
-"""Ratio of expected to counted tokens above which a request may have been truncated."""
+"""Ratio of expected to counted tokens above which a request might have been truncated."""
 _WORD = regex(r"[a-zA-Z0-9]{1,16}|[^\W_]{1,4}")
 
 
@@ -72,7 +72,7 @@ class CountRecord:
     counts: tuple[int, ...] = ()
     """The latest counts, oldest first."""
     short: tuple[tuple[int, int], ...] = ()
-    """Pairs of an impossibly low count and the expected one, since the last count that cleared the suspicion."""
+    """Pairs of an impossibly low count and the expected count, collected since the suspicion was last cleared."""
     low: tuple[tuple[int, ...], ...] = ()
     """The latest incomplete counts, each with the size of the new text at that time, with and without the reply."""
     is_fresh: bool = False
@@ -89,7 +89,7 @@ class CountRecord:
     @property
     def window(self) -> int:
         """The window of a server that truncates: its largest recent count. If the server drops whole messages, that
-        count may be too low, so the result is at least half of the smallest request that was truncated."""
+        count might be too low, so the result is at least half of the smallest request that was truncated."""
         min_sent = min(expected for _, expected in self.short)
         max_short_count = max(counted for counted, _ in self.short)
         max_count = max((counted for counted in self.counts if counted <= min_sent), default=max_short_count)
@@ -121,8 +121,8 @@ def assess_count(record: CountRecord, request: CountedRequest) -> tuple[Truncati
     updated = replace(
         updated, short=(*record.short, (request.counted, request.expected))[-_MAX_STORED_COUNTS:], low_height=excess
     )
-    # The count of a full window cannot grow. But a relay may have switched to a server with another tokenizer, whose
-    # counts grow with new text.
+    # A full window's count cannot grow. If the count grows, a relay might have switched to a server with another
+    # tokenizer.
     is_higher = record.low_height is not None and excess >= record.low_height
     is_repeated = len(updated.short) >= MAX_SUSPICIOUS_COUNTS and not is_higher
     is_proven = request.is_first or is_stuck or is_repeated or _are_low_counts_equal(updated)
@@ -138,8 +138,8 @@ def _with_count(record: CountRecord, request: CountedRequest) -> CountRecord:
 
 
 def _is_count_stuck(record: CountRecord, request: CountedRequest, shortfall: float) -> bool:
-    """Whether the latest counts are identical although the requests grew. The lower bound alone would detect this much
-    later, for example in Chinese, because `shortfall` is only half of the minimum growth."""
+    """Whether the latest counts are identical although the requests grew. The lower bound alone would take much longer
+    to detect this, for example in Chinese, because `shortfall` is only half of the minimum growth."""
     _, expected, repeat_count = record.standing
     return repeat_count >= _MIN_EQUAL_COUNTS and max(request.expected - expected, 2 * shortfall) >= _MIN_GROWTH_TOKENS
 
@@ -147,9 +147,10 @@ def _is_count_stuck(record: CountRecord, request: CountedRequest, shortfall: flo
 def _constant_count(previous_constant: int, counts: tuple[int, ...], request: CountedRequest) -> int:
     """Return the constant token count that a relay or test server reports for every request; 0 if none is known.
 
-    A count may be constant if it is smaller than the content before the messages, or if the first request was about
-    that large, so that nothing can have been dropped from it. It must not be a count that Ollama reports for a full
-    window: the window size or half of it, plus up to three (ollama/ollama issues 3839, 10368, 17427 and 17889).
+    A count is assumed to be constant if it is smaller than the content before the messages. It is also assumed to be
+    constant if the first request was about as large as the count, since nothing can have been dropped then. It must not
+    be a count that Ollama reports for a full window: the window size or half of it, plus up to three (ollama/ollama
+    issues 3839, 10368, 17427 and 17889).
     """
     if len(set(counts)) > 1:
         return 0
@@ -162,7 +163,7 @@ def _constant_count(previous_constant: int, counts: tuple[int, ...], request: Co
 
 def _are_low_counts_equal(record: CountRecord) -> bool:
     """Whether the latest three low counts differ by at most one. Complete counts in between are ignored, because every
-    other request may go to a server with a larger window."""
+    other request might go to a server with a larger window."""
     last_counts = [low[0] for low in record.low[-3:]]
     return len(last_counts) == 3 and max(last_counts) - min(last_counts) <= 1
 
@@ -176,9 +177,9 @@ def _with_complete_count(record: CountRecord, request: CountedRequest, excess: f
 
 def _may_count_only_new_text(record: CountRecord, request: CountedRequest) -> bool:
     """Whether a low count can be explained by a server that counts only new text. The count must differ from the last
-    complete one, and from the size of new text plus the content before the messages, which is what a truncating server
-    would read. The server may have cached the system prompt before the session started. After a rewrite, a server that
-    has counted this way before may report anything between the new text and the full size."""
+    complete one, and from the size of new text plus the content before the messages, which is what a server that
+    truncates would read. The server might have cached the system prompt before the session started. After a rewrite, a
+    server that has counted this way before can report anything between the new text and the full size."""
     is_max_count = not record.is_fresh and abs(record.most - request.counted) <= 1
     if request.exceeds_window or is_max_count:
         return False
@@ -191,7 +192,7 @@ def _may_count_only_new_text(record: CountRecord, request: CountedRequest) -> bo
         1.35 * max_new_tokens + 300,
         1.1 * max_new_tokens + (200 if request.is_first else max(request.opening_tokens / 2, 200)),
     )
-    # A first count that is a little low shows that the estimate is too high.
+    # If the first count is only a little low, the estimate is too high.
     max_share = 0.5 if request.is_first else 0.75
     return 0.7 * min_new_tokens - 100 <= request.counted <= min(max_count, max_share * request.expected)
 
@@ -207,8 +208,8 @@ def _ignores_new_text(record: CountRecord, request: CountedRequest) -> bool:
 
 
 def _has_similar_growth(earlier_count: tuple[int, ...], request: CountedRequest, max_ratio: float) -> bool:
-    """Whether about the same amount of text was new at an earlier count. It is compared both with and without the
-    reply, since a server that counts new text counts it in one of these two ways."""
+    """Whether an earlier request had about as much new text. The sizes are compared both with and without the reply,
+    because a server that counts new text counts it in one of these two ways."""
     pairs = zip(
         earlier_count[1:], reversed(request.new_tokens), strict=False
     )  # an earlier version stored only one size

@@ -10,7 +10,7 @@ SUMMARY_REQUEST_TOKENS, SUMMARY_REPLY_TOKENS = 400, 1800
 
 MAX_COST_RATIO = 0.7
 """Another model must cost at most this share of what the session's model costs. Token counts differ between models by
-up to a third, and one summary in ten may be rejected after it was paid for: 0.75 · 0.9 is about this."""
+up to a third, and up to one summary in ten is rejected after it was paid for. 0.75 · 0.9 is about this share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class SummaryJob:
     transcript_tokens: int
     """Tokens of the transcript that another model would read."""
     is_cached: bool = True
-    """Whether the session's model would read the conversation from its cache. If not, it reads the transcript like any
-    other model."""
+    """Whether the session's model would read the conversation from its cache. If not, it too would read the
+    transcript."""
 
 
 @dataclass(frozen=True, slots=True)

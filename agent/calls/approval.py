@@ -77,7 +77,7 @@ class Approver:
     ask_user: AskPermission | None = None
     """Asks the user about a call; None if there is no user to ask."""
     get_recent_calls: Callable[[], Awaitable[Sequence[ToolCall]]] = no_recent_calls
-    """Returns the newest calls of the project's sessions. Offered rules are tried on them."""
+    """Returns the newest calls of the project's sessions. Rules offered to the user are tried on these calls."""
     project_rules: RuleStore | None = None
     """Stores rules for the project; None if rules can only be added for this session."""
     record_question: Callable[[str, Mapping[str, object] | None], Awaitable[None]] = record_nothing
@@ -88,7 +88,7 @@ class Approver:
     ask_about_plan: AskAboutPlan | None = None
     """Asks the user about a plan; None if there is no user to decide."""
     can_ask: Callable[[], bool] = lambda: True
-    """Returns whether a question can be shown now; between turns, none can."""
+    """Returns whether a question can be shown now. None can be shown between turns."""
     record_mode: Callable[[PermissionMode], Awaitable[None]] = record_nothing
     """Called with the new mode after each change of mode."""
     get_sandbox_problem: Callable[[], str] = no_sandbox_problem
@@ -100,8 +100,8 @@ class Approver:
     """The open questions, each with the event that is set once a rule covers the call."""
 
     async def change_mode(self, mode: PermissionMode) -> int:
-        """Change the permission mode, even during a turn. The model is informed with the next request. Return the
-        number of open questions that the new mode approved; their calls run. Raises `StoreFailed`."""
+        """Change the permission mode, even during a turn. The next request informs the model. Return the number of open
+        questions whose calls the new mode approved. Raises `StoreFailed`."""
         self._was_auto = self._was_auto or self.policy.mode == "auto"
         self.policy = replace(self.policy, mode=mode)
         await self.record_mode(mode)
@@ -115,11 +115,11 @@ class Approver:
 
     @property
     def plan_ends_turn(self) -> bool:
-        """Whether a submitted plan ends the turn as the model's answer, because no user can accept or reject it."""
+        """Whether a submitted plan is the turn's final answer. This is so if no user can accept or reject the plan."""
         return self.policy.mode == "plan" and self.ask_about_plan is None
 
     def check_for_sandbox(self, request: PermissionRequest) -> bool:
-        """Check whether the sandbox is missing, at the first command in auto mode. If it is, the policy requires
+        """At the first command in auto mode, check whether the sandbox is missing. If it is, the policy requires
         approval for commands."""
         if request.effect != "run" or self.policy.mode != "auto" or self.policy.sandbox_problem:
             return False
@@ -180,7 +180,8 @@ class ReviewedCall:
 
     @property
     def effective_request(self) -> PermissionRequest:
-        """The request as the call will run: not restricted to read-only access, unless the ruling requires that."""
+        """The request with the access that the call will have when it runs: read-only only if the ruling requires
+        it."""
         return self.request if self.ruling.requires_read_only else replace(self.request, read_only_access=None)
 
 
@@ -215,7 +216,7 @@ class ApprovalContext:
     interrupt: Interrupt
     emit: Callable[[Event], None]
     secrets: SecretTokens = field(default_factory=SecretTokens)
-    """Replaces secrets in calls and their previews with tokens, and back."""
+    """Replaces secrets in calls and their previews with tokens, and tokens with secrets."""
     hook_decision: "HookDecision | None" = None
     """The hooks' decision about the call, which does not cover later edits by the user."""
     ask_hooks: "Callable[[ToolCall], Awaitable[HookDecision | None]] | None" = None
@@ -223,7 +224,7 @@ class ApprovalContext:
     edited_arguments: Mapping[str, object] | None = None
     """The arguments as edited by the user before the session was interrupted; None if they were not edited."""
     denied_access: str = ""
-    """What the sandbox denied the call when it was tried read-only without approval; empty if it was not tried."""
+    """What the sandbox denied when the call was tried read-only, without approval; empty if it was not tried."""
     is_recorded: bool = True
     """Whether the call belongs to a recorded reply. If so, an open question about it is asked again on resume."""
 

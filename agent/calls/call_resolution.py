@@ -44,7 +44,7 @@ def resolve_calls(reply: Assistant, tools: Mapping[str, Tool], offered_names: Co
 def is_callable_name(
     name: str, arguments: Arguments, tools: Mapping[str, Tool], offered_names: Collection[str]
 ) -> bool:
-    """Whether a name refers to a tool that was offered or is deferred, by its own name or an alias."""
+    """Whether the name or alias belongs to a tool that was offered or is deferred."""
     try:
         if name not in tools and Bash.name in offered_names and _equivalent_command(name, arguments) is not None:
             return True
@@ -132,8 +132,8 @@ def _resolve_call(call: ToolCall, tools: Mapping[str, Tool], offered_names: Coll
 
 
 def _equivalent_command(name: str, arguments: Arguments) -> str | None:
-    """Return the command equivalent to a call to another agent's file tool; None if there is no such tool. Raises
-    `ToolError` if there is, but the arguments do not fit."""
+    """Return the command equivalent to a call to another agent's file tool; None if no such tool is known. Raises
+    `ToolError` if the arguments do not fit the tool."""
     command, kind = calls.file_commands.equivalent_command(name, arguments), calls.file_commands.command_kind(name)
     if command is None and kind == "show":
         raise ToolError("there is no such tool: find the files with `glob`, and call `read` once for each")
@@ -154,8 +154,8 @@ def _as_bash_call(call: ToolCall, command: str) -> ToolCall:
 
 
 def _as_patch_call(arguments: Arguments, note: str) -> tuple[str, Arguments, str]:
-    """Convert a shell command that only passes a patch to `apply_patch`, which is not a program, into a call to the
-    tool of that name. Any other command stays a call to `bash`. Return the tool, arguments and note."""
+    """Convert a shell command that only passes a patch to `apply_patch` into a call to the tool of that name, since no
+    such program exists. Any other command stays a call to `bash`. Return the tool, arguments and note."""
     if "*** Begin Patch" not in str(arguments.get("command")):
         return Bash.name, arguments, note
     patch = calls.shell_patch.patch_in_command(arguments)
@@ -238,7 +238,7 @@ def require_tool(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:
     try:
         validate_arguments(call.arguments, tool.schema, tool.name)
     except ToolError as error:
-        # The model may never have seen the schema of a deferred tool.
+        # The model might never have seen the schema of a deferred tool.
         schema = f". Its schema is {schema_text(tool)}" if isinstance(tool, Deferrable) else ""
         raise ToolError(f"{error}{schema}") from error
     return tool
@@ -317,7 +317,7 @@ def _argument_fit(arguments: Arguments, tool: Tool) -> _ArgumentFit | None:
 
 
 def find_similar_names(name: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Find the names spelt most like a wrong one, or else those that share words with it."""
+    """Find the names spelt most like `name`, or else those that share words with it."""
     import difflib  # noqa: PLC0415  # deferred: only needed for a wrong name
 
     names_by_lower_name = {candidate.lower(): candidate for candidate in names}

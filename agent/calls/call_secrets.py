@@ -1,5 +1,5 @@
-"""Secrets and tool calls: tools receive secrets in place of the tokens that the model sees, and passwords in git's
-settings are hidden from models like those in the environment."""
+"""Secrets and tool calls: tools receive secrets in place of the tokens that the model sees. Passwords in git's settings
+are hidden from models, just as those in the environment are."""
 
 import asyncio
 import os

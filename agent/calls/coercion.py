@@ -100,7 +100,7 @@ def _coerce_to_alternative(value: object, alternatives: Sequence[Schema], root: 
 
 
 def _is_mismatch(value: object, schema: Schema, root: Schema) -> bool:
-    """Whether the value violates `schema`, a part of `root`, whose definitions it may use."""
+    """Whether the value violates `schema`, which is a part of `root` and can refer to definitions there."""
     definitions = {name: root[name] for name in ("$defs", "definitions") if name in root}
     return bool(schema_violations(value, {**schema, **definitions}))
 

@@ -1,7 +1,7 @@
 """Applies rules to command lines. No file is accessed.
 
 An allow rule covers only those commands of a line that begin with the rule's words. A deny rule is matched against
-everything the line may mean.
+everything that the line might mean.
 """
 
 import posixpath
@@ -43,7 +43,7 @@ _RUNS_CONFIGURED_PROGRAMS = {"less", "more", "man", "most"}
 _MAX_WORDS_BEFORE_SUBCOMMAND = 40
 """Maximum number of words between a program and its subcommand, as in `git -c a=b -C x push`."""
 _MAX_PROGRAM_CHARS = 4_096
-"""Maximum length of a word that may be the path of a program, in characters."""
+"""Maximum length of a word that might be the path of a program, in characters."""
 _GLOB_CHARACTER = regex(r"[*?\]]")
 _WORD_BREAKS = ";&|()`<>{}\"'$=,"
 
@@ -54,8 +54,8 @@ class Coverage:
 
     command: SimpleCommand
     prefix: tuple[str, ...] | None
-    """The words of the rule that covers the command; empty if it needs no rule, None if it needs one and none covers
-    it."""
+    """The words of the rule that covers the command. Empty if the command needs no rule; None if it needs a rule but no
+    rule covers it."""
 
 
 def find_coverage(
@@ -142,7 +142,7 @@ def prefix_covers(
     prefix: Sequence[str], words: Sequence[Word], trusted_launches: Collection[tuple[str, ...]] = frozenset()
 ) -> bool:
     """Whether a rule covers a command. The command, or the tool that it launches indirectly, must begin with the rule's
-    words, and no other word may make it do something else. `trusted_launches`: as
+    words, and no other word must make it do something else. `trusted_launches`: as
     `PermissionRequest.trusted_launches`."""
     if _has_prefix(prefix, words):
         return True
@@ -189,7 +189,7 @@ def _has_prefix(prefix: Sequence[str], words: Sequence[Word]) -> bool:
 def is_partial_cover(
     prefix: Sequence[str], command: SimpleCommand, trusted_launches: Collection[tuple[str, ...]]
 ) -> bool:
-    """Whether a rule covers a command by its first words, so that the remaining words may differ."""
+    """Whether a rule covers only a command's first words, so that its remaining words can differ."""
     proof = prove_read_only(command.words, has_input=True)
     return prefix_covers(prefix, command.words, trusted_launches) and (
         proof is None or proof.last_unproved_index is None
@@ -218,12 +218,12 @@ def stays_in_workspace(line: str, root: str) -> bool:
 
 
 def is_fully_visible(line: str, root: str) -> bool:
-    """Whether everything that a line runs is visible in it, so that it does the same each time."""
+    """Whether a line shows everything that it runs, so that it does the same each time."""
     return not parse_command_line(line).problem and not has_hidden_program(line) and stays_in_workspace(line, root)
 
 
 def reason_to_ask_about_files(coverages: Sequence[Coverage], root: str, readable_folders: Sequence[str]) -> str:
-    """Return why a file that the line's programs read would need approval from a reading tool; empty if it would not.
+    """Return why a reading tool would need approval for a file that the line's programs read; empty if it would not.
     Files named by a rule are exempt."""
     folder = root
     for coverage in coverages:
@@ -243,8 +243,8 @@ def reason_to_ask_about_files(coverages: Sequence[Coverage], root: str, readable
 
 
 def reason_to_ask_about_search(coverages: Sequence[Coverage]) -> str:
-    """Return why a search makes the line need approval; empty if it does not. When a program that searches folders is
-    combined with other commands, files with secrets cannot be excluded."""
+    """Return why a search in the line needs approval; empty if it does not. When a program that searches folders is
+    combined with other commands, files with secrets cannot be excluded from the search."""
     program = next(filter(None, (_recursive_search_program(coverage.command.words) for coverage in coverages)), "")
     reason = "together with other commands may show files with secrets; on its own it skips them"
     return program and f"`{program}` {reason}"
@@ -261,9 +261,9 @@ def _recursive_search_program(words: Sequence[Word]) -> str:
 def reason_to_always_ask(
     read_paths: Sequence[str], named_paths: CommandPaths, root: str, allowed_paths: Collection[str] = frozenset()
 ) -> str:
-    """Return why a call needs approval in every mode; empty if it does not. It does if it reads a file that may contain
-    secrets, or if its command names such a file or changes a file that makes other programs run commands.
-    `allowed_paths`: paths named by a rule."""
+    """Return why a call needs approval in every mode; empty if it does not. Approval is needed to read a file that
+    might contain secrets, and for a command that names such a file or changes a file that makes other programs run
+    commands. `allowed_paths`: paths named by a rule."""
     secret_paths = (
         path
         for path in (*read_paths, *named_paths.secret_files)
@@ -311,7 +311,7 @@ def _can_run_in_any_folder(commands: Sequence[SimpleCommand]) -> bool:
 
 
 def depends_on_its_folder(command: SimpleCommand) -> bool:
-    """Whether the same words may mean another command in another folder."""
+    """Whether the same words might mean a different command in another folder."""
     proof = prove_read_only(command.words, has_input=True)
     is_read_only = proof is not None and proof.is_read_only_program and "/" not in command.texts[0]
     launch = find_tool_launch(command.words)
@@ -320,11 +320,11 @@ def depends_on_its_folder(command: SimpleCommand) -> bool:
 
 
 class ShellInterpretation:
-    """One way in which a shell may read a command, in lower case."""
+    """One way that a shell might read a command, in lower case."""
 
     def __init__(self, text: str, words: Sequence[str] | None = None) -> None:
         self.text = text
-        """All words that may name a program, as one string."""
+        """All words that might name a program, as one string."""
         self._words = words
         self.is_command = words is not None
         """Whether the words are those of one command, not of a whole line."""
@@ -346,7 +346,7 @@ class ShellInterpretation:
 
 @lru_cache(maxsize=64)  # cached, because every deny rule examines the same few lines
 def shell_interpretations(command: str) -> Sequence[ShellInterpretation]:
-    """Return the command as written, and every way in which a shell may read it."""
+    """Return the command as written, and every way that a shell might read it."""
     as_written = ShellInterpretation(command.casefold().replace("\\\n", "").replace("\\", ""))
     distinct_word_lists = dict.fromkeys(tuple(map(str.casefold, words)) for words in command_variants(command))
     return (

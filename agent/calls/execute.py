@@ -59,7 +59,7 @@ class OutputStore(Protocol):
         request: PermissionRequest | None = None,
     ) -> ToolOutput:
         """Store the raw output and return what the model is shown. `request`: the permission request of the call, or
-        None if the tool did not run to its end."""
+        None if the tool did not run to completion."""
 
     async def store_full_output(self, call: ToolCall, position: CallPosition, output: ToolOutput) -> ArchivedOutput:
         """Store the full output. Called for an output that does not fit into the window, before it is cut."""
@@ -70,7 +70,7 @@ SaveOpenFiles: TypeAlias = Callable[[Sequence[str]], Coroutine[None, None, None]
 
 
 class CheckpointGuard(Protocol):
-    """Saves files before a call may change them."""
+    """Saves files before a call that might change them."""
 
     def __call__(
         self, effect: Effect, subjects: Sequence[str], *, reads_only: bool, on_progress: Callable[[str], None]
@@ -111,11 +111,11 @@ class CallRunner:
     record_file_changes: Callable[[Sequence[AppliedChange]], Awaitable[None]] = ignore_file_changes
     """Called with the files that a call changed, to store their previous content."""
     progress: CallProgress = field(default_factory=CallProgress)
-    """The progress of the calls of the step."""
+    """The progress of the step's calls."""
     loop_guard: LoopGuard | None = None
     """Counts repeated calls; None if repetition is not limited."""
     secrets: SecretTokens = field(default_factory=SecretTokens)
-    """Replaces secrets in calls and outputs with tokens, and back."""
+    """Replaces secrets in calls and outputs with tokens, and tokens with secrets."""
     checkpoint_guard: CheckpointGuard = no_checkpoint
     private_hosts: Sequence[str] = ()
     """Hosts on private networks that rules may allow commands to connect to."""
@@ -343,7 +343,7 @@ async def _run_tool(
     is_over, mask_secrets = False, call_runner.secrets.stream_hider()
 
     def show(text: str) -> None:
-        # Progress of a contained call is not emitted, because the call may have to run again with approval.
+        # A call in the read-only sandbox might have to run again with approval, so its progress is not emitted.
         if not (is_over or approval.request.runs_in_read_only_sandbox) and (visible_text := mask_secrets(text)):
             call_runner.emit(ToolProgress(approval.call.id, visible_text))
 

@@ -20,7 +20,7 @@ _WAITING_COMMANDS = regex(r"\b(sleep|wait|watch|inotifywait)\b")
 
 @dataclass(slots=True)
 class LoopGuard:
-    """Counts identical calls with identical outputs in a turn. Counts are reset when another call may have changed
+    """Counts identical calls with identical outputs in a turn. Counts are reset when another call might have changed
     something. Calls that wait for something may be repeated."""
 
     repeated_tool: str = ""
@@ -78,13 +78,13 @@ async def should_stop_turn(
 
 
 def _may_have_changed(effect: Effect, output: ToolOutput) -> bool:
-    """Whether a call may have changed something. A file tool that failed has not."""
+    """Whether a call might have changed something. A failed file tool has changed nothing."""
     ran = output.status in ("done", "failed", "interrupted")
     return (effect in ("run", "serve") and ran) or (effect == "write" and output.status == "done")
 
 
 def _is_waiting(call: ToolCall, output: ToolOutput) -> bool:
-    """Whether a call waits for something, so that its output may differ next time."""
+    """Whether a call waits for something, so that its output might differ next time."""
     role = role_of(call.name)
     if role == "read_job":
         return bool(call.arguments.get("wait")) and output.status == "done"

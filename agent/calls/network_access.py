@@ -54,8 +54,8 @@ class CallNetworkAccess:
         self._private_hosts = private_hosts
         self._answer_timeout = answer_timeout
         self._answers = dict[str, asyncio.Task[str]]()
-        """The task that asks the user about each destination, by the destination's name in rules. The answer is valid
-        for this command."""
+        """For each destination, by its name in rules, the task that asks the user about it. Answers are valid for this
+        command only."""
         self._reported_destinations = set[str]()
         """Destinations whose refusal was reported. Further attempts to connect are not reported."""
         self._questions_open_since: float | None = None

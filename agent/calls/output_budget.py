@@ -20,7 +20,7 @@ SHORT_OUTPUT_TOKENS = 100
 """Outputs of at most this many tokens are always shown: a note about their removal would be as long."""
 
 MIN_PREVIEW_TOKENS = 200
-"""If room is freed before the next request, at least this many tokens are shown of each output. What is cut now cannot
+"""Minimum number of tokens to show of each output if room will be freed before the next request. What is cut now cannot
 be shown later."""
 
 
@@ -47,8 +47,8 @@ class OutputBudget:
         count_freeable_tokens: Callable[[], int] | None = None,
     ) -> None:
         """`count_tokens`: returns the size of an output in tokens. `count_freeable_tokens`: returns how many tokens
-        will be freed before the next request. Outputs may exceed the room by that much, and every call runs. If it is
-        None, an output that does not fit prevents further calls, and `refusal` becomes their output."""
+        will be freed before the next request. Outputs may exceed the room by that much, and every call runs. Without
+        this function, an output that does not fit prevents further calls, and `refusal` becomes their output."""
         self._budget = budget
         self._count_tokens = count_tokens
         self._count_freeable_tokens = count_freeable_tokens
@@ -66,7 +66,7 @@ class OutputBudget:
     def reserve(self, outputs: Sequence[ToolOutput]) -> None:
         """Reserve room for outputs in call order, up to the remaining room."""
         for output in outputs:
-            # Calls that ran concurrently are all counted, even after one that does not fit.
+            # Count the outputs of all concurrent calls, even after one that does not fit.
             available, token_count = replace(self._budget, is_exceeded=False), self._count_tokens(output)
             fits = check_output_fit(available, token_count).fits
             reservation = reserve_tool_output(available, token_count if fits else available.remaining)

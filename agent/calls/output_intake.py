@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # imported only for their types, because most runs have no ho
 
 _CHUNK_BYTES = 1 << 18
 MIN_FREE_BYTES_FOR_LOG = 1 << 18
-"""Bytes that must remain free on the disk for a log file to be kept."""
+"""A log file is kept only if at least this many bytes remain free on the disk."""
 
 AskReaderModel: TypeAlias = Callable[[ToolCall, str, Iterator[bytes], int], Awaitable[str | None]]
 """Asks a model to read a long output, given the call, its purpose, the content and its size. Returns what the model
@@ -51,7 +51,7 @@ class OutputArchiver:
     """Stores the outputs of one session and builds their visible form."""
 
     archive: Archive | None = None
-    """Stores outputs; None if nothing can be stored, so that long outputs are cut."""
+    """Stores outputs. If None, nothing can be stored, and long outputs are cut."""
     limits: OffloadLimits = OffloadLimits()
     emit: Callable[[Event], None] = lambda event: None
     ask_reader_model: AskReaderModel | None = None
@@ -135,8 +135,8 @@ class OutputArchiver:
     async def _store_attachments(
         self, call: ToolCall, position: CallPosition, result: Result
     ) -> tuple[tuple[StoredBlob, ...], str]:
-        """Store the attachments of an output. Return their blobs and the lines about them in the output. If one cannot
-        be stored, no blobs are returned."""
+        """Store the attachments of an output. Return their blobs and the lines about them in the output. If any
+        attachment cannot be stored, no blobs are returned."""
         if not result.files:
             return (), ""
         try:
@@ -154,8 +154,9 @@ class OutputArchiver:
     async def _build_visible_output(
         self, call: ToolCall, position: CallPosition, result: Result, extra_text: str, output: ToolOutput
     ) -> ToolOutput:
-        """Build the output as shown, after storing it if it is too long to be shown in full. `extra_text` are stored
-        after its text. If the text is a program's log, they are not stored but become part of `ToolOutput.frame`."""
+        """Build the output as shown, after storing it if it is too long to be shown in full. `extra_text` is stored
+        after the output's text. If the text is a program's log, `extra_text` is not stored but becomes part of
+        `ToolOutput.frame`."""
         ref = f"r{position.output_number}"
         if result.log is not None:
             return await self._build_visible_log(call, position, result.log, extra_text, output)
@@ -170,7 +171,7 @@ class OutputArchiver:
         preview = StreamedPreview()
         extra_bytes = _encode_text(_append_lines(result.text, extra_text))[len(data) :] if extra_text else b""
         stored = await self._store_chunks(_split_chunks(data), preview, extra_bytes)
-        # The tool's own line count is used: lines that the tool added are stored, but not counted.
+        # Use the tool's own line count. Lines that the tool added are stored, but not counted.
         has_lines = result.extent is not None and result.extent.unit == "lines"
         blob_with_tool_line_count = (
             replace(stored, lines=result.extent.shown) if result.extent and has_lines else stored

@@ -23,7 +23,7 @@ READER_QUESTION = (
     "paths and errors, with line numbers where you can tell them. At most 300 words. Say so when there is nothing."
 )
 MAX_PIECES = 8
-"""Maximum number of pieces to read of one output. The model can read the rest with `read_result`."""
+"""Maximum number of pieces of one output to read. The model can read the rest with `read_result`."""
 MAX_ANSWER_TOKENS = 1024
 """Maximum length of an answer, in tokens."""
 RESERVED_TOKENS = 3000
@@ -91,7 +91,7 @@ class OutputReader:
         return f"Read by a model for this call:\n{findings}{cut_note}" if findings else None
 
     def _emit_retries_and_cost(self, event: Event) -> None:
-        """Forward only retries and the cost of the reading."""
+        """Forward only the reader model's retries and cost."""
         if isinstance(event, ReplyFinished):
             self.emit(replace(event, purpose="reading"))
         elif isinstance(event, RetryScheduled):

@@ -29,18 +29,18 @@ class PermissionRequest:
     subjects: tuple[str, ...]
     """What the call affects: a command line, or absolute resolved paths."""
     read_only_access: ReadOnlyAccess | None = None
-    """The files that a command reads, if it is known to be read-only or runs where it can only read. None for any other
-    call."""
+    """The files that a command reads. None unless the command is known to be read-only, or runs where it can only
+    read."""
     hard_linked_paths: tuple[str, ...] = ()
-    """Files that the call would change and that have other hard links. The other links change as well, and may be in
+    """Files that the call would change and that have other hard links. The other links change as well, and can be in
     any folder."""
     named_paths: CommandPaths = CommandPaths()
     """Files that the command names and that always need approval."""
     trusted_launches: frozenset[tuple[str, ...]] = frozenset()
     """The words of commands that are known to launch a tool of the project."""
     git_settings_programs: str = ""
-    """The programs that git would run because of settings in this repository, or in one that is pushed to; empty if
-    there are none."""
+    """The programs that git would run because of settings in this repository, or in a repository that it pushes to;
+    empty if there are none."""
 
     @property
     def proved_access(self) -> ReadOnlyAccess | None:
@@ -96,15 +96,15 @@ def _git_settings_programs(line: str, workspace: Workspace) -> str:
 
 
 def _is_repository(root: Path, word: str) -> bool:
-    """Whether git may take a word for the path of a local repository."""
+    """Whether git might take a word for the path of a local repository."""
     path = os.path.join(root, os.path.expanduser(word.removeprefix("--repo=").removeprefix("file://")))
     return word[:2] not in ("", "-") and any(os.path.lexists(os.path.join(path, name)) for name in ("HEAD", ".git"))
 
 
 @lru_cache(maxsize=256)
 def _implements(tool_type: type, protocol: type) -> bool:
-    """Whether a tool's class implements a protocol. Cached, since the check would take a tenth of the time of a
-    ruling."""
+    """Whether a tool's class implements a protocol. Cached, because the check would otherwise take a tenth of a
+    ruling's time."""
     return issubclass(tool_type, protocol)
 
 

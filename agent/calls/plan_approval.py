@@ -63,7 +63,8 @@ async def approve_plan(call: ToolCall, context: ApprovalContext) -> ApprovalResu
 
 
 def is_plan_decided(calls: Sequence[ToolCall], outputs: Sequence[ToolOutput]) -> bool:
-    """Whether a plan among the calls was accepted or rejected. The other calls of the reply are then outdated."""
+    """Whether one of the calls submitted a plan that was accepted or rejected. The reply's other calls are then
+    outdated."""
     decided_call_ids = {output.call_id for output in outputs if output.status in ("done", "denied")}
     return any(call.name == PLAN_TOOL and call.id in decided_call_ids for call in calls)
 

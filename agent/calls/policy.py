@@ -8,7 +8,7 @@ such rules have no PREFIX, because what the calls do is unknown. `outside(PREFIX
 makes matching commands run outside the sandbox.
 
 Rules apply in this order: deny rules, calls that always need approval, allow rules, the mode. An allow rule covers only
-what is visible in the call; a deny rule covers everything that the call may mean.
+what is visible in the call; a deny rule covers everything that the call might mean.
 """
 
 import posixpath
@@ -136,8 +136,8 @@ class Policy:
     allows_sandboxed_commands: bool = False
     """Whether commands need no approval because they are sandboxed."""
     sandbox_problem: str = ""
-    """Why commands are not sandboxed; auto mode then asks before commands that may change something. Empty if commands
-    are sandboxed, or if the user accepts that they are not."""
+    """Why commands are not sandboxed; auto mode then asks before commands that might change something. Empty if
+    commands are sandboxed, or if the user accepts that they are not."""
     skill_bounds: tuple[SkillBounds, ...] = ()
     """The bounds of active skills. They limit the calls that the mode allows, but not those that the user's rules
     allow."""
@@ -360,7 +360,7 @@ def _denies(rule: Rule, request: PermissionRequest, root: str) -> bool:
     if request.effect != "run":
         denied_path = _rule_path(rule, root)
         is_in_denied_path = any(_matches_folder(path, denied_path) for path in request.subjects)
-        # `read` of a folder only lists file names, which `glob` shows as well.
+        # Reading a folder only lists file names, and `glob` lists them as well.
         contains_denied_path = request.tool != Read.name and any(
             _matches_folder(denied_path, path) for path in request.subjects
         )
@@ -382,7 +382,7 @@ def _applies_to_tool(rule: Rule, request: PermissionRequest) -> bool:
 
 
 def _may_deny(rule: Rule, request: PermissionRequest, root: str) -> bool:
-    """Whether a deny rule may apply to something that the call does not show."""
+    """Whether a deny rule might apply to something that the call does not show."""
     if not rule.prefix:
         return False
     if request.effect == "run":
@@ -399,7 +399,7 @@ def _may_deny(rule: Rule, request: PermissionRequest, root: str) -> bool:
 
 
 def _searches_forbidden_content(rule: Rule, request: PermissionRequest) -> bool:
-    """Whether the rule forbids `read` and the call is a `grep`, which also shows lines of files."""
+    """Whether the rule forbids `read` and the call is a `grep`, which also shows file contents."""
     return rule.tool == Read.name and request.tool == Grep.name
 
 

@@ -28,7 +28,7 @@ _PROGRAMS_BEYOND_SANDBOX = split_words(
     "docker docker-compose podman podman-compose nerdctl buildah skopeo kubectl helm minikube kind gh glab aws gcloud "
     "az ssh scp systemctl journalctl adb flatpak"
 )
-"""Programs that need services, keys or devices of the machine, which the sandbox does not allow. The user is offered a
+"""Programs that need the machine's services, keys or devices, which the sandbox does not allow. The user is offered a
 rule that runs them outside the sandbox; running them still needs approval."""
 MAX_OFFERED_RULES = 3
 """Maximum number of rules that a question offers."""
@@ -60,9 +60,9 @@ def suggest_allow_rule(request: PermissionRequest, policy: Policy) -> str:
 
 
 def suggest_unsandboxed_rules(request: PermissionRequest, policy: Policy) -> tuple[str, ...]:
-    """Return the rules that would make a command run outside the sandbox: an exact one, and one for its program if that
-    is known to need more than the sandbox allows. `request` and `policy` are those returned by `unsandboxed_variant`.
-    """
+    """Return the rules that would make a command run outside the sandbox: an exact rule, and a rule for the command's
+    program if that program is known to need more than the sandbox allows. `request` and `policy` are those returned by
+    `unsandboxed_variant`."""
     uncovered_programs = [
         coverage.command.texts[0] for coverage in command_coverage(request, policy) if coverage.prefix is None
     ]
@@ -116,7 +116,7 @@ def try_rules(
 
 
 def is_same_tool_or_server(tool: str, other_tool: str) -> bool:
-    """Whether rules for one tool may apply to the other."""
+    """Whether rules for one of the tools can apply to the other."""
     return tool == other_tool or (bool(server_prefix(tool)) and server_prefix(tool) == server_prefix(other_tool))
 
 
@@ -131,7 +131,7 @@ def _wider_rules(request: PermissionRequest, policy: Policy) -> Iterator[str]:
     if request.effect == "run":
         yield from _prefix_rules(request, policy)
     elif request.effect == "fetch":
-        # No rule for all subdomains is offered: it is unknown who controls them, and often anyone can create one.
+        # No rule for all subdomains is offered, because often anyone can create a subdomain.
         yield from (str(Rule(NETWORK_TOOL, place)) for place in request.subjects)
         if not request.subjects:
             yield request.tool

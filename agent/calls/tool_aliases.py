@@ -23,13 +23,13 @@ def _tools_by_alias() -> Mapping[str, str]:
 
 
 def tool_for_alias(name: str) -> str:
-    """Return our tool for another agent's tool name; the name itself if there is none."""
+    """Return our name for another agent's tool; the given name if we have no such tool."""
     return _tools_by_alias().get(normalise_name(name), name)
 
 
 def resolve_alias(name: str, arguments: Arguments, known_tools: Collection[str]) -> str | None:
-    """Return our tool for a name that is not in `known_tools`; None if there is none. Raises `ToolError` for a tool of
-    another agent that has no equivalent."""
+    """Find our tool for a name that is not in `known_tools`; None if there is no match. Raises `ToolError` if the name
+    belongs to another agent's tool that has no equivalent here."""
     for prefix in NAME_PREFIXES:
         name = name.removeprefix(prefix)
     name = _NAME_SUFFIX.sub("", name)

@@ -1,4 +1,4 @@
-"""Runs the checkpoint work of a project in one thread. Most of the code is imported when the first job runs."""
+"""Runs a project's checkpoint work in one thread. Most of the code is imported when the first job runs."""
 
 from collections import deque
 from collections.abc import Callable

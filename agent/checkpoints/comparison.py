@@ -24,7 +24,7 @@ class FolderChanges:
     """Folders whose records must be stored again."""
     removed_folders: set[str] = field(default_factory=set)
     maybe_ignored_paths: set[str] = field(default_factory=set)
-    """New paths that may have existed before as ignored files."""
+    """New paths that might have existed before as ignored files."""
     unstored_files: list[str] = field(default_factory=list)
     """Files whose content is not stored."""
 
@@ -98,7 +98,8 @@ class _Comparison:
                 )
 
     def _record_unlisted_file(self, path: str, old: FolderRecord, index: int, *, may_still_exist: bool) -> None:
-        """Record a file that is no longer listed. Either it was deleted, or it is ignored now and may have changed."""
+        """Record a file that is no longer listed. Either it was deleted, or it is now ignored and might have
+        changed."""
         old_state = old.state(index)
         if not may_still_exist:
             self._record_change(path, old_state, ABSENT)

@@ -1,4 +1,4 @@
-"""Opens the checkpoint database of a project. A damaged one is moved aside."""
+"""Opens a project's checkpoint database. A damaged database is moved aside."""
 
 import fcntl
 import os

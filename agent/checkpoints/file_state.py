@@ -60,7 +60,7 @@ class PathChange:
     before: FileState
     after: FileState
     other_cause: str = ""
-    """Why something other than the turn may also have changed the path; empty if only the turn did."""
+    """Why something other than the turn might also have changed the path; empty if only the turn did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class RestorePlan:
 CHANGED_IN_BETWEEN = "something else changed it in between"
 CHANGED_SINCE = "something else has changed it since"
 UNREADABLE_INDEX_SUFFIX = "\0\0"
-"""Path suffix that marks an index which changed, but whose entries cannot be read."""
+"""Path suffix that marks a changed index whose entries cannot be read."""
 UNSUPPORTED_INDEX = "split and sparse indexes are not supported"
 HEAD_MOVED = "commits or the branch changed; these are not undone"
 CHANGED_BY_OTHER_SESSION = "another session worked in this folder at the same time"
@@ -129,7 +129,7 @@ def merge_changes(changes: Iterable[PathChange]) -> tuple[PathChange, ...]:
 
 
 def is_interrupted_state(change: PathChange, current: FileState) -> bool:
-    """Whether an interrupted change may have left a path in this state."""
+    """Whether an interrupted change might have left a path in this state."""
     if current == change.before:
         return True
     if change.after.kind == "folder":
@@ -147,8 +147,8 @@ def plan_restore(
     current_states: Mapping[str, FileState],
     blocking_paths: Mapping[str, str],
 ) -> RestorePlan:
-    """Plan a restore from the current states of the paths. `blocking_paths`: for each path that cannot be reached, the
-    path above it that is not a folder."""
+    """Plan a restore from the current states of the paths. `blocking_paths`: for each path that cannot be reached, its
+    ancestor that is not a folder."""
     paths = {change.path: _plan_path(change, current_states[change.path]) for change in changes}
     planned_paths = (
         _plan_blocked_path(planned, blocking_paths[planned.path], paths) if planned.path in blocking_paths else planned
@@ -158,8 +158,8 @@ def plan_restore(
 
 
 def _plan_blocked_path(planned: PlannedPath, blocking_path: str, paths: Mapping[str, PlannedPath]) -> PlannedPath:
-    """Plan a path that is blocked because `blocking_path`, above it, is not a folder. The path can be restored only if
-    the plan removes `blocking_path` as well."""
+    """Plan a path that is blocked because its ancestor `blocking_path` is not a folder. The path can be restored only
+    if the plan also removes `blocking_path`."""
     blocker = paths.get(blocking_path)
     if planned.outcome not in ("restore", "ask") or (blocker is not None and blocker.outcome == "restore"):
         return planned

@@ -23,7 +23,7 @@ class IndexEntry:
     oid: bytes
     flags: int
     extended_flags: int = 0
-    """Extended flags, for example of a path added with `git add -N`."""
+    """Extended flags, such as those of a path added with `git add -N`."""
 
     @property
     def stage(self) -> int:
@@ -50,8 +50,8 @@ def entry_without_stat(path: bytes, staged_bytes: bytes) -> IndexEntry:
 
 
 def parse_index(data: bytes) -> tuple[IndexEntry, ...]:
-    """Return the entries, in order. Raises `ValueError` if the index is invalid, or not complete in itself, such as a
-    split index or a sparse index with folder entries."""
+    """Return the entries, in order. Raises `ValueError` if the index is invalid or depends on other data, like a split
+    index or a sparse index with folder entries."""
     if not data:
         return ()
     hash_name = _hash_algorithm(data)

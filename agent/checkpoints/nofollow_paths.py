@@ -39,7 +39,7 @@ def open_parent(root: str, path: str) -> Iterator[tuple[int, str]]:
 
 
 def blocking_path(root: str, path: str) -> str:
-    """Return the first path above this one that exists but is not a folder; empty if there is none."""
+    """Return the path's first ancestor that exists but is not a folder; empty if there is none."""
     start, folders, _ = split_path(root, path)
     current, fd = "" if start == root else "/", os.open(start, _OPEN_FOLDER_FLAGS)
     try:

@@ -18,7 +18,7 @@ class PointLog:
     def __init__(self, store: CheckpointStore) -> None:
         self._store = store
         self._open_point: dict[TurnKey, int] = {}
-        """Maps the turn whose changes are being recorded to its point; empty if there is none."""
+        """Maps the turn whose changes are being recorded to its point; empty if no turn is being recorded."""
 
     def begin_turn(self, turn: TurnKey) -> None:
         """Create the turn's point. All changes until the turn ends belong to it, even if the program is killed."""
@@ -56,8 +56,8 @@ class PointLog:
     def finish_interrupted_turns(
         self, session: str, changes: Mapping[str, StateChange], is_session_open: Callable[[str], bool]
     ) -> None:
-        """Add the changes that a killed program's command made to the point of its turn, mark them as doubtful, and end
-        the point."""
+        """After a program was killed during a turn, add its command's changes to the turn's point, mark them as
+        doubtful, and end the point."""
         for point in self.interrupted_points(session, is_session_open):
             if changes:
                 self._write(point, [PathChange(path, *change, INTERRUPTED_COMMAND) for path, change in changes.items()])

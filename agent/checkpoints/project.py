@@ -41,7 +41,7 @@ from ebbtide.tools.files.private_folder import create_private_folder
 
 
 class OtherSessions:
-    """Detects whether other sessions change files of the project at the same time."""
+    """Detects whether other sessions change project files at the same time."""
 
     def __init__(self, data_folder: Path, store: CheckpointStore) -> None:
         self._locks, self._store = data_folder / "locks", store
@@ -124,7 +124,7 @@ class ProjectCheckpoints:
         return self._store.size > self._max_bytes or time.time() - self._usage_lock.cleaned_at > DAY_SECONDS
 
     def _remove_garbage(self) -> None:
-        """Remove garbage, unless another process may still need it."""
+        """Remove garbage, unless another process might still need it."""
         if self._usage_lock.has_exclusive_use():
             folders = self._stored_folders().values()
             self._store.collect_garbage(
@@ -150,8 +150,8 @@ class ProjectCheckpoints:
             return problem
 
     def begin_command(self, turn: TurnKey, *, in_job: bool, is_cancelled: Callable[[], bool]) -> str:
-        """Scan the files before a command may change them. Changes since the last scan are assigned to this turn if
-        `in_job`; otherwise they belong to no turn. Return why the files are not covered, or an empty string if they
+        """Scan the files before a command that might change them. Changes since the last scan are assigned to this turn
+        if `in_job`; otherwise they belong to no turn. Return why the files are not covered, or an empty string if they
         are."""
         with self._translate_errors():
             is_first, problem = self._is_first_scan, self._scan(is_cancelled)
@@ -193,7 +193,7 @@ class ProjectCheckpoints:
             return ""
 
     def finish_interrupted_turns(self, session: str) -> None:
-        """Record the changes of a program that was killed, so that they can be undone as well. Call it before the first
+        """Record the changes made by a killed program, so that they can be undone as well. Call this before the first
         scan. `session`: the session that is open in this process."""
         if not self._is_first_scan:
             return
@@ -210,7 +210,7 @@ class ProjectCheckpoints:
             return self._other_sessions.sessions_in_turn()
 
     def capture_states(self, paths: Iterable[str]) -> dict[str, FileState]:
-        """Return the current states of absolute paths, and of the missing folders above them. The files' content is
+        """Return the current states of absolute paths, and of their missing parent folders. The files' content is
         stored."""
         with self._translate_errors():
             return self._capture_states(
@@ -274,7 +274,7 @@ class ProjectCheckpoints:
         return replace(plan, paths=tuple(self._refuse_if_lost(planned) for planned in plan.paths))
 
     def _refuse_if_lost(self, planned: PlannedPath) -> PlannedPath:
-        """Mark a path as not restorable if its stored content is damaged, so that the others can still be restored."""
+        """Mark a path as not restorable if its stored content is damaged, so that other paths can still be restored."""
         is_lost = planned.target.kind in ("file", "link") and self.read_content(planned.target) is None
         return (
             replace(planned, outcome="impossible", reason=CONTENT_LOST)
@@ -353,8 +353,8 @@ class ProjectCheckpoints:
         return ""
 
     def _store_scan(self, session: str) -> None:
-        """Store the scan. Must be called in the transaction that stores the scan's changes, so that a killed program
-        stores both or neither."""
+        """Store the scan. Must be called in the transaction that stores the scan's changes, so that both or neither are
+        stored if the program is killed."""
         scan, folders = self._last_scan, self._tree.folders if self._tree is not None else {}
         rows = [FolderRow(os.fsencode(name), folders[name].encode()) for name in scan.changed_folders]
         if rows or scan.removed_folders:
@@ -401,7 +401,7 @@ class ProjectCheckpoints:
 
 
 def reason_not_to_scan(root: Path) -> str:
-    """Return why a folder is not scanned; empty if it can be."""
+    """Return why a folder cannot be scanned; empty if it can."""
     home = Path(os.path.realpath(Path.home()))
     if root == home:
         return "it is your home folder"

@@ -81,7 +81,7 @@ class Recovery:
         return RestoreResult(point, tuple(files), unrestored, len(staged) - len(unrestored_staged))
 
     def _raise_if_changed(self, moves: Sequence[Move]) -> None:
-        """Raise `RestoreFailed` if files have changed since the plan was made. The user may have worked on the files
+        """Raise `RestoreFailed` if files have changed since the plan was made. The user might have worked on the files
         while reviewing the plan."""
         current_states = self._capture_states(move.path for move in moves)
         if changed_paths := [move.path for move in moves if current_states[move.path] != move.current]:

@@ -41,12 +41,12 @@ class Move:
 
 
 ReadContent = Callable[[str], bytes]
-"""Returns the content that has a digest, which is given in hexadecimal."""
+"""Returns content by its digest in hexadecimal."""
 
 
 def plan_moves(root: str, paths: Iterable[PlannedPath]) -> tuple[Move, ...]:
     """Plan the moves for these paths. A folder that contains other files is not removed. Raises `RestoreFailed` if such
-    a folder stands where a file must be restored."""
+    a folder is in the way of a file to restore."""
     planned_paths = list(paths)
     planned_paths += _missing_parents(root, planned_paths)
     removed_paths = {
@@ -290,8 +290,8 @@ class Restore:
 
 
 def _must_remove_first(move: Move) -> bool:
-    """Whether the existing path must be removed first. Only a file or link can be replaced directly, by another file or
-    link."""
+    """Whether the existing path must be removed first. Only a file or link can be replaced directly, and only by
+    another file or link."""
     return move.target == ABSENT or (move.current.kind == "folder") != (move.target.kind == "folder")
 
 

@@ -1,4 +1,4 @@
-"""The checkpoints of a running session. Files are stored before a call that may change them, and the changes are
+"""The checkpoints of a running session. Files are stored before a call that might change them, and the changes are
 recorded in the background after the call. Most of the code is imported when the first such call runs."""
 
 import asyncio
@@ -65,7 +65,7 @@ class SessionCheckpoints:
         self._scan_ahead_root = scan_ahead_root
         self.turn = TurnKey(session, 0)
         self._may_have_changes = False
-        """Whether the turn ran a call that may have changed files."""
+        """Whether the turn ran a call that might have changed files."""
         self._uncovered_reason = ""
         """Why changes by the turn's commands cannot be undone; empty if they can."""
         self._running_command_count = 0

@@ -63,7 +63,7 @@ class StagedFiles:
 
     def scan(self, folders: Iterable[str]) -> dict[str, StateChange]:
         """Return the staged entries and heads that changed since the last scan, in the repositories at `folders` and in
-        the one that contains the root. Repositories that the last scan did not include are skipped."""
+        the repository that contains the root. Repositories that the last scan did not include are skipped."""
         previous_snapshots, self._snapshots, self._work_trees = self._snapshots, {}, {}
         changes: dict[str, StateChange] = {}
         for work_tree, index, metadata, common_folder in self._repositories(folders):
@@ -93,7 +93,7 @@ class StagedFiles:
         return changes
 
     def current_states(self, paths: Iterable[str]) -> dict[str, FileState]:
-        """Return the current states of staged entries, given by their paths."""
+        """Return the current states of the staged entries at these paths."""
         states: dict[str, FileState] = {}
         snapshots: dict[str, _IndexSnapshot | None] = {}
         for path in paths:
@@ -153,7 +153,7 @@ class StagedFiles:
 
     def _repositories(self, folders: Iterable[str]) -> list[tuple[str, str, Path, Path]]:
         """Return the work tree, index, metadata folder and shared metadata folder of each repository at `folders`, and
-        of the one that contains the root."""
+        of the repository that contains the root."""
         candidates = [Path(self._root), *Path(self._root).parents]
         enclosing_tree = next((tree for tree in candidates if os.path.lexists(tree / ".git")), None)
         inner_trees = [

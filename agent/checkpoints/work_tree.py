@@ -22,13 +22,13 @@ from ebbtide.agent.checkpoints.folder_record import CHANGE_TIME_INDEX, FIELDS_PE
 from ebbtide.tools.search.walk import FolderRules, WalkScope, is_ignored, rules_in_folder, walk_scope
 
 TICK_NS, COARSE_TICK_NS = 20_000_000, 2_100_000_000
-"""Two changes within this many nanoseconds may get the same time: the first value is for file systems with nanosecond
+"""Two changes within this many nanoseconds can get the same time: the first value is for file systems with nanosecond
 times, the second for all others."""
 
 _FILE_CLOCK = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
 """The clock that file times are compared with. On Linux it is the coarse clock, which lags behind the exact time. Since
-Linux 6.13, a file whose time has been queried gets an exact time at its next change, which may be later than the coarse
-clock."""
+Linux 6.13, a file whose time has been queried gets an exact time at its next change, and that time can be later than
+the coarse clock."""
 OPEN_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _get_stat_numbers = attrgetter("st_mode", "st_size", "st_ctime_ns", "st_ino")
 _get_name = attrgetter("name")
@@ -37,7 +37,7 @@ _SKIPPED_FOLDERS = frozenset((".git", "__pycache__"))
 
 
 class FolderTooLarge(Exception):
-    """The folder exceeds a scan limit. The message says which."""
+    """The folder exceeds a scan limit. The error message says which limit."""
 
 
 class ScanCancelled(Exception):
@@ -77,7 +77,7 @@ class WorkTree:
 
     @property
     def repositories(self) -> list[str]:
-        """Names of the folders that may be the work tree of a repository."""
+        """Names of the folders that might be the work tree of a repository."""
         return [name for name, folder in self.folders.items() if folder.rules_hash]
 
     @property

@@ -215,8 +215,8 @@ async def _apply_view(
 async def _summarise_item(
     plan: ViewEditPlan, conversation: Conversation, window: WindowContext, turn: TurnContext
 ) -> EditOutcome:
-    """Replace an item with a summary. It is written by a model that the user set for summaries, or by the session's own
-    model."""
+    """Replace an item with a summary. The summary is written by a model that the user set for summaries, or by the
+    session's own model."""
     model = window.model
     costs: list[float | None] = []
 
@@ -266,7 +266,7 @@ def _summary_input(key: str, conversation: Conversation) -> tuple[ToolCall, str]
 async def _summarise_before(
     plan: ViewEditPlan, conversation: Conversation, window: WindowContext, turn: TurnContext
 ) -> EditOutcome:
-    """Summarise everything up to an item, like any other compaction, and return the compaction's events."""
+    """Run a compaction that summarises everything up to an item, and return the compaction's events."""
     events: list[Event] = []
 
     def emit(event: Event) -> None:

@@ -28,7 +28,7 @@ MAX_BROUGHT_BACK_BYTES = 51_200
 SNIFF_BYTES = 1 << 14
 """Number of bytes examined to determine whether the content is text."""
 MIN_RETRY_BYTES = 64
-"""If the content does not fit at this size, only the note without content is added."""
+"""If not even this many bytes of the content fit, only the note without content is added."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -289,7 +289,7 @@ def build_compaction_result(
     deferred_tokens: int = 0,
 ) -> CompactResult:
     """Return the result of a compaction. Sizes are those of complete requests, with system prompt and tools.
-    `deferred_tokens`: tokens of the tools that it deferred."""
+    `deferred_tokens`: tokens of the tools that the compaction deferred."""
     return CompactResult(
         count_tokens(old_view),
         count_tokens(new_view) - deferred_tokens,

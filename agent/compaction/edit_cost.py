@@ -117,8 +117,8 @@ def _view_tokens(conversation: Conversation, pricing: EditPricing) -> int:
 
 
 def first_change(old_view: Conversation, new_view: Conversation) -> tuple[int, int | None]:
-    """Return the number of sent messages that stay unchanged, and the index of the first message of `new_view` that may
-    differ (None if all are unchanged)."""
+    """Return the number of sent messages that stay unchanged, and the index of the first message of `new_view` that
+    might differ (None if all are unchanged)."""
     sent_positions = sent_indices(new_view)
     if (
         summary_messages(old_view.summary) != summary_messages(new_view.summary)
@@ -148,7 +148,7 @@ def sent_indices(conversation: Conversation) -> tuple[int, ...]:
 
 
 def _index_after_sent(conversation: Conversation, sent_count: int) -> int:
-    """Return the index of the first message after the first `sent_count` sent ones."""
+    """Return the index of the first message after the first `sent_count` sent messages."""
     indices = sent_indices(conversation)
     return next((index for index, sent_index in enumerate(indices) if sent_index >= sent_count), len(indices))
 

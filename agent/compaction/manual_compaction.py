@@ -98,9 +98,9 @@ class DraftResult:
     draft: Draft | None
     """The summary; None if no model returned a usable one, or if the user interrupted."""
     model: str = ""
-    """The model that wrote it."""
+    """The model that wrote the draft."""
     cost: float | None = 0.0
-    """Cost of all requests for it, in US dollars; None if a price is unknown."""
+    """Cost of all requests for the draft, in US dollars; None if a price is unknown."""
     is_interrupted: bool = False
 
 

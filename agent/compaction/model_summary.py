@@ -139,7 +139,7 @@ def _summary_request(
 
 
 def _seen_view(conversation: Conversation) -> Conversation:
-    """Remove the messages that the model has not seen yet. They are in no cache, and they stay in view after a
+    """Remove the messages that the model has not seen yet. They are not cached, and they stay in view after a
     summary."""
     seen = conversation.messages[: first_unseen_index(conversation.messages) + 1]
     return replace(conversation, messages=without_unanswered_calls(seen))
@@ -182,7 +182,7 @@ async def _summarise_in_chunks(
     provider: Provider, plan: CompactionPlan, instructions: str, context: CompactionContext
 ) -> Draft | None:
     """Summarise with a model that has not seen the conversation. It reads the conversation in chunks of at most half
-    its window, each together with the summary of the previous ones."""
+    its window, each together with the summary of the previous chunks."""
     window = (context.learned_limits.window if provider is context.provider else None) or provider.window
     summary_tokens = context.settings.caps.retain + context.settings.caps.summary
     available_tokens = (

@@ -119,7 +119,7 @@ def _tail_start_by_size(messages: Sequence[Message], tail_tokens: int, min_steps
 
 
 def plan_at(conversation: Conversation, cut: int) -> CompactionPlan:
-    """Return the plan that keeps all messages from index `cut` on, which must begin a step."""
+    """Return the plan that keeps all messages from index `cut` on. The message at `cut` must begin a step."""
     messages, earlier = conversation.messages, conversation.summary
     facts = updated_ledger(earlier.facts or earlier.ledger, messages, conversation.outputs_before)
     request = covered_request(conversation, cut)
@@ -129,7 +129,7 @@ def plan_at(conversation: Conversation, cut: int) -> CompactionPlan:
 
 @dataclass(frozen=True, slots=True)
 class CompactionFloor:
-    """The content that remains after any summary, and the caps with which it fits."""
+    """The content that remains after any summary, and the caps that make it fit."""
 
     caps: CompactionCaps
     min_steps: int
@@ -145,10 +145,10 @@ class CompactionFloor:
 
 
 def compute_floor(conversation: Conversation, caps: CompactionCaps, room: CompactionRoom) -> CompactionFloor:
-    """Return caps with which system prompt, tools, ledger and tail take at most 60 % of the window. First, the caps for
-    tail and ledger are halved repeatedly, down to one step and 900 tokens. Then tools are deferred, pinned content is
-    reduced to previews and then to one line each, and finally attachments of the open request are shortened. Unseen
-    outputs are counted at their share of the window. Always terminates."""
+    """Return caps that limit system prompt, tools, ledger and tail to 60 % of the window. First, the caps for tail and
+    ledger are halved repeatedly, down to one step and 900 tokens. Then tools are deferred, pinned content is reduced to
+    previews and then to one line each, and finally attachments of the open request are shortened. Unseen outputs are
+    counted at their share of the window. Always terminates."""
     min_steps, all_tool_tokens, shortening_count = 1, room.tool_tokens, 0
     conversation = limit_unseen_outputs(conversation, room)
     pin_form: PinForm = "whole"
@@ -259,8 +259,8 @@ def apply_compaction(plan: CompactionPlan, draft: Draft | None, caps: Compaction
 
 
 def missing_from_summary(plan: CompactionPlan, draft: Draft, caps: CompactionCaps) -> tuple[str, ...]:
-    """Return the required facts that are neither in the summary nor in the half of the ledger shown with it. They are
-    returned as lines."""
+    """Return, as lines, the required facts that are neither in the summary nor in the half of the ledger shown with
+    it."""
     retain, summary_text = truncate_lines(draft.retain, caps.retain), truncate_lines(draft.summary, caps.summary)
     return missing_facts(plan.ledger, "\n".join((retain, summary_text, render_ledger(plan.ledger, caps.ledger // 2))))
 
@@ -322,7 +322,7 @@ def _with_request(conversation: Conversation, request: User) -> Conversation:
 
 def remove_images(conversation: Conversation, caps: CompactionCaps, max_tokens: int) -> Conversation | None:
     """Remove images from the open request until it takes at most `max_tokens` tokens. If it is already that small,
-    remove all its images and those of unseen outputs. None if there are none."""
+    remove all its images and those of unseen outputs. None if there are no images."""
     shortened = shorten_request(conversation, caps, max_tokens, keep_images=False)
     if shortened is not None:
         return shortened

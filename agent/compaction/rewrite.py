@@ -149,8 +149,8 @@ def background_compaction_due(conversation: Conversation, window: WindowContext)
 
 
 async def mask_after_turn(conversation: Conversation, window: WindowContext, turn: TurnContext) -> Conversation:
-    """Mask old outputs at the end of a turn, if the next request would have to wait for that. No summary is written,
-    because there may be no next request."""
+    """Mask old outputs at the end of a turn, if the next request would otherwise have to wait for masking. No summary
+    is written, because there might be no next request."""
     if not is_compaction_needed(conversation, window):
         return conversation
     return (await compact_now(conversation, window, turn, "background", forced=force_strategy("mask"))).conversation
@@ -290,7 +290,7 @@ def _compaction_context(
     turn: TurnContext,
     counted_tokens: int | None,
 ) -> "CompactionContext":
-    """Build the context. Runs in a thread and measures with copies, because the session may measure a new message at
+    """Build the context. Runs in a thread and measures with copies, because the session might measure a new message at
     the same time."""
 
     model = window.model

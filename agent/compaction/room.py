@@ -32,7 +32,7 @@ MAX_SHARE_AFTER_MASK = 0.5
 """Masking is enough if the seen messages then take at most this share of the room for messages. If it freed less, it
 would soon be needed again."""
 MIN_PART_TOKENS = 100
-"""Minimum size of an excerpt, in tokens. A smaller one is worth no more than the stub."""
+"""Minimum size of an excerpt, in tokens. A smaller excerpt is worth no more than a stub."""
 _MIN_FRAMED_BYTES = 256
 """Minimum size, in bytes, of an excerpt that comes with a sentence on how to read the rest. A smaller excerpt would be
 shorter than that sentence, so it comes with a single line instead."""
@@ -44,7 +44,7 @@ _MAX_NAMED_OUTPUTS = 24
 
 @dataclass(frozen=True, slots=True)
 class CompactionRoom:
-    """The window as seen by a compaction: its size, and what is already taken."""
+    """The window as a compaction sees it: its size, and the tokens already in use."""
 
     window_tokens: int
     system_tokens: int
@@ -126,8 +126,7 @@ def reduce_caps(caps: CompactionCaps, room: CompactionRoom) -> CompactionCaps:
 
 
 def leaves_enough_room(strategy: str, conversation: Conversation, room: CompactionRoom) -> bool:
-    """Whether no further strategy is needed. Masking must free enough room that it will not soon be needed again, even
-    though the outputs that are unseen now could be masked by then."""
+    """Whether no further strategy is needed. Masking must free so much room that it will not soon be needed again."""
     if room.used_share(conversation) > room.trigger_share:
         return False
     seen_tokens = conversation_tokens(conversation) - unseen_tokens(conversation)

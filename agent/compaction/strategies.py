@@ -62,10 +62,10 @@ STRATEGIES_BY_CAUSE: dict[Cause, tuple[Strategy, ...]] = {
     "pictures": ("pictures", "mask_all", "ledger"),
 }  # fmt: skip
 """The strategies for each cause, in the order in which they are tried. After an overflow, images are removed only when
-no more text can be removed, because their size is a guess, and often the room is as well."""
+no more text can be removed, because their size, and often the room, can only be guessed."""
 
 MASK_TARGET_SHARE = 0.45
-"""Target share for masking. It is below `MAX_SHARE_AFTER_MASK`, because stubs may turn out longer than estimated."""
+"""Target share for masking. It is below `MAX_SHARE_AFTER_MASK`, because stubs can turn out longer than estimated."""
 
 
 def cut_outputs(strategy: Strategy, conversation: Conversation, room: CompactionRoom) -> Conversation | None:
@@ -96,7 +96,7 @@ def drop_older_turns(conversation: Conversation, caps: CompactionCaps) -> Conver
 
 
 def keep_last_message(conversation: Conversation, ledger_tokens: int = MIN_CAP_TOKENS) -> Conversation | None:
-    """Reduce the conversation to the open request, the facts and the unseen step, whose calls may still lack outputs.
+    """Reduce the conversation to the open request, the facts and the unseen step, whose calls might still lack outputs.
     None if there is nothing to remove."""
     cut = first_unseen_index(conversation.messages)
     # The note about a dropped step stays in view until the model has replied to it.

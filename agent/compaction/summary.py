@@ -46,8 +46,8 @@ def build_summary_prompt(
     summary_tokens: int = 1800,
     output_lines: Sequence[str] = (),
 ) -> str:
-    """Build the prompt for a summary of everything above it. `output_lines`: lines with the references of the outputs
-    above, which do not show them themselves."""
+    """Build the prompt for a summary of everything above it. `output_lines`: lines that list the references of the
+    outputs above, because the outputs do not show their own references."""
     retain = "\n".join(
         [
             preferences.retain_prompt or DEFAULT_RETAIN_PROMPT,
@@ -77,8 +77,8 @@ words, and nothing else:
 
 
 def without_unanswered_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Prepare messages so that a question can follow. If the last one is a reply with unanswered calls, it is reduced
-    to its text, or dropped if it has none."""
+    """Prepare messages so that a question can follow. If the last message is a reply with unanswered calls, it is
+    reduced to its text, or dropped if it has none."""
     last = messages[-1] if messages else User(())
     if not isinstance(last, Assistant) or not last.calls:
         return tuple(messages)

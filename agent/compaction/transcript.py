@@ -20,7 +20,7 @@ def render_transcript(plan: CompactionPlan, max_output_tokens: int = 400) -> tup
 
 
 def output_reference_lines(plan: CompactionPlan, max_tokens: int = 300) -> tuple[str, ...]:
-    """List the long outputs that the summary covers, oldest first, one line with the reference for each. If they do not
+    """List the long outputs that the summary covers, oldest first, each on a line with its reference. If they do not
     all fit into `max_tokens`, only the newest are listed."""
     covered = Conversation(plan.covered_messages, outputs_before=plan.outputs_before)
     lines = list[str]()

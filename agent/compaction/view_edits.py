@@ -82,7 +82,7 @@ def plan_view_edit(request: EditRequest, conversation: Conversation, pricing: Ed
 
 
 def item_key(name: str, conversation: Conversation) -> str | None:
-    """Return the key of the item that a name refers to. The name may be the key itself or a reference. If several items
+    """Return the key of the item that a name refers to. The name can be the key itself or a reference. If several items
     match, return the key of the newest. None if a message reference matches nothing."""
     try:
         target = parse_reference(name).target
@@ -115,8 +115,8 @@ def _plan_pin(part: ViewPart, conversation: Conversation, pricing: EditPricing) 
 
 
 def max_pin_tokens(pricing: EditPricing) -> int:
-    """Return how many tokens all pins together may take. With more, a compaction could not leave enough room for
-    work."""
+    """Return how many tokens all pins together may take. If they took more, a compaction could not leave enough room
+    for work."""
     return int(FLOOR_SHARE * pricing.effective_tokens) - pricing.fixed_tokens - 2 * MIN_CAP_TOKENS
 
 
@@ -304,8 +304,8 @@ def _plan_summary_before(part: ViewPart, conversation: Conversation, pricing: Ed
 
 
 def cut_after(conversation: Conversation, index: int) -> int | None:
-    """Return the index of the first step after the message at `index`. If everything before it is summarised, the tail
-    begins there. None if there is no such step."""
+    """Return the index of the first step after the message at `index`; None if there is no such step. If everything
+    before that step is summarised, the tail begins with it."""
     messages = conversation.messages
     step_starts = (step_index for step_index in range(index + 1, len(messages)) if starts_step(messages[step_index]))
     return next(step_starts, None)

@@ -45,8 +45,8 @@ class Composer:
         self.setup = setup
 
     async def connect_model(self, model: str, *, has_pauses: bool = False) -> ConnectedModel:
-        """Connect a model and create its token meter. `has_pauses`: a user writes the messages, so the cache may expire
-        between them. Raises `UsageError` and `ProviderError`."""
+        """Connect a model and create its token meter. `has_pauses`: a user writes the messages, so the cache might
+        expire between them. Raises `UsageError` and `ProviderError`."""
         setup, config = self.setup, self.setup.config
         estimator = decode_estimator(stored_calibration := await setup.store_thread.run(setup.store.calibration, model))
         is_precise = estimator.is_precise

@@ -240,7 +240,7 @@ def create_hooks(
 
 
 def create_hook_checkpoint(guard: CheckpointGuard) -> "CheckpointSaver":
-    """Return a function that makes a checkpoint before hooks run. Like commands, hooks may change files."""
+    """Return a function that makes a checkpoint before hooks run. Like commands, hooks can change files."""
     return partial(guard, "run", (), on_progress=lambda _: None)
 
 

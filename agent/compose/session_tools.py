@@ -91,10 +91,10 @@ def select_session_tools(
     extra_tools: Sequence[Tool] = (),
 ) -> tuple[Tool, ...]:
     """Return the built-in tools, or those that the user has selected. Notebook tools, web search, language-server tools
-    and the repository map are included only if they are useful in this project. If a full window ends in a report, the
-    tool for the report is included. `can_store`: files may be stored on disk. `provider_searches`: the model's
-    provider searches the web itself. `extra_tools`: tools that a program adds
-    through the SDK; they are always included. Raises `ConfigError`."""
+    and the repository map are included only if they are useful in this project. The report tool is included if a full
+    window ends the turn with a report. `can_store`: files may be stored on disk. `provider_searches`: the model's
+    provider searches the web itself. `extra_tools`: tools that a program adds through the SDK; they are always
+    included. Raises `ConfigError`."""
     servers = language_service.servers if language_service is not None else None
     rare = create_rare_tools(ToolSupport(config.folders.data if can_store else None, servers))
     memory = Memory(project_memory_folder(config.folders.data, config.project_folder))
@@ -127,8 +127,8 @@ def _is_useful(tool: str, facts: ProjectFacts) -> bool:
 
 def offered_tools(tools: Sequence[Tool], mode: PermissionMode, *, is_interactive: bool) -> tuple[Tool, ...]:
     """Return the tools listed for the model. Tools that ask questions are included only if a user is present. The tool
-    for plans comes last, and only if the system prompt says that the mode is `plan`. Calls of unlisted tools still get
-    an output."""
+    for plans comes last, and is included only if the system prompt says that the mode is `plan`. Calls to unlisted
+    tools still get an output."""
     offered = tuple(tool for tool in tools if is_interactive or role_of(tool.name) != "ask_question")
     return (*offered, SubmitPlan()) if mode == "plan" else offered
 

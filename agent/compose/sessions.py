@@ -65,11 +65,11 @@ ID_BYTES = 6
 """Number of random bytes in a session id, which is written as twice as many hexadecimal digits."""
 
 MAX_PREVIEW_MESSAGES = 200
-"""Maximum number of messages shown of a long session while the rest is still being read."""
+"""Maximum number of a long session's messages to show while the rest is still being read."""
 
 OpeningKind: TypeAlias = Literal["first", "replacement", "reopened"]
-"""How a session is opened: as the first one (`first`), in place of a session that has messages (`instead`), or right
-after it was closed (`again`)."""
+"""How a session is opened: as the first one (`first`), in place of a session that has messages (`replacement`), or
+right after it was closed (`reopened`)."""
 
 READ_ONLY_ERROR = "no session can be stored in `{}`: {}; use `--ephemeral` to start one that is not saved"
 
@@ -113,7 +113,7 @@ class Sessions:
         """Additional working folders, by session id. They survive a change of model, but not a restart."""
         self._sinks: tuple[EventSink, ...] | None = None
         self.save_open_files: SaveOpenFiles = no_open_editors
-        """Saves unsaved files of an editor. Used for sessions opened from now on."""
+        """Saves an editor's unsaved files. Used for sessions opened from now on."""
 
     def set_config(self, config: Config, environment: Mapping[str, str]) -> None:
         """Use this configuration for sessions opened from now on."""
@@ -239,8 +239,8 @@ class Sessions:
         return session_info(await self._find_row(id_prefix))
 
     async def is_likely_session_id(self, word: str) -> bool:
-        """Whether a word is probably meant as a session id: it has the length of one, or an existing id begins with
-        it."""
+        """Whether a word is probably meant as a session id: it is as long as a session id, or an existing id begins
+        with it."""
         if len(word) == 2 * ID_BYTES or is_session_id(word):
             return True
         thread, store = await self._open_store()
@@ -279,7 +279,7 @@ class Sessions:
 
         thread, store = await self._open_store()
         ctx = self._contexts.get(id_prefix)
-        # An open session without messages may not have been stored.
+        # An open session without messages might not have been stored.
         row = await thread.run(store.session, id_prefix) if ctx is not None else await self._find_row(id_prefix)
         recorder = Recorder(thread, store, row or self._new_row(""))
         conversation = current or (await recorder.read_conversation() if row else Conversation())

@@ -33,7 +33,7 @@ def choose_model(config: Config, stored_model: str, environment: Mapping[str, st
 
 def choose_mode(config: Config, stored_mode: str) -> PermissionMode:
     """Return the permission mode of a session. A resumed session keeps its own mode, unless the command line,
-    environment or `--config` sets another one. A project's file can only make it stricter."""
+    environment or `--config` sets another one. A project's file can only make the mode stricter."""
     configured, source = config.permission_mode, config.sources["agent.permission_mode"]
     if (
         stored_mode not in PERMISSION_MODES

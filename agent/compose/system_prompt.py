@@ -21,7 +21,7 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SystemText:
-    """The system prompt of a session, with the facts in it that may change during the session."""
+    """The system prompt of a session, with the facts in it that can change during the session."""
 
     instructions: Instructions
     mode: PermissionMode
@@ -39,8 +39,8 @@ def build_system_text(
     is_interactive: bool,
     is_small_model: bool = False,
 ) -> SystemText:
-    """Return the system prompt of a new session. `windows`: the windows of the model and of its fallbacks, because the
-    prompt must fit all of them."""
+    """Return the system prompt of a new session. `windows`: the windows of the model and its fallbacks, all of which
+    the prompt must fit."""
     instructions = load_instructions(
         root,
         config.project_folder,
@@ -74,9 +74,9 @@ def build_resumed_system_text(
     is_small_model: bool = False,
 ) -> SystemText:
     """Build the system prompt of a resumed session. If possible, it is identical to the one in the last request,
-    because a different text would invalidate the provider's cache. It may therefore state an earlier permission mode.
-    If that request `is_cached`, it may also be wrong about whether the user is present. Notes inform the model of the
-    current values."""
+    because a different text would invalidate the provider's cache. The text can therefore state an earlier permission
+    mode. If the last request `is_cached`, the text can also be wrong about whether the user is present. Notes inform
+    the model of the current values."""
     current = build_system_text(
         config, root, model, mode, windows, is_interactive=is_interactive, is_small_model=is_small_model
     )
@@ -96,7 +96,7 @@ def build_resumed_system_text(
 
 
 def is_in_cache(last_use: tuple[str, float] | None, facts: ModelFacts) -> bool:
-    """Whether the provider may still have the session's last request in its cache. `last_use`: the model of that
+    """Whether the provider might still have the session's last request in its cache. `last_use`: the model of that
     request, and the seconds since it was sent."""
     return last_use is not None and last_use[0] == facts.id and last_use[1] <= facts.cache_ttl
 

@@ -41,8 +41,8 @@ COMPACTION_OFF_VALUES = {
     "compaction.enabled": False,
     "compaction.auto": False,
 }
-"""Keys that turn off compaction before the window is full, if they have this value. With the opposite value, they have
-no effect."""
+"""Keys that, with this value, turn off compaction before the window is full. With the opposite value, they have no
+effect."""
 
 IGNORED_KEYS = {
     "condense_after_n": "what is condensed is decided by price and age, not by a number of messages",

@@ -23,7 +23,7 @@ class Cloud(NamedTuple):
     sign_in: str
     """How a user signs in without a key."""
     gateway_variable: str = ""
-    """Claude Code's variable that says that a gateway at the configured address signs in to the cloud."""
+    """Claude Code's environment variable which says that a gateway at the configured address signs in to the cloud."""
 
 
 CLOUDS: Mapping[str, Cloud] = {
@@ -41,15 +41,15 @@ CLOUDS: Mapping[str, Cloud] = {
         "gcloud auth application-default login", "CLAUDE_CODE_SKIP_VERTEX_AUTH",
     ),
 }  # fmt: skip
-"""The variables are those that the SDKs of Anthropic and OpenAI read. `vertex` has no keys."""
+"""The variables that Anthropic's and OpenAI's SDKs read. `vertex` has no keys."""
 
 GATEWAY_KEY_VARIABLE = "ANTHROPIC_AUTH_TOKEN"
 """The variable with the token for a gateway, as in Claude Code (code.claude.com/docs/en/llm-gateway)."""
 AZURE_DOMAINS = ("azure.com", "azure.us", "azure.cn")
-"""Domains of Azure: the public cloud, that of the US government, and that of 21Vianet in China."""
+"""Azure's domains: the public cloud, the US government's cloud, and 21Vianet's cloud in China."""
 
 _VERTEX_HOSTS = {"global": "aiplatform", "us": "aiplatform.us.rep", "eu": "aiplatform.eu.rep"}
-"""Hosts of Vertex AI for locations that are not a single region, without `.googleapis.com`."""
+"""Vertex AI's hosts for locations other than single regions, without the suffix `.googleapis.com`."""
 _PROJECT_PATH = regex(r"/projects/[^/]+/locations/[^/]+$")
 _DEPLOYMENT_PATH = regex(r"/openai(?:/deployments/[^/?]+)?$")
 _REQUEST_PATH = regex(r"/(?:chat/completions|completions|responses|v1/messages)$")
@@ -74,8 +74,8 @@ def cloud_base_url(name: str, address: str, environment: Mapping[str, str]) -> s
 
 
 def uses_gateway(name: str, environment: Mapping[str, str], *, has_address: bool) -> bool:
-    """Whether a gateway signs in to the cloud. `has_address`: an address is configured. Raises `ConfigError` if it is
-    not: a request without signature to the cloud itself would be of no use."""
+    """Whether a gateway signs in to the cloud. `has_address`: an address is configured. Raises `ConfigError` if a
+    gateway is to be used but no address is configured, because the cloud itself would reject unsigned requests."""
     variable = CLOUDS[name].gateway_variable
     if environment.get(variable, "").strip().lower() not in ("1", "true", "yes", "on"):
         return False
@@ -85,13 +85,13 @@ def uses_gateway(name: str, environment: Mapping[str, str], *, has_address: bool
 
 
 def azure_domain(host: str) -> str:
-    """Return the domain of Azure that a host belongs to; that of the public cloud for other hosts."""
+    """Return the Azure domain that a host belongs to, or the public cloud's domain for any other host."""
     return next((domain for domain in AZURE_DOMAINS if host.endswith(f".{domain}")), AZURE_DOMAINS[0])
 
 
 def _azure_base_url(address: str, environment: Mapping[str, str]) -> str:
-    """Return the address of the newer API, or of the older one if `OPENAI_API_VERSION` is a date. The full address of a
-    request, as shown in Azure's portal, is also accepted."""
+    """Return the address of Azure's newer API, or of its older API if `OPENAI_API_VERSION` is a date. The full address
+    of a request, as shown in Azure's portal, is also accepted."""
     if not address:
         raise ConfigError("no address for azure: set `AZURE_OPENAI_ENDPOINT`, such as `https://NAME.openai.azure.com`")
     split_url = urlsplit(address)

@@ -25,10 +25,9 @@ HookEvent: TypeAlias = Literal[
     "Notification",
     "after_tool",
 ]
-"""An event of Claude Code, or `after_tool` for the programs in `hooks.after_tool`, which have their own input
-format."""
+"""A Claude Code event, or `after_tool` for the programs in `hooks.after_tool`, which have their own input format."""
 HOOK_EVENTS: tuple[HookEvent, ...] = tuple(event for event in get_args(HookEvent) if event != "after_tool")
-"""The events of Claude Code."""
+"""Claude Code's events."""
 
 MAX_HOOKS = 500
 """Maximum number of hooks in one file."""
@@ -74,7 +73,7 @@ class ModelAction:
     model: str = ""
     """The model as the user wrote it; empty for the default."""
     may_read_files: bool = False
-    """Whether an agent that may read files is asked instead of a model."""
+    """Whether to ask an agent that is allowed to read files, rather than a model alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Merges files, environment and flags into one frozen `Config` that records the source of each value.
 
 Layers, from lowest to highest precedence: defaults, the user's `config.toml`, the project's `.ebb/config.toml`,
-environment, flags. Since a repository may come from someone else, the project's file may only tighten permissions: set
-a stricter permission mode, or add deny rules. Independent of providers and tools.
+environment, flags. Since a repository might come from someone else, the project's file can only tighten permissions:
+set a stricter permission mode, or add deny rules. Independent of providers and tools.
 """
 
 import os.path
@@ -30,11 +30,11 @@ _SERVER_TABLE_KEYS = {"mcp": MCP_SERVER_KEYS, "lsp": LANGUAGE_SERVER_KEYS}
 _TIGHTEN_ONLY = ": a project may only tighten permissions"
 
 MAX_CONFIG_BYTES = 1_000_000
-"""Maximum size of a configuration file. Files of projects are untrusted."""
+"""Maximum size of a configuration file. Project files are untrusted."""
 _MAX_CHEAP_DOTS, _MAX_PARSE_WORK = 200, 10_000_000
-"""A TOML line with more dots than the first number may be one long key. For these lines of a file, the second number
-limits the sum of their squared dot counts. The time to parse a key grows with the square of its parts; this limit keeps
-it below 150 ms."""
+"""A TOML line with more dots than the first number might be one long key. The second number limits the sum of the
+squared dot counts of all such lines in a file. The time to parse a key grows with the square of its parts; this limit
+keeps it below 150 ms."""
 
 
 def find_folders(environment: Mapping[str, str]) -> Folders:
@@ -185,8 +185,8 @@ def nested_tables(key: str, value: object) -> dict[str, object]:
 
 
 def _setting_variables(environment: Mapping[str, str], notices: list[str]) -> dict[str, str]:
-    """Map each environment variable that sets a key by its name or an alias to that key. Variables dedicated to a key
-    are not included. Adds a notice for each variable that has no effect."""
+    """Map each environment variable that is named after a key or a key's alias to that key. Variables dedicated to a
+    key are not included. Adds a notice for each variable that has no effect."""
     key_by_variable: dict[str, str] = {}
     variable_by_key = {
         single_option.key: single_option.environment_variable

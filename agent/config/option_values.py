@@ -138,7 +138,7 @@ class OneOf:
 
     allowed_names: tuple[str, ...]
     former_names: tuple[tuple[str, str], ...] = ()
-    """Former names, each with the current one. They are still accepted."""
+    """Former names, each with the current name. They are still accepted."""
 
     def __call__(self, value: object) -> object:
         value = next((current_name for former_name, current_name in self.former_names if value == former_name), value)

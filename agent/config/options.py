@@ -89,8 +89,8 @@ class Option:
     description: str
     environment_variable: str | None = None
     tighten: Callable[[object, object], object] | None = None
-    """Combines the current value and the project's value into the effective value. None if projects may not set the
-    key."""
+    """Combines the current value and the project's value into the effective value. None if projects are not allowed to
+    set the key."""
 
 
 def permission_rules(value: object) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The user's JSON files that contain one table each, for example with an entry per project. Only their owner can read
+"""The user's JSON files. Each contains one table, such as a table with an entry per project. Only their owner can read
 the files, and they are written atomically. Callers define what the entries mean."""
 
 import fcntl

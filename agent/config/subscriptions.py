@@ -1,21 +1,22 @@
-"""Providers whose models are paid for by a subscription: the user signs in, or for some also sets a key."""
+"""Providers that users pay by subscription. The user signs in; some providers also accept a key."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 
 class Subscription(NamedTuple):
-    """Address of a provider's API, and how users get access to it."""
+    """A provider's API address, and how users get access to the API."""
 
     title: str
-    """The subscription's name, as its owner writes it."""
+    """The subscription's name, as the provider writes it."""
     base_url: str
     key_variable: str
-    """The environment variable with a key; empty if there are no keys."""
+    """The environment variable that contains a key; empty if the provider has no keys."""
     sign_in_url: str
-    """Default address of the server that signs users in."""
+    """Default address of the sign-in server."""
     client_id: str
-    """Id that the provider has published for other programs to sign in with; empty if a program needs its own."""
+    """The client id that the provider has published for other programs to sign in with; empty if each program needs its
+    own."""
 
 
 SUBSCRIPTIONS: Mapping[str, Subscription] = {
@@ -26,5 +27,5 @@ SUBSCRIPTIONS: Mapping[str, Subscription] = {
         "ChatGPT", "https://api.openai.com/v1", "", "https://auth.openai.com", "dynamic_agent_client"
     ),
 }
-"""GitHub's variable is that of its own command line (docs.github.com, "Authenticating Copilot CLI"). OpenAI's id is the
-entry point for registering a program (developers.openai.com/siwc/token-sharing-open-source/sign-in)."""
+"""The variable for GitHub is the one that Copilot CLI reads (docs.github.com, "Authenticating Copilot CLI"). The client
+id for OpenAI is used to register a program (developers.openai.com/siwc/token-sharing-open-source/sign-in)."""

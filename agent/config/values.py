@@ -63,16 +63,16 @@ class Folders:
 @dataclass(frozen=True, slots=True)
 class ProviderConfig:
     base_url: str | None = field(default=None, repr=False)
-    """The API's address. `repr` hides it because it may contain a password."""
+    """The API's address. `repr` hides it because it might contain a password."""
     api_key_env: str | None = None
     """The environment variable with the API key, if it is not the provider's default."""
     key_command: str | tuple[str, ...] | None = field(default=None, repr=False)
-    """A shell command line, or a program with its arguments, that prints the API key. `repr` hides it because it may
+    """A shell command line, or a program with its arguments, that prints the API key. `repr` hides it because it might
     contain a password."""
     client_id: str | None = None
-    """The id with which this program signs in to a subscription, if it is not the published one."""
+    """The client id for signing in to a subscription, if it is not the published one."""
     sign_in_url: str | None = None
-    """The address of the server that signs in to a subscription, if it is not the default."""
+    """The address of the subscription's sign-in server, if it is not the default."""
     wire: WireName = "auto"
     timeout: float | None = None
     """None means 120 seconds, or 600 for a server on this machine."""
@@ -214,7 +214,7 @@ class Config:
 
     @property
     def project_folders(self) -> tuple[Path, ...]:
-        """Folders where the project may have extensions: the working folder and its parents, up to the project."""
+        """Folders that can contain the project's extensions: the working folder and its parents, up to the project."""
         folders = (self.working_folder, *self.working_folder.parents)
         return tuple(folder for folder in folders if folder.is_relative_to(self.project_folder))
 
@@ -229,7 +229,7 @@ class Config:
 
     @property
     def may_have_extensions(self) -> bool:
-        """Whether there is a folder that may contain extensions. This is checked at every start, so it reads no
+        """Whether there is a folder that might contain extensions. This is checked at every start, so it reads no
         files."""
         own_folders = (
             self.folders.config,
@@ -243,7 +243,7 @@ class Config:
 
     @property
     def may_have_hooks(self) -> bool:
-        """Whether there is a file that may declare hooks. This is checked at every start, so it reads no files."""
+        """Whether there is a file that might declare hooks. This is checked at every start, so it reads no files."""
         own_files = (
             self.folders.config / "hooks",
             self.project_folder / ".ebb" / "hooks",

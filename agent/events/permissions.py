@@ -59,7 +59,7 @@ class PermissionAsked:
     offers_exact: bool = True
     """Whether the first offer is for exactly this command line or file; the others are broader."""
     dangers: tuple[Danger, ...] = ()
-    """Parts of the command that may do irreversible harm."""
+    """Parts of the command that can do irreversible harm."""
     host: str = ""
     """The network host that the running command wants to reach; empty if the command has not started."""
     agent: str = ""
@@ -117,7 +117,7 @@ class QuestionAsked:
     several: bool = False
     """Whether several options may be chosen; the answer then has one line for each."""
     is_lasting: bool = False
-    """Whether the answer may have lasting effect, such as trusting a server."""
+    """Whether the answer can have a lasting effect, such as trusting a server."""
     takes_words: bool = True
     """Whether the answer may be free text; if not, it is one of the options."""
 

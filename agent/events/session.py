@@ -120,7 +120,7 @@ class RetryScheduled:
     """Seconds until the next attempt."""
     reason: str
     left: float | None = None
-    """Seconds that remain for retries after that attempt; None if there is no limit."""
+    """Seconds left for retries after the next attempt; None if there is no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class ReplyFinished:
     purpose: Literal["step", "summary", "probe", "reading", "sampling", "hook", "keep-alive", "search"] = "step"
     """Purpose of the request: a step of the turn, a summary for a compaction, a short probe for the fastest summary
     model, reading a long output, sampling for an MCP server, a hook's question, keeping the provider's cache alive, or
-    a search of the web by the provider."""
+    a web search by the provider."""
     sources: tuple[Source, ...] = ()
     """The web pages that the reply cites."""
     skipped_frames: int = 0

@@ -28,12 +28,12 @@ class CompactionStarted:
 
 @dataclass(frozen=True, slots=True)
 class ReceiptItem:
-    """What became of one part of the view. Plain data, not an event."""
+    """What happened to one part of the view. Plain data, not an event."""
 
     item: str
     fate: Literal["kept", "cut", "summarised", "masked", "dropped", "deferred"]
     tokens: int
-    """Tokens that it took before the rewrite."""
+    """Tokens that the part took before the rewrite."""
     why: str
 
 
@@ -66,7 +66,7 @@ class ContextCompacted:
     cause: Cause = "asked"
     receipt: tuple[ReceiptItem, ...] = ()
     price: Price | None = None
-    """Cost and savings of the rewrite. They are the reason for it unless `cause` names another one."""
+    """Cost and savings of the rewrite. They are the reason for the rewrite, unless `cause` names another one."""
     model: str = ""
     """The model that wrote the summary; empty if there is no summary."""
     cost: float | None = 0.0
@@ -86,9 +86,9 @@ class RewriteUndone:
     before_tokens: int
     after_tokens: int
     written: int = 0
-    """Tokens that the next request may have to write to the provider's cache again."""
+    """Tokens that the next request might have to write to the provider's cache again."""
     cost: float | None = None
-    """Cost of writing them, in US dollars; None if the price is unknown."""
+    """Cost of writing these tokens, in US dollars; None if the price is unknown."""
     effective: int = 0
     """Tokens available to a request."""
     is_cached: bool = True
@@ -107,7 +107,7 @@ class BroughtBack:
     effective: int = 0
     """Tokens available to a request."""
     cost: float | None = None
-    """Cost of sending it the first time, in US dollars; None if the price is unknown."""
+    """Cost of sending the content the first time, in US dollars; None if the price is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,7 +217,8 @@ def decide_rewrite(
     is_cold: bool,
 ) -> RewriteDecision:
     """Add the carrying cost of the next request, and decide what to do before it. `is_cold`: the provider's cache
-    contains nothing of this session. Masking then costs only what is fetched again, and a summary costs the most."""
+    contains nothing of this session. Masking then costs only the expected cost of fetching content again, while a
+    summary costs the most."""
     accumulated = CarryingCosts(
         costs.mask + prices.read * mask.removed_tokens, costs.compact + prices.read * compaction.removed_tokens
     )
@@ -239,7 +240,7 @@ def decide_rewrite(
 
 def will_pay_off(compaction: RewriteOffer, costs: CarryingCosts, prices: UnitPrices) -> bool:
     """Whether a summary written while the session is idle will pay off, assuming that as many requests follow as there
-    were since the last rewrite. If tokens are free, it always does, because it saves waiting time."""
+    were since the last rewrite. If tokens are free, a summary always pays off, because it saves waiting time."""
     if compaction.removed_tokens <= MIN_COMPACTED_TOKENS:
         return False
     return prices.read <= 0 or 2 * (costs.compact + prices.read * compaction.removed_tokens) >= compaction.cost
@@ -320,8 +321,8 @@ def _is_due(
     *,
     is_cold: bool,
 ) -> bool:
-    """Whether an item is due for masking: carrying it has cost more than missing it would, and it is not protected as
-    one of the newest. With a cold cache, no output is protected."""
+    """Whether an item is due for masking: carrying it has cost more than missing it would, and it is not among the
+    newest items, which are protected. With a cold cache, no output is protected."""
     if item.is_reply:
         return measurements.tokens_since(item) > protected_tokens
     if item.is_superseded:
@@ -335,7 +336,7 @@ def _is_due(
 
 def _refetch_cost(item: MaskableItem, measurements: Measurements, request_tokens: int, prices: UnitPrices) -> float:
     """Return the expected cost of fetching an output again: one more request, the call and the fetched tokens, times
-    the probability. Zero for a reply, because later work already contains what it said."""
+    the probability. Zero for a reply, because later work already contains what the reply said."""
     if item.is_reply:
         return 0.0
     fetch_cost = prices.write * min(item.tokens, MAX_REFETCHED_TOKENS)
@@ -406,8 +407,8 @@ def least_needed_items(
     conversation: Conversation, protected_tokens: int, min_freed_tokens: int, newest_message_count: int = 0
 ) -> list[MaskableItem]:
     """Return the `old_maskable_items` that are least needed for their size: enough to free `min_freed_tokens` tokens,
-    or all of them. Everything after the first chosen item must be written to the cache again, so later items that are
-    not worth this cost are chosen too."""
+    or all of them. Everything after the first chosen item must be written to the cache again, so later items are chosen
+    too if keeping them is not worth this cost."""
     measurements, chosen_items = MeasurementCache().measure(conversation), list[MaskableItem]()
     first_changed_index = len(conversation.messages)
     for item in sorted(
@@ -473,8 +474,8 @@ def mask_by_keys(conversation: Conversation, keys: AbstractSet[str]) -> Conversa
 
 
 def newly_masked_keys(previous_conversation: Conversation, new_conversation: Conversation) -> frozenset[str]:
-    """Return the keys of the outputs that were masked, and of the messages that were shortened, between the two
-    conversations."""
+    """Return the keys of the outputs and messages that are masked or shortened in the new conversation but not in the
+    previous one."""
     masked_ids = new_conversation.masked - previous_conversation.masked
     shortened_keys = {part.key for part in new_conversation.retold} - {
         part.key for part in previous_conversation.retold

@@ -28,7 +28,7 @@ _MAX_NOTE_LINES = 3
 
 @dataclass(frozen=True, slots=True)
 class FileLineRange:
-    """A range of lines in a file that an output shows or a call has written."""
+    """A range of a file's lines that an output shows or a call has written."""
 
     path: str
     first_line: int
@@ -80,7 +80,7 @@ class NamedOutputs:
     """The outputs so far, indexed by the names that occur in them."""
 
     last_mentions: dict[str, int] = field(default_factory=dict)
-    """Number of the last reply that mentions an output, by the output's key."""
+    """Maps an output's key to the number of the last reply that mentions the output."""
     _output_keys_by_name: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Keys of the outputs that contain a name; empty if too many outputs contain it."""
 
@@ -179,9 +179,9 @@ class Measurements:
     _stub_identifiers: StubNameLists = field(default_factory=StubNameLists)
     _named_outputs: NamedOutputs = field(default_factory=NamedOutputs)
     _reads_by_file: dict[str, list[tuple[FileLineRange, MaskableItem]]] = field(default_factory=dict)
-    """For each file, reads that a later read may repeat."""
+    """For each file, reads that a later read might repeat."""
     _fresh_reads_by_file: dict[str, list[MaskableItem]] = field(default_factory=dict)
-    """For each file, reads that a later change may make stale."""
+    """For each file, reads that a later change might make stale."""
     _last_message: Message | None = None
 
     def add_message(self, message: Message) -> "Measurements":

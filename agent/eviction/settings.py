@@ -49,7 +49,7 @@ class RewritePatience:
     compact: float = 6.0
     recall: float = 2.5
     """An output is masked only once carrying it has cost this many times the expected cost of recalling it. A missing
-    output does more harm than the price of recalling it, and the model may not notice that it is missing."""
+    output does more harm than recalling it costs, and the model might not notice that the output is missing."""
 
     @property
     def careful(self) -> "RewritePatience":

@@ -68,8 +68,8 @@ def format_agent_line(agent: AgentFile) -> str:
 
 
 def is_listed(agent: AgentFile, agent_list: str) -> bool:
-    """Whether a list of agents, as shown to the model, contains this one, either with its description or by name
-    only."""
+    """Whether a list of agents, as shown to the model, contains this agent, either with its description or only by
+    name."""
     return re.search(rf"(?:^- |[:,] ){re.escape(agent.name)}(?:[:,]|$)", agent_list, re.MULTILINE) is not None
 
 

@@ -1,4 +1,4 @@
-"""Finds extensions of one kind in the folders of the user, of plugins and of the project."""
+"""Finds extensions of one kind in the user's folders, in plugins and in the project's folders."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -93,7 +93,7 @@ def _sorted_entries(folder: Path) -> Sequence[Path]:
 
 
 def list_candidate_files(extension_folder: ExtensionFolder) -> Iterator[Path]:
-    """Yield the files in a folder that may be extensions of its kind, sorted. Raises `UnusableFileError`."""
+    """Yield the files in a folder that might be extensions of its kind, sorted. Raises `UnusableFileError`."""
     if extension_folder.only_file:
         yield extension_folder.path / extension_folder.only_file
     elif extension_folder.kind == "skill":

@@ -45,9 +45,9 @@ def expand_arguments(
     values: Mapping[str, str] = _NO_VALUES,
 ) -> Expansion:
     r"""Expand arguments in text. `arguments` is the text after the command's name; it is appended if there is no
-    placeholder. The first word is `$1`, or `$0` if the text contains `$0`, as in `$ARGUMENTS[0]`. `argument_names` are
-    argument names; the text refers to them with a leading `$`. In a Codex prompt, `NAME=word` sets `$NAME` and `$$` is
-    a literal `$`; in other syntaxes `\$1` is a literal `$1`. `values` replace `${NAME}`."""
+    placeholder. The first word is `$1`, or `$0` if the text contains `$0`, as in `$ARGUMENTS[0]`. The text refers to
+    `argument_names` with a leading `$`. In a Codex prompt, `NAME=word` sets `$NAME` and `$$` is a literal `$`; in other
+    syntaxes `\$1` is a literal `$1`. `values` replace `${NAME}`."""
     parts = tuple(_fill_variables(part, values) for part in split_shell_commands(text, syntax))
     first_index = (
         0 if any(match[0] == "$0" for part in parts if not part.is_shell for match in _placeholders(part)) else 1

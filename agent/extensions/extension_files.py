@@ -15,8 +15,8 @@ from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tools.files.byte_order import to_utf8
 
 FILE_KINDS: tuple[Literal["skill", "command", "agent"], ...] = ("skill", "command", "agent")
-"""Kinds of extensions that are defined in separate files, which may be in any folder from the working folder up to the
-top of the project."""
+"""Kinds of extensions that are defined in separate files. These files can be in any folder from the working folder up
+to the top of the project."""
 MAX_FILE_BYTES = 1_000_000
 """Maximum size of a file, in bytes."""
 MAX_FILES = 2_000

@@ -49,7 +49,7 @@ class ExtensionFolder:
     source: ExtensionSource
     path: Path
     boundary: Path | None = None
-    """The project or plugin that links must not lead out of. None for the user's own folders, whose links may lead
+    """Links must not lead out of this project or plugin. None for the user's own folders, whose links may lead
     anywhere."""
     project_subfolder: str = ""
     """The subfolder of the project in which the extensions apply, relative to the top; empty if that is the whole

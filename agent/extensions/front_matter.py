@@ -78,7 +78,7 @@ def _parse_yaml(head: str) -> dict[str, object]:
 
     class Loader(yaml.SafeLoader):
         """YAML loader that rejects aliases, since a few lines of them can expand to gigabytes. Values stay text as
-        written: a version may be `1.10`, a name `007`, an answer `yes`."""
+        written, so that a version `1.10`, a name `007` or an answer `yes` is unchanged."""
 
         yaml_implicit_resolvers = {  # noqa: RUF012  # required by the library
             first_character: [resolver for resolver in resolvers if resolver[0] == "tag:yaml.org,2002:null"]

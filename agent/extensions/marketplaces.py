@@ -109,7 +109,7 @@ def plugin_folder(top: Path, location: str, plugin_name: str) -> Path:
 
 
 def _plugin_location(source: object, base: str) -> str | RemotePlugin | None:
-    """Return the location of a plugin; None if its type of source is not supported, such as a package registry."""
+    """Return the location of a plugin; None if its type of source, such as a package registry, is not supported."""
     if isinstance(source, str):
         return source if not base or source.startswith(".") else f"{base}/{source}"
     if not isinstance(source, dict):

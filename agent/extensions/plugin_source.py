@@ -34,7 +34,7 @@ from ebbtide.tools.process.git import SAFE_SETTINGS, find_program_outside, git_e
 from ebbtide.tools.secrets.redaction import redact_url
 
 GIT_TIMEOUT_S = 180.0
-"""Timeout of a fetch with Git, in seconds."""
+"""Timeout for a Git fetch, in seconds."""
 ALLOWED_GIT_PROTOCOLS = "https:ssh:file"
 _ADDRESS_EXAMPLES = "`https://`, `ssh://`, `file://` or `git@`"
 _GITHUB_SHORTHAND = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
@@ -158,7 +158,7 @@ def _run_git(git: str, *arguments: str) -> str:
 
 
 def _git_error_line(error_output: str) -> str:
-    """Return the line of Git's output that states the actual error. Other lines may only give advice."""
+    """Return the line of Git's output that states the actual error. Other lines might only give advice."""
     lines = [line.strip() for line in error_output.splitlines() if line.strip()]
     error_lines = [line for line in lines if line.startswith(("fatal: ", "error: ", "ssh: ", "Host key ", "git@"))]
     return next(iter([*error_lines, *lines]), "nothing")

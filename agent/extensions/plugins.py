@@ -119,7 +119,7 @@ class PluginStore:
     def __init__(self, config: Config) -> None:
         self.folder = Path(os.path.realpath(config.folders.data / "plugins"))
         self._table = PrivateTable(self.folder / "plugins.json", "plugins", advice=None)
-        """The table of added plugins. An unreadable one counts as empty."""
+        """The table of added plugins. An unreadable table counts as empty."""
 
     def list_with_problems(self) -> tuple[tuple[Plugin, str], ...]:
         """Return each plugin with the reason why it cannot be used; the reason is empty if it can."""

@@ -81,8 +81,8 @@ class SessionExtensions:
 
     def take_new_skills(self, system_prompt: str, rewrite_count: int) -> tuple[Skill, ...]:
         """Return the usable skills that the model does not know yet, and mark them as announced. `system_prompt`: the
-        model's system prompt. `rewrite_count`: number of rewrites so far; skills announced before the last one are no
-        longer in the context."""
+        model's system prompt. `rewrite_count`: number of context rewrites so far. Skills announced before the last
+        rewrite are no longer in the context."""
         new_skills = [
             skill
             for skill in self.skills
@@ -95,11 +95,11 @@ class SessionExtensions:
         return tuple(new_skills)
 
     def usable_skills(self) -> tuple[Skill, ...]:
-        """Return the skills that may be used now."""
+        """Return the skills that can be used now."""
         return tuple(skill for skill in self.skills if self.trust_state(skill) == "on")
 
     def usable_agents(self) -> tuple[AgentFile, ...]:
-        """Return the agents that may be used now."""
+        """Return the agents that can be used now."""
         return tuple(agent for agent in self.agents if self.trust_state(agent) == "on")
 
     def take_new_agents(self, tool_definitions: str, rewrite_count: int) -> tuple[AgentFile, ...]:

@@ -1,4 +1,4 @@
-"""Asks the user whether to trust the extensions of the project, once per session, in the first turn."""
+"""Asks the user whether to trust the project's extensions, once per session, in the first turn."""
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from typing import Any
@@ -44,7 +44,7 @@ class SessionTrust:
         self._items += [item for item in items if item.owner == "project"]
 
     def add_follow_up(self, callback: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Register a callback that asks more questions. It runs after the user has been asked outside a turn."""
+        """Register a callback that asks further questions at the end of `ask_now`."""
         self._follow_up_callbacks.append(callback)
 
     def trust_state(self, item: TrustItem) -> TrustState:

@@ -1,5 +1,5 @@
-"""Skills: folders with instructions in a SKILL.md and supporting files. Finds skills and lists them for the model; runs
-none of their programs."""
+"""Skills: folders with a SKILL.md and supporting files. Finds skills and lists them for the model, but runs none of
+their programs."""
 
 import os
 import re
@@ -74,14 +74,14 @@ class Skill:
 
 
 def find_skills(config: Config) -> tuple[tuple[Skill, ...], tuple[str, ...]]:
-    """Return all skills, and one line for each that was skipped."""
+    """Find all skills. Also return one line for each skipped skill."""
     skills, problems = discover_extensions("skill", config, _read_skill)
     return skills, (*problems, *ignored_hook_notices("skill", skills))
 
 
 def format_skill_list(skills: Sequence[Skill]) -> str:
-    """Format the section of the system prompt that lists skills, with instructions on how to read them; empty if there
-    are none."""
+    """Format the system prompt section that lists skills and explains how to read them; empty if there are no
+    skills."""
     lines = [format_skill_line(skill) for skill in skills if skill.is_listed_for_model]
     intro = "# Skills\n\nEach is a file that says how to do something. Read it before you do what it describes."
     return "\n".join([intro, "", *lines]) if lines else ""

@@ -1,5 +1,5 @@
-"""Trust in a project's extensions: the user's decisions, stored in a file that only the user can read. Each is bound to
-a digest of everything that would be read or run. Unreadable entries count as not approved."""
+"""Trust in a project's extensions: the user's decisions, stored in a file that only the user can read. Each decision is
+bound to a digest of everything that would be read or run. Unreadable entries count as not approved."""
 
 import hashlib
 import json
@@ -70,7 +70,7 @@ class TrustRecord:
 
 
 def hash_texts(*texts: str) -> str:
-    """Return a digest of several strings. It also depends on where each one ends."""
+    """Return a digest of several strings. Splitting the same text differently changes the digest."""
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
@@ -81,7 +81,7 @@ class ProjectTrust:
         self._table = ProjectTable(config.folders.data / "trust.json", config.project_folder)
         self._is_project_trusted = config.is_project_trusted
         self.problem = ""
-        """Why the approvals could not be read; empty if they were."""
+        """Why the approvals could not be read; empty if they could."""
         try:
             self._records = _records_from_json({**_main_worktree_entries(config), **self._table.read()})
         except ConfigError as error:
@@ -93,10 +93,10 @@ class ProjectTrust:
         return dict(self._records)
 
     def trust_state(self, item: TrustItem) -> TrustState:
-        """Return the state of an item. Only items in the state "on" may be used. The user's own items are always on. So
-        are those of plugins, because they are approved when added. With `--trust`, every item is on unless it was
-        refused, even if its content has changed since. The state "changed" means that different content was
-        approved."""
+        """Return the state of an item. Only items in the state "on" may be used. The user's own items are always on.
+        Plugin items are too, because they are approved when the plugin is added. With `--trust`, every item is on
+        unless it was refused, even if its content has changed since. The state "changed" means that different content
+        was approved."""
         if item.owner != "project":
             return "on"
         record = self._records.get(item.key)
@@ -133,7 +133,7 @@ class ProjectTrust:
 
 
 def _main_worktree_entries(config: Config) -> Mapping[str, object]:
-    """Return the entries for the main worktree if the project is a linked worktree, because both belong to the same
+    """If the project is a linked worktree, return the main worktree's entries, because both belong to the same
     repository. Raises `ConfigError`."""
     main_folder = main_work_tree_folder(config.project_folder)
     return {} if main_folder is None else ProjectTable(config.folders.data / "trust.json", main_folder).read()

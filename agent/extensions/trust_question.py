@@ -14,8 +14,8 @@ PROJECT_OPTIONS = (POSTPONE_OPTION, TRUST_ALL_OPTION, ASK_EACH_OPTION, REFUSE_OP
 """Options of a question about all items. The safe option comes first, in case a key is pressed by mistake."""
 
 MAX_ITEM_LINES = 40
-"""Maximum number of lines per item in a question about several items. Hooks and servers are always shown in full. So is
-an item that is asked about alone."""
+"""Maximum number of lines per item in a question about several items. Hooks and servers are always shown in full, and
+so is the item in a question about a single item."""
 MAX_NAMES_PER_KIND = 6
 """Maximum number of names per kind that the notice lists."""
 
@@ -39,7 +39,7 @@ _BLANK_RUN = re.compile(r"[\s\u2800]{24,}")
 """Whitespace long enough to push text off the screen."""
 
 UndecidedItem = tuple[TrustItem, TrustRecord | None]
-"""An item that is not approved in its current state, and its earlier approval if there was one."""
+"""An item that is not approved in its current state, with its earlier approval if it has one."""
 
 
 def build_item_question(item: TrustItem, earlier: TrustRecord | None) -> str:
@@ -110,7 +110,7 @@ def _names_by_kind(items: Sequence[TrustItem]) -> str:
 
 
 def _counts_by_kind(items: Iterable[TrustItem]) -> str:
-    """Count the items of each kind, as text. For hooks, files are counted, since each file is approved as a whole."""
+    """Format the number of items of each kind. Hooks are counted by file, since each file is approved as a whole."""
     kinds = [item.kind for item in items]
     counts = [(kinds.count(kind), kind) for kind in dict.fromkeys(kinds)]
     return _join_words(

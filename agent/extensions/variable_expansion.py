@@ -1,5 +1,5 @@
-"""Expands variables for folders in extensions, and quotes them where needed, because many authors forget that a path
-may contain spaces."""
+"""Expands folder variables in extensions, and quotes them where needed, because many authors forget that a path can
+contain spaces."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""The answer of a run: the file to which it is also written, and the JSON Schema that it must match."""
+"""A run's answer: the file that it is also written to, and the JSON Schema that it must match."""
 
 import json
 import re
@@ -43,7 +43,7 @@ class AnswerFile:
 
 
 def schema_instruction(schema: Mapping[str, object]) -> str:
-    """Build the instruction to answer with JSON that matches the schema, for the end of the prompt."""
+    """Build the instruction to answer with JSON that matches the schema. It goes at the end of the prompt."""
     instruction = "When you are done, answer with one JSON value that matches this JSON Schema, and with nothing else:"
     return f"{instruction}\n{json.dumps(schema)}"
 

@@ -38,7 +38,7 @@ from ebbtide.agent.messages import Image, User
 from ebbtide.agent.session import Session
 
 _PIPE_CLOSE_GRACE_S = 0.1
-"""Seconds to wait after the input has ended, because a terminating client may also be about to close the output."""
+"""Seconds to wait after the input ends, because a client that is exiting may be about to close the output as well."""
 
 
 class ClientDrivenRun:
@@ -63,7 +63,7 @@ class ClientDrivenRun:
         self._initial_model = session.model
         self._applied_setup: SetupRequest | None = None
         self._fatal_error = ""
-        """Why no further turns may run; empty if they may."""
+        """Why no further turns can run; empty if they can."""
         self._session_lock = asyncio.Lock()
         """Held while a turn runs or the session is reopened."""
         self._outcome = outcome
@@ -149,7 +149,7 @@ class ClientDrivenRun:
         self._end_turn(self._outcome)
 
     async def _next_message(self) -> User | None:
-        """Wait for the message of the next turn; None if there will be none."""
+        """Wait for the message of the next turn; None if no more messages will arrive."""
         while not self._stopper.interrupt.is_requested() and not self._fatal_error:
             if (message := self._queue.pop()) is not None:
                 return message

@@ -51,8 +51,7 @@ _STOP_BY_TURN_END: Mapping[str, tuple[RunStop, int, str]] = {
         "the context window is full and the model gave no report; continue with `ebb -c`, which compacts first",
     ),
 }
-"""The ways in which a turn may end that count as errors of the run, each with its stop reason, exit code and
-message."""
+"""Turn endings that count as errors of the run, each with its stop reason, exit code and message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +207,7 @@ class RunOutcome:
                 pass
 
     def record_turn_end(self, end: str) -> None:
-        """Record how a turn ended, or which limit of the run ended it."""
+        """Record how a turn ended, or which limit ended the run."""
         self.error = None
         if end == "interrupted":
             self.mark_interrupted()

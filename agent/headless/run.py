@@ -100,7 +100,7 @@ class StreamFormat(Protocol):
 async def run(
     sessions: Sessions, options: HeadlessOptions, stdout: TextIO | None = None, stderr: TextIO | None = None
 ) -> int:
-    """Run the job, print its output, and return the exit code. Raises `UsageError` before any output if the command
+    """Run the prompt, print the output, and return the exit code. Raises `UsageError` before any output if the command
     line is invalid."""
     install_crash_handlers(sessions.config.folders.logs)
     outcome, stopper = RunOutcome(), RunStopper()
@@ -134,7 +134,7 @@ async def run(
 
 
 def _create_external_format(options: HeadlessOptions) -> StreamFormat | None:
-    """Return the job's output format if an integration provides it; None for a built-in format."""
+    """Return the run's output format if an integration provides it; None for a built-in format."""
     integration = STREAM_FORMATS.get(options.output_format)
     return cast(Callable[[], StreamFormat], load_integration(integration))() if integration is not None else None
 

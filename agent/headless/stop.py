@@ -16,7 +16,7 @@ StopCause: TypeAlias = Literal["interrupted", "time_limit"]
 
 @dataclass(slots=True)
 class RunStopper:
-    """Stops the run on request: cancels the opening of the session, or interrupts the session if it is open."""
+    """Stops the run on request: interrupts the session, or cancels opening it."""
 
     interrupt: Interrupt = field(default_factory=Interrupt)
     session: Session | None = None

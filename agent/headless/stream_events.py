@@ -1,4 +1,4 @@
-"""Lines of `stream-json` in addition to session events, and the version of the format."""
+"""The `stream-json` lines other than session events, and the version of the format."""
 
 from collections.abc import Mapping
 from typing import TypeAlias
@@ -19,7 +19,7 @@ class StreamServer:
 
     name: str
     state: str
-    """State when the session begins: `starting`, `ready`, `failed`, `disabled`, or a similar word."""
+    """State when the session begins, such as `starting`, `ready`, `failed` or `disabled`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,10 @@ class RunStarted:
     folder: str
     """The working folder."""
     tools: tuple[str, ...]
-    """Tools that the model may call now. Tools of servers that are still starting are added in the first turn."""
+    """Tools that the model can call now. Tools from servers that are still starting are added in the first turn."""
     servers: tuple[StreamServer, ...] = ()
     commands: tuple[str, ...] = ()
-    """Commands and skills of the user and the project, which a message may invoke as `/NAME`."""
+    """The user's and the project's commands and skills, which a message can invoke as `/NAME`."""
     agents: tuple[str, ...] = ()
     """Sub-agents that can be given tasks."""
 
@@ -85,7 +85,7 @@ class ControlFailed:
 
 @dataclass(frozen=True, slots=True)
 class HookCalled:
-    """A hook of the client is called. Only formats with client hooks send it."""
+    """A client hook is called. Only formats with client hooks send it."""
 
     request_id: str
     callback: str
@@ -94,7 +94,7 @@ class HookCalled:
 
 @dataclass(frozen=True, slots=True)
 class HookLeft:
-    """A hook of the client was called, but its answer is no longer needed."""
+    """A client hook was called, but its answer is no longer needed."""
 
     request_id: str
 

@@ -1,4 +1,4 @@
-"""Hooks: programs of the user, a project or a plugin that run on session events and can block actions. This folder
+"""Hooks: programs from the user, a project or a plugin that run on session events and can block actions. This folder
 builds their input, runs them (including around tool calls) and interprets their answers. It does not depend on the call
 loop or on models."""
 

@@ -14,7 +14,7 @@ from ebbtide.tools.process.child import ChildResult
 MAX_MESSAGE_CHARS = 10_000
 """Maximum length of a hook's message to the model, in characters."""
 MAX_OUTPUT_BYTES = 4_000_000
-"""Maximum size of a hook's output, in bytes. It may be large, because a tool input may contain a whole file."""
+"""Maximum size of a hook's output, in bytes. The limit is high, because a tool input can contain a whole file."""
 BLOCKING_EXIT_CODE = 2
 """Exit code of a hook that objects."""
 
@@ -51,7 +51,7 @@ _ANSWER_KEYS = frozenset(
 """The keys of an answer. An object without any of them is treated as log output."""
 _OUTPUT_KEYS = ("updatedToolOutput", "updatedMCPToolOutput")
 _APPROVAL_EVENTS = frozenset({"PreToolUse", "PermissionRequest"})
-"""Events at which a call may be allowed."""
+"""Events at which a hook can allow a call."""
 _KEYS_OF_EVENT: Mapping[HookEvent, frozenset[str]] = {"PostToolUse": frozenset(_OUTPUT_KEYS)}
 """Additional keys allowed for specific events."""
 _REASON_KEYS = ("permissionDecisionReason", "message", "reason")
@@ -102,8 +102,8 @@ class HookAnswer:
 
 
 def parse_answer(event: HookEvent, label: str, process_result: ChildResult, timeout_s: float) -> HookAnswer:
-    """Parse the answer of one hook. `label`: the hook's label in messages to the user. An objection is valid even if
-    the hook prints other text with it; any other malformed output only causes a problem line."""
+    """Parse the answer of one hook. `label`: the hook's label in messages to the user. An objection counts even if the
+    hook also prints other text; any other malformed output only adds a problem line."""
     if event == "after_tool":
         return _parse_text_answer(label, process_result, timeout_s)
     hook_output = parse_output(process_result.output)
@@ -262,7 +262,7 @@ def _join_texts(texts: Iterable[str]) -> str:
 
 
 def _objection_answer(event: HookEvent, label: str, process_result: ChildResult, parsed: HookAnswer) -> HookAnswer:
-    """Return the objection for exit code 2. Its reason comes from the printed JSON if that objects as well, otherwise
+    """Return the objection for exit code 2. Its reason comes from the printed JSON if the JSON also objects, otherwise
     from standard error."""
     json_reason = parsed.reason if parsed.verdict == "deny" else ""
     reason = (
@@ -355,9 +355,8 @@ def _decision_answers(
     specific_output: Mapping[str, object],
     problems: list[str],
 ) -> Iterator[HookAnswer]:
-    """Yield the decisions with their reasons. The newer and the older key are accepted in `specific_output` as well as
-    in `answer_object`: https://github.com/anthropics/claude-code/issues/4669 has `permissionDecision` at the top
-    level."""
+    """Yield the decisions with their reasons. Both the newer and the older key are accepted in either object, because
+    some hooks put `permissionDecision` at the top level (https://github.com/anthropics/claude-code/issues/4669)."""
     for source in (specific_output, answer_object):
         for key in ("permissionDecision", "decision"):
             decision, table = source.get(key), source
@@ -402,7 +401,7 @@ def _decode_message(data: bytes) -> str:
 
 
 def _is_readable_text(data: bytes) -> bool:
-    """Whether the output is readable text. It may contain a few bytes that cannot be decoded."""
+    """Whether the output is readable text. A few bytes that cannot be decoded are accepted."""
     text = decode_output(data[: 4 * MAX_MESSAGE_CHARS])
     return "\0" not in text and 10 * text.count("\ufffd") <= len(text)
 

@@ -1,5 +1,5 @@
-"""Approval of hooks. A project's hooks are approved with its other extensions; the user's hooks for another agent are
-approved once for all projects."""
+"""Approval of hooks. A project's hooks are approved with its other extensions. Hooks that the user wrote for another
+agent are approved once for all projects."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -65,8 +65,8 @@ class HookApproval:
             self._user_trust.forget([item.key])
 
     async def ask_about_files(self, files: Sequence[HookFile]) -> None:
-        """Ask about each undecided file in `files`, the user's hook files for another agent. Without a user, these
-        files are skipped with a notice."""
+        """Ask about each undecided file among `files`, the user's hook files for another agent. If there is no user to
+        ask, these files are skipped with a notice."""
         for item in (file.trust_item for file in files):
             trust_state = self._user_trust.trust_state(item)
             if trust_state in ("on", "refused") or item.digest in self._postponed_digests:

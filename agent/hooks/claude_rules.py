@@ -1,6 +1,6 @@
 """Permission rules (`permissions`) from the Claude Code settings of the user and the project. Their `deny` and `ask`
-rules apply here as well. `allow` rules are ignored: files of a clone may only tighten permissions, and users can import
-their own rules."""
+rules apply here as well. `allow` rules are ignored: a cloned repository must not be able to grant permissions, and
+users can import their own rules."""
 
 import json
 import os
@@ -46,7 +46,7 @@ class ClaudeRules:
 
     def decide_call(self, views: Sequence[ClaudeToolCall], root: str, project: str) -> HookDecision | None:
         """Return the decision about a call, or None if no rule matches. `views`: the call in Claude Code's terms. If a
-        call hides what it runs, a deny rule that may match results in `ask`."""
+        call hides what it runs, a deny rule that might match results in `ask`."""
         home = os.path.expanduser("~")
         ask_decision: HookDecision | None = None
         candidates = [
@@ -124,7 +124,8 @@ def _with_equivalent_names(view: ClaudeToolCall) -> ClaudeToolCall:
 
 
 def _implied_file_calls(view: ClaudeToolCall, root: str) -> Iterator[tuple[ClaudeToolCall, bool]]:
-    """Yield a read or edit call for each file named in a shell command, and whether this effect is certain."""
+    """Yield a read or edit call for each file named in a shell command, and whether the command is certain to have that
+    effect."""
     command = view.input.get("command")
     for file in find_named_files(command) if isinstance(command, str) and view.name == "Bash" else ():
         names = _CHANGING_TOOLS if file.is_changed else _READING_TOOLS

@@ -22,8 +22,8 @@ ConditionResult: TypeAlias = Literal["no", "unclear", "yes"]
 
 
 def may_match(condition: str, view: ClaudeToolCall, root: str, project: str, home: str) -> bool:
-    """Whether the condition matches or may match. An unclear result counts as a match, since it is safer to run a guard
-    hook once too often. `root` is the working folder."""
+    """Whether the condition matches or might match. An unclear result counts as a match, since it is safer to run a
+    guard hook once too often. `root` is the working folder."""
     return evaluate_condition(condition, view, root, project, home) != "no"
 
 
@@ -53,7 +53,8 @@ def evaluate_condition(condition: str, view: ClaudeToolCall, root: str, project:
 
 def command_lines(command: str) -> Iterator[str]:
     """Yield the command line, and each command in it with and without its variable assignments. After a wrapper such as
-    `sudo`, the command from each word on is included, since any of these words may begin the actual command."""
+    `sudo`, also yield the rest of the command from each word on, since any of these words might begin the actual
+    command."""
     yield command
     for words in command_variants(command):
         program_start = program_index(words)
@@ -62,8 +63,8 @@ def command_lines(command: str) -> Iterator[str]:
 
 
 def _matches_pattern(pattern: str, text: str) -> bool:
-    """Whether text matches a pattern, in which `*` matches anything. A ` *` or `:*` at the end may also match
-    nothing."""
+    """Whether text matches a pattern, in which `*` matches anything. A ` *` or `:*` at the end also matches the empty
+    string."""
     stem = re.sub(r"(?::| )\*\Z", "", pattern)
     prefix = ".*".join(map(re.escape, stem.split("*")))
     optional_suffix = r"(?:\s.*)?" if stem != pattern else ""

@@ -57,7 +57,7 @@ UNSANDBOXED_HOOKS_NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class HookFile:
-    """A file that declares hooks and needs approval, as it was when the session read it at its start."""
+    """A file that declares hooks and needs approval, as the session read it at its start."""
 
     trust_item: TrustItem
     current_digest: Callable[[], str] = field(repr=False)
@@ -221,7 +221,7 @@ def _referenced_scripts(entries: Sequence[HookEntry], config: Config) -> tuple[P
 
 
 def _action_words(action: HookAction, project: Path) -> Iterator[str]:
-    """Yield all words of a hook's action that may be paths."""
+    """Yield all words of a hook's action that could be paths."""
     match action:
         case str():
             try:

@@ -21,7 +21,7 @@ _DUMP_SCRIPT = 'env -0; printf "\\0"; set -a; . "$1" >/dev/null 2>&1 </dev/null;
 
 class EnvFile:
     """The environment file of one hook. If there is a sandbox, variables set by a project's hook apply only to
-    sandboxed commands; elsewhere, they could determine which programs run."""
+    sandboxed commands; outside the sandbox, they could determine which programs run."""
 
     def __init__(self, workspace: Workspace, sandbox: Sandbox | None, variables: Mapping[str, str]) -> None:
         """`sandbox`: the sandbox in which the hook runs, or None. `variables`: the hook's own variables, which the
@@ -38,7 +38,7 @@ class EnvFile:
 
     @property
     def create_file(self) -> Mapping[str, str]:
-        """The environment variable with the path of the file, for the hook. Creates the file."""
+        """Create the file, and return the environment variable that tells the hook its path."""
         create_private_folder(self._path.parent)
         self._path.touch(mode=0o600)
         return {"CLAUDE_ENV_FILE": str(self._path_for_hook)}

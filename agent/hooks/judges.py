@@ -26,13 +26,13 @@ CallClient: TypeAlias = Callable[[str, bytes], Awaitable[bytes]]
 
 
 class HookBackends(Protocol):
-    """The models, agents and MCP servers that hooks may ask."""
+    """The models, agents and MCP servers that hooks can ask."""
 
     async def ask_model(self, action: str, model: str) -> str:
         """Return a model's answer; an empty `model` means the default. Raises `ValueError`."""
 
     async def ask_agent(self, question: str, model: str) -> str:
-        """Return the answer of an agent that may read files. Raises `ValueError`."""
+        """Return the answer of an agent that can read files. Raises `ValueError`."""
 
     async def call_server_tool(self, server: str, tool: str, arguments: Mapping[str, object]) -> tuple[str, bool]:
         """Call a tool of an MCP server; return its output and whether it reports an error. Raises `ValueError`."""
@@ -102,7 +102,7 @@ async def ask_program(action: ClientAction, payload: bytes, timeout: float, ask:
 
 
 def build_hook_prompt(prompt: str, payload: bytes) -> str:
-    """Insert the event data into the prompt at `$ARGUMENTS`, or append it if the prompt does not contain that."""
+    """Insert the event data into the prompt at `$ARGUMENTS`, or append it if the prompt has no such placeholder."""
     event_data = truncate(payload.decode("utf-8", "replace").strip(), _MAX_INPUT_CHARS)
     question = (
         prompt.replace(_EVENT_DATA_PLACEHOLDER, event_data)

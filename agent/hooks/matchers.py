@@ -17,8 +17,9 @@ _MAX_NAME_CHARS = 200
 
 
 def matches_names(matcher: str, names: Sequence[str], native_tool_name: str = "") -> bool:
-    """Whether the matcher applies to one of `names`. An event without names always matches. `native_tool_name`: this program's
-    name for the tool, which may appear in a list of names; regular expressions are only applied to `names`."""
+    """Whether the matcher applies to one of `names`. An event without names always matches. `native_tool_name`: this
+    program's name for the tool, which may appear in a list of names; regular expressions are only applied to
+    `names`."""
     matcher = matcher.strip()
     if matcher in ("", "*") or not names:
         return True
@@ -62,7 +63,7 @@ def reason_never_matches(matcher: str, *, is_for_calls: bool) -> str:
 
 
 def _may_be_tool_name(name: str) -> bool:
-    """Whether this may be the name of a tool: it contains no space, and is not the name of a known tool in the wrong
+    """Whether this could be the name of a tool: it contains no space, and is not a known tool's name in the wrong
     case."""
     has_wrong_case = not has_claude_name(name) and any(
         has_claude_name(variant) for variant in (name.capitalize(), name.lower())

@@ -39,7 +39,7 @@ class HookOutput:
     objects: tuple[PrintedObject, ...] = ()
 
     def text_without(self, objects: Sequence[PrintedObject]) -> str:
-        """Return the text without these objects, which must be in the order of the text."""
+        """Return the text without these objects, which must be in text order."""
         offset, pieces = 0, []
         for printed_object in objects:
             pieces.append(self.text[offset : printed_object.start])

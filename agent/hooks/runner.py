@@ -82,11 +82,11 @@ class HookRunner:
         self._background_tasks: set[asyncio.Task[object]] = set()
         self._semaphore = asyncio.Semaphore(MAX_CONCURRENT_HOOKS)
         self.judges: HookBackends | None = None
-        """The models, agents and MCP servers that hooks may ask; None until the session has them."""
+        """The models, agents and MCP servers that hooks can ask; None until the session has them."""
         self._ask_program: CallClient | None = None
 
     def add_client_hooks(self, hooks: Sequence[DeclaredHook], ask_program: CallClient) -> None:
-        """Add hooks of the client program. `ask_program`: calls the client."""
+        """Add the client program's hooks. `ask_program`: calls the client."""
         self._hooks, self._ask_program = (*self._hooks, *hooks), ask_program
         self._statistics |= {id(hook): HookStatistics() for hook in hooks}
 

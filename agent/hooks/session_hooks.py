@@ -66,7 +66,7 @@ class SessionHooks:
         claude_rules: ClaudeRules | None = None,
     ) -> None:
         """`start_source`: how the session begins; None if it continues as if it had never been closed.
-        `save_checkpoint` saves a checkpoint before hooks at the end of a turn. `claude_rules` comes from Claude Code's
+        `save_checkpoint` saves a checkpoint before end-of-turn hooks run. `claude_rules` comes from Claude Code's
         settings files."""
         self._runner = HookRunner(
             declared_hooks.hooks,
@@ -93,8 +93,8 @@ class SessionHooks:
         self._start_source = start_source
         self.has_started = start_source is None
         self.end_reason: EndReason | None = "other"
-        """The reason reported to `SessionEnd` hooks; None if the session is reopened immediately, so that they do not
-        run."""
+        """The reason reported to `SessionEnd` hooks; None if the session is about to be reopened, so that these hooks
+        do not run."""
         self._objection_count = 0
         self._pending_context: list[tuple[HookEvent, str]] = []
         """Text to add to the next message to the model, with the event of the hook."""
@@ -102,11 +102,11 @@ class SessionHooks:
         channel.observe_events(self._notify_when_waiting)
 
     def set_judges(self, judges: HookBackends) -> None:
-        """Set the models, agents and MCP servers that hooks may ask."""
+        """Set the models, agents and MCP servers that hooks can ask."""
         self._runner.judges = judges
 
     def add_client_hooks(self, hooks: Sequence[DeclaredHook], ask_program: CallClient) -> None:
-        """Add hooks of the client program. `ask_program`: calls the client."""
+        """Add the client program's hooks. `ask_program`: calls the client."""
         self._runner.add_client_hooks(hooks, ask_program)
 
     @property
@@ -132,8 +132,8 @@ class SessionHooks:
     # Events.
 
     async def run_session_start(self) -> None:
-        """Run `SessionStart` hooks once, before the first prompt. Their text is added to that prompt. Before that, show
-        problems and ask about hooks that need approval."""
+        """Show problems, and ask about hooks that need approval. Before the first prompt, also run `SessionStart`
+        hooks, whose text is added to that prompt."""
         for problem in self._unreported_problems:
             self._channel.show_notice(problem)
         self._unreported_problems.clear()

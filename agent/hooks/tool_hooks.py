@@ -1,5 +1,4 @@
-"""Runs hooks around a call: before it, instead of asking the user for approval, and after it, with feedback that is
-added to the output."""
+"""Runs hooks around a call: before it, when it needs approval, and after it. Their feedback is added to the output."""
 
 import asyncio
 import json
@@ -32,7 +31,7 @@ from ebbtide.tools.outputs.extent import join_limited
 from ebbtide.tools.tool_traits import role_of
 
 MAX_HOOK_OUTPUT_BYTES = 1_000_000
-"""Maximum size of the part of an output that is sent to hooks, in bytes. Hooks can read the whole output in a file."""
+"""Maximum number of output bytes sent to hooks. Hooks can read the whole output from a file."""
 MAX_LISTED_REGIONS = 10
 """Maximum number of changed regions listed per file. If there are more, the model must read the file again."""
 
@@ -111,7 +110,7 @@ class ToolHooks:
     ) -> tuple[str, Result]:
         """Run hooks after a call. Return their feedback for the model, and the result, whose output they may have
         replaced. `reads_only`: the call cannot have changed files. `rule_matches`: returns whether a permission rule
-        is about the call."""
+        matches the call."""
         context = self._contexts.pop(call.id, "")
         matching_hooks = [hook for hook in self._after_tool_hooks if rule_matches(hook.entry.matcher)]
         event: HookEvent = "PostToolUseFailure" if status == "failed" else "PostToolUse"
@@ -202,7 +201,7 @@ def _context_note(name: str, context: str) -> str:
 
 
 def _replace_output(result: Result, output: str) -> Result:
-    """Replace the output of a result. Of the original, only a program's exit status is kept."""
+    """Replace the output of a result. Only a program's exit status is kept from the original."""
     if result.log is not None and result.log.is_finished:
         result.log.path.unlink(missing_ok=True)
     exit_text = result.program.told if result.program is not None else ""
@@ -213,7 +212,7 @@ def _replace_output(result: Result, output: str) -> Result:
 
 
 def _restore_path_spelling(new_arguments: Arguments, old_arguments: Arguments, root: str) -> Arguments:
-    """Return the new arguments, but keep unchanged paths in the form in which the model wrote them."""
+    """Return the new arguments, but keep the model's spelling of unchanged paths."""
     unchanged = {
         name: old_arguments[name]
         for name in new_arguments

@@ -92,7 +92,7 @@ def to_our_names(tool_names: Sequence[str]) -> tuple[str, ...]:
 
 
 def has_claude_name(name: str) -> bool:
-    """Whether `name` is our name or Claude Code's name for a tool, if the two differ."""
+    """Whether `name` belongs to a tool that has different names here and in Claude Code."""
     names = _claude_names()
     return name in names or any(name in claude_names for claude_names in names.values())
 

@@ -1,6 +1,6 @@
 """Attaches files and folders that a message mentions as `@PATH`. They are read when the message is sent. Content that
-does not fit is omitted; the model can read it with its tools. Files that may not be read are not attached, and the user
-is notified."""
+does not fit is omitted; the model can read it with its tools. Files that the model is not allowed to read are not
+attached, and the user is notified."""
 
 import asyncio
 import base64
@@ -38,7 +38,7 @@ MAX_LISTED_ENTRIES = 400
 async def attach_mentioned_files(
     user_message: User, runner: CallRunner, model: ModelContext, emit: Callable[[Event], None]
 ) -> User:
-    """Attach the files and folders that the message mentions, as many as fit in addition to its other parts."""
+    """Attach as many of the mentioned files and folders as fit alongside the message's other parts."""
     remaining_bytes = attachment_byte_limit(model.provider.window.available_tokens)
     remaining_bytes -= sum(
         _note_bytes(part) for part in user_message.parts if not (isinstance(part, Note) and part.kind == "piped")

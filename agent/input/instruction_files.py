@@ -1,6 +1,6 @@
 """Finds and reads the instruction files of a folder, within size limits. Identical texts are used only once.
 
-A project's files belong to a repository that others may have written, so they can only import files of the project.
+A project's files belong to a repository that others may have written, so they can only import project files.
 """
 
 import os
@@ -52,7 +52,7 @@ def find_instruction_files(
 
 
 def find_user_files(config_folder: Path, home: Path | None) -> tuple[Path, ...]:
-    """Return the path of the user's own instruction file in a tuple; empty if there is none."""
+    """Return a tuple with the path of the user's own instruction file; empty if there is none."""
     own_files = [config_folder / name for name in MAIN_FILE_NAMES]
     other_files = [home / name for name in OTHER_USER_FILES] if home is not None else []
     return tuple(path for path in (*own_files, *other_files) if path.is_file())[:1]
@@ -67,8 +67,9 @@ def folders_down_to(working_folder: Path, project: Path) -> tuple[Path, ...]:
 
 
 def instruction_files_in(folder: Path) -> Iterator[Path]:
-    """Yield the instruction files of one folder. If an entry is not a file, it is included so that it is reported, and
-    the next name is used as well. A file that imports the main file and adds text is also included."""
+    """Yield the instruction files of one folder. An entry that is not a regular file is yielded too, so that it is
+    reported, and the next name is then used as well. A file that imports the main file and adds text is also
+    included."""
     main_file: Path | None = None
     for name in MAIN_FILE_NAMES:
         path = folder / name
@@ -157,8 +158,8 @@ def read_with_imports(
     reader: InstructionReader,
     importers: tuple[Path, ...] = (),
 ) -> list[InstructionFile]:
-    """Return a file under its title, and all files that it imports. The text of an unreadable file is replaced by the
-    reason. `allowed_folders`: nothing outside these folders is read."""
+    """Read a file, to be shown under the title, and all files that it imports. The text of an unreadable file is
+    replaced by the reason. `allowed_folders`: nothing outside these folders is read."""
     try:
         real_path = _resolve_path(path)
         if real_path in importers:

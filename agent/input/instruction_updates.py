@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # imported only for its type, because few projects have such 
 
 _BYTES_PER_TOKEN = 3
 _ROOM_DIVISOR = 4
-"""Notes may use at most the remaining room divided by this."""
+"""Notes take at most 1/`_ROOM_DIVISOR` of the remaining room."""
 _EXTERNAL_FOLDERS = frozenset(("node_modules", "site-packages", ".venv", "venv", ".git"))
 """Folders whose files do not belong to the project. Folders that git ignores are treated in the same way."""
 
@@ -57,7 +57,7 @@ class _KnownFile:
 
 @dataclass(frozen=True, slots=True)
 class _UsedPaths:
-    """Paths used by calls and messages. `used_paths` includes those that were changed."""
+    """Paths used by calls and messages. `used_paths` includes the changed paths."""
 
     used_paths: tuple[Path, ...]
     written_paths: tuple[Path, ...]
@@ -135,7 +135,7 @@ class InstructionTracker:
             return _KnownFile(signature, "")
 
     def _replacement_notes(self, conversation: Conversation, rewrite_count: int) -> list[Note]:
-        """Return notes that replace those that a rewrite has removed from the view. On the first call, restore the
+        """Build replacements for the notes that a rewrite has removed from the view. On the first call, restore the
         state from the existing notes instead."""
         if rewrite_count == self._rewrite_count:
             return []
@@ -199,7 +199,8 @@ class InstructionTracker:
         return _make_note(path, f"# Instructions from {printable_name(path)}\n\n{current.text}", current.text)
 
     def _discovery_notes(self, touched_paths: _UsedPaths, *, is_first_message: bool) -> Iterator[Note]:
-        """Yield notes with the instruction files and rules for the used paths that the model has not seen yet."""
+        """Yield notes with the instruction files and rules that apply to the used paths, except those that the model
+        has already seen."""
         project_folders = folders_down_to(self._root, self._project)
         for folder in project_folders if is_first_message else ():
             yield from self._read_folder_notes(folder, self._project)
@@ -282,7 +283,8 @@ def _iter_project_folders(folder: Path, top: Path) -> Iterator[Path]:
 
 
 def _collect_used_paths(message: User, conversation: Conversation, runner: CallRunner) -> _UsedPaths:
-    """Return the files and folders used by the calls whose outputs are in the message, and those attached to it."""
+    """Return the files and folders used by the calls whose outputs are in the message, and the files and folders
+    attached to the message."""
     used, written_paths = dict[Path, None](), dict[Path, None]()
     last_message = conversation.messages[-1] if conversation.messages else None
     calls = {call.id: call for call in last_message.calls} if isinstance(last_message, Assistant) else {}

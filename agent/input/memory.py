@@ -38,8 +38,8 @@ class MemoryAnnouncement:
 
 
 def list_memory_files(config: Config) -> tuple[MemoryFile, ...]:
-    """Return the files for memories: one for everyone who works on the project (unless that file links outside it), one
-    for this user in the project, and one for this user in all projects."""
+    """Return the files for memories: one for everyone who works on the project (unless that file is a link out of the
+    project), one for this user in the project, and one for this user in all projects."""
     project = config.project_folder
     shared_file = next(
         (project / name for name in MAIN_FILE_NAMES if (project / name).is_file()), project / MAIN_FILE_NAMES[0]

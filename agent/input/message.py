@@ -95,8 +95,8 @@ async def sync_server_tools(conversation: Conversation, ctx: SessionContext) -> 
     invalidate the cache.
 
     Before the first request, the servers' tools are added to the list. Later, they are added only at the next rewrite.
-    In a resumed session that is still in the provider's cache, even the first request adds none: the tools of a server
-    that has become ready since then would invalidate the whole cache.
+    If a resumed session is still in the provider's cache, even the first request adds no tools: new ones would
+    invalidate the whole cache.
     """
     window, calls, race = ctx.window, ctx.calls, ctx.turn.interrupt.race
     if calls.trust is not None:
@@ -114,8 +114,8 @@ async def sync_server_tools(conversation: Conversation, ctx: SessionContext) -> 
 
 
 async def expand_mentions(message: User, ctx: SessionContext) -> User:
-    """Expand everything that the message mentions: commands, skills, files, and prompts and resources of servers.
-    Raises `UsageError`."""
+    """Expand everything that the message mentions: commands, skills, files, and server prompts and resources. Raises
+    `UsageError`."""
     window, calls, emit, race = ctx.window, ctx.calls, ctx.turn.emit, ctx.turn.interrupt.race
     if calls.extensions is not None:
         message = await race(input.named_extensions.expand_invocation(message, calls.extensions, ctx)) or message

@@ -1,5 +1,5 @@
-"""What users do themselves between turns, with a message that informs the model: running a shell command, and restoring
-files."""
+"""Actions that users take themselves between turns: running a shell command, and restoring files. A message informs the
+model about them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -21,7 +21,7 @@ MAX_REPORTS = 20
 
 
 class CrashError(AgentError):
-    """A bug in the program. The text says where the report is and how to continue."""
+    """A bug in the program. The message says where the report is and how to continue."""
 
     code = "crash"
 
@@ -71,8 +71,8 @@ def _remove_oldest(folder: Path) -> None:
 
 
 def install_crash_handlers(folder: Path) -> None:
-    """From now on, write errors of threads, abandoned tasks and libraries to crash reports. If they were printed on
-    standard error, they would corrupt the screen and might reveal secrets."""
+    """From now on, write errors from threads, abandoned tasks and libraries to crash reports. Printed on standard
+    error, they would corrupt the screen and might reveal secrets."""
     root = logging.getLogger()
     for old_handler in [handler for handler in root.handlers if isinstance(handler, _CrashReportHandler)]:
         root.removeHandler(old_handler)

@@ -89,7 +89,7 @@ MIN_ATTACHMENT_BYTES = 400
 """Minimum size of a shown attachment, in bytes. A smaller one would be of little use."""
 
 LONG_TEXT_CHARS = 2_000
-"""Length above which the user's text may be shortened, in characters."""
+"""Length above which the user's text can be shortened, in characters."""
 
 FULL_TEXT_DIVISOR = 2
 """User text and piped input are sent in full if they take at most 1/`FULL_TEXT_DIVISOR` of the free room."""
@@ -142,7 +142,7 @@ def fit_message(message: User, window_tokens: int, free_tokens: int) -> User:
 
 
 def needs_fitting(message: User) -> bool:
-    """Whether a part of a message may be too long, or cannot be sent as it is."""
+    """Whether a part of a message might be too long, or cannot be sent as it is."""
     texts = [part.text for part in message.parts if isinstance(part, Text | Note)]
     return len(texts) > 1 or any(
         len(text) > LONG_TEXT_CHARS or sendable_text(text) != text or is_binary_text(text) for text in texts
@@ -237,7 +237,7 @@ def _shorten_text(part: UserPart, max_bytes: int, ref_of_message: str) -> UserPa
 
 
 def _halving_sizes(max_bytes: int) -> Iterator[int]:
-    """Yield sizes to try for each text, in bytes, from the largest to the smallest."""
+    """Yield the text sizes to try, in bytes, from the largest to the smallest."""
     while max_bytes > MIN_NOTE_BYTES:
         yield max_bytes
         max_bytes //= 2

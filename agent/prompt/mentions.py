@@ -117,7 +117,7 @@ _QUOTED_NAME = regex(r"`([^`\n]{3,60})`|(?<!\w)'([^'\n]{3,60})'(?!\w)|\"([^\"\n]
 
 
 def files_mentioned(text: str, file_paths: Collection[str]) -> tuple[str, ...]:
-    """Find the files that a text names, in order of appearance. A file may be named by its path, or by the end of its
+    """Find the files that text names, in order of appearance. A file may be named by its path, or by the end of its
     path if that is unique among `file_paths`. `file_paths`: paths relative to one folder."""
     return tuple(dict.fromkeys(_iter_named_files(text, file_paths)))
 

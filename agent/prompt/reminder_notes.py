@@ -58,7 +58,7 @@ class ReminderFacts:
     added_folders: str = ""
     """Additional working folders, one per line."""
     server_tool_changes: str = ""
-    """How the tools that servers offer now differ from the model's list, as a phrase for a note."""
+    """How the servers' current tools differ from the model's list, as a phrase for a note."""
     server_instructions: tuple[tuple[str, str], ...] = ()
     """Instructions of MCP servers, as pairs of name and text."""
     sent_instruction_digests: frozenset[str] = frozenset()

@@ -2,7 +2,7 @@
 file. Stored content is never changed, so every byte can be restored.
 
 A token is derived from the secret's value and a key stored on this machine. It is the same in every request, but does
-not help anyone to guess the value.
+not help anyone guess the value.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ PartT = TypeVar("PartT")
 
 
 class UnknownTokenError(Exception):
-    """Raised for a token that belongs to no known secret. The message is the token."""
+    """Raised for a token that does not belong to a known secret. The message is the token."""
 
 
 class SecretTokens:
@@ -89,8 +89,8 @@ class SecretTokens:
         return clean + self.hide(text[offset:]), tuple(new_ranges)
 
     def stream_hider(self) -> Callable[[str], str]:
-        """Return a function that hides secrets in streamed text. It takes the next chunk and returns the text that may
-        be shown now. Text that may be the beginning of a secret is held back until more arrives."""
+        """Return a function that hides secrets in streamed text. It takes the next chunk and returns the text that is
+        safe to show now. Text that might be the beginning of a secret is held back until more arrives."""
         pending = ""
 
         def hide_next(chunk: str) -> str:

@@ -15,9 +15,9 @@ _BUILTIN_KINDS = ("builtin", "rare")
 def tools_for_window(
     specs: Sequence[ToolSpec], window_tokens: int, *, is_small_model: bool = False
 ) -> tuple[ToolSpec, ...]:
-    """Select the tools to offer in an effective window of this size. Tools of servers stay unchanged. The selection
-    never changes during a session, because new definitions would invalidate the provider's cache. `is_small_model`:
-    small models get the tools of a small window."""
+    """Select the tools to offer in an effective window of this size. Servers' tools stay unchanged. The selection never
+    changes during a session, because new definitions would invalidate the provider's cache. `is_small_model`: small
+    models get the tools of a small window."""
     if window_tokens >= MEDIUM_LIMIT_TOKENS and not is_small_model:
         return tuple(specs)
     return tuple(

@@ -8,7 +8,7 @@ from ebbtide.agent.tool_specs import CALL_TOOL, SEARCH_TOOL, HostedSearch, ToolG
 from ebbtide.tools.outputs.extent import ellipsize
 
 MAX_GROUP_TOOLS = 10
-"""Maximum number of tools in a group. It is small, because a search may load all tools of a group."""
+"""Maximum number of tools in a group. It is small, because a search can load a whole group."""
 
 MAX_GROUP_NAME_CHARS = 64
 """Maximum characters of a group's name."""
@@ -88,7 +88,7 @@ def select_tools(
 
 
 def _with_rare_tools(spec: ToolSpec, rare_names: Sequence[str]) -> ToolSpec:
-    """Return the search tool with the deferred built-in tools added to its description; any other tool unchanged."""
+    """Add the deferred built-in tools to the search tool's description. Any other tool is returned unchanged."""
     if spec.name != SEARCH_TOOL or not rare_names:
         return spec
     return replace(spec, description=f"{spec.description} Among them: {', '.join(rare_names)}.")
@@ -109,7 +109,7 @@ def tools_to_defer(
     deferring would not make requests smaller.
 
     Rarely needed tools are always deferred, followed by MCP tools and then skills as far as necessary. Within a kind,
-    the least recently used tools are deferred first. Of those never used, the last ones in the list come first.
+    unused tools are deferred first, starting from the end of the list, followed by the least recently used ones.
 
     `count_tokens`: counts the tokens of a definition. `last_used_at`: when each tool was last used. `offers_search`:
     the search tools are offered even if nothing is deferred. `user_deferred`: tools that the user always wants
@@ -150,7 +150,8 @@ def tools_to_defer(
             and spec.kind != "rare"
         ):
             break
-        # The first deferred tool adds the search tools to the request, and the first one of a group adds that group.
+        # The first deferred tool adds the search tools to the request. The first deferred tool of a group adds that
+        # group.
         if not deferred_names and search != "none":
             definition_count += 1
         elif not deferred_names and not offers_search:
@@ -175,7 +176,7 @@ def tools_to_defer(
 
 
 def count_definition_tokens(specs: Sequence[ToolSpec], count_tokens: Callable[[ToolSpec], int]) -> int:
-    """Return the size of the definitions that the model sees. For deferred tools, it sees only their groups."""
+    """Return the size of the definitions that the model sees. Of deferred tools, the model sees only the groups."""
     groups = dict.fromkeys(spec.deferred for spec in specs if spec.deferred is not None and spec.deferred.name)
     visible_tokens = sum(count_tokens(spec) for spec in specs if spec.deferred is None)
     return visible_tokens + sum(count_tokens(_group_spec(group)) for group in groups)
@@ -189,7 +190,7 @@ def _unique_specs(specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
 
 
 def _deferrable_groups(specs: Sequence[ToolSpec]) -> Mapping[str, ToolGroup]:
-    """Return the group of each tool that may be deferred, whether or not it is."""
+    """Return the group of each deferrable tool, even if the tool is not deferred now."""
     return group_tools([spec.name for spec in specs if spec.kind in _DEFERRAL_ORDER])
 
 

@@ -50,7 +50,7 @@ class ViewCache:
 
     def _new_messages(self, conversation: Conversation, known_count: int) -> tuple[Message, ...]:
         """Return the visible form of the messages after the first `known_count`. A reply directly before them is also
-        processed, because it contains the calls that they answer."""
+        processed, because it contains the calls that those messages answer."""
         start = (
             known_count - 1
             if known_count and isinstance(conversation.messages[known_count - 1], Assistant)

@@ -58,7 +58,7 @@ class ModelFacts:
     sources: tuple[tuple[str, str], ...] = ()
     """Pairs of a fact's name and its source: `registry`, `config`, `live` or `default`."""
     server_digest: str = ""
-    """Digest of the server's address: another server may run a different model under the same name."""
+    """Digest of the server's address, because another server may run a different model under the same name."""
 
     @property
     def id(self) -> str:
@@ -90,7 +90,7 @@ class Request:
     breakpoints: Breakpoints = field(default_factory=Breakpoints)
     """Positions where the provider may end a cached prefix. They do not change what the model reads."""
     max_web_searches: int = 0
-    """Maximum number of searches of the web by the provider itself; with 0, it has no search."""
+    """Maximum number of web searches by the provider itself; 0 disables its search."""
 
 
 def without_secrets(request: Request, secrets: SecretTokens) -> Request:
@@ -163,7 +163,7 @@ class Reply:
     """How often the provider read the request: once, plus once after each of its own searches. `usage` may be the sum
     of all passes."""
     web_search_count: int = 0
-    """Number of searches of the web that the provider charges for."""
+    """Number of web searches that the provider charges for."""
     skipped_frame_count: int = 0
     """Number of unreadable frames that were skipped."""
 
@@ -174,7 +174,7 @@ class Reply:
 
 
 def is_web_search_result(part: AssistantPart) -> bool:
-    """Whether a part of a reply is what the provider's own search of the web found, or why it failed."""
+    """Whether a part of a reply is a result of the provider's own web search, or the reason why the search failed."""
     return isinstance(part, ProviderItem) and part.native.get("type") in ("web_search_tool_result", "web_search_call")
 
 

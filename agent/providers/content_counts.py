@@ -1,4 +1,4 @@
-"""Counts the content of requests with a ruler. Counts are cached, because most content is the same in the next
+"""Counts the content of requests with a token counter. Counts are cached, because most content is the same in the next
 request."""
 
 from collections.abc import Mapping, Sequence

@@ -161,8 +161,8 @@ async def _connect_model(
 async def _endpoint_with_key(
     name: str, config: Config, environment: Mapping[str, str]
 ) -> tuple[Endpoint, KeySource | None]:
-    """Return a provider's endpoint. If its key comes from a command or a sign-in, that is asked for it and also
-    returned. Raises `AuthFailed` and `ConfigError`."""
+    """Return a provider's endpoint. If its key comes from a command or a sign-in, get the key from there, and also
+    return the source. Raises `AuthFailed` and `ConfigError`."""
     provider_config = config.provider_config(name)
     endpoint = find_endpoint(name, provider_config, environment)
     if name in SUBSCRIPTIONS and endpoint.key is None and not uses_key_command(name, provider_config, environment):
@@ -177,7 +177,7 @@ async def _endpoint_with_key(
 
 
 def _signed_in_keys(name: str, config: Config) -> KeySource:
-    """Return the source of a provider's tokens. Raises `AuthFailed` if this installation cannot sign in."""
+    """Return the token source for a provider. Raises `AuthFailed` if this installation cannot sign in."""
     path = integration_registry.SIGN_INS.get(name)
     if path is None:
         raise AuthFailed(f"this installation cannot sign in to {SUBSCRIPTIONS[name].title}. Use another model.")
@@ -229,8 +229,8 @@ async def _create_wire_provider(
 async def fetch_subscription_models(
     name: str, config: Config, environment: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
-    """Return the models that a subscription offers, with their facts as in the registry; empty if the server does not
-    say. Raises `AuthFailed`."""
+    """Return the models that a subscription offers, with facts in the registry's format; empty if the server does not
+    list them. Raises `AuthFailed`."""
     endpoint, _ = await _endpoint_with_key(name, config, environment)
     if name == "copilot":
         return await wires.copilot.fetch_models(endpoint)

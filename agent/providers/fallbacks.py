@@ -88,8 +88,8 @@ class SessionModels:
         self.session_model = None
 
     def begin_turn_with(self, provider: Provider, session_target: ModelTarget, meter: TokenMeter) -> None:
-        """Run this turn with another model. Its fallbacks are the session's own model and the fallbacks of that model.
-        `meter`: the meter of the session's own model."""
+        """Run this turn with another model. During the turn, the fallbacks are the session's own model and its
+        fallbacks. `meter`: the meter of the session's own model."""
         self.session_model, self._session_fallbacks = ConnectedModel(self.provider, meter), self.fallbacks
         self.provider, self.fallbacks = provider, (session_target, *self.fallbacks)
 

@@ -42,7 +42,8 @@ class KeyStore:
     def __init__(
         self, folder: Path, file_name: str = KEY_FILE_NAME, service: str = "ebbtide", command: str = "ebb key set"
     ) -> None:
-        """`service`: the name under which the keyring stores the keys. `command`: stores a key again, for errors."""
+        """`service`: the name under which the keyring stores the keys. `command`: the command that stores a key again,
+        for error messages."""
         self.path = folder / file_name
         self._service = service
         self._advice = f"remove it and run `{command}` again"
@@ -96,7 +97,7 @@ class KeyStore:
 
 
 def sign_in_store(folder: Path) -> KeyStore:
-    """Return the store of sign-ins, which has the tokens of each provider as one text."""
+    """Return the store for sign-ins. It holds each provider's tokens as one string."""
     return KeyStore(folder, SIGN_IN_FILE_NAME, "ebbtide sign-in", "ebb key sign-in")
 
 
@@ -109,8 +110,8 @@ def validate_key(text: str) -> str:
 
 
 def add_stored_keys(folder: Path, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the environment with the stored keys added, under names that only `stored_key` reads, and the addresses
-    that the user is signed in to. If they cannot be read, none is added; `ebb doctor` reports the reason."""
+    """Add the stored keys to the environment, under names that only `read_stored_key` reads, and the addresses that the
+    user is signed in to. If they cannot be read, nothing is added; `ebb doctor` reports the reason."""
     variables = _key_variables(KeyStore(folder)) | _sign_in_variables(sign_in_store(folder))
     return {**environment, **variables} if variables else environment
 
@@ -153,7 +154,7 @@ def read_stored_key(environment: Mapping[str, str], provider: str, url: str | No
 
 
 def without_stored_keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without what `add_stored_keys` added."""
+    """Remove what `add_stored_keys` added to the environment."""
     prefixes = (_KEY_PREFIX, _ADDRESS_PREFIX, _SIGN_IN_PREFIX)
     return {name: value for name, value in environment.items() if not name.startswith(prefixes)}
 
@@ -215,7 +216,7 @@ def _remove_from_keyring(service: str, provider: str) -> None:
 
 
 def _usable_keyring() -> "_Keyring | None":
-    """Return the keyring in use; None if there is no usable one."""
+    """Return the system keyring; None if there is no usable one."""
     import keyring  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415  # deferred and optional: few have it
 
     backend = keyring.get_keyring()

@@ -79,7 +79,8 @@ class LearnedLimits:
         self.window, self.summary_failure_count, self.is_insufficient_space_reported = None, 0, False
 
     def is_refuted_by(self, counted_tokens: int) -> bool:
-        """Whether the server has read clearly more tokens than the window inferred from its counts can hold."""
+        """Whether the server has clearly read more tokens than fit into the window that was inferred from its
+        counts."""
         window = self.window
         return (
             window is not None

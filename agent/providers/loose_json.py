@@ -17,7 +17,7 @@ def _reject_constant(constant: str) -> NoReturn:
 
 _JSON = json.JSONDecoder(strict=False, parse_constant=_reject_constant)
 _WHITESPACE = regex(r"\s*+")
-# Possessive quantifiers, so that an unterminated string fails immediately.
+# Possessive quantifiers make an unterminated string fail immediately.
 _STRING = regex(
     r'"""((?:[^"\\]++|\\.|"(?!""))*+)"""|\'\'\'((?:[^\'\\]++|\\.|\'(?!\'\'))*+)\'\'\'|'
     r'"((?:[^"\\]++|\\.)*+)"|\'((?:[^\'\\]++|\\.)*+)\'',
@@ -54,7 +54,7 @@ def parse_value(text: str, offset: int = 0) -> tuple[object, int]:
 
 
 def parse_document(text: str) -> object:
-    """Parse a whole text as one value, ignoring surrounding whitespace. Raises `ValueError` if it is invalid or
+    """Parse all of the text as one value, ignoring surrounding whitespace. Raises `ValueError` if it is invalid or
     followed by more text, and `RecursionError` if it is nested too deeply."""
     try:
         return _JSON.decode(text)

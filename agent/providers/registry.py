@@ -129,8 +129,8 @@ def with_server_facts(
 
 
 def parameter_count(name: str) -> float | None:
-    """Parse the number of parameters in a model's name, such as `qwen2.5-coder:1.5b`. None if there is none. Of several
-    numbers, the largest is used, because a smaller one counts only active parameters."""
+    """Parse the number of parameters in a model's name, such as `qwen2.5-coder:1.5b`. None if the name contains no such
+    number. If it contains several, the largest is used, because a smaller one counts only active parameters."""
     counts = [int(expert_count or 1) * float(number) * 1e9 for expert_count, number in _MODEL_SIZE.findall(name)]
     return max(counts, default=None)
 
@@ -173,7 +173,8 @@ def registry_models(provider: str, updates_folder: Path | None = None) -> tuple[
 
 
 def store_served_models(provider: str, rows: Mapping[str, Mapping[str, object]], updates_folder: Path) -> None:
-    """Store what a provider's server says about its models as the provider's table. Raises `ConfigError`."""
+    """Store the facts that a provider's server reports about its models as the provider's table. Raises
+    `ConfigError`."""
     date = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
     path = updates_folder / f"{provider}.json"
     unfinished = path.with_name(f"{path.name}.new")

@@ -25,7 +25,7 @@ _WORD = regex(r"[^\W\d_]{3,}")
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """A repetition at the end of a text."""
+    """A repetition at the end of text."""
 
     start_offset: int
     """Index at which the first repeated piece begins."""
@@ -40,7 +40,7 @@ class Repetition:
 
 @dataclass(slots=True)
 class RepetitionDetector:
-    """Checks a text as it grows."""
+    """Checks text as it grows."""
 
     repetition: Repetition | None = None
     _text: str = ""

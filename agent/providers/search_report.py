@@ -1,7 +1,7 @@
-"""Reads what a provider's own search of the web returned, as text with numbered sources.
+"""Converts the results of a provider's own web search to text with numbered sources.
 
-Anthropic sends the results of each search, and with each part of the answer the pages that it cites. OpenAI sends the
-addresses that it used, and marks the links in its answer.
+Anthropic sends the results of each search, and the cited pages with each part of the answer. OpenAI sends the addresses
+that it used, and marks the links in its answer.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from ebbtide.agent.providers.base import is_web_search_result
 from ebbtide.tools.lazy import dataclass
 
 MAX_SOURCES = 20
-"""Maximum number of sources that are listed, unless more are cited."""
+"""Maximum number of sources to list, unless the answer cites more."""
 
 ERROR_SENTENCES: Mapping[str, str] = {
     "invalid_tool_input": "the provider refused the query: word it differently",
@@ -21,7 +21,7 @@ ERROR_SENTENCES: Mapping[str, str] = {
     "too_many_requests": "the provider has too many searches to do: wait a minute, then try again",
     "unavailable": "the provider's search is not available at the moment: try again later",
 }
-"""What Anthropic's error codes mean, and what to do."""
+"""Explanations of Anthropic's error codes, each with advice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class FoundPage:
     url: str
     title: str = ""
     age: str = ""
-    """When the page was last changed, as the provider puts it; empty if unknown."""
+    """When the page was last changed, in the provider's words; empty if unknown."""
 
     @property
     def line(self) -> str:
@@ -41,7 +41,7 @@ class FoundPage:
 
 @dataclass(frozen=True, slots=True)
 class SearchReport:
-    """What a search found, and what failed."""
+    """The results of a reply's web searches, and the reasons for failures."""
 
     text: str
     """The model's answer, in which `[1]` cites the first source."""
@@ -61,15 +61,15 @@ class _Sources:
         self.by_url: dict[str, FoundPage] = {}
 
     def add(self, source: FoundPage) -> int:
-        """Add a source unless it is known, complete what is known about it, and return its number."""
+        """Return the source's number. Add the source if it is new; otherwise, fill in missing details."""
         known = self.by_url.get(source.url, source)
         self.by_url[source.url] = FoundPage(source.url, known.title or source.title, known.age or source.age)
         return list(self.by_url).index(source.url) + 1
 
 
 def read_search_report(parts: Sequence[AssistantPart]) -> SearchReport:
-    """Read the parts of a reply, or of several that continue each other. What the model says before its first search is
-    left out if it says anything afterwards. Missing fields and nulls are skipped, because servers omit any of them."""
+    """Parse the parts of a reply, including its continuations. Text before the first search is dropped if any text
+    follows it. Missing fields and nulls are skipped, because servers may omit any field."""
     sources = _Sources()
     sections, first_section = [""], 0
     for part in parts:
@@ -96,7 +96,7 @@ def read_search_report(parts: Sequence[AssistantPart]) -> SearchReport:
 
 
 def _cited_text(part: Text, sources: _Sources) -> Iterator[str]:
-    """Yield the text with the numbers of the sources that it cites."""
+    """Yield the text, and the numbers of the sources that it cites."""
     native = part.native or {}
     content = native.get("content")
     if isinstance(content, list):
@@ -110,8 +110,8 @@ def _cited_text(part: Text, sources: _Sources) -> Iterator[str]:
 
 
 def _with_numbers(text: str, piece: Mapping[str, object], sources: _Sources) -> str:
-    """Return a text of OpenAI's with numbers in place of the links that its annotations mark. An annotation that marks
-    something else, as when its offsets count other units, only adds its source."""
+    """Replace the links that OpenAI's annotations mark with source numbers. If an annotation's offsets do not contain
+    its link, for example because they count other units, only its source is added."""
     pieces, position = [], 0
     for annotation in _tables(piece.get("annotations")):
         source, start, end = _source_of(annotation), annotation.get("start_index"), annotation.get("end_index")
@@ -139,7 +139,7 @@ def _source_of(page: Mapping[str, object]) -> FoundPage:
 
 
 def _queries(item: ProviderItem) -> Iterator[str]:
-    """Yield the queries of a search; opening a page has none."""
+    """Yield the queries of a search. An opened page has no query."""
     match item.native:
         case {"type": "server_tool_use", "name": "web_search", "input": {"query": str(query)}}:
             yield _line(query)
@@ -150,7 +150,7 @@ def _queries(item: ProviderItem) -> Iterator[str]:
 
 
 def _problem_of(result: Mapping[str, object]) -> str:
-    """Return why a search failed; empty if it did not."""
+    """Return why a search failed; empty if it succeeded."""
     content = result.get("content")
     entries = _tables(content if isinstance(content, list) else [content])
     for code in (entry.get("error_code") for entry in entries if "error_code" in entry):
@@ -163,5 +163,5 @@ def _tables(value: object) -> list[Mapping[str, object]]:
 
 
 def _line(value: object) -> str:
-    """Return a text on one line; empty if it is none."""
+    """Return a string on one line; empty if the value is not a string."""
     return " ".join(value.split()) if isinstance(value, str) else ""

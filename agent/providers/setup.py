@@ -53,7 +53,7 @@ _KEY_VARIABLES = {
     **{name: subscription.key_variable for name, subscription in SUBSCRIPTIONS.items() if subscription.key_variable},
 }
 WEB_SEARCH_PROVIDERS = ("anthropic", "openai")
-"""Providers whose API has a search of the web that can be asked for. Compatible servers seldom have it."""
+"""Providers whose API offers web search as an option. Compatible servers seldom support it."""
 LOCAL_CHAT_SERVERS = (
     ("LM Studio", "http://127.0.0.1:1234/v1", "lms server start"),
     ("llama.cpp", "http://127.0.0.1:8080/v1", "llama-server -m MODEL.gguf"),
@@ -203,9 +203,9 @@ def _notices(
 
 
 def find_endpoint(name: str, provider_config: ProviderConfig, environment: Mapping[str, str]) -> Endpoint:
-    """Return a provider's address and key. The key is None if it comes from a command, see `uses_key_command`, or from
-    a sign-in: nothing is run or requested here. Raises `ConfigError` for a malformed URL, and `AuthFailed` if a
-    required key is missing. Ollama, clouds with their own sign-in and servers on this machine need none."""
+    """Return a provider's address and key. The key is None if it comes from a sign-in or a command (see
+    `uses_key_command`); neither is used here. Raises `ConfigError` for a malformed URL, and `AuthFailed` if a required
+    key is missing. Ollama, clouds with their own sign-in and servers on this machine do not need a key."""
     url = find_base_url(name, provider_config, environment)
     host = urlsplit(url).hostname or ""
     key_name = key_variable(name, provider_config)
@@ -274,12 +274,12 @@ def find_base_url(name: str, provider_config: ProviderConfig, environment: Mappi
 
 
 def is_official_server(name: str, endpoint: Endpoint) -> bool:
-    """Whether a provider's address is its official one."""
+    """Whether an endpoint is the provider's official server."""
     return endpoint.base_url == _BASE_URLS[name][1]
 
 
 def searches_web(name: str, config: Config, environment: Mapping[str, str]) -> bool:
-    """Whether the settings let a provider search the web itself. Raises `ConfigError` for a malformed URL."""
+    """Whether the settings allow a provider's own web search. Raises `ConfigError` for a malformed URL."""
     if name not in WEB_SEARCH_PROVIDERS or config.web_search not in ("auto", "provider"):
         return False
     address = find_base_url(name, config.provider_config(name), environment).rstrip("/")

@@ -49,8 +49,8 @@ class _FullCount:
         return min(max(rest, estimate // 3), estimate * 4)
 
     def more_precise(self, other: "_FullCount | None", estimator: Estimator) -> "_FullCount":
-        """Return the one that is more precise about the tool definitions: a count without images is preferred, then the
-        count with fewer estimated tokens outside the definitions. A count of other tools is not used."""
+        """Return the count that is more precise about the tool definitions: one without images is preferred, then the
+        one with fewer estimated tokens outside the definitions. A count with different tools is never used."""
         if other is None or other.tools != self.tools:
             return self
         return min(
@@ -92,7 +92,7 @@ class TokenMeter:
 
     @property
     def token_counter(self) -> TokenCounter:
-        """The ruler in use. It is replaced when a tokenizer has been loaded."""
+        """The token counter in use. It is replaced once a tokenizer has been loaded."""
         return self._content.ruler
 
     def use_estimates_of(self, other: "TokenMeter") -> None:
@@ -112,8 +112,8 @@ class TokenMeter:
             load(self)
 
     def schedule_counter(self, token_counter: TokenCounter) -> None:
-        """Use this ruler from the next measurement on. All known messages are counted with it first, so this must not
-        be called on the event loop's thread."""
+        """Use this token counter from the next measurement on. All known messages are counted with it first, so this
+        must not be called on the event loop's thread."""
         for message in self._content.known_messages:
             count_message(message, token_counter)
         self._scheduled_counter = token_counter
@@ -161,7 +161,7 @@ class TokenMeter:
         return self.estimator.estimate(count_messages(messages, self.token_counter))
 
     def estimate_text(self, text: str) -> int:
-        """Return the estimated tokens of a text."""
+        """Return the estimated tokens of text."""
         return self.estimator.estimate(count_text(text, self.token_counter))
 
     def estimate_definition(self, spec: ToolSpec) -> int:

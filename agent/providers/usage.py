@@ -59,8 +59,8 @@ def is_anchored_by_other_model(conversation: Conversation, model: str) -> bool:
 
 
 def may_drop_reasoning(conversation: Conversation) -> bool:
-    """Whether the next request may omit reasoning that was counted. It may if earlier replies contain reasoning and the
-    user has written since then."""
+    """Whether the next request might omit reasoning that was counted. This is possible if earlier replies contain
+    reasoning and the user has written since then."""
     added_messages = conversation.messages[conversation.anchored :]
     has_text = any(
         isinstance(part, Text) for message in added_messages if isinstance(message, User) for part in message.parts

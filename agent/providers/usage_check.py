@@ -37,12 +37,12 @@ class UsageCheck:
         self._reported_readings: set[CountReading] = set()
 
     def after_rewrite(self) -> None:
-        """Take into account that later requests may be shorter."""
+        """Allow for shorter requests after a rewrite."""
         self.count_record = self.count_record and self.count_record.after_rewrite()
         self._visible_minimum = (), 0
 
     def allow_truncation_report(self) -> None:
-        """Report the next truncation again."""
+        """Allow the next truncation to be reported again."""
         self._reported_readings.discard("truncated")
 
     def assess(

@@ -1,4 +1,4 @@
-"""Has a model's provider search the web, in a request of its own that contains only the query."""
+"""Lets a model's provider search the web, in a separate request that contains only the query."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,18 +21,18 @@ SEARCH_PROMPT = (
 MAX_SEARCHES = 2
 """Maximum number of searches for one query."""
 MAX_CONTINUATIONS = 3
-"""How often a reply that the provider paused is continued."""
+"""Maximum number of times that a paused reply is continued."""
 MAX_ANSWER_TOKENS = 4096
-"""Maximum length of the answer with the thoughts before it, in tokens."""
+"""Maximum length of the answer and the reasoning before it, in tokens."""
 UNFINISHED_NOTES = {"pause": " (the search stopped here)", "max_tokens": " (the answer was cut here)"}
-"""What is added to an answer that is not complete, by its stop reason."""
+"""Notes added to incomplete answers, by stop reason."""
 EFFORT = "low"
-"""Thinking effort. With `minimal`, OpenAI refuses to search."""
+"""Thinking effort. OpenAI does not allow web search with `minimal`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderSearch:
-    """A model whose provider searches the web. The cost is reported as an event."""
+    """Searches the web through a model's provider. The cost is reported as an event."""
 
     provider: Provider
     session_id: str
@@ -44,7 +44,8 @@ class ProviderSearch:
         return self.provider.facts.id
 
     async def find(self, query: str) -> str:
-        """Return what the model found, with numbered sources; empty if it found nothing. Raises `ToolError`."""
+        """Search the web, and return the model's findings with numbered sources; empty if there are none. Raises
+        `ToolError`."""
         if not self.provider.facts.searches_web:
             raise ToolError(
                 f"the provider of `{self.model}` does not search the web: the user can set a program in `web.search`"
@@ -60,9 +61,9 @@ class ProviderSearch:
         return format_report(report, query, self.model)
 
     async def _ask(self, query: str) -> list[AssistantPart]:
-        """Return the parts of the answer. A paused reply is sent back as the last message, unchanged: the API rejects
-        its open search anywhere else (anthropic-sdk-python issue 1339). If it cannot be continued, what was found so
-        far is returned."""
+        """Return the parts of the answer. A paused reply is sent back unchanged as the last message, because the API
+        rejects its open search anywhere else (anthropic-sdk-python issue 1339). If the reply cannot be continued,
+        return what was found so far."""
         messages: tuple[Message, ...] = (User((Text(query),)),)
         parts: list[AssistantPart] = []
         for _ in range(1 + MAX_CONTINUATIONS):
@@ -96,7 +97,7 @@ class ProviderSearch:
         return await stream_reply(self.provider, request, self.interrupt, self._emit_retries_and_cost)
 
     def _emit_retries_and_cost(self, event: Event) -> None:
-        """Forward only retries and the cost of the search."""
+        """Forward only the search's cost and retries."""
         if isinstance(event, ReplyFinished):
             self.emit(replace(event, purpose="search"))
         elif isinstance(event, RetryScheduled):
@@ -104,7 +105,7 @@ class ProviderSearch:
 
 
 def format_report(report: SearchReport, query: str, model: str) -> str:
-    """Return a report as text for the model that asked; empty if nothing was found."""
+    """Format a report for the model that asked; empty if nothing was found."""
     if not report.text and not report.sources:
         return ""
     notes = [f"({problem})" for problem in report.problems]
@@ -121,8 +122,8 @@ def _declined(happened: str) -> str:
 
 
 def _failure(error: ProviderError) -> str:
-    """Return why the request failed, and what to do. A rejected request usually means that the organisation or the
-    model may not search."""
+    """Explain why the request failed, and what to do. A rejected request usually means that the organisation or model
+    is not allowed to search."""
     happened = str(error).removesuffix(error.todo).rstrip(" .")
     if isinstance(error, BadRequest | AuthFailed):
         return f"the provider's search cannot be used: {happened}. Tell the user that `web.search` can name a program"

@@ -39,8 +39,8 @@ class CallProgress:
     _states: dict[str, CallState] = field(default_factory=dict)
     _is_recorded: bool = False
     _must_be_stored: bool = False
-    """Whether a failure to store a state must be reported, because states of this step are already stored or the user
-    is being asked."""
+    """Whether a failure to store a state must be reported: states of this step are already stored, or the user is being
+    asked."""
     _answered_call_ids: frozenset[str] = frozenset()
     """Ids of the calls that already had outputs when the session ended."""
     _change_count: int = 0
@@ -49,7 +49,7 @@ class CallProgress:
     _write_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def begin_step(self, calls: Sequence[ToolCall]) -> None:
-        """Start the next step, in which no call has begun yet."""
+        """Start the next step; none of its calls has begun yet."""
         self._states, self._is_recorded = {call.id: "waiting" for call in calls}, len(calls) > 1
         self._must_be_stored = False
         self._answered_call_ids = frozenset()
@@ -67,7 +67,7 @@ class CallProgress:
         return state if isinstance(state, ToolOutput) else None
 
     def edited_arguments(self, call_id: str) -> Mapping[str, object] | None:
-        """Return the arguments as edited by the user before the session ended; None if the user did not edit them."""
+        """Return the arguments that the user edited before the session ended; None if the user did not edit them."""
         state = self._states.get(call_id)
         return state.arguments if isinstance(state, PendingEdit) else None
 
@@ -120,7 +120,7 @@ def has_open_question(states: Mapping[str, CallState]) -> bool:
 
 
 def output_for_open_call(call: ToolCall, states: Mapping[str, CallState]) -> ToolOutput:
-    """Return the output to record for an unanswered call that will neither run again nor be asked about."""
+    """Build the output for an unanswered call that will neither run nor be asked about again."""
     match states.get(call.id):
         case ToolOutput() as output:
             return output

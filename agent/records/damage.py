@@ -1,4 +1,4 @@
-"""Rebuilds a valid conversation from stored messages, some of which may be damaged or missing."""
+"""Rebuilds a valid conversation from stored messages when some of them are damaged or missing."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -19,7 +19,7 @@ MAX_POSITION_GAP = 100_000
 
 @dataclass(frozen=True, slots=True)
 class RestoredMessages:
-    """Messages, one per position, and a description of any damage."""
+    """Messages, one per position, with a description of any damage."""
 
     messages: tuple[Message, ...]
     problem: str = ""
@@ -34,7 +34,7 @@ def decode_message_or_none(row: MessageRow) -> Message | None:
 
 
 def unreadable_message_error(position: int) -> str:
-    """Return the error text for an unreadable message."""
+    """Format the error message for an unreadable message."""
     return f"message {position} of the session cannot be read"
 
 
@@ -64,12 +64,13 @@ def restore_messages(
     decode: Callable[[MessageRow], Message] = decode_message,
 ) -> RestoredMessages:
     """Decode rows in order of position. A placeholder replaces each message that is unreadable, or missing between
-    other messages. It contains the calls and outputs that the neighbouring messages require. A message that was changed
-    on disk is returned as it is now.
+    other messages. It contains the calls and outputs that the neighbouring messages require. If a message was changed
+    on disk, the changed version is returned.
 
-    `positions`: return exactly one message for each of these. `start`: expected position of the first row.
+    `positions`: return exactly one message for each of these positions. `start`: expected position of the first row.
     `answered_call_ids`: ids of the calls answered at each position. `decode`: converts a row to a message, or raises
-    `StoreFailed`."""
+    `StoreFailed`.
+    """
     decoded: list[Message | None] = []
     roles, lost_positions, changed_positions = list[str](), list[int](), list[int]()
     expected_start = start if start is not None else rows[0].position if rows else 0

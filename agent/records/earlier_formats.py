@@ -41,7 +41,7 @@ _ELISION = regex(r'\n\[… ([\d,]+) bytes left out: [^\n"]*ref_id="[^\n"]*"[^\n"
 
 
 def parse_elision(text: str) -> Elision | None:
-    """Parse the elision in the middle of a user's text. None if there is none."""
+    """Parse the elision in the middle of a user's text. None if the text has no elision."""
     match = _ELISION.search(text)
     return Elision(*match.span(), int(match[1].replace(",", ""))) if match else None
 
@@ -51,13 +51,13 @@ _PROGRAM_STATE = regex(
     r"|ended: not finished after (?P<limit>\d+) s;.*|(?P<running>job-\d+)(?:: still running| is running;.*)"
 )
 _MAX_TAIL_LINES = 40
-"""Number of lines at the end of an output that are searched for the exit status. It need not be the last line: hooks
-may have added lines after it."""
+"""Number of lines at the end of an output that are searched for the exit status. The exit status might not be in the
+last line, because hooks may have added lines after it."""
 
 
 def parse_program_state(exit_text: str, text: str) -> ProgramState | None:
-    """Parse the state of the program that a call ran. None if the text describes none. `exit_text`: the exit status if
-    it was stored as a field, otherwise empty. `text`: the output."""
+    """Parse the state of the program that a call ran. None if neither text describes it. `exit_text`: the exit status
+    if it was stored as a field, otherwise empty. `text`: the output."""
     for line in reversed((exit_text or text).split("\n")[-_MAX_TAIL_LINES:]):
         if match := _PROGRAM_STATE.fullmatch(line):
             code, limit = (int(match[name]) if match[name] else None for name in ("code", "limit"))
@@ -103,7 +103,7 @@ _NOTE_BEGINNINGS: Mapping[NoteKind, Pattern[str]] = {
     "deferred": regex(r"\[(?:(?P<name>\d+) tools? deferred to save|No tools are deferred)"),
     "servers": regex(r"\[The tools of servers (?:have changed since your list was made: (?P<name>.+)\.\]|are again)"),
 }
-"""Patterns for the beginnings of notes of each kind."""
+"""Patterns for the first words of each kind of note."""
 _MORE_ENTRIES = regex(r"\(([\d,]+) more: `glob` lists them\)")
 
 

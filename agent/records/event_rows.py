@@ -1,4 +1,4 @@
-"""What the events of a session add to its records: rows of usage and rewrites, their totals, and the current turn."""
+"""What a session's events add to its records: rows for usage and rewrites, their totals, and the current turn."""
 
 import time
 
@@ -16,11 +16,11 @@ class EventRows:
         self.usage: list[UsageRow] = []
         self.rewrites: list[RewriteRow] = []
         self.total_usage = SessionUsage()
-        """Usage of all requests of the session."""
+        """Total usage of the session's requests."""
         self.usage_this_run = SessionUsage()
-        """Usage of the requests sent since the program started."""
+        """Total usage of the requests sent since the program started."""
         self.turn_start: tuple[int, float] | None = None
-        """The session's number of messages when the last turn began, and the time in Unix seconds; None before the
+        """When the last turn began: the session's number of messages, and the time in Unix seconds. None before the
         first turn of this run."""
         self._changed_files: FilesChanged | None = None
 
@@ -47,6 +47,6 @@ class EventRows:
         self.usage_this_run = self.usage_this_run.plus(usage, cost)
 
     def pop_changed_files(self) -> FilesChanged | None:
-        """Return the files changed by the current turn, if known. They are returned once."""
+        """Return the files changed by the current turn, then forget them. None if unknown."""
         changed_files, self._changed_files = self._changed_files, None
         return changed_files

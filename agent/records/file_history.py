@@ -75,7 +75,8 @@ class FileHistory:
         return await asyncio.to_thread(self._compare_files, scope, rows, start_time)
 
     async def changes_by_tools(self) -> tuple[FileChange, ...]:
-        """Return the changes made by the session's tools, without those that only git reports. Raises `StoreFailed`."""
+        """Return the changes made by the session's tools, without changes that only git reports. Raises
+        `StoreFailed`."""
         rows = await self._thread.run(file_changes, self._store, self._recorder.session_id)
         return await asyncio.to_thread(self._tool_changes, rows)
 

@@ -13,7 +13,8 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.lazy import dataclass, regex
 
 EXCESS_MARKER_PREFIX = "over"
-"""File name prefix of a marker next to the blobs. It exists while sessions use more space than the limit allows."""
+"""File name prefix of a marker file, which lies next to the blobs while sessions use more space than the limit
+allows."""
 
 _OUTPUT_REF = regex(r"(?<![^\W_])[rR]([1-9]\d{0,17})(?![^\W_])")
 _OUTPUT_URI = regex(
@@ -150,8 +151,8 @@ def _update_excess_marker(folder: Path, used_bytes: int, max_bytes: int) -> None
 
 
 def pop_excess_note(folder: Path, max_bytes: int) -> str:
-    """Return the note in the marker file, but only once. It is returned again only after the limit has changed, or
-    after the size has been below the limit."""
+    """Return the note in the marker file, but only the first time. It is returned again only after the limit has
+    changed, or after the size has been below the limit."""
     marker_path = folder / f"{EXCESS_MARKER_PREFIX}-{max_bytes}"
     try:
         text = marker_path.read_text("utf-8")

@@ -113,7 +113,7 @@ def _change_time(path: Path) -> float:
 def _read_blobs(
     git: str, root: Path, settings: Mapping[str, str], blob_ids: Sequence[str]
 ) -> Mapping[str, bytes | None]:
-    """Return the content of each blob; None for one that is too large."""
+    """Return the content of each blob, or None if the blob is too large."""
     if not blob_ids:
         return {}
     id_lines = "".join(f"{blob_id}\n" for blob_id in blob_ids).encode()

@@ -1,4 +1,4 @@
-"""The images of outputs. Their bytes are stored in the archive instead of the session's log, and loaded from there on
+"""Images in outputs. Their bytes are stored in the archive instead of the session's log, and loaded from the archive on
 resume."""
 
 from base64 import b64encode
@@ -14,7 +14,7 @@ MISSING_IMAGE_NOTE = "[an image ({}) is no longer available]"
 
 
 def needs_image_bytes(messages: Sequence[Message]) -> bool:
-    """Whether the bytes of any images must be loaded before the messages can be sent."""
+    """Whether any image's bytes must be loaded before the messages can be sent."""
     return any(_lacks_bytes(output) for message in messages if isinstance(message, User) for output in message.outputs)
 
 

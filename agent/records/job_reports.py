@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # imported for types only, because few sessions have jobs
 def create_job_end_reporter(
     channel: Channel, recorder: Recorder, secrets: SecretTokens
 ) -> Callable[[EndedJob], Awaitable[None]]:
-    """Create a listener for jobs that have ended without the model knowing."""
+    """Create a listener for jobs that end without the model's knowledge."""
 
     async def report(ended_job: EndedJob) -> None:
         lines = tuple(map(secrets.hide, ended_job.last_lines))

@@ -74,7 +74,7 @@ _PART_TYPES: Mapping[str, type] = {
 }
 
 _OMISSION_PHRASE = " bytes left out: "
-"""A phrase in every note that marks omitted text."""
+"""A phrase that occurs in every note about omitted text."""
 
 _PART_NAMES = {kind: name for name, kind in _PART_TYPES.items()}
 
@@ -85,7 +85,7 @@ _ASSISTANT_PARTS: tuple[type, ...] = get_args(AssistantPart)
 
 @cache
 def _empty_text_fields(part_type: type) -> Mapping[str, str]:
-    """Return the mandatory text fields of a part type, each as an empty string. Stored parts lack empty fields."""
+    """Return the required text fields of a part type, each as an empty string. Empty fields are not stored."""
     return {field.name: "" for field in fields(part_type) if field.type is str and field.default is MISSING}
 
 
@@ -104,8 +104,8 @@ def encode_part(part: UserPart | AssistantPart) -> dict[str, object]:
     # `asdict` is avoided because it copies deeply, and arguments may be large.
     pairs = ((name, getattr(part, name)) for name in _field_names(_PART_NAMES[type(part)]))
     encoded = {name: _plain_value(value) for name, value in pairs if value not in (None, "", (), 0)}
-    # If the text looks as if it described the value, store the field even if it is null. Records of earlier versions
-    # lack the field, so a missing field means that the text must be parsed.
+    # If the text seems to describe the value, store the field even if it is null. Records of earlier versions lack the
+    # field, so a missing field means that the text must be parsed.
     if isinstance(part, Note | Text) and _OMISSION_PHRASE in part.text:
         encoded["gap"] = part.gap and asdict(part.gap)
     if isinstance(part, ToolOutput):
@@ -121,7 +121,7 @@ def encode_part(part: UserPart | AssistantPart) -> dict[str, object]:
 
 
 def _parse_described_program(output: ToolOutput, exit_text: str = "") -> ProgramState | None:
-    """Parse the program state that an output's text describes. None if it describes none."""
+    """Parse the program state that an output's text describes. None if the text describes no program."""
     return parse_program_state(exit_text, text_without_insertions(output.text, output.inserted))
 
 

@@ -80,7 +80,7 @@ class Recorder:
         """Usage and rewrites, as reported by events."""
         self._output_count = 0
         self._tool_names: dict[str, str] = {}
-        """The tool of each call in the last recorded reply."""
+        """The tool name of each call in the last recorded reply."""
         self._unsaved_outputs: list[OutputRow] = []
         self._summary = Summary()
         self._archive = ArchiveStore(store)
@@ -96,9 +96,9 @@ class Recorder:
         """A sentence for the user about each piece of non-essential data that could not be read."""
         self.write_queue = write_queue or WriteQueue(thread, store, self.problems.append, Interrupt())
         self.open_call_states: Mapping[str, CallState] = {}
-        """Progress of the calls that have no output because the session ended while the user was being asked."""
+        """Progress of calls without output, left open because the session ended while the user was being asked."""
         self._call_states: Mapping[str, str] = {}
-        """The stored progress of the calls of the current step."""
+        """The stored progress of the current step's calls."""
 
     @property
     def previous_model_use(self) -> tuple[str, float] | None:
@@ -134,8 +134,8 @@ class Recorder:
 
     async def load(self, *, ask_again: bool = False) -> Conversation:
         """Load the conversation with `read_conversation`, and set the session state and total usage. Calls left open by
-        a crashed process get an output, in memory and on disk, that describes what became of them. With `ask_again`,
-        they stay open if the session ended while the user was being asked about one."""
+        a crashed process get an output that describes what became of them, in memory and on disk. With `ask_again`,
+        they stay open if the session ended while the user was being asked about a call."""
         self.problems.clear()
         conversation = await self.read_conversation()
         self.session_state = await load_session_state(self._thread, self._store, self.session_id, self.problems)
@@ -217,8 +217,8 @@ class Recorder:
         """Store a step's outputs, the resulting view, and the session state. They are on disk when this returns.
 
         `request_mark`: facts about the last request. `previous_view`: the previous view, if it was rewritten.
-        `restored_view_number`: number of the view restored by an undo, otherwise 0. If anything except messages cannot
-        be written, it is skipped; the session then resumes from an earlier view.
+        `restored_view_number`: number of the view restored by an undo, otherwise 0. Anything other than messages is
+        skipped if it cannot be written; the session then resumes from an earlier view.
         """
         rows = self._next_rows(outputs)
         snapshot = SnapshotRow(self._next_position, encode_snapshot(conversation, self._next_position, request_mark))
@@ -254,8 +254,8 @@ class Recorder:
             await self._thread.run(self._store.save_calibration, model, calibration)
 
     async def switch_model(self, model: str, mode: str | None = None) -> None:
-        """Store the session's new model, and its new mode if it is not None. They are on disk when this returns, unless
-        another program has locked the database; then they are stored at the end of the turn."""
+        """Store the session's new model, and its new mode unless that is None. Both are on disk when this returns. If
+        another program has locked the database, they are stored at the end of the turn instead."""
         row = replace(self._row, model=model, mode=mode or self._row.mode)
         if not self._is_new:
             try:

@@ -1,4 +1,4 @@
-"""Resumes a session: loads the conversation and determines what has changed since."""
+"""Resumes a session: loads the conversation and determines what has changed since the session was closed."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ async def resume_session(
 ) -> tuple[Conversation, Resumed]:
     """Load the conversation, and return it with an event that lists what has changed since the session was closed. Also
     restore which files the model has seen, and which ended jobs it does not know about yet. With `ask_again`, calls
-    stay open if the session ended while the user was being asked about one. Raises `StoreFailed`."""
+    stay open if the session ended while the user was being asked about a call. Raises `StoreFailed`."""
     start_time = time.perf_counter()
     conversation = await recorder.load(ask_again=ask_again)
     milliseconds = round((time.perf_counter() - start_time) * 1000, 1)

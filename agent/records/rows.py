@@ -45,7 +45,7 @@ def encode_call_state(state: CallState) -> str:
 
 
 def decode_call_states(bodies: Mapping[str, str]) -> Mapping[str, CallState]:
-    """Return the progress of calls, by id, without those that cannot be read."""
+    """Decode the progress of calls, by call id. Calls whose progress cannot be read are skipped."""
     states = {call_id: _decode_call_state(body) for call_id, body in bodies.items()}
     return {call_id: state for call_id, state in states.items() if state is not None}
 
@@ -68,15 +68,15 @@ def _decode_call_state(text: str) -> CallState | None:
 def call_state_changes(
     stored: Mapping[str, str], current: Mapping[str, str]
 ) -> tuple[tuple[FactRow, ...], tuple[tuple[str, str], ...]]:
-    """Return the rows to write, and the keys of the rows to delete, to turn the stored progress of calls into the
-    current one."""
+    """Return the rows to write and the keys of the rows to delete, so that the stored progress of calls matches the
+    current progress."""
     changed = [(call_id, body) for call_id, body in current.items() if stored.get(call_id) != body]
     facts = tuple(FactRow(CALL_FACT_KIND, call_id, body) for call_id, body in changed)
     return facts, tuple((CALL_FACT_KIND, call_id) for call_id in stored.keys() - current.keys())
 
 
 def encode_snapshot(conversation: Conversation, position: int, request_mark: RequestRecord | None = None) -> str:
-    """Serialise a view as JSON. The JSON contains the position of the first message in place of the messages.
+    """Serialise a view as JSON, with the position of the first message instead of the messages themselves.
     `request_mark`: the last request."""
     body = {
         "start": position - len(conversation.messages),
@@ -239,8 +239,8 @@ def decode_summary_row(row: SummaryRow) -> Summary:
 def state_changes(
     old_state: SessionState, new_state: SessionState
 ) -> tuple[tuple[FactRow, ...], tuple[tuple[str, str], ...]]:
-    """Return the rows to write and the keys (kind, key) of the rows to delete, in order to change the stored
-    `old_state` to `new_state`."""
+    """Return the rows to write and the keys (kind, key) of the rows to delete, so that the stored `old_state` becomes
+    `new_state`."""
     if old_state == new_state:
         return (), ()
     facts = [
@@ -270,7 +270,7 @@ def state_changes(
 
 
 def _path_key(path: Path) -> str:
-    """Encode a path as a database key. A path that is not valid Unicode is stored as JSON, whose quotation mark
+    """Encode a path as a database key. A path that is not valid Unicode is stored as JSON; the opening quotation mark
     distinguishes it from an absolute path."""
     text = str(path)
     try:

@@ -57,8 +57,8 @@ class SessionLog:
                 raise StoreFailed(unreadable_message_error(row.position), "corrupt")
             return message
 
-        # Decoding a long session takes a while. Here and below, it runs in another thread, so that it does not block
-        # the store's thread.
+        # Decoding a long session takes a while. Here and below, decoding runs in another thread, so that it does not
+        # block the store's thread.
         readable_messages = await asyncio.to_thread(restore_messages, rows, None, start, decode=decode)
         valid_rows = rows_before_gap(rows, start)
         first, end = (valid_rows[0].position, valid_rows[-1].position + 1) if valid_rows else (start, start)
@@ -112,7 +112,7 @@ class SessionLog:
 
     async def _lost_call_ids(self, positions: range, *, has_lost_messages: bool) -> Mapping[int, Sequence[str]]:
         """Return the ids of the calls answered at each position. Empty unless messages are lost (`has_lost_messages`)
-        or outputs are stored after the last remaining message. Placeholders for these calls keep new outputs from
+        or outputs are stored after the last remaining message. Placeholders for these calls prevent new outputs from
         reusing the numbers of stored ones."""
         archive = ArchiveStore(self._store)
         with suppress(StoreFailed):  # on failure, only outputs in the remaining messages are known
@@ -146,8 +146,8 @@ class SessionLog:
     async def view_before_rewrite(
         self, current_view: Conversation
     ) -> tuple[int, Conversation, RequestRecord | None] | None:
-        """Return the view that the last rewrite replaced: its number, the view with all messages since then, and the
-        last request before the rewrite. None if there is no such view, or if it cannot be restored."""
+        """Find the view that the last rewrite replaced. Return its number, the view with all messages since then, and
+        the last request before the rewrite. None if there is no such view, or if it cannot be restored."""
         for row in await self._thread.run(self._store.views, self._session_id):
             decoded = decode_snapshot(row.body)
             if decoded is None:
@@ -166,11 +166,11 @@ class SessionLog:
         return SessionUsage(Usage(total.input, total.cache_read, total.cache_write, total.output), total.cost)
 
     async def request_usages(self) -> tuple[RequestUsage, ...]:
-        """Return the usage of each request of the session, oldest first."""
+        """Return the usage of each of the session's requests, oldest first."""
         return tuple(map(request_usage_from_row, await self._thread.run(self._store.usage, self._session_id)))
 
     async def rewrites(self) -> tuple[Rewrite, ...]:
-        """Return the rewrites of the session, oldest first."""
+        """Return the session's rewrites, oldest first."""
         return tuple(map(rewrite_from_row, await self._thread.run(self._store.rewrites, self._session_id)))
 
 
@@ -204,7 +204,7 @@ def _starts_inside_step(messages: Sequence[Message]) -> bool:
 async def past_tool_calls(
     thread: StoreThread, store: SessionStore, project: str, session_id: str
 ) -> Sequence[ToolCall]:
-    """Return the past tool calls in a project's sessions, newest first. The calls of this session's last reply are
+    """Return the past tool calls in a project's sessions, newest first. The calls in this session's last reply are
     skipped, because they are still awaiting permission. Return an empty sequence if the calls cannot be read."""
     try:
         rows = await thread.run(replies_with_calls, store, project, session_id, MAX_EXAMINED_REPLIES)

@@ -27,7 +27,7 @@ class SessionInfo:
     tie_breaker: int = 0
     """Sort key for sessions that were changed at the same moment."""
     origin: str = ""
-    """For an imported session, the other program and the session's id in it, as `claude:ID`; otherwise empty."""
+    """For an imported session, the other program and its id for the session, as `claude:ID`; otherwise empty."""
     owner: str = ""
     """The id of the session that started this sub-agent; empty for other sessions."""
     agent: str = ""
@@ -57,8 +57,8 @@ def is_session_id(text: str) -> bool:
 
 
 def find_session(store: SessionStore, id_prefix: str, project: str) -> SessionRow:
-    """Find the session whose id starts with `id_prefix`; with an empty prefix, the project's newest session. Raises
-    `UsageError` if there is none or more than one. Must be called in the store's thread."""
+    """Find the session whose id starts with `id_prefix`, or the project's newest session if the prefix is empty. Raises
+    `UsageError` unless exactly one session matches. Must be called in the store's thread."""
     if not id_prefix:
         newest = store.recent_sessions(project, 1)
         if not newest:

@@ -57,7 +57,7 @@ def restore_ended_jobs(state: SessionState) -> dict[str, EndedJob]:
 
 
 def with_todos(state: SessionState, todo_state: TodoState) -> SessionState:
-    """Return the state with the todo list and notes that the model's calls produced."""
+    """Return the state with the todo list and notes that result from the model's calls."""
     return replace(
         state,
         todos=state.todos if todo_state.todos is None else todo_state.todos,
@@ -66,7 +66,7 @@ def with_todos(state: SessionState, todo_state: TodoState) -> SessionState:
 
 
 def resume_note(event: Resumed) -> str:
-    """Return a note for the model about what changed while the session was closed; empty if nothing did."""
+    """Format a note for the model about what changed while the session was closed. Empty if nothing changed."""
     lines = [
         *_named_files_line(
             "changed on disk since you saw them, read them again before you rely on them", event.changed
@@ -77,7 +77,7 @@ def resume_note(event: Resumed) -> str:
 
 
 def resume_notices(event: Resumed) -> tuple[str, ...]:
-    """Return lines for the user about what changed while the session was closed; empty if nothing did."""
+    """Format lines for the user about what changed while the session was closed. Empty if nothing changed."""
     parts = [
         f"{count} {singular if count == 1 else plural}"
         for count, singular, plural in (

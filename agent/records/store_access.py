@@ -35,8 +35,8 @@ def _store_in(folders: Folders) -> SessionStore:
 
 @contextmanager
 def open_store_briefly(folders: Folders) -> Iterator[SessionStore]:
-    """Open the session database for short work in the current thread. Raises `StoreFailed` for any store error,
-    including those in the `with` block."""
+    """Open the session database for a short operation in the current thread. Raises `StoreFailed` for any store error,
+    including errors in the `with` block."""
     try:
         with closing(_store_in(folders)) as store:
             yield store
@@ -45,8 +45,8 @@ def open_store_briefly(folders: Folders) -> Iterator[SessionStore]:
 
 
 async def delete_session(thread: "StoreThread", store: SessionStore, session_id: str, *, is_copy: bool = False) -> None:
-    """Delete a session and its entries in the search index. `is_copy`: another session contains the same text. The word
-    index, which is slow to rebuild, then stays valid and is not reset."""
+    """Delete a session and its entries in the search index. `is_copy`: whether another session contains the same text.
+    If so, the word index stays valid, so it is not reset; rebuilding it is slow."""
     await thread.run(delete_session_rows, store, session_id)
     if not is_copy:
         await thread.run(reset_word_index, store)
@@ -66,7 +66,8 @@ def delete_session_rows(store: SessionStore, session_id: str) -> None:
 
 
 def reset_word_index(store: SessionStore) -> None:
-    """Reset the word index, because it may list words that only deleted sessions contained. Raises `StoreError`."""
+    """Reset the word index, because it may contain words that occurred only in deleted sessions. Raises
+    `StoreError`."""
     from ebbtide.store.search import SearchIndex  # noqa: PLC0415  # deferred: as above
 
     SearchIndex(store).reset_word_parts()
@@ -96,8 +97,7 @@ def remove_store_garbage(store: SessionStore, config: Config) -> None:
 
 
 def _claim_daily_cleanup(folder: Path) -> bool:
-    """Whether the daily clean-up is due. If so, the time is recorded, so that calls in the next 24 hours return
-    false."""
+    """Whether the daily clean-up is due. If it is, record the time, so that calls in the next 24 hours return false."""
     marker_path = folder / "tidied"
     try:
         if folder.is_dir() and (not marker_path.exists() or time.time() - marker_path.stat().st_mtime > DAY_SECONDS):
@@ -109,7 +109,7 @@ def _claim_daily_cleanup(folder: Path) -> bool:
 
 
 def outputs_folder(config: Config, session_id: str) -> Path:
-    """Return the folder to which a session's commands write their output until it is stored."""
+    """Return the folder to which a session's commands write output before it is stored."""
     return config.folders.data / "outputs" / session_id
 
 

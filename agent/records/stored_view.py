@@ -1,5 +1,4 @@
-"""Loads what a session has stored: the view with the messages since then, the session state, and the progress of
-calls."""
+"""Loads a stored session: the view with the messages added since, the session state, and the progress of calls."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,7 +23,7 @@ class StoredView:
 
     conversation: Conversation
     message_count: int
-    """How many messages the session has, including those that are not in the view."""
+    """Number of messages in the session, including those that are not in the view."""
     last_request: RequestRecord | None
     """The last request recorded in the snapshot; None if there is none."""
     problems: tuple[str, ...]
@@ -81,7 +80,7 @@ async def load_session_state(
 
 
 async def load_call_states(thread: StoreThread, store: SessionStore, session_id: str) -> Mapping[str, str]:
-    """Return the stored progress of the calls of the last step, encoded, by call id. Without it, the calls count as
+    """Return the stored progress of the last step's calls, encoded, by call id. Calls without stored progress count as
     interrupted."""
     try:
         return {row.key: row.body for row in await thread.run(store.facts, session_id, CALL_FACT_KIND)}

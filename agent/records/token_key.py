@@ -1,6 +1,6 @@
 """The secret key from which the numbers of secret tokens are derived (`agent/prompt/secret_tokens.py`). It is random,
-stored on this machine, and shared by all sessions. Anyone who knew the key could test guesses of a password against the
-number in its token."""
+stored on this machine, and shared by all sessions. Anyone who knew the key could guess a password and check the guess
+against the number in its token."""
 
 import os
 import secrets
@@ -12,7 +12,7 @@ from ebbtide.tools.files.private_folder import create_private_folder
 
 KEY_FILE = "token-key"
 KEY_BYTES = 32
-"""Size of the key in bytes, which is the largest that BLAKE2s accepts."""
+"""Size of the key in bytes. BLAKE2s accepts no larger key."""
 
 
 def load_or_create_token_key(path: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""What the messages do not show about the end of each turn: failures, interruptions and changed files."""
+"""Facts about the end of each turn that the messages do not show: failures, interruptions and changed files."""
 
 import json
 from collections.abc import Iterable

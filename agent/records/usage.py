@@ -44,8 +44,8 @@ class Rewrite:
     """Tokens before the rewrite."""
     after: int
     cost: float | None
-    """US dollars: the cost of the summary or, without one, of writing the remaining context to the cache again; None if
-    unknown."""
+    """Cost in US dollars: of the summary or, if there is none, of writing the remaining context to the cache again.
+    None if unknown."""
     at: float
     requests: int
     """Number of requests that the session had made, including those for the summary."""

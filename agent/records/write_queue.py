@@ -1,4 +1,4 @@
-"""Executes the writes of a session one at a time. While another program locks the database, writes wait in memory."""
+"""Writes a session's data one operation at a time. While another program locks the database, writes wait in memory."""
 
 import asyncio
 import time
@@ -14,9 +14,9 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.lazy import dataclass
 
 LOCK_TIMEOUT_S, RETRY_DELAY_S = 600.0, 0.2
-"""How long a write waits for a locked database, and how long it waits between attempts, in seconds."""
+"""How long a write waits for a locked database, and the delay between attempts, in seconds."""
 INTERRUPT_GRACE_S = 0.5
-"""Seconds that a write may take before an interrupt stops the wait for it."""
+"""Minimum time for which a write is awaited before an interrupt can end the wait, in seconds."""
 LOCKED_NOTICE = "another program has locked the session database; changes wait in memory until it is free"
 CLOSING_NOTICE = (
     "another program has locked the session database; the session will close once its changes are stored; "
@@ -51,7 +51,7 @@ class WriteQueue:
         self._blocked_since: float | None = None
         self._has_notified = False
         self._unreported_error: BaseException | None = None
-        """The error of a failed write that no caller was waiting for; the next `write` raises it."""
+        """The error from a write that failed after its caller had stopped waiting. The next `write` raises it."""
 
     @property
     def is_blocked(self) -> bool:

@@ -1,6 +1,6 @@
-"""Makes requests fit: frees space in the window, chooses the model, and ends the turn in a report if the window is
-full. `ebbtide.agent.eviction` decides what to cut, and `ebbtide.agent.budget.preflight` decides which model may get the
-request."""
+"""Makes requests fit: frees space in the window, chooses the model, and ends the turn with a report if the window is
+full. `ebbtide.agent.eviction` decides what to cut, and `ebbtide.agent.budget.preflight` decides which model may receive
+the request."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -36,15 +36,15 @@ FINAL_TURN_NOTE = Note(
 )
 
 FinalTurnState: TypeAlias = Literal["none", "announced", "overdue"]
-"""Whether the window is so full that the turn must end in a report: `none` if not, `announced` if this step ends it,
-`overdue` if an earlier step should have ended it."""
+"""Whether the window is so full that the turn must end with a report. `none`: no. `announced`: this step ends the turn.
+`overdue`: an earlier step should have ended it."""
 
 NEW_SESSION_HINT = "start a new session or use a model with a larger window"
 
 
 async def make_room(conversation: Conversation, ctx: SessionContext) -> MeasuredConversation:
     """Free space in the window, and return the conversation with its budget. If it still does not fit, switch to the
-    next model that has room. If a full window should end the turn in a report, compact only when there is no room for
+    next model that has room. If a full window should end the turn with a report, compact only when there is no room for
     the report. Raises `ContextExhausted`."""
     window, model, turn = ctx.window, ctx.model, ctx.turn
     is_automatic, problem = window.compaction_settings.is_automatic, ""
@@ -57,7 +57,7 @@ async def make_room(conversation: Conversation, ctx: SessionContext) -> Measured
     previous_provider = model.provider
     conversation, budget = await choose_model(conversation, budget, window, turn)
     if is_automatic and is_out_of_room(budget, window):
-        # As a last resort, shorten long user text of the open request, because the session would be stuck without that.
+        # As a last resort, shorten long user text in the open request; otherwise the session would be stuck.
         compacted, budget = await compact_and_measure(
             conversation, budget, window, turn, "full", force_strategy("words")
         )
@@ -117,14 +117,14 @@ async def switch_to_fallback(
 
 
 def run_preflight(budget: ContextBudget, window: WindowContext) -> PreflightResult:
-    """Choose a model for the request that was just measured. If the turn ends in a report because the window is full,
-    the current model only gets the request for the report, and limits apply even if only tool definitions exceed
+    """Choose a model for the request that was just measured. If a full window ends the turn with a report, the current
+    model receives only the request for the report. In that case, limits apply even if only the tool definitions exceed
     them."""
     model = window.model
     facts = model.facts
     targets = with_shares((ModelTarget(facts.provider, facts.name, budget.window), *model.models.fallbacks), window)
     if ends_in_report(budget, window):
-        # The window may be full because an output did not fit. Then this model must not get even a small request.
+        # If the window is full because an output did not fit, this model must not get even a small request.
         targets = (replace(targets[0], share=0.0), *targets[1:])
     return choose_target(model.meter.counters, targets, allow_large_tools=not ends_in_report(budget, window))
 
@@ -135,7 +135,7 @@ def ends_in_report(budget: ContextBudget, window: WindowContext) -> bool:
 
 
 def with_shares(targets: Sequence[ModelTarget], window: WindowContext) -> tuple[ModelTarget, ...]:
-    """Set the share of each target's limit that a request may take before the next target is tried."""
+    """For each model, set the share of its limit that a request may take before the next model is tried."""
     if window.compaction_settings.on_full == "final":
         return tuple(replace(target, share=target.window.compact_trigger) for target in targets)
     return tuple(replace(target, share=target.window.hard_block) for target in targets)
@@ -149,8 +149,8 @@ async def _switch_model(
     turn: TurnContext,
     failure: str = "",
 ) -> MeasuredConversation | None:
-    """Switch to another model, and return the conversation for it with its budget. None if it cannot be connected or
-    its window is too small after all."""
+    """Switch to another model, and return the conversation for it with its budget. None if the model cannot be reached
+    or its window turns out to be too small."""
     model = window.model
     previous_id, reason = model.facts.id, failure or _full_reason(budget, window)
     target = next(target for target in model.models.fallbacks if target.id == requested_target.id)
@@ -216,9 +216,8 @@ def reset_measurements(
 async def announce_final_turn(
     conversation: Conversation, budget: ContextBudget, window: WindowContext, turn: TurnContext
 ) -> tuple[Conversation, FinalTurnState]:
-    """If the window is full and the turn should end for that reason, add a note that this is the final step. The tools
-    stay the same, so that the provider's cache stays valid. Calls that the final step does not allow are rejected with
-    a message."""
+    """If a full window should end the turn, add a note that this is the final step. The tools stay the same, so that
+    the provider's cache stays valid. Calls that are not allowed in the final step are rejected with a message."""
     if not ends_in_report(budget, window):
         return conversation, "none"
     if is_final_turn_announced(conversation):
@@ -236,7 +235,7 @@ async def announce_final_turn(
 
 
 def is_final_turn_announced(conversation: Conversation) -> bool:
-    """Whether a note in this turn has announced that it is the final one."""
+    """Whether a note in this turn has announced the final step."""
     for message in reversed(conversation.messages):
         if isinstance(message, User) and message.has_note("final"):
             return True
@@ -246,8 +245,8 @@ def is_final_turn_announced(conversation: Conversation) -> bool:
 
 
 def begin_session(conversation: Conversation, window: WindowContext, emit: Callable[[Event], None]) -> Conversation:
-    """Choose the tools for a session, and start its token counters. A provider's counts for another system prompt or
-    other tools are discarded."""
+    """Choose a session's tools, and start its token counters. Provider counts for another system prompt or other tools
+    are discarded."""
     model = window.model
     window.tools.deferral.user_deferred = conversation.excluded_tools
     choose_tools(window, emit)
@@ -273,7 +272,7 @@ def begin_turn(message: User, calls: CallContext, window: WindowContext) -> None
 
 
 def log_preflight(decision: PreflightResult, budget: ContextBudget, window: WindowContext) -> None:
-    """Log the projection of the next request and the decision."""
+    """Log the predicted size of the next request and the decision."""
     model = window.model
     if not window.debug.is_enabled:
         return

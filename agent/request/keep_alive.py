@@ -1,5 +1,5 @@
-"""Keeps a provider's cache alive while the user thinks, if that is worth its cost. To do so, it sends the last request
-again and asks for one token."""
+"""Keeps a provider's cache alive while the user thinks, if that is worth the cost. It sends the last request again and
+asks for one token."""
 
 import asyncio
 import math
@@ -54,8 +54,8 @@ def pause_end_probability(start: float, end: float, pause_so_far: float) -> floa
 def is_renewal_worthwhile(
     cost: float, saving: float, pause_so_far: float, expires_at: float, cache_lifetime: float
 ) -> bool:
-    """Whether it is worthwhile to pay `cost` to keep the cache for another `cache_lifetime` seconds. `saving`: what the
-    cache saves in the next request; `pause_so_far`: length of the pause so far; `expires_at`: when in the pause the
+    """Whether it is worth paying `cost` to keep the cache for another `cache_lifetime` seconds. `saving`: what the
+    cache saves in the next request. `pause_so_far`: length of the pause so far. `expires_at`: when in the pause the
     cache expires."""
     return saving * pause_end_probability(expires_at, pause_so_far + cache_lifetime, pause_so_far) > cost
 
@@ -63,8 +63,8 @@ def is_renewal_worthwhile(
 RENEWAL_LEAD_SHARE = 0.1
 """How long before its expiry a cache is renewed, as a share of the cache's lifetime."""
 REPLY_TIMEOUT_S = 30.0
-"""Timeout of the request, in seconds. It is short, because manual changes of the conversation must wait for the
-request."""
+"""Timeout of the renewal request, in seconds. It is short, because the user's changes to the conversation must wait for
+the request."""
 RENEWAL_OUTPUT_TOKENS = 1
 """Number of output tokens to request. It does not affect the cache. If an API requires more, its minimum is used."""
 
@@ -82,7 +82,7 @@ class RenewalPlan:
 
 
 async def plan_renewal(conversation: Conversation, window: WindowContext, turn: TurnContext) -> RenewalPlan:
-    """Return when to renew the cache. Sends nothing."""
+    """Plan when to renew the cache. Sends nothing."""
     facts = window.model.facts
     last_request = window.prefix_watch.renewable_request(facts)
     if (
@@ -100,8 +100,8 @@ async def plan_renewal(conversation: Conversation, window: WindowContext, turn: 
 async def renew_cache(
     conversation: Conversation, window: WindowContext, turn: TurnContext, on_event: Callable[[Event], None]
 ) -> RenewalPlan:
-    """Renew the cache if that is due, and return when to renew it next. The usage is recorded, and `on_event` receives
-    the events. After a failure, the user gets a notice, and the session does not try again."""
+    """Renew the cache if it is due, and plan the next renewal. The usage is recorded, and `on_event` receives the
+    events. If the request fails, the user is notified, and the session does not try again."""
     model = window.model
     current = await plan_renewal(conversation, window, turn)
     last_request = window.prefix_watch.renewable_request(model.facts)
@@ -133,7 +133,7 @@ async def renew_cache(
 def can_renew(request: Request, facts: ModelFacts) -> bool:
     """Whether the provider keeps its cache for a known time, and a request for one token renews it. A model with a
     thinking budget cannot be asked for a single token unless thinking is off, and turning it off would invalidate the
-    cache of the messages."""
+    cached messages."""
     return facts.renews_cache and (facts.thinking != "budget" or request.effort == "none")
 
 

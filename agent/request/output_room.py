@@ -12,8 +12,8 @@ from ebbtide.agent.window.measure import measure_budget
 from ebbtide.agent.window.session_context import WindowContext
 
 NOTE_RESERVE_TOKENS, REFUSAL_RESERVE_TOKENS = 800, 60
-"""Tokens reserved for notes in the next step, such as the request for a summary or a report, and for the message of
-each call that is not run."""
+"""Tokens reserved for notes in the next step, such as the request for a summary or report, and for the refusal of each
+call that is not run."""
 
 
 async def run_calls_within_budget(
@@ -30,7 +30,7 @@ async def run_calls_within_budget(
 
 
 def create_output_budget(conversation: Conversation, window: WindowContext) -> OutputBudget:
-    """Determine the room for the outputs of the conversation's last calls."""
+    """Determine how much room there is for the outputs of the conversation's last calls."""
     model = window.model
     budget = measure_budget(conversation, window)
     note_tokens = NOTE_RESERVE_TOKENS + REFUSAL_RESERVE_TOKENS * len(conversation.unanswered_calls)

@@ -1,5 +1,5 @@
-"""Interfaces for integrations that support weaker models: reading calls that a model wrote as text, adding the files
-that a message is about, and reminding the model of unfinished work."""
+"""Interfaces for integrations that support weaker models. They parse calls written as text, add files that a message
+refers to, and remind the model of unfinished work."""
 
 from collections.abc import Callable, Collection
 from typing import Protocol, TypeAlias, cast
@@ -35,8 +35,8 @@ class SmallModelSupport(Protocol):
         """Add content that the model needs to start. Returns the same message if there is nothing to add."""
 
     def unfinished_work_reminder(self, conversation: Conversation, /) -> User | None:
-        """Build a reminder to make the requested change, if the turn's final reply only talks about it. Otherwise
-        None."""
+        """Build a reminder to make the requested change, if the turn's final reply only talks about making it.
+        Otherwise None."""
 
 
 CreateReplyReader: TypeAlias = Callable[[ModelFacts], ReplyReader]

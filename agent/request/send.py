@@ -1,4 +1,4 @@
-"""Sends a request. If the provider rejects it as too large, shrinks and resends it, and finally tries the next
+"""Sends a request. If the provider rejects it as too large, shrinks and resends it. If that fails, tries the next
 model."""
 
 import itertools
@@ -67,7 +67,7 @@ async def send_request(
                 turn.emit(TextDelta(summary_line))
                 reply = Reply(Assistant((Text(summary_line),), model.facts.id), Usage(), "end")
                 return conversation.plus(reply.message), reply
-            # This is recorded, so that the next request begins with this one.
+            # Record it, so that the next request begins with this one.
             await turn.recorder.record_user_message(answer_request)
             turn.emit(Noticed(f"`{model.facts.id}` returned an empty answer, so it is asked for a sentence"))
             conversation = conversation.plus(answer_request)
@@ -152,8 +152,8 @@ async def shrink_request(
     limit: int | None,
     source: str,
 ) -> MeasuredConversation | None:
-    """Shrink a conversation that the provider rejected as too large, and record the real window that this reveals. None
-    if there are no attempts left or nothing can be shrunk."""
+    """Shrink a conversation that the provider rejected as too large, and record the actual window size that the
+    rejection reveals. None if there are no attempts left or nothing can be shrunk."""
     if attempt > MAX_RECOVERIES:
         return None
     learned_window = window_after_overflow(budget.window, request_tokens or budget.used, limit, source)
@@ -211,9 +211,9 @@ async def recover_truncated(
     turn: TurnContext,
     attempt: int,
 ) -> MeasuredConversation | None:
-    """Shrink the conversation if the server has truncated the request and answered only what was left of it. None if
-    the request was read completely, if the reply has calls, or if nothing can be shrunk. The real window is recorded in
-    any case, because the next request must fit it."""
+    """Shrink the conversation if the server has truncated the request and replied only to the rest. None if the whole
+    request was read, if the reply has calls, or if nothing can be shrunk. The actual window size is recorded in any
+    case, because the next request must fit."""
     model = window.model
     size = model.meter.take_actual_window()
     if size is None:
@@ -228,7 +228,7 @@ async def recover_truncated(
 
 
 def forget_refuted_window(counted_tokens: int, model: ModelContext, turn: TurnContext) -> None:
-    """Forget the window that was inferred from the server's counts, if the server has now read more than that."""
+    """Discard the window size inferred from the server's counts, if the server has now read more tokens than that."""
     if model.learned_limits.is_refuted_by(counted_tokens):
         model.learned_limits.window = None
         model.meter.usage_check.allow_truncation_report()
@@ -238,8 +238,8 @@ def forget_refuted_window(counted_tokens: int, model: ModelContext, turn: TurnCo
 def with_resolved_calls(
     reply: Reply, conversation: Conversation, prompt: Prompt, tools: tuple[ToolSpec, ...], ctx: SessionContext
 ) -> Reply:
-    """Convert the reply's calls to the form in which they will be run, including calls written as text. Each call gets
-    a unique id."""
+    """Convert the reply's calls, including calls written as text, to the form in which they are run. Each call gets a
+    unique id."""
     runner, offered_names = ctx.calls.runner, [spec.name for spec in tools]
     if runner.approver.policy.mode == "plan":
         offered_names.append(PLAN_TOOL)  # the model knows this tool from the list or a note

@@ -18,8 +18,8 @@ from ebbtide.agent.window.session_context import TurnContext, WindowContext
 async def switch_to_requested_model(
     conversation: Conversation, window: WindowContext, turn: TurnContext
 ) -> Conversation:
-    """Switch to the model that a command asked for, and return the conversation for it. If that model is not available
-    or has no room, notify the user and keep the session's own model."""
+    """Switch to the model that a command asked for, and adapt the conversation to it. If that model is unavailable or
+    has no room, notify the user and keep the session's own model."""
     model, models = window.model, window.model.models
     model_request, models.turn_request = models.turn_request, None
     if model_request is None:
@@ -74,8 +74,8 @@ def _keep_model(
 
 @asynccontextmanager
 async def restoring_own_model(window: WindowContext, turn: TurnContext) -> AsyncGenerator[None]:
-    """Restore the session's own model when the context ends, for any reason. Inside the context, another model may run
-    the turn."""
+    """Restore the session's own model when the `with` block ends, for any reason. Another model may run the turn inside
+    the block."""
     model = window.model
     learned_window = model.learned_limits.window
     try:

@@ -52,7 +52,7 @@ class AgentProgress:
     running_calls: dict[str, str] = field(default_factory=dict)
     """One line for each running call, by call id."""
     call_lines: list[str] = field(default_factory=list)
-    """One line for the call of each output, in order."""
+    """One line for each call that has an output, in order."""
 
     def record(self, event: Event) -> None:
         match event:
@@ -116,7 +116,7 @@ def create_finished_event(
 
 
 def findings_in(answer: str) -> tuple[str, ...]:
-    """Return the items of the list under the heading `Findings` in an answer."""
+    """Return the list items under the heading `Findings` in an answer."""
     lines = iter(answer.splitlines())
     for line in lines:
         if _FINDINGS_HEADING.fullmatch(line.strip()):

@@ -12,8 +12,8 @@ from ebbtide.agent.events.session import Event
 
 
 class AgentApprover(Approver):
-    """Approves the calls of a sub-agent. It uses the rules, folders and mode of the parent session, which also asks the
-    user and stores the rules that the user adds."""
+    """Approves a sub-agent's calls, using the parent session's rules, folders and mode. The parent also asks the user
+    and stores any rules that the user adds."""
 
     __slots__ = ("_emit", "_id_suffix", "_label", "_max_mode", "_parent", "_readable_folders")
 

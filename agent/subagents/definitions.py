@@ -25,10 +25,10 @@ class AgentDefinition:
     prompt: str
     """The agent's own prompt, which is added to the standard system prompt."""
     tools: tuple[str, ...] | None = None
-    """Names of the agent's tools; `mcp__SERVER` means all tools of a server. None for all tools of the parent session.
-    """
+    """Names of the agent's tools; `mcp__SERVER` means all of a server's tools. None means all of the parent session's
+    tools."""
     denied_tools: tuple[str, ...] = ()
-    """Names of tools that the agent must not have, in the form of `tools`."""
+    """Names of tools that the agent must not have, written as in `tools`."""
     model: str | None = None
     most_permissive_mode: PermissionMode = "auto"
     """The most permissive mode that the sub-agent may have. A stricter mode of the parent session takes precedence."""
@@ -47,8 +47,8 @@ class AgentDefinition:
 
 
 def find_definition(definitions: Sequence[AgentDefinition], name: str) -> AgentDefinition | None:
-    """Find a definition by the name that a model wrote: the exact name, the name in another case or with spaces for
-    hyphens, or `PLUGIN:NAME`. None if there is none."""
+    """Find a definition by the name that a model wrote: the exact name, the same name in another case or with spaces
+    instead of hyphens, or `PLUGIN:NAME`. None if no definition matches."""
     normalised = name.strip().replace(" ", "-").lower()
     predicates = (
         lambda definition: definition.name == name,

@@ -25,12 +25,13 @@ _IGNORED_TOOL_NAMES = frozenset(
     todowrite toolsearch websearch
     """.split()  # noqa: SIM905  # a list of names is a table
 )
-"""Tools of other programs that agents here do not need, or have in another form. They are not reported as unknown."""
+"""Tools of other programs that agents do not need here, or that exist here in another form. They are not reported as
+unknown."""
 
 
 def all_definitions(files: Sequence[AgentFile], skills: Sequence[Skill] = ()) -> tuple[AgentDefinition, ...]:
-    """Return the definitions of all agents: the built-in ones and those in files. Only the user's own files can
-    override a built-in agent. `skills`: the available skills, which an agent file may name."""
+    """Return all agent definitions: the built-in ones and those in files. Only the user's own files can override a
+    built-in agent. `skills`: the available skills; an agent file can name some of them."""
     definitions = {definition.name: definition for definition in built_in_agents()}
     for file in files:
         if file.name not in definitions or file.trust_item.owner == "user":
@@ -39,7 +40,7 @@ def all_definitions(files: Sequence[AgentFile], skills: Sequence[Skill] = ()) ->
 
 
 def unknown_tools_notice(files: Sequence[AgentFile], known_tools: Collection[str]) -> str:
-    """List the tools that agent definitions name but that do not exist here, on one line. Empty if there are none.
+    """List, on one line, the tools that agent definitions name but that do not exist. Empty if all exist.
     `known_tools`: the existing tools."""
     agents_by_tool: dict[str, list[str]] = {}
     for file in files:

@@ -28,7 +28,7 @@ MAX_ANSWER_TOKENS = 1024
 
 
 class SessionHookBackends:
-    """The judges of one session. Their cost is part of the session's cost."""
+    """Answers questions from one session's hooks. The cost of the answers counts as part of the session's cost."""
 
     def __init__(
         self, context: SessionContext, connect_model: ConnectModel, compose_session: ComposeAgentSession
@@ -104,6 +104,6 @@ class SessionHookBackends:
         return result.text, result.has_failed
 
     def _emit_cost(self, event: Event) -> None:
-        """Emit only the cost of a question."""
+        """Forward only the events that report a question's cost."""
         if isinstance(event, ReplyFinished):
             self._context.turn.emit(replace(event, purpose="hook"))

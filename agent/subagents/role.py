@@ -78,7 +78,7 @@ class SubagentContext:
         )
 
     def with_parent_variables(self, workspace: Workspace) -> Workspace:
-        """Return the workspace `workspace` with the environment variables of the parent session's commands."""
+        """Return `workspace` with the environment variables that the parent session's commands use."""
         parent_workspace, sandbox = self.parent.calls.runner.workspace, workspace.sandbox
         if sandbox is not None and parent_workspace.sandbox is not None:
             sandbox = replace(
@@ -105,8 +105,8 @@ class SubagentContext:
         return {"agent_id": self.id, "agent_type": self.definition.name}
 
     def add_agent_prompt(self, instructions: Instructions, mode: PermissionMode) -> Instructions:
-        """Return the system prompt with the agent's own prompt added. Plan mode is not mentioned, because an agent
-        cannot submit a plan."""
+        """Add the agent's own prompt to the system prompt. Plan mode is not mentioned, because an agent cannot submit a
+        plan."""
         base = f"{instructions.base_text}\n\n{self.definition.prompt}\n\n{FINAL_MESSAGE_INSTRUCTIONS}"
         adapted_instructions = replace_mode(instructions, mode, "") if mode == "plan" else instructions
         return replace(adapted_instructions, base_text=base, skills="")
@@ -118,7 +118,7 @@ class SubagentContext:
 
 def resolve_model(name: str | None, default_model: str) -> str:
     """Return the model named in a definition, as PROVIDER/NAME. A single word such as `haiku` means the newest matching
-    model of the default model's provider. If there is none, return `default_model`."""
+    model from the default model's provider. If no model matches, return `default_model`."""
     if name is None or "/" in name:
         return name or default_model
     return providers.choices.resolve_model_name(name, default_model) or default_model

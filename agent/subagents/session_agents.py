@@ -37,7 +37,7 @@ UNFORWARDED_EVENTS = (TextDelta, ReasoningDelta, CallDelta, ToolProgress, Contex
 """Frequent events that are not forwarded to the parent session."""
 
 ComposeAgentSession: TypeAlias = Callable[[AgentDefinition, SessionContext, AsyncExitStack], Awaitable[Session]]
-"""Creates the session of an agent. Raises `AgentError`."""
+"""Creates an agent's session. Raises `AgentError`."""
 
 
 @dataclass(slots=True)
@@ -177,7 +177,7 @@ class SessionAgents:
 
 
 async def _run_start_hooks(session: Session, name: str, turn: TurnContext) -> tuple[Note, ...]:
-    """Run `SubagentStart` hooks, and return their context as notes."""
+    """Run `SubagentStart` hooks, and return the context that they add, as notes."""
     context = await turn.hooks.run_subagent_start(session.id, name) if turn.hooks is not None else ""
     return (Note(f"{HOOK_NOTE_PREFIX}`SubagentStart` notes:]\n{context}"),) if context else ()
 
@@ -185,8 +185,8 @@ async def _run_start_hooks(session: Session, name: str, turn: TurnContext) -> tu
 async def _run_stop_hooks(
     progress: AgentProgress, session: Session, name: str, calls: CallContext, turn: TurnContext, *, was_continued: bool
 ) -> str:
-    """Run `SubagentStop` hooks, and return why the agent should continue after its answer. Empty if it may stop or has
-    already continued once."""
+    """Run `SubagentStop` hooks, and return why the agent should continue after its answer. Empty if it may stop, or if
+    it has already continued once."""
     hooks = turn.hooks
     if hooks is None or progress.end != "answered":
         return ""

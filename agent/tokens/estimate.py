@@ -42,8 +42,8 @@ _FORGETTING_SHARE = 0.001
 MAX_STORED_ERRORS = 100
 """Maximum number of errors that an estimator stores."""
 MIN_ERROR_BASE_TOKENS = 40_000
-"""Errors are divided by the size of the request, but at least by this many tokens. They matter only near the end of a
-window, so errors in small requests count as small."""
+"""Errors are divided by the request's size, or by this many tokens if the request is smaller. Errors matter only near
+the end of a window, so errors in small requests get little weight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,10 @@ class TextCounts:
     items: int = 0
     """Number of messages, plus one for each output in a message after the first."""
     replies: int = 0
-    """Number of replies sent back for the first time. The provider reported the tokens of their content, but not of the
-    frame around it."""
+    """Number of replies sent back for the first time. The provider has reported the tokens of their content, but not
+    the overhead of each message."""
     exact_tokens: int = 0
-    """Tokens of images, which a rule determines exactly."""
+    """Image tokens, which follow from an exact rule."""
 
     def __add__(self, other: "TextCounts") -> "TextCounts":
         return TextCounts(
@@ -81,7 +81,7 @@ class TextCounts:
 
 @dataclass(frozen=True, slots=True)
 class TokenCounter:
-    """How text and images are counted for one model."""
+    """How to count a model's text and images."""
 
     tokenize: Callable[[str], float] | None = None
     """Counts text with a tokenizer. If None, the bytes of the text are counted by kind."""
@@ -112,7 +112,7 @@ def count_message(message: Message, token_counter: TokenCounter) -> TextCounts:
 
 @memoized
 def count_output(output: ToolOutput, token_counter: TokenCounter) -> TextCounts:
-    """Count an output as if it were a separate message."""
+    """Count an output as a separate message."""
     return _count_parts((output,), 1, token_counter)
 
 
@@ -145,12 +145,12 @@ def count_messages(messages: Iterable[Message], token_counter: TokenCounter = BY
 
 
 def count_tools(specs: Iterable[ToolSpec], token_counter: TokenCounter = BYTE_COUNTER) -> TextCounts:
-    """Count the tool definitions of a request as the model sees them. Of deferred tools, it sees only the groups."""
+    """Count a request's tool definitions as the model sees them. For deferred tools, the model sees only the groups."""
     return sum_counts(count_text(text, token_counter) for text in _tool_texts(specs))
 
 
 def tool_definitions_text(specs: Iterable[ToolSpec]) -> str:
-    """Return the tool definitions as text of about the size that the model reads."""
+    """Return the tool definitions as text, about as long as what the model reads."""
     return "".join(_tool_texts(specs))
 
 
@@ -191,7 +191,7 @@ def _initial_covariance() -> tuple[Vector, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Estimator:
-    """The weights for one model, with their covariance and the latest errors."""
+    """One model's weights, with their covariance and the latest errors."""
 
     weights: Vector = INITIAL_WEIGHTS
     covariance: tuple[Vector, ...] = _initial_covariance()
@@ -235,9 +235,9 @@ def update_estimator(
     `request_tokens` tokens.
 
     Uses recursive least squares with forgetting: a sample mostly adjusts the weights that it involves and that are
-    still uncertain. `is_full_request`: the sample is an entire request, whose tool definitions take more tokens than
-    their text. Implausible reports are ignored. If there are images, reports that are off by more than three standard
-    deviations are also ignored, because a server may count more for images than the rule says.
+    still uncertain. `is_full_request`: whether the sample is an entire request, whose tool definitions take more tokens
+    than their text. Implausible reports are ignored. If there are images, reports that are off by more than three
+    standard deviations are also ignored, because a server may count more tokens for images than the rule predicts.
     """
     expected, measured = estimator.estimate(counts), reported_tokens - counts.exact_tokens
     if reported_tokens <= 0 or measured <= 0 or not is_plausible_count(reported_tokens, expected):
@@ -280,8 +280,8 @@ def update_estimator(
 
 
 def is_plausible_count(reported_tokens: int, expected_tokens: int) -> bool:
-    """Whether a reported token count is plausible: between a tenth of the expected count and ten times that count, with
-    200 tokens of tolerance."""
+    """Whether a reported token count is between a tenth of the expected count and ten times that count, with a
+    tolerance of 200 tokens."""
     return expected_tokens / 10 - 200 <= reported_tokens <= 10 * expected_tokens + 200
 
 
@@ -320,7 +320,7 @@ def estimate_by_chars(text: str, chars_per_token: float = 4.0) -> int:
 
 def encode_estimator(estimator: Estimator, server_digest: str = "") -> str:
     """Encode an estimator as JSON. Numbers are not rounded, so that a decoded estimator gives identical estimates.
-    `server_digest`: digest of the address at which the model answers."""
+    `server_digest`: digest of the model server's address."""
     fields: dict[str, object] = {
         "weights": estimator.weights,
         "doubt": estimator.covariance,

@@ -1,5 +1,4 @@
-"""Token counts of images according to their provider's rule. The size is read from the file header; no pixels are
-decoded."""
+"""Counts the tokens of images by the provider's rule. The size is read from the file header; no pixels are decoded."""
 
 import binascii
 import struct
@@ -16,13 +15,13 @@ MAX_AREA_TOKENS = 1600
 """Maximum number of tokens of an image under the area rule. Larger images are scaled down first."""
 TILES_BASE_TOKENS, TOKENS_PER_TILE = 85, 170
 _HEADER_CHARS = 64 * 1024
-"""Number of leading base64 characters that contain the size of nearly every image; a multiple of 4."""
+"""Number of leading base64 characters in which nearly every image states its size; a multiple of 4."""
 
 PixelSize: TypeAlias = tuple[int, int]
 
 
 def image_tokens(image: Image, rule: ImageRule = "area") -> int:
-    """Return the tokens of an image. If its size cannot be read, it counts as a large image."""
+    """Count an image's tokens. If its size cannot be read, it counts as a large image."""
     size = image_size(image.data)
     if rule == "tiles":
         return TILES_BASE_TOKENS + TOKENS_PER_TILE * (4 if size is None else _tile_count(*size))

@@ -66,8 +66,8 @@ class _CacheEntry(ref[Any]):
 
 
 def memoized(derive: V) -> V:
-    """Cache the results of a function for as long as its first argument exists. That argument is compared by identity,
-    because comparing its value would take as long as the computation. The other arguments are compared by value.
+    """Cache a function's results for as long as its first argument exists. That argument is compared by identity,
+    because comparing its value would take as long as computing the result. The other arguments are compared by value.
     Thread-safe."""
     caches: dict[tuple[Hashable, ...], dict[int, _CacheEntry]] = {}
 

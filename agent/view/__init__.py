@@ -1,4 +1,4 @@
-"""The model's view of a conversation: outputs, previews, stubs and pins, and what became of each text. No I/O."""
+"""The model's view of a conversation: outputs, previews, stubs and pins, and what happened to hidden text. No I/O."""
 
 from typing import TYPE_CHECKING
 

@@ -17,15 +17,15 @@ from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.outputs.plain_text import terminal_text
 
 MAX_MATCH_BYTES, MIN_MATCH_BYTES = 1024, 512
-"""Maximum size of the error lines in a large preview, and in a small one, in bytes."""
+"""Maximum size of the error lines in a large preview and in a small preview, in bytes."""
 _MAX_LINE_CHARS = 240
 """Maximum number of characters shown from a line."""
 _MAX_CONTEXT_LINES, _MAX_CONTEXT_DISTANCE = 2, 6
-"""Maximum number of context lines on each side of an error line, and their maximum distance in lines."""
+"""Context of an error line: the maximum number of lines on each side, and their maximum distance in lines."""
 _NO_CONTEXT_SHARE = 0.4
-"""If less than this share of the room remains, error lines are added without context."""
+"""If less than this share of the space remains, error lines are added without context."""
 _MIN_STRONG_SHAPES = 3
-"""If there are at least this many strong shapes (cause or verdict), all weaker lines are omitted."""
+"""If there are at least this many shapes of high weight (cause or verdict), all weaker lines are omitted."""
 _MAX_SHAPES, _RETAINED_OLDEST_SHAPES = 256, 8
 _MAX_CACHED_WEIGHTS = 4096
 _MAX_WEIGHED_LINES, _MAX_RARE_COUNT = 20_000, 100
@@ -35,13 +35,13 @@ _BLOCK_BYTES = 1 << 16
 
 _KEYWORDS = tuple(keyword.encode() for keyword in ERROR_KEYWORDS)
 _DIGIT_TABLE = bytes.maketrans(b"23456789", b"1" * 8)
-"""Maps the digits 2 to 9 to 1 when lines are compared. 0 stays, because "0 errors" means something else."""
+"""Maps the digits 2 to 9 to 1 when lines are compared. 0 stays, because "0 errors" has a different meaning."""
 _FAILURE_WORD = regex(r"(?i)error|fail|fatal|panic|exception|cannot|not found|expected")
 
 
 @dataclass(slots=True)
 class _ShapeGroup:
-    """Lines of one shape: the newest line with its context, the number of the first line, and their count."""
+    """Lines with the same shape: the newest line with its context, the first line's number, and the number of lines."""
 
     weight: int
     line_number: int
@@ -63,11 +63,11 @@ class ErrorLineCollector:
     _keyword_counts: Counter[bytes] = field(default_factory=Counter)
     """For each string of `ERROR_KEYWORDS`, the number of weighed lines that contained it."""
     _active_keywords: tuple[bytes, ...] = _KEYWORDS
-    """The strings that are still searched for."""
+    """The keywords that are still searched for."""
     _recent_lines: list[bytes] = field(default_factory=list)
     """The last lines processed, which may become context of the next error line."""
     _open_groups: list[_ShapeGroup] = field(default_factory=list)
-    """Groups whose newest line still lacks some of its following context."""
+    """Groups whose newest line still lacks some of the context after it."""
 
     def add_lines(self, text: bytes, first_number: int) -> None:
         """Process more output. `text` ends with a newline; `first_number` is the number of its first line."""
@@ -127,8 +127,8 @@ class ErrorLineCollector:
                     yield index, weight, shape
 
     def _weigh_line(self, line: bytes, lowered: bytes) -> tuple[int, str]:
-        """Return the weight and shape of a line. Once `_MAX_WEIGHED_LINES` different lines have been weighed, keywords
-        that occur in many of them are no longer searched for."""
+        """Return a line's weight and shape. Once `_MAX_WEIGHED_LINES` different lines have been weighed, keywords that
+        occur in many of them are no longer searched for."""
         normalised = line.translate(_DIGIT_TABLE)
         weight_and_shape = self._cached_weights.get(normalised)
         if weight_and_shape is None:
@@ -147,8 +147,8 @@ class ErrorLineCollector:
         return weight_and_shape
 
     def _prune_shapes(self) -> None:
-        """If there are too many shapes, keep those with the highest weights, preferring newer ones, and a few of the
-        oldest with the highest weight."""
+        """If there are too many shapes, keep those with the highest weights and, among equal weights, the newer ones. A
+        few of the oldest with the highest weight are also kept."""
         if len(self._by_shape) < _MAX_SHAPES:
             return
         shapes = sorted(
@@ -161,8 +161,9 @@ class ErrorLineCollector:
         self._by_shape = {shape: self._by_shape[shape] for shape in (*shapes[: _MAX_SHAPES // 2], *oldest)}
 
     def excerpt_between(self, head_end: int, tail_start: int, max_bytes: int = MAX_MATCH_BYTES) -> str:
-        """Return the error lines between the lines `head_end` and `tail_start`, in at most `max_bytes` bytes. Lines
-        with the highest weight come first, then the newest, with context as in `grep -C`. Empty if there are none."""
+        """Return the error lines between the lines `head_end` and `tail_start`, in at most `max_bytes` bytes. The
+        highest weights take precedence, then the newest lines. Context is shown as in `grep -C`. Empty if there are no
+        error lines."""
         blocks, visible_numbers, remaining_bytes = list[str](), set[int](), max_bytes
         for group in self._selected_groups(head_end, tail_start):
             if group.line_number in visible_numbers:
@@ -212,7 +213,7 @@ def _set_context(groups: Iterable[_ShapeGroup], nearby_lines: Sequence[bytes], s
 
 
 def group_lines(group: _ShapeGroup, with_context: bool) -> list[tuple[int, str, str]]:
-    """Return the number, separator and text of the group's line, and of its context lines if `with_context`."""
+    """Return the number, separator and text of the group's line and, if `with_context`, of its context lines."""
     repeat_note = f" (and {group.count - 1} like it, from line {group.first_line_number})" if group.count > 1 else ""
     line = (group.line_number, ":", _truncate_line(terminal_line(group.line)) + repeat_note)
     if not with_context:
@@ -239,7 +240,7 @@ def _context_lines(lines: Sequence[tuple[int, bytes]]) -> list[tuple[int, str, s
 
 
 def _truncate_line(line: str) -> str:
-    """Truncate a line to its beginning, or to the part around its first word for failure."""
+    """Truncate a line to its beginning, or to the part around the first word that means failure."""
     if len(line) <= _MAX_LINE_CHARS:
         return line
     failure_word = _FAILURE_WORD.search(line)

@@ -10,8 +10,8 @@ MAX_LINE_CHARS = 600
 """Maximum number of characters examined in a line."""
 
 CAUSE_WEIGHT, VERDICT_WEIGHT, WORDS_WEIGHT, MENTION_WEIGHT = 4, 3, 2, 1
-"""Weights of a line: it states what is wrong (`CAUSE_WEIGHT`), names what failed (`VERDICT_WEIGHT`), contains words for
-failure (`WORDS_WEIGHT`), or only mentions such words (`MENTION_WEIGHT`)."""
+"""Weights of a line. `CAUSE_WEIGHT`: it states what is wrong. `VERDICT_WEIGHT`: it names what failed. `WORDS_WEIGHT`:
+it contains words for failure. `MENTION_WEIGHT`: it only mentions such words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,8 @@ class ErrorPattern:
     """A format that tools use for errors."""
 
     keywords: tuple[str, ...]
-    """Lower-case strings. Every line of this shape contains at least one of them. They are searched for first, because
-    that is faster than matching the pattern."""
+    """Lower-case strings, at least one of which occurs in every line that the pattern matches. They are searched for
+    first, because that is faster than matching the pattern."""
     pattern: "re.Pattern[str]"
     weight: int
 
@@ -122,7 +122,7 @@ ERROR_KEYWORDS: tuple[str, ...] = tuple(
         if not any(other in keyword and other != keyword for other in _ALL_KEYWORDS)
     )
 )
-"""Every line that reports an error contains at least one of these strings, in lower case."""
+"""Lower-case strings, at least one of which occurs in every line that reports an error (ignoring case)."""
 
 _FLAGS = regex(r"(?<![\w-])--?[A-Za-z][^\s\]]*")
 _NO_ERRORS = regex(
@@ -167,7 +167,7 @@ _DECORATION = regex(
     r"(?:\[?(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]? +)?"
     r"[\s│┃|╷╵├└─╰╭>•#]*"
 )
-"""Text before the actual message of a line: box-drawing characters, times, program names."""
+"""Text before a line's actual message: box-drawing characters, times, program names."""
 
 _QUOTED_TEXT = regex(r"'[^']{0,200}'|\"[^\"]{0,200}\"|`[^`]{0,200}`|‘[^’]{0,200}’")
 _FILE_NAME = regex(r"(?<![^\s:('\"])[^\s:('\"]{1,200}(?=[:(]\d)")
@@ -176,8 +176,7 @@ _NUMBER = regex(r"\b0x[0-9a-f]+\b|\d+(?:\.\d+)*|\b[0-9a-f]{12,}\b")
 
 
 def error_weight(line: str) -> int:
-    """Return how strongly a line reports an error: `CAUSE_WEIGHT`, `VERDICT_WEIGHT`, `WORDS_WEIGHT`, `MENTION_WEIGHT`,
-    or 0 if it reports none."""
+    """Return how strongly a line reports an error: one of the weights above, or 0 if it reports no error."""
     line = line[:MAX_LINE_CHARS]
     bare = _NO_ERRORS.sub("", _FLAGS.sub("", _DECORATION.sub("", line, count=1)))
     if _SUCCESS.search(bare) and not _FAILURE_COUNTS.search(bare):
@@ -200,8 +199,8 @@ def error_weight(line: str) -> int:
 
 
 def strongest_error_line(lines: Sequence[str]) -> str:
-    """Find the line that reports an error most strongly; the first one, if there are several. Empty if none reports
-    one."""
+    """Find the line that reports an error most strongly, or the first of several such lines. Empty if no line reports
+    an error."""
     strongest, highest_weight = "", 0
     for line in lines:
         weight = error_weight(line) if highest_weight < CAUSE_WEIGHT else 0

@@ -1,8 +1,8 @@
 """The parts of the model's view, their states, and pins. Everything that displays or edits the view uses this module.
 
-A pinned output or message stays in place as long as its step does. When the step is removed, the pinned content moves
-into the message that opens the view. If pins leave too little room, they are reduced to previews or, if that is not
-enough, to one line each. They stay pinned, and their references recall the full content.
+A pinned output or message stays in place as long as its step is in the view. When the step is removed, the pinned
+content moves into the message that opens the view. If pins leave too little room, they are reduced to previews or, if
+that is not enough, to one line each. They stay pinned, and their references still recall the full content.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +37,8 @@ ItemKind: TypeAlias = Literal["you", "reply", "output", "picture", "note", "inst
 read during the session, or pinned content outside its message."""
 
 ViewState: TypeAlias = Literal["visible", "preview", "summarised", "masked"]
-"""How an item is shown: in full, as its start and end, as a model's summary, or as one line."""
+"""How an item is shown. `visible`: in full. `preview`: its start and end. `summarised`: as a model's summary. `masked`:
+as one line."""
 
 _FORM_STATES: dict[ShortenedForm, ViewState] = {"line": "masked", "preview": "preview", "summary": "summarised"}
 MAX_DESCRIPTION_CHARS = 200
@@ -51,7 +52,7 @@ class OutputPart:
     """An output, as the model sees it."""
 
     message_index: int
-    """Index of its message in the view."""
+    """Index of the output's message in the view."""
     key: str
     ref: str
     numbered_output: NumberedOutput
@@ -81,7 +82,7 @@ class MessagePart:
 
     @property
     def recalled_ref(self) -> str:
-        """Reference of the content that the user brought back with this message; empty for other messages."""
+        """Reference of the content that this message brought back into view. Empty for other messages."""
         notes = (part for part in self.original.parts if isinstance(part, Note))
         return next((note.name for note in notes if note.kind == "brought"), "")
 
@@ -152,7 +153,7 @@ class ViewItem:
     key: str
     """`r12` for an output; `m41` for parts of the message at position 41 of the session's log."""
     ref: str
-    """Its reference: `r12`, `msg-1a2b3c4d`."""
+    """The item's reference, such as `r12` or `msg-1a2b3c4d`."""
     kind: ItemKind
     what: str
     tokens: int
@@ -165,8 +166,8 @@ class ViewItem:
 def view_items(
     conversation: Conversation, count_tokens: Callable[[Message], int], total: int | None = None
 ) -> tuple[ViewItem, ...]:
-    """Return the items of all messages, in session order. `count_tokens`: estimates the tokens of a message; `total`:
-    the measured total to which the items' sizes are scaled, or None to leave them unscaled."""
+    """Return the items of all messages, in session order. `count_tokens`: estimates a message's tokens. `total`: the
+    measured total to which the items' sizes are scaled; None to leave them unscaled."""
     items = tuple(_iter_items(conversation, count_tokens))
     if total is None:
         return items
@@ -275,7 +276,7 @@ MAX_PIN_LINE_CHARS = 160
 
 
 def displaced_pins(conversation: Conversation, cut: int) -> tuple[CarriedPart, ...]:
-    """Return the pinned content that removing the first `cut` messages would displace, as it is shown now."""
+    """Return the pinned content, as currently shown, that removing the first `cut` messages would displace."""
     return tuple(_iter_pins_after_cut(conversation, cut))
 
 
@@ -302,7 +303,7 @@ def _iter_pins_after_cut(conversation: Conversation, cut: int) -> Iterator[Carri
 
 
 def view_after_cut(conversation: Conversation, cut: int) -> Conversation:
-    """Return the conversation from message `cut` on. Of the messages before it, only pinned content remains. The
+    """Return the conversation from message `cut` onwards. Only pinned content remains of the earlier messages. The
     provider's token counts are discarded."""
     tail = conversation.messages[cut:]
     remaining_call_ids = {output.call_id for message in tail if isinstance(message, User) for output in message.outputs}
@@ -343,7 +344,7 @@ def shrink_pins(conversation: Conversation, form: PinForm) -> Conversation:
     nothing gets shorter."""
     if form == "whole" or not conversation.pinned:
         return conversation
-    shortened = {form.key: form for form in conversation.retold}
+    shortened = {shortened_part.key: shortened_part for shortened_part in conversation.retold}
     unanswered = unanswered_indices(conversation)
     for part in view_parts(conversation):
         if not part.is_pinned or part.state == "masked":

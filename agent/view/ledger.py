@@ -1,5 +1,5 @@
-"""Facts of a session that code can extract without a model: the user's demands, files touched, running jobs, failures.
-They are stored as text, one fact per line, and parsed from it."""
+"""Facts about a session that can be extracted without a model: the user's demands, files touched, running jobs,
+failures. They are stored as text, one fact per line, and parsed from that text."""
 
 import hashlib
 import re
@@ -32,18 +32,18 @@ class Ledger:
     """The facts by kind, one line each, oldest first."""
 
     constraints: tuple[str, ...] = ()
-    """`msg-<8 hex>: sentence`, word for word."""
+    """`msg-<8 hex>: sentence`, quoting the sentence exactly."""
     jobs: tuple[str, ...] = ()
-    """`job-1: command`: running background jobs."""
+    """`job-1: command` for each running background job."""
     todos: tuple[str, ...] = ()
-    """`[doing] text`, from the model's last todo list."""
+    """`[doing] text` for each item of the model's last todo list."""
     notes: tuple[str, ...] = ()
     """Notes that the model wrote for itself, one per line."""
     goals: tuple[str, ...] = ()
-    """`msg-<8 hex>: ` and the beginning of the user's request."""
+    """`msg-<8 hex>: ` followed by the beginning of the user's request."""
     tests: tuple[str, ...] = ()
-    """The last test run, if any. Facts about test runs, read files, failures and commands end with the reference of
-    their output, such as ` [r12]`, if it is known."""
+    """The last test run, if any. Facts about test runs, read files, failures and commands end with their output's
+    reference, such as ` [r12]`, if it is known."""
     changed: tuple[str, ...] = ()
     """`path` or `path (sha256 <12 hex>)`."""
     read: tuple[str, ...] = ()
@@ -297,7 +297,7 @@ _SENTENCE_END = r"(?<=[.!?;])(?<!e\.g\.)(?<!i\.e\.)(?<!vs\.)[\"')\]]*\s+(?=\S)|(
 
 
 _MAX_END_CHARS = 50_000
-"""Number of characters examined at each end of a text. A longer text is a log or a file rather than a request."""
+"""Number of characters examined at each end of a message. A longer message is a log or file rather than a request."""
 
 
 def demands_in(text: str) -> tuple[str, ...]:
@@ -400,8 +400,8 @@ class RequiredFact:
 
 
 def missing_facts(ledger: Ledger, text: str) -> tuple[str, ...]:
-    """Return the required facts that `text` omits, as lines to add: each demand, open todo, running job, touched file
-    and the last error."""
+    """Return the required facts that `text` omits, as lines to add: each demand, open todo, running job and touched
+    file, and the last error."""
     normalised = " ".join(text.split())
     return tuple(fact.line for fact in _required_facts(ledger) if fact.evidence not in normalised)
 

@@ -1,6 +1,6 @@
-"""Shortens long replies of the model to their start and end.
+"""Shortens a model's long replies to their start and end.
 
-Only plain text is shortened. A reply with a part in its provider's own format (signed thinking, encrypted reasoning,
+Only plain text is shortened. A reply with a part in the provider's own format (signed thinking, encrypted reasoning,
 citations) is sent back unchanged. Calls are never changed.
 """
 
@@ -54,8 +54,8 @@ def has_only_plain_parts(message: Assistant) -> bool:
 
 
 def with_shortened_text(message: Assistant, shortened: ShortenedPart | None) -> Assistant:
-    """Replace the reply's text with `shortened`. The reply stays unchanged if there is no replacement, or if its text
-    may not be changed."""
+    """Replace the reply's text with `shortened`. The reply stays unchanged if `shortened` is None, or if the text must
+    not be changed."""
     if shortened is None or len(message.text) <= MIN_LONG_REPLY_TOKENS or not has_only_plain_parts(message):
         return message
     parts, is_replaced = list[AssistantPart](), False
@@ -69,8 +69,8 @@ def with_shortened_text(message: Assistant, shortened: ShortenedPart | None) -> 
 
 
 def _head_and_tail(text: str, ref: str) -> str:
-    """Return the start and end of text, cut at nearby line breaks. A note between them contains the reference of the
-    full text."""
+    """Return the start and end of the text, cut at nearby line breaks. A note between them gives the full text's
+    reference."""
     head, tail = text[:HEAD_CHARS], text[-TAIL_CHARS:]
     newline = head.rfind("\n")
     head = head[:newline] if newline > HEAD_CHARS // 2 else head

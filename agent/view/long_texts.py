@@ -1,4 +1,4 @@
-"""Shortens long text from the user to its start and end, with the reference of the full text."""
+"""Shortens the user's long text to its start and end, with a reference to the full text."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,14 +16,15 @@ _BINARY_NOTE = (
 _SAMPLE_CHARS = 4_096
 """Number of characters at each end that are examined to distinguish text from binary data."""
 _MIN_NOISE_CHARS = 200
-"""Shorter text is never treated as binary data: it may be a word in an encoding other than the terminal's."""
+"""Minimum length of text that can be treated as binary data, in characters. Shorter text may be a word in an encoding
+other than the terminal's."""
 _BINARY_END_BYTES = 32
 """Number of bytes shown at each end of binary data."""
 
 
 def truncate_part(part: Part, max_bytes: int, ref: str) -> Part:
-    """Shorten a part to its start and end if its text takes more than `max_bytes` bytes. `ref`: the reference under
-    which the model finds the rest."""
+    """Shorten a part to its start and end if its text takes more than `max_bytes` bytes. `ref`: the reference with
+    which the model can recall the rest."""
     text, gap = head_and_tail(part.text, max_bytes, ref, part.gap)
     return part if text == part.text else replace(part, text=text, gap=gap, whole=part.whole or part.text)
 
@@ -44,8 +45,8 @@ def head_and_tail(text: str, max_bytes: int, ref: str, gap: Elision | None) -> t
 
 
 def with_sendable_text(part: Part, ref: str) -> Part:
-    """Make a part's text fit to be sent. Bytes that are not text are replaced by U+FFFD, and binary data is reduced to
-    its first and last bytes. The part keeps the original content."""
+    """Make a part's text safe to send. Bytes that are not text become U+FFFD, and binary data is reduced to its first
+    and last bytes. The part keeps the original content."""
     if part.whole:
         return part
     heading = part.text[: part.heading] if isinstance(part, Note) else ""
@@ -63,8 +64,7 @@ def with_sendable_text(part: Part, ref: str) -> Part:
 
 
 def display_form(note: Note) -> str:
-    """Return a short phrase that says how a note is shown, such as `head and tail only`; empty if it is shown in
-    full."""
+    """Return a short phrase for how a note is shown, such as `head and tail only`. Empty if it is shown in full."""
     if not note.whole or note.text == sendable_text(note.whole):
         return ""
     return "not text" if is_binary_text(note.whole[note.heading :]) else "head and tail only"
@@ -101,8 +101,8 @@ def original_bytes(text: str) -> bytes:
 
 
 def fair_limit(sizes: Iterable[int], room: int) -> int:
-    """Find the limit to which each size must be cut so that the total fits into `room`. Sizes below the limit leave
-    more room for the others."""
+    """Find the limit to which each size must be cut so that the total fits into `room`. Items smaller than the limit
+    leave more room for the others."""
     sorted_sizes = sorted(sizes)
     for remaining_count, size in zip(range(len(sorted_sizes), 0, -1), sorted_sizes, strict=True):
         if size > room // remaining_count:

@@ -20,8 +20,8 @@ from ebbtide.agent.messages import (
 
 
 def with_unique_ids(reply: Assistant, earlier_ids: Set[str]) -> Assistant:
-    """Return the reply with new ids for calls whose id is already in `earlier_ids`. Some servers restart their
-    numbering in each reply. State is stored by call id, so a later output with a reused id might count as masked."""
+    """Give new ids to calls whose id is already in `earlier_ids`. Some servers restart their numbering in each reply.
+    State is stored by call id, so a later output with a reused id might be treated as masked."""
     if not any(call.id in earlier_ids for call in reply.calls):
         return reply
     used_ids = {*earlier_ids, *(call.id for call in reply.calls)}
@@ -81,5 +81,5 @@ def steering_message(message: User) -> User:
 
 
 def is_steering_message(message: Message) -> bool:
-    """Whether the user sent the message to a turn that was already running."""
+    """Whether the user sent the message while a turn was already running."""
     return isinstance(message, User) and message.has_note("meanwhile")

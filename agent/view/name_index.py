@@ -1,8 +1,9 @@
-"""An index of the names that a preview or stub omits: files, functions, issue numbers.
+"""An index of the names (files, functions, issue numbers) that a preview or stub omits.
 
 What a model needs from a truncated output is usually a single name, which it then searches for, reads or changes. In
 recorded sessions, a line of names in each preview halves how often models need the full output, and raises the cost by
-less than half a per cent (`bench.context.recorded`)."""
+less than half a per cent (`bench.context.recorded`).
+"""
 
 import sys
 from collections import Counter
@@ -17,8 +18,7 @@ MAX_INDEX_SHARE, MIN_INDEX_BYTES, MAX_INDEX_BYTES = 0.12, 900, 4_500
 _MIN_NAME_CHARS, _MAX_NAME_CHARS = 8, 80
 """Minimum and maximum length of a name, in characters. Shorter names would often match by chance."""
 _MAX_SIMILAR_NAMES = 3
-"""Maximum number of listed names that differ only in digits. A hundred compiled files or passed tests add no
-information."""
+"""How many names that differ only in digits are listed. A hundred compiled files or passed tests add no information."""
 INDEX_HEADING = "names left out"
 
 _WORD = regex(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*")
@@ -49,15 +49,15 @@ def build_name_index(text: str, visible: str, max_bytes: int = MIN_INDEX_BYTES, 
 
 
 def names_in_order(text: str) -> tuple[tuple[str, ...], bool]:
-    """List the names in the first `MAX_INDEXED_BYTES` characters of `text`, and tell whether some were omitted because
-    they differ from others only in digits."""
+    """List the names in the first `MAX_INDEXED_BYTES` characters of `text`. Also return whether any were omitted
+    because they differ from other names only in digits."""
     similar_counts = Counter[str]()
     return tuple(_iter_names(text, similar_counts, "", MAX_INDEXED_BYTES)), _has_omitted_names(similar_counts)
 
 
 def _iter_names(text: str, similar_counts: Counter[str], visible: str, end: int = sys.maxsize) -> Iterator[str]:
-    """Yield each name that does not occur in `visible`, but only a few of those that differ only in digits.
-    `similar_counts` counts these."""
+    """Yield each name that does not occur in `visible`, but only a few of the names that differ only in digits.
+    `similar_counts`: how many such names have been found."""
     yielded_names = set[str]()
     for match in _WORD.finditer(text, 0, end):
         name = match[0]

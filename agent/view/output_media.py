@@ -45,7 +45,7 @@ def classify_attachments(result: Result) -> Result:
 
 
 def document_text(file: Attachment) -> str | None:
-    """Return a document's text below a line with its name. None if it is not readable text."""
+    """Return a document's text, preceded by a line with its name. None if it is not readable text."""
     if not _TEXT_MEDIA_TYPE.fullmatch(file.media_type.partition(";")[0].strip()):
         return None
     try:

@@ -17,9 +17,10 @@ from ebbtide.tools.tool_traits import OutputLimit, traits_of
 OffloadMode: TypeAlias = Literal["auto", "full-chunked", "read-grep", "truncate"]
 
 _HEAD_SHARE = 0.6
-"""The start's share of the visible text, for an output that is cut for lack of room."""
+"""Share of the visible text taken from the start of an output that is cut for lack of room."""
 _PREVIEW_HEAD_SHARE = 0.3
-"""The start's share of a preview. The end gets more, because the end of a program's output is more informative."""
+"""Share of a preview taken from the start. The end gets more, because the end of a program's output is more
+informative."""
 _MAX_ROUTINE_LINES = 5
 """Maximum number of consecutive routine lines that are shown."""
 _MAX_LINE_CHARS = 400
@@ -37,14 +38,14 @@ class OffloadLimits:
     preview_bytes: int = 2048
     """Size of a preview, in bytes."""
     max_file_bytes: int = 51_200
-    """Largest output that is shown in full if it contains files or matches in files, in bytes. It applies to every tool
+    """Largest output, in bytes, that is shown in full if it contains files or matches in files. Applies to every tool
     and command."""
     mode: OffloadMode = "auto"
 
 
 def should_show_in_full(call: ToolCall, size: int, limits: OffloadLimits) -> bool:
-    """Whether to show an output of `size` bytes in full. Recalled output always is. Files and other agents' reports
-    have a higher limit, because most of their content is needed in the next steps."""
+    """Whether to show an output of `size` bytes in full. Recalled output is always shown in full. Files and other
+    agents' reports have a higher limit, because most of their content is needed in the next steps."""
     match _limit_of(call):
         case "whole":
             return True
@@ -107,8 +108,8 @@ def _without_middle(output: ToolOutput, retained_chars: int, hint: str) -> ToolO
 
 
 def _reserve_index(text: str, retained_chars: int) -> tuple[int, str]:
-    """Reserve part of `retained_chars` for a line of names. Return the number of characters left for the text, and the
-    line."""
+    """Reserve part of `retained_chars` for a line of names. Return two things: how many characters remain for the text,
+    and the line of names."""
     max_index_chars = int(MAX_INDEX_SHARE * retained_chars)
     head, tail = _cut_positions(text, retained_chars - max_index_chars)
     middle = text[head : min(tail, head + MAX_INDEXED_BYTES)]
@@ -117,8 +118,8 @@ def _reserve_index(text: str, retained_chars: int) -> tuple[int, str]:
 
 
 def _head_and_tail(text: str, retained_chars: int, build_note: Callable[[int], str]) -> str:
-    """Return the start and end of `text`, `retained_chars` characters in total, with a note between them. `build_note`
-    gets the number of omitted characters."""
+    """Return the start and end of `text`, `retained_chars` characters in total, with a note between them. `build_note`:
+    builds the note from the number of omitted characters."""
     head, tail = _cut_positions(text, retained_chars)
     return "\n".join(piece for piece in (text[:head], build_note(tail - head), text[tail:]) if piece)
 
@@ -134,7 +135,7 @@ def shift_ranges(ranges: Iterable[tuple[int, int]], offset: int) -> Ranges:
 
 
 def text_without_insertions(text: str, inserted: Ranges) -> str:
-    """Remove the ranges `inserted`, which hold what Ebbtide added to the text."""
+    """Remove the ranges `inserted` from the text. They contain what Ebbtide added to it."""
     pieces, offset = list[str](), 0
     for start, end in inserted:
         pieces.append(text[offset:start])
@@ -208,8 +209,7 @@ class StreamedPreview:
         )
 
     def _head_tail_and_matches(self, limits: OffloadLimits) -> tuple[str, str]:
-        """Build start and end as one text and the error lines as another. The error lines take at most half of the
-        room."""
+        """Build two texts: the start and end, and the error lines. The error lines take at most half of the room."""
         if self.is_binary:
             return f"not text; it begins with {bytes(self._head[:32]).hex(' ')}", ""
         if self.line_count <= 3:
@@ -327,8 +327,8 @@ def read_hint(ref: str) -> str:
 
 
 def truncated_excerpt(preview: StreamedPreview, ref: str | None, limits: OffloadLimits) -> Excerpt:
-    """Return the start and end of an output, as large as the limit for a full output allows, with a note that says
-    where the rest is stored."""
+    """Return the start and end of an output, up to the size limit for full outputs, with a note that says where the
+    rest is stored."""
     larger_limits = OffloadLimits(preview_bytes=limits.max_output_bytes)
     note = f'cut; `read_result` with ref_id="{ref}" shows all of it' if ref else "cut; the rest could not be kept"
     ends, matches = preview.excerpt_and_error_lines(larger_limits)

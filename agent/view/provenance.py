@@ -1,4 +1,4 @@
-"""Finds every occurrence of a text in a session, and whether the model still sees it. No I/O."""
+"""Finds every occurrence of a text in a session, and determines whether the model still sees it. No I/O."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from ebbtide.agent.view.stubs import outcome_line
 from ebbtide.agent.view.visible import message_key
 
 OccurrenceStatus: TypeAlias = Literal["visible", "masked", "stored", "summarised", "dropped"]
-"""What became of an occurrence. `visible`: the model sees it. `masked`: its output is masked. `stored`: the text around
-it is stored, but not shown. `summarised`: a summary replaces it. `dropped`: nothing replaces it."""
+"""What happened to an occurrence. `visible`: the model sees it. `masked`: its output is masked. `stored`: the text
+around it is stored, but not shown. `summarised`: a summary replaces it. `dropped`: nothing replaces it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Occurrence:
     ref: str
     fate: OccurrenceStatus
     source: str
-    """Who said it, or the call that printed it."""
+    """Who said the text, or which call printed it."""
     summary_ref: str = ""
     """The reference of the summary that replaces it; empty if there is none."""
 
@@ -35,7 +35,7 @@ class Occurrences:
     occurrences: tuple[Occurrence, ...] = ()
     """The occurrences, oldest first; empty if the text was never seen."""
     unsearched_notes: tuple[str, ...] = ()
-    """Sentences that name the parts of the session that could not be searched."""
+    """Sentences about the parts of the session that could not be searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,8 @@ def find_occurrences(
     matching_outputs: Collection[int] = (),
 ) -> tuple[Occurrence, ...]:
     """Find every occurrence of `text`, in session order, ignoring case. `removed_messages`: messages that have left the
-    view and may contain the text. `matching_outputs`: numbers of the outputs whose stored content contains it."""
+    view and might contain the text. `matching_outputs`: numbers of the outputs whose stored content contains the
+    text."""
     needle = text.lower()
     if not needle.strip():
         return ()
@@ -87,7 +88,7 @@ def find_occurrence_of_ref(
     removed_message: RemovedMessage | None,
     summaries: Sequence[CoveringSummary],
 ) -> Occurrence | None:
-    """Find out what became of the output or message with this reference. None if it is not found. `position`: its
+    """Find what happened to the output or message with this reference. None if it is not found. `position`: its
     position in the session's log. `removed_message`: the message, if it has left the view."""
     if removed_message is not None:
         return next(
@@ -113,7 +114,7 @@ def _part_ref(part: MessagePart | OutputPart) -> str:
 
 
 def _hidden_status(part: MessagePart | OutputPart) -> OccurrenceStatus:
-    """Say what became of text that is in a part but not in its visible form."""
+    """Return what happened to text that a part contains but does not show."""
     return "masked" if part.state == "masked" and isinstance(part, OutputPart) else "stored"
 
 
@@ -171,7 +172,7 @@ def _visible_occurrences(needle: str, view: Conversation, matching_outputs: Coll
 
 
 def _contains(needle: str, message: Message) -> bool:
-    """Whether the message contains `needle`, not counting its outputs. `needle` must be in lower case."""
+    """Whether the message contains `needle`, ignoring its outputs. `needle` must be in lower case."""
     if isinstance(message, Assistant):
         return needle in message_text(message).lower()
     return any(needle in part.text.lower() for part in message.parts if isinstance(part, Text | Note))

@@ -1,10 +1,10 @@
-"""Estimates how likely the model is to need an output again once the view shows only part of it or a stub, and tracks
-what it has recalled so far.
+"""Estimates how likely the model is to need an output again once the view shows only part of it or a stub. Also tracks
+what the model has recalled so far.
 
-The curves are maximum-likelihood fits to 31 recorded sessions, for outputs longer than their stub. If the names in the
-stub were all that the model needed, that does not count. The probability depends on the kind of content, its size,
-later changes to the file, and the idle time. Idle time is the number of requests since the output was added, or since
-the last mention of a name that few other outputs contain (`python -m bench.context.reread_rates FOLDER`).
+The curves are maximum-likelihood fits to 31 recorded sessions, for outputs longer than their stub. An output does not
+count as needed if the names in its stub were enough. The probability depends on the kind of content, its size, later
+changes to the file, and the idle time. Idle time is the number of requests since the output was added, or since the
+last mention of a name that few other outputs contain (`python -m bench.context.reread_rates FOLDER`).
 
 If a session's model recalls a kind of content more often than expected, the session uses higher curves. Outputs covered
 by a summary are not counted, because they were not removed by masking.
@@ -26,7 +26,7 @@ from ebbtide.tools.tool_traits import OutputContent, role_of, traits_of
 
 @dataclass(frozen=True, slots=True)
 class ReuseCurve:
-    """The probability that an output is needed again: `level · e^(-idle / decay_requests)`."""
+    """The probability that an output is needed again: `initial_probability · e^(-idle_requests / decay_requests)`."""
 
     initial_probability: float
     decay_requests: float
@@ -52,14 +52,14 @@ FILE_CURVES: tuple[tuple[int, ReuseCurve], ...] = (
 )
 """Curves for unchanged files, by maximum size in tokens."""
 STALE_FILE_CURVE = ReuseCurve(0.13, 12)
-"""Curve for the output of a read if the file was later changed or read again."""
+"""Curve for the output of a read whose file was later changed or read again."""
 
 MIN_AGE_REQUESTS = 3
-"""Number of requests for which an output always stays in view. The curves describe only greater ages."""
+"""Number of requests for which an output always stays in view. The curves apply only to older outputs."""
 EXPECTED_RECALL_SHARE = 0.1
 """Expected share of masked or cut outputs that are recalled, if the curves are accurate."""
 PRIOR_RECALLS = 1.0
-"""Weight of the curves, in recalls. From the second recall on, the session's own recalls count for more."""
+"""Weight of the curves, as a number of recalls. From the second recall on, the session's own recalls count for more."""
 MAX_REUSE_FACTOR = 4.0
 """Maximum factor by which a session's recalls can raise the curves."""
 
@@ -72,7 +72,7 @@ def content_kind(call: ToolCall) -> OutputContent:
 
 def reuse_probability(content: OutputContent, tokens: int, idle_requests: int, *, is_stale: bool) -> float:
     """Return the probability that an output of `tokens` tokens is needed again after `idle_requests` requests.
-    `is_stale`: its file was changed or read again later."""
+    `is_stale`: whether the file was changed or read again later."""
     if content != "file":
         return CONTENT_CURVES[content].probability_after(idle_requests)
     if is_stale:
@@ -92,7 +92,7 @@ def reuse_factors(recalls: Recalls) -> Mapping[str, float]:
 
 
 def with_removed_outputs(recalls: Recalls, contents: Iterable[str]) -> Recalls:
-    """Count outputs, given by their kind of content, that were masked or cut."""
+    """Count outputs that were masked or cut. `contents`: the kind of content of each output."""
     counts = Counter(contents)
     return replace(recalls, left={**recalls.left, **(counts + Counter(recalls.left))}) if counts else recalls
 
@@ -103,7 +103,7 @@ _FIRST_RESULT_REF = regex(r"^\[recall:([^\]\s]+)\]", re.MULTILINE)
 
 def add_outputs(conversation: Conversation, message: User) -> Conversation:
     """Add `message`, which holds the outputs of the last calls, to the conversation. Also record which outputs were
-    truncated, and which earlier ones were recalled. Each is recorded only once."""
+    truncated, and which earlier outputs were recalled. Each output is recorded only once."""
     calls = {call.id: call for call in conversation.unanswered_calls}
     answered = [
         (executed_call(calls[output.call_id], output), output) for output in message.outputs if output.call_id in calls
@@ -124,8 +124,8 @@ def add_outputs(conversation: Conversation, message: User) -> Conversation:
 
 
 def _recalled_ref(call: ToolCall, output: ToolOutput) -> str:
-    """Return the reference of the output that a call recalled: the one named in the call, or the first search result.
-    Empty if the call recalled none."""
+    """Return the reference of the output that a call recalled: the reference named in the call, or that of the first
+    search result. Empty if nothing was recalled."""
     if role_of(call.name) != "recall_output" or output.status != "done":
         return ""
     ref = call.arguments.get("ref_id")

@@ -55,7 +55,7 @@ class OutputRef:
 @dataclass(frozen=True, slots=True)
 class MessageRef:
     prefix: str
-    """The eight hexadecimal digits of the message, or the first few of them."""
+    """The message's eight hexadecimal digits, or the first few of them."""
 
     def __str__(self) -> str:
         return f"msg-{self.prefix}"

@@ -1,4 +1,4 @@
-"""Sources that a reply cites, from the citation formats of providers."""
+"""Extracts the sources that a reply cites from the providers' citation formats."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,8 +8,8 @@ _WEB_ADDRESSES = ("http://", "https://")
 
 
 def cited_sources(message: Assistant) -> tuple[Source, ...]:
-    """Return the web pages that a reply cites, each once. Their order is that of the provider's list, to which marks
-    such as `[1]` in the text refer."""
+    """Return the web pages that a reply cites, without duplicates. They keep the order of the provider's list, because
+    marks such as `[1]` in the text refer to it."""
     titles: dict[str, str] = {}
     for part in message.parts:
         if isinstance(part, Text):

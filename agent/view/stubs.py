@@ -17,7 +17,7 @@ from ebbtide.tools.process.state import ProgramState
 from ebbtide.tools.tool_traits import traits_of
 
 MAX_COMMAND_CHARS, MAX_ERROR_CHARS, MAX_OUTPUT_CHARS = 80, 120, 80
-"""Maximum lengths in a stub, in characters: of a command, an error line and any other output."""
+"""Maximum lengths in a stub, in characters: for a command, for an error line and for any other output."""
 MAX_PATH_CHARS = 1000
 STUB_TOKENS = 28
 """Typical size of a stub without its name list, in tokens."""
@@ -149,8 +149,9 @@ def _program_outcome(program: ProgramState) -> str:
 
 
 def strongest_error(output: ToolOutput) -> str:
-    """Return the line that reports an error most clearly; the first if several do. If no line reports one, return the
-    last line of a program's output, which usually says why it failed, or the first line of any other output."""
+    """Return the line that reports an error most clearly, or the first of several such lines. If no line reports an
+    error, return the last line of a program's output, which usually says why it failed, or the first line of any other
+    output."""
     heading = next((end for start, end in output.inserted if start == 0), 0)
     lines = _printed_lines(output.text[heading:], output.program)
     if output.is_part:
@@ -195,7 +196,7 @@ def safe_line(text: str, max_chars: int) -> str:
 
 
 def safe_path(path: str) -> str:
-    """Return a file name made safe for use in a line from Ebbtide."""
+    """Make a file name safe to use in a line from Ebbtide."""
     return safe_line(printable_name(path), MAX_PATH_CHARS)
 
 

@@ -31,8 +31,8 @@ from ebbtide.tools.lazy import dataclass
 
 
 def turn_starts(messages: Sequence[Message]) -> list[int]:
-    """Return the indices at which turns begin. A turn begins at a user message with text or images, unless it directly
-    follows another such message or was sent during a turn."""
+    """Return the indices at which turns begin. A turn begins at a user message with text or images, unless the message
+    directly follows another one or was sent during a turn."""
     return [
         index
         for index, message in enumerate(messages)
@@ -66,14 +66,14 @@ def is_request(message: Message) -> bool:
 
 
 def starts_step(message: Message) -> bool:
-    """Whether a view may begin with this message. It may not begin with outputs, because their calls would be
+    """Whether a view can begin with this message. It cannot begin with outputs, because their calls would be
     missing."""
     return isinstance(message, Assistant) or is_request(message)
 
 
 def first_unseen_index(messages: Sequence[Message]) -> int:
-    """Return the index of the first call whose outputs the model has not seen yet. It is in the model's last reply, or
-    is a command that the user ran later. If there is none, return the number of messages."""
+    """Return the index of the first call whose outputs the model has not seen yet. The call is in the model's last
+    reply, or is a command that the user ran later. If there is no such call, return the number of messages."""
     first = len(messages)
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
@@ -90,7 +90,7 @@ def is_user_command(message: Assistant) -> bool:
 
 
 SHORT_NOTE_CHARS = 400
-"""Maximum length of a note that is kept when its message is replaced, in characters."""
+"""When a message is replaced, its notes of at most this many characters are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class NumberedOutput:
 
     @property
     def stub_names(self) -> str:
-        """The names that its stub lists."""
+        """The names listed in the output's stub."""
         return (
             StubNameLists().suffix_for(self.output)
             if self.name_lists is None
@@ -210,7 +210,7 @@ def _with_replaced_text(message: User, replacement: str) -> tuple[UserPart, ...]
 
 
 def is_replaceable(part: UserPart) -> bool:
-    """Whether a stub may replace the part: user text, or a long note from the program. Short notes report changes and
+    """Whether a stub can replace the part: user text, or a long note from the program. Short notes report changes and
     must stay."""
     return isinstance(part, Text) or (isinstance(part, Note) and len(part.text) > SHORT_NOTE_CHARS)
 
@@ -235,7 +235,7 @@ def output_stub(numbered: NumberedOutput) -> str:
 
 
 def outcome_with_ref(numbered: NumberedOutput) -> str:
-    """Return the one-line description of an output, with its reference."""
+    """Describe an output in one line, with its reference."""
     return f"{' '.join(outcome_line(numbered.call, numbered.output).split())} [recall:{numbered.ref}]"
 
 
@@ -279,14 +279,13 @@ def summary_messages(summary: Summary) -> tuple[User, ...]:
 
 
 def non_empty_summary(summary: Summary, removed_count: int) -> Summary:
-    """Return the summary, or a minimal one if it is empty although `removed_count` messages were removed. Without it,
-    the view would begin with a reply, which providers reject."""
+    """Return the summary, or a minimal summary if it is empty although `removed_count` messages were removed.
+    Otherwise, the view would begin with a reply, which providers reject."""
     return summary if summary or not removed_count else replace(summary, summary=EMPTY_SUMMARY_TEXT)
 
 
 def _headed_parts(heading: str, carried: Sequence[CarriedPart]) -> tuple[Text | Image, ...]:
-    """Return the carried items under a heading, each with its title. They belong to the message that opens a compacted
-    view."""
+    """Return the carried items under a heading, each with its title, for the message that opens a compacted view."""
     if not carried:
         return ()
     return (Text(heading), *(part for item in carried for part in (Text(f"### {item.title}"), *item.parts)))

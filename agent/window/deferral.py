@@ -26,12 +26,13 @@ class ToolDeferral:
         reduces_tools: bool = False,
     ) -> None:
         """`share`: maximum share of the effective window for tool definitions. `last_uses`: when each tool was last
-        used, in Unix seconds. `offers_search`: offer the search tools from the start, because more tools may be added
-        later. `reduces_tools`: in a small window, offer fewer built-in tools, with shorter descriptions."""
+        used, in Unix seconds. `offers_search`: whether to offer the search tools from the start, because more tools may
+        be added later. `reduces_tools`: whether to offer fewer built-in tools, with shorter descriptions, in a small
+        window."""
         self.deferred_names: frozenset[str] = frozenset()
         """Names of the tools whose definitions the model does not see."""
         self.deferred_tokens = 0
-        """Tokens that these definitions would take."""
+        """Tokens that the definitions of deferred tools would take."""
         self.user_deferred: frozenset[str] = frozenset()
         """Names of the tools that the user wants deferred."""
         self.hosted_search: HostedSearch = "none"
@@ -73,9 +74,9 @@ class ToolDeferral:
         *,
         is_small_model: bool = False,
     ) -> None:
-        """Choose the tools to defer, and whether the provider's search or Ebbtide's own finds them. Ebbtide's is used
-        if the provider's would take too many tokens. If the choice fails, all tools are offered, and the user gets a
-        notice. `window_tokens`: room in the window. `max_tools`: maximum number of definitions that the provider
+        """Choose the tools to defer, and whether the provider's search or Ebbtide's own finds them. Ebbtide's search is
+        used if the provider's would take too many tokens. If the choice fails, all tools are offered, and the user is
+        notified. `window_tokens`: room in the window. `max_tools`: maximum number of definitions that the provider
         accepts."""
         self._deferrable = frozenset(spec.name for spec in specs if spec.kind != "builtin")
         self._offered_cache, self._effective_window, self._max_tools, self._is_small_model = (
@@ -98,7 +99,7 @@ class ToolDeferral:
             emit(Noticed(f"choosing the tools to defer failed, so all of them are offered: {error}"))
 
     def _warn_of_limit(self, specs: Sequence[ToolSpec], emit: Callable[[Event], None]) -> None:
-        """If there are more tools than the provider accepts, tell the user once, and say how to use the others."""
+        """If there are more tools than the provider accepts, tell the user once, and explain how to use the others."""
         names = {spec.name for spec in specs}
         if self._max_tools is None or len(names) <= self._max_tools or not self.deferred_names or self._has_warned:
             return
@@ -173,7 +174,7 @@ class ToolDeferral:
         window_tokens: int,
         count_tokens: Callable[[ToolSpec], int],
     ) -> int:
-        """Return the size of the offered definitions if the user deferred the tools `user_deferred`."""
+        """Return how many tokens the offered definitions would take if the user deferred the tools `user_deferred`."""
         deferred = self._tools_to_defer(
             user_deferred, specs, int(self._share * window_tokens), count_tokens, self.hosted_search
         )
@@ -201,7 +202,7 @@ class ToolDeferral:
         )
 
     def is_offered(self, name: str) -> bool:
-        """Whether a built-in tool was offered at the last choice."""
+        """Whether a built-in tool is offered according to the last choice."""
         return not (
             self._reduces_tools and is_omitted(name, self._effective_window, is_small_model=self._is_small_model)
         )
@@ -222,7 +223,7 @@ class ToolDeferral:
             self._last_uses[event.name] = self._unsaved_uses[event.name] = self._now()
 
     def take_new_uses(self) -> Mapping[str, float]:
-        """Return the uses since the previous call."""
+        """Return the tool uses since the previous call."""
         uses, self._unsaved_uses = self._unsaved_uses, {}
         return uses
 

@@ -24,7 +24,7 @@ MeasuredConversation: TypeAlias = tuple[Conversation, ContextBudget]
 
 
 def measure_budget(conversation: Conversation, window: WindowContext) -> ContextBudget:
-    """Return the budget of the next request, with the tools offered now and the window as currently known."""
+    """Return the next request's budget, based on the tools currently offered and the window size as currently known."""
     model = window.model
     prompt = window.view_cache.build_prompt(conversation, window.instructions, supports_images=model.facts.images)
     return model.meter.measure(
@@ -53,7 +53,7 @@ def budget_sections(instructions: Instructions) -> dict[BudgetSection, str]:
 
 
 def last_request_record(window: WindowContext) -> RequestRecord | None:
-    """Return the mark of the last request: its prefix, its window, and the size of its tools."""
+    """Return the record of the last request: its prefix, its window, and the size of its tools."""
     mark = window.prefix_watch.mark
     if mark is None:
         return None
@@ -97,7 +97,7 @@ def is_compaction_needed(conversation: Conversation, window: WindowContext) -> b
 
 
 def choose_tools(window: WindowContext, emit: Callable[[Event], None]) -> None:
-    """Choose the tools to defer from now on, and list new tools of servers. Called at the start of a session and at
+    """Choose the tools to defer from now on, and list any new server tools. Called at the start of a session and at
     each rewrite, because both begin a new prefix."""
     model, tools, facts = window.model, window.tools, window.model.facts
     previous_tools = tools.offered_specs
@@ -116,13 +116,13 @@ def choose_tools(window: WindowContext, emit: Callable[[Event], None]) -> None:
 
 
 def create_request_sizer(conversation: Conversation, window: WindowContext) -> Callable[[Conversation], int]:
-    """Create a function that measures requests with conversations derived from this one, in tokens. It leaves the
-    session's own measurements unchanged."""
+    """Create a function that measures, in tokens, requests with conversations derived from this one. It does not change
+    the session's own measurements."""
     measuring_window = measuring_copy(window)
     measuring_window.model.meter.update_scale(conversation, measure_budget(conversation, measuring_window))
     return lambda view: measure_budget(view, measuring_window).used
 
 
 def measuring_copy(window: WindowContext) -> WindowContext:
-    """Return a copy with its own meter and view cache, so that another thread can measure with it."""
+    """Return a copy with its own meter and view cache, so that another thread can use it to measure."""
     return replace(window, model=replace(window.model, meter=window.model.meter.fresh_copy()), view_cache=ViewCache())

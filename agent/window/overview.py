@@ -42,14 +42,14 @@ class DeferredTools:
 
 @dataclass(frozen=True, slots=True)
 class ServerShare:
-    """The tools of one server and their size."""
+    """A server's tools and their size."""
 
     name: str
     """`mcp__SERVER`."""
     offered_count: int
     """Number of tools whose definitions the model sees."""
     tools: int
-    """Number of all its tools."""
+    """Total number of the server's tools."""
     tokens: int
     """Estimated tokens of the definitions that the model sees."""
 
@@ -69,7 +69,7 @@ class ToolShare:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """The requests between two rewrites. Each one is a prefix of the next."""
+    """The requests between two rewrites. Each request is a prefix of the next."""
 
     requests: tuple[RequestUsage, ...]
     rewrite: Rewrite | None = None
@@ -99,15 +99,16 @@ class Overview:
     epochs: tuple[Epoch, ...]
     deferred: DeferredTools = DeferredTools()  # a frozen value
     servers: tuple[ServerShare, ...] = ()
-    """The tools of each server, and their size."""
+    """Each server's tools and their size."""
     items: tuple[ViewItem, ...] = ()
-    """The parts of the history and of pending messages, in order. Their sizes add up to those two components."""
+    """The parts of the history and of pending messages, in order. Their sizes add up to the sizes of those two
+    components."""
     pins: tuple[ViewItem, ...] = ()
     """Pinned content shown with the summary."""
     tools: tuple[ToolShare, ...] = ()
     """Tools that the user may exclude from requests."""
     instructions: tuple[TokenCount, ...] = ()
-    """Instruction files in the system prompt. Their sizes add up to that component."""
+    """Instruction files in the system prompt. Their sizes add up to the size of the `instructions` component."""
     recalls: Recalls = Recalls()  # noqa: RUF009  # a frozen value
     """Which outputs were cut or masked, and which of them the model has recalled."""
     cache_lifetime: str = ""
@@ -122,7 +123,8 @@ class Overview:
 
     @property
     def cache_saving(self) -> float:
-        """Share of the input cost that the cache lifetime has saved in this session, compared with the default one."""
+        """Share of the input cost that the cache lifetime has saved in this session, compared with the default
+        lifetime."""
         past = [PastRequest(self.session, asked.at, asked.usage.prompt) for asked in self.requests if asked.at]
         return lifetime_saving(past, lifetime_of(self.cache_lifetime))
 
@@ -133,7 +135,7 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class RequestSetup:
-    """What a session builds its requests from."""
+    """What a session needs to build its requests."""
 
     facts: ModelFacts
     window: Window
@@ -148,11 +150,12 @@ class RequestSetup:
     last_request: RequestRecord | None = None
     """The last request of a session that is not open. The exact setup of such a session is unknown."""
     has_same_prefix: bool = True
-    """Whether the next request begins like the last one. If not, the provider's counts of the last one do not apply."""
+    """Whether the next request begins like the last one. If not, the provider's counts for the last request do not
+    apply."""
 
 
 MESSAGE_COMPONENTS = ("history", "pending")
-"""The components that consist of messages."""
+"""The components made up of messages."""
 ALWAYS_LISTED_COMPONENTS = ("system", "instructions", "tools", "history")
 """Components listed even if they are empty."""
 
@@ -281,8 +284,7 @@ def create_tool_token_counter(
 def server_shares(
     server_specs: Sequence[ToolSpec], offered: Sequence[ToolSpec], count_tokens: Callable[[ToolSpec], int]
 ) -> tuple[ServerShare, ...]:
-    """Return the size of each server's tools. `server_specs`: the tools of servers; `offered`: the tools in
-    requests."""
+    """Return the size of each server's tools. `server_specs`: all server tools. `offered`: the tools in requests."""
     offered_names = {spec.name for spec in offered if spec.deferred is None}
     servers: dict[str, list[ToolSpec]] = {}
     for spec in server_specs:

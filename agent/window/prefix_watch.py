@@ -50,15 +50,15 @@ class CachedRequest:
 
 @dataclass(frozen=True, slots=True)
 class RenewableRequest:
-    """The last request, whose cache can be renewed because the next request will begin with it."""
+    """The last request, if its cache can be renewed for the next one."""
 
     request: Request
     usage: Usage
     """The usage reported for the request."""
     idle_seconds: float
-    """Seconds since its reply was complete."""
+    """Seconds since the reply to the request was complete."""
     cache_age_seconds: float
-    """Seconds since the cache was last used, including renewals."""
+    """Seconds since the cache was last used, including by renewals."""
     renewal_count: int
     """Number of renewals since the reply."""
 
@@ -80,8 +80,8 @@ class PrefixWatch:
         resumed_mark: RequestRecord | None = None,
         last_use: tuple[str, float] | None = None,
     ) -> None:
-        """`sections`: the sections of the system prompt; `resumed_mark`: the last request of a resumed session;
-        `last_use`: the model to which that request went, and how many seconds ago."""
+        """`sections`: the sections of the system prompt. `resumed_mark`: the last request of a resumed session.
+        `last_use`: the model that received that request, and how many seconds ago."""
         self.rewrite_count = 0
         """Number of rewrites so far."""
         self._emit = emit
@@ -92,24 +92,24 @@ class PrefixWatch:
         self._static_part: tuple[str, tuple[ToolSpec, ...], int] = ("", (), 0)
         """The last system prompt and tools, and their size in tokens."""
         self._sent_part_count = self._settled_part_count = 0
-        """Number of parts of the last request, and how many of them the next masking will probably leave unchanged."""
+        """Number of parts in the last request, and how many of them the next masking will probably leave unchanged."""
         self._last_fingerprint: RequestFingerprint | None = None
         self._is_rewritten = self._has_other_tools = False
         self._is_reloaded = False
         self._unchanged_count = 0
-        """Number of messages that all rewrites since the last request have left unchanged."""
+        """Number of messages left unchanged by all rewrites since the last request."""
         self._sections = tuple(sections)
         self._resumed_mark = resumed_mark
         self._cached_request: CachedRequest | None = None
         self._last_request: Request | None = None
         self._cache_used_at = 0.0
-        """When a request last used the cache. Its lifetime may count from then."""
+        """When a request last used the cache. The cache's lifetime may be counted from this time."""
         self._renewal_count = 0
         self.has_given_up_renewal = False
         """Whether keeping the cache alive has failed, so that it is not tried again."""
         self._is_first_of_turn = False
         self._last_cache_use = (last_use[0], now() - last_use[1]) if last_use else None
-        """The model whose cache was used last, and when."""
+        """The model whose cache was used last, and the time of that use."""
         self._cache_ttl = 0.0
         self.miss_count = resumed_mark.misses if resumed_mark else 0
         """Same as `RequestMark.misses`."""
@@ -121,7 +121,7 @@ class PrefixWatch:
 
     @property
     def mark(self) -> RequestRecord | None:
-        """The mark of the last request; before the first request, the mark of the resumed session."""
+        """Record of the last request or, before the first request, the resumed session's last request."""
         if self._last_fingerprint is None:
             return self._mark_before_restart()
         return create_request_record(
@@ -135,7 +135,8 @@ class PrefixWatch:
 
     @property
     def unchanged_message_count(self) -> int | None:
-        """Number of messages of the last request that no rewrite has changed since. None if there was no rewrite."""
+        """Number of messages in the last request that no rewrite has changed since. None if there has been no
+        rewrite."""
         return self._unchanged_count if self._is_rewritten else None
 
     def allow_rewrite(self, unchanged_count: int = 0) -> None:
@@ -149,7 +150,7 @@ class PrefixWatch:
 
     def record_reload(self) -> None:
         """Record that the view was reloaded from disk. If the last messages had not been stored, the next request may
-        differ from the last one, and an event reports that."""
+        differ from the last one; an event then reports the difference."""
         self._is_reloaded = True
         self._unchanged_count = 0
 
@@ -166,7 +167,7 @@ class PrefixWatch:
         return resumed_mark.has_system_prompt(system) and resumed_mark.tools == self._digester.tools_digest(tools)
 
     def is_cache_cold(self, facts: ModelFacts) -> bool:
-        """Whether the provider's cache for this model probably holds nothing of this session."""
+        """Whether the provider's cache for this model probably contains nothing from this session."""
         if self._last_cache_use is None:
             return True
         model, used_at = self._last_cache_use
@@ -238,8 +239,8 @@ class PrefixWatch:
         return request
 
     def _check_prefix(self, fingerprint: RequestFingerprint) -> str | None:
-        """Return where a request differs from the last one without permission; None if it does not. Differences after a
-        restart are only emitted as events."""
+        """Return where a request differs from the last one without permission. None if it does not. After a restart,
+        differences are only emitted as events."""
         if self._last_fingerprint is not None and self._is_rewritten:
             previous = (
                 replace(self._last_fingerprint, tools=fingerprint.tools)
@@ -261,16 +262,15 @@ class PrefixWatch:
         return None
 
     def _mark_before_restart(self) -> RequestRecord | None:
-        """Return the mark of the last request before the program was started. Parts that a rewrite has invalidated are
-        left out."""
+        """Return the record of the last request before the program was started, without the parts that a rewrite has
+        invalidated."""
         if self._resumed_mark is None or not self._is_rewritten:
             return self._resumed_mark
         return replace(self._resumed_mark, messages="", count=0)
 
     def record_reply(self, usage: Usage) -> None:
-        """Compare the reported cache read with the tokens that should have been cached, and report a cache break. At
-        the first reply of a turn, an unexplained break is ignored, because providers drop the thinking of the previous
-        turn."""
+        """Compare the reported cache read with the tokens that should have been cached, and report a cache break. An
+        unexplained break at a turn's first reply is ignored, because providers drop the previous turn's thinking."""
         previously_cached, now = self._cached_request, self._now()
         idle_seconds = now - self._last_cache_use[1] if self._last_cache_use else 0.0
         if self._last_fingerprint is not None:

@@ -32,7 +32,7 @@ class Reminders:
         mode: str = "",
         is_interactive: bool | None = None,
     ) -> None:
-        """At first, the model knows the system prompt (the current environment without the tools) and the notes in the
+        """Initially, the model knows the system prompt (the current environment without the tools) and the notes in the
         conversation. `mode`, `is_interactive`: the values in the system prompt, if they differ from the current
         ones."""
         self._read_facts = read_facts
@@ -51,7 +51,7 @@ class Reminders:
         self._known_facts = announced_facts(conversation or Conversation(), self._initial_facts)
 
     def correction_note(self, conversation: Conversation, used_percent: float, rewrite_count: int) -> Note | None:
-        """Build a note that corrects an earlier one after a rewrite. None if none is needed."""
+        """Build a note that corrects an earlier note after a rewrite. None if no correction is needed."""
         return (
             context_correction_note(conversation, used_percent, self._note_share)
             if rewrite_count != self._known_facts.rewrite_count

@@ -1,4 +1,4 @@
-"""The tools of MCP servers in a session: those listed for the model, and those that can be called now."""
+"""A session's MCP server tools: those listed for the model, and those that can be called now."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -16,8 +16,8 @@ TOOL_GONE_REASON = "its server is gone or no longer offers it"
 
 
 class ServerTools:
-    """The tools of a session's servers. The model's list opens every request, so it changes only when `update_listed`
-    is called. The tools that can be called change whenever a server changes."""
+    """The tools of a session's servers. The model's list is at the start of every request, so it changes only when
+    `update_listed` is called. The tools that can be called change whenever a server changes."""
 
     def __init__(self) -> None:
         self.listed_tools: tuple[Tool, ...] = ()
@@ -158,7 +158,7 @@ class UnavailableTool:
 
 
 def _tool_counts_text(tools: Sequence[Tool]) -> str:
-    """Format the counts by server, such as `3 tools of mcp__forge and 1 of mcp__chat are`."""
+    """Format the tool counts by server, such as `3 tools of mcp__forge and 1 of mcp__chat are`."""
     counts = Counter(server_prefix(tool.name) for tool in tools)
     first, *more = (f"{count} of {server}" for server, count in counts.items())
     counts_text = " and ".join(

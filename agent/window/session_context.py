@@ -49,11 +49,11 @@ class ServerPrompt(Protocol):
 
     @property
     def command(self) -> str:
-        """Its command without the slash: `mcp__SERVER__PROMPT`."""
+        """The prompt's command without the slash: `mcp__SERVER__PROMPT`."""
 
     @property
     def usage(self) -> str:
-        """Placeholders for its arguments, as written after the command; empty if it takes none."""
+        """Placeholders for the prompt's arguments, as written after the command. Empty if it takes none."""
 
     @property
     def description(self) -> str: ...
@@ -76,7 +76,7 @@ class ServerSummary(Protocol):
 
     @property
     def resources(self) -> Sequence[str]:
-        """The URIs of its resources."""
+        """URIs of the server's resources."""
 
 
 class McpServers(Protocol):
@@ -116,10 +116,11 @@ class LanguageService(Protocol):
 
     @property
     def may_need_trust(self) -> bool:
-        """Whether the project contains language servers, or its code could be run by one without a sandbox."""
+        """Whether the project contains language servers, or whether a language server could run the project's code
+        without a sandbox."""
 
     def trust_items(self) -> "tuple[TrustItem, ...]":
-        """Items to approve for language servers of the project's file types."""
+        """Items to approve for language servers that handle the project's file types."""
 
     async def diagnose_changes(self, changes: Sequence[AppliedChange], /) -> NewProblems | None:
         """Return the new diagnostics caused by edits, for the model; None if there are none."""
@@ -143,7 +144,8 @@ class SubAgents(Protocol):
         """Descriptions of the agents that can be started now, by name."""
 
     def stop(self, call: str, /) -> None:
-        """Stop the agent that a call started. A running agent returns what it has so far; a queued one never starts."""
+        """Stop the agent that a call started. A running agent returns its results so far; a queued agent never
+        starts."""
 
     def set_watcher(self, on_change: Callable[[], None] | None, /) -> None:
         """Call `on_change` on every update. Replaces any earlier callback."""
@@ -199,12 +201,12 @@ class ModelContext:
 
 @dataclass(frozen=True, slots=True)
 class SessionTools:
-    """The tools of a session, and which of them are offered to the model."""
+    """A session's tools, and which of them are offered to the model."""
 
     own_specs: tuple[ToolSpec, ...]
     """All tools except those of MCP servers."""
     server_tools: ServerTools = field(default_factory=ServerTools)
-    """The tools of servers."""
+    """The tools of MCP servers."""
     deferral: ToolDeferral = field(default_factory=ToolDeferral)
     """Which tools are deferred."""
 
@@ -220,7 +222,7 @@ class SessionTools:
 
     @property
     def available_specs(self) -> tuple[ToolSpec, ...]:
-        """The tools that the next call to `choose_tools` can choose from, including new ones of servers."""
+        """The tools from which the next call to `choose_tools` can choose, including new server tools."""
         return (*self.own_specs, *self.server_tools.available_specs)
 
 
@@ -236,7 +238,8 @@ class WindowContext:
     prefix_watch: PrefixWatch = field(default_factory=PrefixWatch)
     compaction_settings: CompactionSettings = CompactionSettings()
     carrying_cost_tracker: CarryingCostTracker = field(default_factory=CarryingCostTracker)
-    """Decides when to rewrite a view that would still fit, based on the accumulated cost of removable content."""
+    """Decides when to rewrite a view that would still fit, based on the accumulated cost of carrying removable
+    content."""
     summarisers: SummariserSource | None = None
     """The models that the user chose for summaries."""
     reminders: Reminders = field(default_factory=Reminders)
@@ -284,7 +287,7 @@ class TurnContext:
     emit: Callable[[Event], None]
     limits: TurnLimits = TurnLimits()
     allowance: TurnUsage = field(default_factory=TurnUsage)
-    """Counts what the turn has used of its limits."""
+    """Counts how much of its limits the turn has used."""
     hooks: "SessionHooks | None" = None
     """The configured hooks; None if there are none."""
     get_pending_messages: Callable[[], Sequence[User]] = tuple

@@ -1,4 +1,4 @@
-"""Limits of turns, and how much of them has been used. A sub-agent has its own limits, but its usage also counts
+"""Limits for turns, and how much of them has been used. A sub-agent has its own limits, but its usage also counts
 towards its parent's."""
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ class TurnLimits:
 
 
 class TurnUsage:
-    """Counts what a session's turn has used of its limits."""
+    """Counts how much of its limits a session's turn has used."""
 
     def __init__(self, parent: "TurnUsage | None" = None) -> None:
         """`parent`: the parent's allowance, for a sub-agent."""
@@ -41,7 +41,7 @@ class TurnUsage:
 
     @property
     def is_cost_limit_reached(self) -> bool:
-        """Whether the cost limit has been reached. No further requests may be sent then."""
+        """Whether the cost limit has been reached. If so, no further requests may be sent."""
         max_cost = self._limits.max_cost
         return (max_cost is not None and self._cost_so_far() >= max_cost) or (
             self._parent is not None and self._parent.is_cost_limit_reached

@@ -135,7 +135,7 @@ def stocked(text: str, folder: Path, **more: Any) -> EbbApp:
         history=talked(text),
         places=(Occurrence("r1", "masked", text), Occurrence("r9", "visible", text)),
         archive_listing=FakeShelf(items, {"r1": text, "r9": text}),
-        file_log=FakeFiles(changed(text), (text,)),
+        file_history=FakeFiles(changed(text), (text,)),
         servers=FakeBoard([filled(ServerStatus, text), filled(ServerStatus, f"{text} 2")]),
         hooks=PlayedHooks(((DeclaredHook(hooked, "user", text), HookStatistics(3, 2, 1, text)),), (text,)),
     )

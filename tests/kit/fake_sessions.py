@@ -202,7 +202,7 @@ class FakeSession(Session):
     cost: float | None = 0.0
     limits: TurnLimits = TurnLimits()  # noqa: RUF009  # as above
     archive_listing: FakeShelf = FakeShelf()
-    file_log: FakeFiles = FakeFiles()
+    file_history: FakeFiles = FakeFiles()
     checkpoints: FakeCheckpoints = FakeCheckpoints()  # noqa: RUF009  # it keeps nothing
     changes_while_closed: tuple[str, ...] = ()
     running_jobs: tuple[str, ...] = ()

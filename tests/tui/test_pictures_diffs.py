@@ -129,19 +129,19 @@ NOTES = ("git compares with the last commit, which may be older than this sessio
 
 @SIZES
 def test_the_files_that_were_changed(picture: Picture) -> None:
-    session = FakeSession(file_log=FakeFiles(CHANGED, NOTES))
+    session = FakeSession(file_history=FakeFiles(CHANGED, NOTES))
     app = EbbApp(FakeSessions([session]), guard_s=0.0)
     assert picture(app, *"/files", "enter", lambda: list_on(app, "diff"))
 
 
 def test_no_file_was_changed(picture: Picture) -> None:
-    app = EbbApp(FakeSessions([FakeSession(file_log=FakeFiles(told=("git is not there",)))]), guard_s=0.0)
+    app = EbbApp(FakeSessions([FakeSession(file_history=FakeFiles(told=("git is not there",)))]), guard_s=0.0)
     assert picture(app, "f4", lambda: list_on(app, "diff"))
 
 
 def test_only_git_knows_of_changed_files(picture: Picture) -> None:
     others = tuple(replace(change, is_by_tool=False) for change in CHANGED)
-    app = EbbApp(FakeSessions([FakeSession(file_log=FakeFiles(others, NOTES))]), guard_s=0.0)
+    app = EbbApp(FakeSessions([FakeSession(file_history=FakeFiles(others, NOTES))]), guard_s=0.0)
     assert picture(app, *"/files", "enter", lambda: list_on(app, "diff"))
 
 

@@ -68,7 +68,7 @@ def test_a_question_of_a_server(picture: Picture) -> None:
 
 @SIZES
 def test_what_the_last_turn_changed(picture: Picture) -> None:
-    app = EbbApp(FakeSessions([FakeSession(file_log=FakeFiles(CHANGED[:2]))]), guard_s=0.0)
+    app = EbbApp(FakeSessions([FakeSession(file_history=FakeFiles(CHANGED[:2]))]), guard_s=0.0)
     assert picture(app, "f4", lambda: list_on(app, "diff"), "down")
 
 

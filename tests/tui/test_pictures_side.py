@@ -24,7 +24,7 @@ def plain_lines(panel: SidePanel) -> list[str]:
 
 def app_in(folder: Path, theme: ThemeName) -> EbbApp:
     changed = tuple(FileChange(name, b"a\n", b"b\n") for name in ("src/a.py", "src/lexer.py", "tests/test_lexer.py"))
-    session = FakeSession([WORK], servers=FakeBoard(), file_log=FakeFiles(changed=changed))
+    session = FakeSession([WORK], servers=FakeBoard(), file_history=FakeFiles(changed=changed))
     text = "the last token of a line gets lost"
     settings = Setup(folder, f'[tui]\ntheme = "{theme}"\n').settings
     return EbbApp(FakeSessions([session]), first_message=text, guard_s=0.0, theme=theme, settings=lambda: settings)
@@ -44,7 +44,7 @@ async def test_what_was_taken_back_is_no_change_any_more(tmp_path: Path) -> None
         panel, session = app.screen.query_one(SidePanel), app.controller.session
         assert isinstance(session, FakeSession)
         await t.until(lambda: "Files  +3 −3" in plain_lines(panel))
-        session.file_log = FakeFiles(changed=(FileChange("src/a.py", b"a\n", b"a\n"),))
+        session.file_history = FakeFiles(changed=(FileChange("src/a.py", b"a\n", b"a\n"),))
         with app.controller.busy_with("restoring files"):
             await t.until(lambda: t.app.controller.view.is_busy and not t.app.context.presenter.is_drawing_due)
         await t.until(lambda: not any(line.startswith("Files") for line in plain_lines(panel)))

@@ -1,4 +1,4 @@
-"""Arguments of tool calls: validation, typed access, and translation from the tools of other agents."""
+"""Tool call arguments: validation, typed access, and translation from other agents' tools."""
 
 from typing import TYPE_CHECKING
 

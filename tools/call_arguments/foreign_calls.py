@@ -16,7 +16,7 @@ FOLDER_ARGUMENTS = (
     "directory dir folder dir_path directory_path search_path search_directory relative_workspace_path target_directory"
 )
 JOB_ARGUMENTS = "bash_id job_id id shell_id task_id terminal_id process_id session_id"
-"""Names that other agents use for arguments that give a file, a folder or a background job."""
+"""Other agents' names for arguments that contain a file, a folder or a background job."""
 
 LISTING_TOOLS = ("ls", "list", "listdirectory", "listdir", "listfiles", "repobrowserprinttree")
 """Tools that list a folder. Like the names below, these are in the form that `normalise_name` returns."""
@@ -25,10 +25,10 @@ EDITOR_TOOLS = ("strreplaceeditor", "strreplacebasededittool", "texteditor", "de
 TERMINAL_INPUT_TOOLS = ("writestdin", "sendinput", "writetoterminal", "sendkeys", "sendcommandinput", "terminalinput")
 """Tools that type into a running program."""
 TERMINAL_INPUT_ARGUMENTS = ("chars", "text", "input", "keys", "data", "command")
-"""Arguments of such tools that contain the text to type."""
+"""Arguments of `TERMINAL_INPUT_TOOLS` that contain the text to type."""
 _DURATION = regex(r"\s*(\d{1,9})\s*(ms|s|sec|secs|seconds?|m|min|mins|minutes?)\s*")
 MAX_PLAUSIBLE_SECONDS = 1_000
-"""Longer durations are assumed to be in milliseconds."""
+"""Maximum plausible duration, in seconds. A larger number is assumed to be in milliseconds."""
 
 
 def normalise_name(name: str) -> str:
@@ -47,8 +47,8 @@ def is_editor_call(called_name: str, arguments: Mapping[str, object], *commands:
 
 
 def is_terminal_input_call(called_name: str, arguments: Mapping[str, object]) -> bool:
-    """Whether this is a call to a tool in `TERMINAL_INPUT_TOOLS` with text to type. Without text, such a call only
-    reads the program's output."""
+    """Whether this is a call to a tool in `TERMINAL_INPUT_TOOLS` with text to type. A call without text only reads the
+    program's output."""
     return called_name in TERMINAL_INPUT_TOOLS and any(
         isinstance(value, str) and value
         for name, value in arguments.items()
@@ -115,7 +115,7 @@ _IGNORED_ARGUMENTS = frozenset(
         "goal", "displaydescription",
     }
 )  # fmt: skip
-"""Arguments of other agents' tools that have no effect here and are dropped silently."""
+"""Arguments of other agents' tools that have no effect here. They are dropped silently."""
 
 
 @cache
@@ -126,9 +126,9 @@ def _names_by_argument_alias(tool: str) -> Mapping[str, str]:
 def translate_arguments(
     tool: str, called_name: str, arguments: Arguments, parameters: Collection[str], root: str
 ) -> ArgumentValues:
-    """Rename the arguments to this program's names, and convert values whose meaning differs. Unknown arguments keep
-    their names. `called_name`: the tool name in the call. `root`: the working folder, which is the default for
-    commands. Raises `ToolError` if no tool here does the same."""
+    """Rename the arguments to this program's names, and convert values that have a different meaning here. Unknown
+    arguments keep their names. `called_name`: the tool name in the call. `root`: the working folder, in which commands
+    run by default. Raises `ToolError` if no tool here does the same."""
     names = _names_by_argument_alias(tool)
     translated: ArgumentValues = {name: value for name, value in arguments.items() if name in parameters}
     if normalise_name(called_name) in EDITOR_TOOLS:
@@ -156,7 +156,8 @@ def argument_names(tool: str, schema: Mapping[str, object]) -> Iterator[str]:
 def split_unknown_arguments(
     arguments: Arguments, parameters: Collection[str]
 ) -> tuple[ArgumentValues, tuple[str, ...]]:
-    """Split the arguments into those that the tool has, and the names of unknown ones that may have mattered."""
+    """Split the arguments into those that the tool supports, and the names of unknown arguments that might have
+    mattered."""
     known_arguments = {name: value for name, value in arguments.items() if name in parameters}
     return known_arguments, tuple(
         name for name in arguments if name not in parameters and normalise_name(name) not in _IGNORED_ARGUMENTS

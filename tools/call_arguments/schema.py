@@ -16,7 +16,7 @@ T = TypeVar("T", str, int, bool)
 MAX_REPORTED_ERRORS = 10
 """Maximum number of schema violations to report."""
 MAX_FULLY_CHECKED_ITEMS = 10_000
-"""Only the first error is reported for a value with more items than this."""
+"""Maximum number of items in a fully checked value. For a value with more items, only the first error is reported."""
 MAX_CACHED_VALIDATORS = 64
 """Maximum number of compiled schemas in the cache."""
 MAX_NESTING_DEPTH = 100
@@ -77,7 +77,7 @@ def _first_errors(validator: "jsonschema_rs.Validator", value: object) -> "Seque
 
 
 def is_nested_deeper(value: object, max_depth: int) -> bool:
-    """Whether the value is nested too deeply to be validated or copied, i.e. deeper than `max_depth`."""
+    """Whether the value is nested deeper than `max_depth`, which is too deep to validate or copy."""
     children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     if max_depth == 0:
         return bool(children)

@@ -1,5 +1,5 @@
-"""Notes on changed files that a command's output does not mention: configuration files that other programs run, and
-files edited in place. Also records the files that a command showed."""
+"""Adds notes about changed files that a command's output does not mention: configuration files that other programs run,
+and files edited in place. Also records the files that a command showed."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -74,8 +74,8 @@ async def record_viewed_files(run: CommandRun) -> None:
 
 
 def _contents_edited_in_place(run: CommandRun) -> Mapping[Path, bytes]:
-    """Return the contents of the regular files that the command edits in place and that are not large; empty if there
-    are more than `_MAX_COMPARED_FILES`."""
+    """Return the contents of the regular files that the command edits in place, except large files. Empty if there are
+    more than `_MAX_COMPARED_FILES`."""
     paths = [run.folder / name for name in files_edited_in_place(run.line)] if _IN_PLACE_EDIT.search(run.line) else []
     contents = {path: content for path in paths if (content := comparable_content(path)) is not None}
     return contents if len(contents) <= _MAX_COMPARED_FILES else {}
@@ -96,8 +96,8 @@ def _edits_note(previous_contents: Mapping[Path, bytes], root: Path) -> str:
 
 
 def _config_file_states(workspace: Workspace) -> _ConfigFileStates:
-    """Return the states of such files in the session's folders and in known subfolders. In `.git`, only hooks are
-    included, because git's settings change with every push."""
+    """Return the states of the configuration files in the session's folders and in known subfolders. In `.git`, only
+    hooks are included, because git's settings change with every push."""
     if workspace.is_read_only:
         return {}
     roots = workspace.sandbox.added_roots if workspace.sandbox is not None else ()
@@ -106,7 +106,7 @@ def _config_file_states(workspace: Workspace) -> _ConfigFileStates:
 
 
 def _config_changes_note(previous_states: _ConfigFileStates, workspace: Workspace) -> str:
-    """Return a note on which configuration files changed; empty if none did."""
+    """Build a note that lists the changed configuration files. Empty if none changed."""
     new_states = _config_file_states(workspace)
     changed = [path for path in {**previous_states, **new_states} if previous_states.get(path) != new_states.get(path)]
     if not changed:

@@ -1,6 +1,5 @@
-"""Runs commands that are probably but not certainly read-only. They are tried without approval in a sandbox that lets
-them only read (`ebbtide.tools.sandbox.look_only`). If a command needs more access, it is run again normally after
-approval."""
+"""Runs commands that are probably but not certainly read-only. They are tried without approval in a read-only sandbox
+(`ebbtide.tools.sandbox.look_only`). If a command needs more access, it is run again normally after approval."""
 
 import os
 import posixpath
@@ -22,17 +21,17 @@ from ebbtide.tools.sandbox.boundary import Boundary
 from ebbtide.tools.sandbox.git_metadata import is_in
 
 _WORK_TREE_COMMANDS = frozenset(("status", "diff", "diff-files", "diff-index"))
-"""Git commands that would report hidden files as changed."""
+"""Git commands that would report files as changed because the sandbox hides them."""
 _GIT_SETTINGS = {**process.git.SAFE_SETTINGS, "diff.ignoreSubmodules": "none"}
-"""In this sandbox, git may also read submodules."""
+"""Git settings in this sandbox. They also let git read submodules."""
 _PATH_IN_TEXT = regex(r"(?<![^\s'\"=(;&|`])(?:~|/|\.\.)[^\s'\"`;&|<>()]*")
 """Matches a word that may be a path outside the folder."""
 _ELF_MAGIC = b"\x7fELF"
 
 
 def contained_access(line: str, folder: Path, workspace: Workspace) -> ReadOnlyAccess | None:
-    """Return what the command may read. None if it does not seem to be read-only, or if the system cannot contain it.
-    `folder`: the folder that it starts in."""
+    """Return what the command is allowed to read. None if it does not seem to be read-only, or if the system cannot
+    contain it. `folder`: the folder that it starts in."""
     if workspace.sandbox is None or (parsed := parse_probably_read_only(line)) is None:
         return None
     if sandbox.system.sandbox_kind() != "bubblewrap" or _needs_hidden_variables(line, workspace):
@@ -77,7 +76,8 @@ def launch_contained(line: str, folder: Path, workspace: Workspace) -> tuple[Lau
 
 def _contained_environment(workspace: Workspace) -> dict[str, str]:
     """Return the environment for contained commands. It omits variables that the user passes on, because they may
-    contain secrets, and variables that name libraries to load, because these commands may be unable to see them."""
+    contain secrets. It also omits variables that name libraries to load, because contained commands may be unable to
+    see those libraries."""
     environment = {
         name: value
         for name, value in child_environment().items()
@@ -135,7 +135,7 @@ def _named_paths(line: CommandLine, text: str, folder: Path, workspace: Workspac
 
 
 def _resolved_path(folder: str, word: str) -> str:
-    """Return the resolved path that a word refers to. For a pattern, return its folder."""
+    """Return the resolved path that a word refers to. For a pattern, return the folder that it matches in."""
     literal_part, special_character, _ = word.partition(next(filter(word.__contains__, "*?[{$"), "\0"))
     return os.path.realpath(
         posixpath.join(
@@ -145,7 +145,8 @@ def _resolved_path(folder: str, word: str) -> str:
 
 
 def _possible_paths(command: SimpleCommand) -> Iterator[str]:
-    """Yield the words that may be paths: for a known program the files it reads, for an unknown one all words."""
+    """Yield the words that might be paths. For a known program, these are the files that it reads; for an unknown
+    program, all words."""
     words = command.words[program_index(command.texts) :]
     yield from (redirection.target.text for redirection in command.redirections if redirection.operator == "<")
     proof = prove_read_only(words, has_input=True) if words else None

@@ -1,4 +1,4 @@
-"""What the sandbox denied to a command, judged mostly by the command's output."""
+"""Determines what the sandbox denied to a command, mostly from the command's output."""
 
 import os
 import posixpath
@@ -19,8 +19,8 @@ _NOT_RUNNABLE_CODES = (126, 127)
 
 
 def sandbox_denials(run: CommandRun, program: Program) -> str:
-    """Describe what the sandbox blocked or reverted. Empty if nothing. The end of the output is examined even on
-    success, because exit code 0 only means that the last program on the line succeeded."""
+    """Describe what the sandbox blocked or reverted. Empty if it blocked nothing. The end of the output is examined
+    even on success, because exit code 0 only means that the last program on the line succeeded."""
     confining_sandbox, access = run.workspace.sandbox, run.access
     assert confining_sandbox is not None
     try:
@@ -38,14 +38,15 @@ def sandbox_denials(run: CommandRun, program: Program) -> str:
     except OSError:  # a running program may change the folders being examined
         return "; ".join(setting_notes)
     if access is not None and access.failures:  # refused connections are already reported
-        # Otherwise, the proxy's refusal would be reported a second time, as the package registry's.
+        # Otherwise, the proxy's refusal would be reported a second time, this time as if the package registry had
+        # refused.
         boundary = replace(boundary, network="open", settings_copies={})
     return "; ".join(setting_notes) or _denial_reasons(run, printed, program.code or 0, boundary)
 
 
 def contained_denials(run: CommandRun, printed: str, code: int, boundary: Boundary) -> str:
-    """Describe, as a phrase, what a contained command was denied. Empty if it does not seem to have needed more
-    access."""
+    """Describe, as a phrase, what a contained command was denied. Empty if the command does not seem to have needed
+    more access."""
     reasons = _denial_reasons(run, printed, code, boundary)
     if reasons or not code:
         return reasons
@@ -55,13 +56,13 @@ def contained_denials(run: CommandRun, printed: str, code: int, boundary: Bounda
 
 
 def locked_file_note(run: CommandRun, output_text: str, boundary: Boundary) -> str:
-    """Build a note about a file with secrets that a contained command tried to open. Empty if there is none."""
+    """Build a note about a file with secrets that a contained command tried to open. Empty if it did not try to."""
     locked_path = _reported_path(run, output_text, boundary, "locked file")
     return f"`{locked_path}` cannot be read, because it may contain secrets" if locked_path else ""
 
 
 def missing_programs_note(run: CommandRun) -> str:
-    """Build a note about installed programs that the command needs but cannot see in the sandbox. Empty if there are
+    """Build a note about installed programs that the command needs but cannot see in the sandbox. Empty if it needs
     none."""
     return sandbox.blocked.visibility_note(run.line) if sandbox.system.sandbox_kind() == "bubblewrap" else ""
 

@@ -35,7 +35,7 @@ _MAX_SANDBOX_TRIES = 3
 
 
 async def run_contained(run: CommandRun, seconds: int) -> Result:
-    """Run a command in a sandbox that lets it only read. The result reports what was denied."""
+    """Run a command in a read-only sandbox. The result reports what was denied."""
     try:
         launched, boundary = await run_exclusive(
             lambda: command_runs.contained.launch_contained(run.line, run.folder, run.workspace)
@@ -46,7 +46,7 @@ async def run_contained(run: CommandRun, seconds: int) -> Result:
 
 
 async def run_in_foreground(run: CommandRun, seconds: int) -> Result:
-    """Run the command. If a path that the sandbox mounts disappears first, try again."""
+    """Run the command. If a path that the sandbox mounts disappears before the command starts, try again."""
     for remaining_tries in reversed(range(_MAX_SANDBOX_TRIES)):
         launched = await build_launch(run)
         result = await _run_with_timeout(run, seconds, launched)

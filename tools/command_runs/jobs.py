@@ -11,9 +11,9 @@ from ebbtide.tools.process.jobs import EndedJob, Job
 from ebbtide.tools.process.state import ProgramState, program_state
 
 _MAX_LAST_LINES, _MAX_LINE_CHARS = 10, 200
-"""Maximum number of last lines shown when a job ends, and of characters in each."""
+"""Limits for the output shown when a job ends: the number of last lines, and the characters in each line."""
 _REPLY_TIMEOUT_S = 1.0
-"""Seconds to wait for a job's reply to its input."""
+"""Time to wait for a job to respond to input, in seconds."""
 
 
 def get_job(arguments: Arguments, workspace: Workspace) -> Job:
@@ -79,7 +79,7 @@ def _take_unread_output(job: Job) -> LoggedOutput:
 
 
 def summarise_ended_job(job: Job) -> EndedJob:
-    """Summarise an ended job, including the end of its unread output."""
+    """Summarise an ended job, including the last part of its unread output."""
     state = program_state(job.program.code, job.id)
     end = job.program.output.flush()
     with job.program.log.open("rb") as file:

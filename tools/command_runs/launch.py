@@ -1,4 +1,4 @@
-"""Starts a command line: in a shell, or as it was proved read-only, and in the sandbox if there is one."""
+"""Starts a command line in the sandbox, if there is one. It runs in a shell unless it was proved read-only."""
 
 import secrets
 import shlex
@@ -37,7 +37,8 @@ class CommandRun:
     access: "NetworkAccess | None"
     """Its network access through the sandbox; None if there is no sandbox or it gets no access."""
     settings: "GitSettingsWatcher | None"
-    """The store for its Git settings; None if there is no sandbox, or it is read-only or does not use Git."""
+    """The store for the command's Git settings. None if there is no sandbox, or if the command is read-only or does not
+    use Git."""
 
 
 async def prepare_run(line: str, folder: Path, workspace: Workspace) -> CommandRun:
@@ -79,7 +80,8 @@ def with_cd(line: str, folder: Path, workspace: Workspace) -> str:
 
 
 async def build_launch(run: CommandRun) -> Launch:
-    """Return how to launch the command: in a shell unless the call is read-only, and in the sandbox if there is one."""
+    """Determine how to launch the command: in a shell unless the call is read-only, and in the sandbox if there is
+    one."""
     if run.workspace.is_read_only:
         line = with_cd(run.line, run.folder, run.workspace)
         launch = await run_exclusive(lambda: command_runs.read_only.read_only_launch(line, run.workspace))
@@ -93,7 +95,7 @@ async def build_launch(run: CommandRun) -> Launch:
 
 
 def background_launch(run: CommandRun, *, terminal: bool) -> Launch:
-    """Return how to launch a job, which may keep running while other commands run."""
+    """Determine how to launch a job. It may keep running while other commands run."""
     return _sandboxed_launch(_shell_launch(run), run, has_terminal=terminal)
 
 
@@ -105,8 +107,8 @@ def removes_submodules(run: CommandRun) -> bool:
 
 
 def submodule_removal_problem(run: CommandRun) -> str:
-    """Explain why a command that removes a submodule must not be started, because the sandbox would stop it halfway.
-    Empty if it may be started."""
+    """Explain why a command that removes a submodule must not be started: the sandbox would stop it halfway. Empty if
+    it can be started."""
     workspace = run.workspace
     if workspace.sandbox is None or workspace.is_read_only or not _MAY_REMOVE_SUBMODULE.search(run.line):
         return ""

@@ -1,5 +1,6 @@
 """Read-only command lines: which files they show, and how to run them so that nothing from the working folder is
-executed. Programs come from outside that folder, and git gets the same settings as in this program's own git calls."""
+executed. Programs must come from outside the working folder, and git gets the same settings as when Ebbtide itself
+calls it."""
 
 import os
 import posixpath
@@ -28,12 +29,12 @@ from ebbtide.tools.secrets.files import (
 )
 
 _SAFE_DIFF_OPTIONS = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
-"""Git options that turn off what a repository can turn on for single files or submodules, where settings cannot turn it
-off.
+"""Git options that turn off features which a repository can turn on for single files or submodules, and which settings
+cannot turn off.
 
-One such feature is the ignore-revs file of `git blame`: it may be any file, and git prints its invalid lines. Another
+One such feature is the ignore-revs file of `git blame`: it can be any file, and git prints its invalid lines. Another
 is the check for uncommitted changes in a submodule: git would run inside the submodule, with the submodule's settings
-and filters. With these options, git only reads which commit is checked out there.
+and filters. With these options, git only reads which commit is checked out in the submodule.
 """
 _GUARD_OPTIONS: Mapping[str, Sequence[str]] = {
     "git status": _SAFE_DIFF_OPTIONS[2:],
@@ -55,7 +56,7 @@ _PROGRAM_LOOKUPS = {"type", "command", "which"}
 """Commands that only say which program a name refers to."""
 _DRIVE_PREFIX = regex("[A-Za-z]:")
 _UNQUOTED_PATH = regex(r"[\w./@+-]+")
-"""Matches a path in which the shell expands nothing."""
+"""Matches a path that the shell does not expand."""
 _PIPES = ("|", "|&")
 _PUBLIC_DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
 """Devices whose content is never private."""
@@ -87,7 +88,8 @@ class _DisplayedFiles:
         self.paths = dict[str, None]()
 
     def add(self, steps: Sequence[ProvedStep], folders: list[str]) -> None:
-        """Add the files that these commands show. `folders`: the folders in which they may run. Raises `ToolError`."""
+        """Add the files that these commands show. `folders`: the folders in which they might run. Raises
+        `ToolError`."""
         for index, step in enumerate(steps):
             command, proof = step.command, step.proof
             _program_path(command, proof, self.workspace)  # fail now rather than after the user has approved
@@ -268,7 +270,7 @@ def _argv(step: ProvedStep, workspace: Workspace) -> Sequence[Word]:
         subcommand_word_count = proof.name.count(" ")
         return (program, *arguments[:subcommand_word_count], *map(Word, guards), *arguments[subcommand_word_count:])
     end = texts.index("--") if "--" in texts else len(texts)
-    # The guards come last: of several contradictory patterns, the last one applies.
+    # The guards come last, because the last of several contradictory patterns applies.
     return (program, *arguments[:end], *map(Word, guards), *arguments[end:])
 
 

@@ -1,4 +1,4 @@
-"""Static analysis of command lines: what a command may do, judged by its text."""
+"""Static analysis of command lines: determines from the text what a command might do."""
 
 from typing import TYPE_CHECKING
 

@@ -34,7 +34,7 @@ class Redirection:
 
     @property
     def is_harmless(self) -> bool:
-        """Whether the redirection only discards or merges output, or reads a file in the working folder."""
+        """Whether the redirection only discards or merges output, or only reads a file in the working folder."""
         if not self.target.is_plain:
             return False
         if self.operator == ">&":
@@ -58,7 +58,7 @@ class SimpleCommand:
     """Whether it is inside a substitution."""
     start: int = 0
     end: int = 0
-    """Offset at which the command ends in the line, without its redirections."""
+    """Offset in the line at which the command ends, without its redirections."""
 
     @property
     def has_input(self) -> bool:

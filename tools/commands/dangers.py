@@ -161,7 +161,7 @@ def _is_fetched_script(word: Word) -> bool:
 
 
 def _written_files(command: SimpleCommand) -> Iterator[str]:
-    """Yield the files that a known file-writing command would write."""
+    """Yield the files that the command would write, if it is known to write files."""
     name, files = program_name(command.texts), [word for word in command.texts[1:] if word[:1] != "-"]
     if name == "tee":
         yield from files

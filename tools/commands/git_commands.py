@@ -38,8 +38,8 @@ _SUBCOMMANDS: Mapping[str, tuple[str, str]] = {
     "bisect": ("start good bad new old skip reset log terms", "can run other programs"),
     "remote": ("add remove rm rename set-url set-branches get-url", "connects to a server: use `git fetch`"),
 }
-"""Commands that are covered only with some subcommands. Each maps to these subcommands and to what the others can
-do."""
+"""Commands that are covered only with some subcommands. For each command, these subcommands, and what the other
+subcommands can do."""
 _REBASE_OPTIONS = split_words(
     "-q --quiet -v --verbose --abort --quit --onto --autostash --no-autostash -f --force-rebase --no-ff --keep-base "
     "--root -n --no-stat --stat -r --rebase-merges --update-refs --no-update-refs --autosquash --no-autosquash "
@@ -108,7 +108,7 @@ def _only_reads_config(arguments: Sequence[str]) -> bool:
 
 
 def _find_subcommand(words: Sequence[Word]) -> int | tuple[int, str]:
-    """Return the index of the git subcommand. If a doubtful word comes before it, return that word's index and the
+    """Return the index of the git subcommand. If a word before it prevents coverage, return that word's index and the
     reason."""
     index = 1
     while index < len(words) and words[index].text[:1] == "-":
@@ -174,8 +174,8 @@ def _uncovered_fetch_word(words: Sequence[Word], command_index: int) -> tuple[in
 
 
 def _uncovered_remote_word(words: Sequence[Word], subcommand_index: int) -> tuple[int, str] | None:
-    """Return a doubt if the remote's address may name another program or a local folder. Pushing to a folder runs its
-    hooks."""
+    """Return a word's index and the reason if the remote's address might name another program or a local folder.
+    Pushing to a folder runs its hooks."""
     operands = [index for index in range(subcommand_index + 1, len(words)) if words[index].text[:1] != "-"]
     local_index = next((index for index in operands[1:] if not _REMOTE_URL.fullmatch(words[index].text)), None)
     if local_index is None:
@@ -185,7 +185,7 @@ def _uncovered_remote_word(words: Sequence[Word], subcommand_index: int) -> tupl
 
 
 def _uncovered_option_reason(command: str, text: str) -> str:
-    """Explain why an option of a command is not covered. Empty if it is."""
+    """Explain why a command's option is not covered. Empty if it is covered."""
     name = text.partition("=")[0]
     is_abbreviation = (
         name[:2] == "--" and len(name) > 2 and any(option.startswith(name) for option in GIT_DANGEROUS_OPTIONS)

@@ -46,7 +46,7 @@ _BETWEEN_COMMANDS = re.compile(_WHITESPACE_AND_COMMENTS + rb"(?P<joint>&&|\|\||\
 _OPERATORS = (b"||", b"|&", b"|", b"&&", b"&", b";", b"(", b"{", b"`")
 _BRACKETS = regex(r"\[(?P<two>\[)?[ \t]+(?P<words>[^#\n]*[^#\n\\ \t])[ \t]+\](?(two)\])")
 _DOUBLE_BRACKET_OPERATORS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge", "=~"))
-"""Operators that mean something else in `[[ … ]]` than in `test`."""
+"""Operators whose meaning in `[[ … ]]` differs from that in `test`."""
 _UNQUOTED_TEXT = regex(r"[\w./:=,+%@^!{}*?\[\]#~-]*(?:\\[^\n][\w./:=,+%@^!{}*?\[\]#~-]*)*")
 _SIMPLE_WORD = regex(r"[\w./:=,+%@*?-]+")
 """Matches a word without characters that are special to the shell, except those used in patterns."""
@@ -100,7 +100,7 @@ class _TreeReader:
         self.redirections: list[Redirection] = []
         self.depth = 0
         self.last_offsets = 0, 0
-        """The last byte offset that was looked up, and its offset in the text."""
+        """The last byte offset converted, and the corresponding offset in the text."""
         self.spans: list[tuple[int, int]] = []
         """Byte spans of the commands, including their redirections."""
 
@@ -157,7 +157,8 @@ class _TreeReader:
         return operators
 
     def walk(self, node: "Node", *, is_in_substitution: bool) -> None:
-        """Find the commands in a node. Recursive only for words, because a list is nested as deeply as it is long."""
+        """Find the commands in a node. Recursion is used only for words, because the nodes of a list are nested as
+        deeply as the list is long."""
         pending: list[tuple[Node, bool, tuple[Node, ...]]] = [(node, is_in_substitution, ())]
         while pending:
             node, is_in_substitution, redirections = pending.pop()
@@ -259,7 +260,7 @@ class _TreeReader:
         self, node: "Node", outer_redirections: tuple["Node", ...], words: list[Word], redirections: list[Redirection]
     ) -> int:
         """Append a command's words and redirections to `words` and `redirections`. Return the byte offset at which the
-        last one ends."""
+        last of them ends."""
         last_end = -1
         command_nodes = (node,) if node.type == "variable_assignment" else node.children
         for child in (*command_nodes, *outer_redirections):
@@ -314,7 +315,7 @@ class _TreeReader:
         return Redirection(operator, target, descriptor, self.text_offset(node.start_byte), self.text_offset(end))
 
     def simple_word(self, kind: str, start: int, end: int) -> Word | None:
-        """Read a word from a node that is so simple that its children need not be read. None for any other node."""
+        """Read a word from a node so simple that its children can be skipped. None for any other node."""
         if kind == "raw_string":
             return Word(self.source_text(start + 1, end - 1), False, False, False)
         text = self.source_text(start, end)
@@ -428,7 +429,7 @@ def _without_escapes(text: str) -> str:
 
 
 def unescape_ansi_c(text: str) -> str:
-    """Replace escapes as they are written in `$'…'` and in printf formats."""
+    """Replace escapes in the syntax of `$'…'` and of printf formats."""
     return _ESCAPE.sub(_unescape_match, text)
 
 

@@ -1,9 +1,9 @@
-"""Inlines literal text so that a line can be analysed. A here-document becomes a file that is read, and `"$(cat <<'EOF'
-… EOF)"` becomes a quoted word. The result is only analysed, never run.
+"""Inlines literal text so that a line can be analysed. A here-document is replaced by a file to read, and `"$(cat
+<<'EOF' … EOF)"` by a quoted word. The result is only analysed, never run.
 
 Text is replaced only if it contains no expansions, and only in lines that otherwise consist of words and quotes. If the
-end of a here-document were placed too late, commands would be mistaken for text. So its end is determined twice: by the
-grammar, and line by line.
+end of a here-document were found too late, commands would be mistaken for text. So its end is determined in two ways:
+by the grammar, and line by line.
 """
 
 import re
@@ -26,7 +26,7 @@ _EXPANSION_CHARACTER = re.compile(rb"[$`\\]")
 _WORDS_AND_QUOTES = re.compile(rb"(?:[\w \t\n./:,+%@=|&;<>*?~^\[\]\x80-\xff-]|\$\?|'[^']*'|\"(?:[^\"\\$`]|\$\?)*\")*+")
 _TRANSPARENT_NODES = {"program", "list", "pipeline", "redirected_statement"}
 _MAY_HAVE_OLD_BASH = sys.platform == "darwin"
-"""The bash of macOS searches for the end of a substitution even inside its here-document."""
+"""The bash on macOS looks for the end of a substitution even inside a here-document in it."""
 
 
 class _Body(NamedTuple):
@@ -34,11 +34,11 @@ class _Body(NamedTuple):
 
     text: bytes
     end: int
-    """Offset at which the end marker ends."""
+    """Offset of the end of the end marker."""
 
 
 def inline_here_documents(text: str) -> str:
-    """Inline the here-documents of a line. The line stays unchanged if their ends are uncertain."""
+    """Inline a line's here-documents. The line stays unchanged if it is uncertain where they end."""
     if "<<" not in text or len(text) > MAX_LINE_CHARS or is_too_complex(text):
         return text
     source = text.encode("utf-8", "surrogatepass")
@@ -56,7 +56,7 @@ def inline_here_documents(text: str) -> str:
 
 
 def _replacements(source: bytes, root: "Node") -> "Iterator[tuple[int, int, bytes]]":
-    """Yield each replacement with the start and end byte offsets of what it replaces."""
+    """Yield each replacement, with the start and end byte offsets of the text to replace."""
     pending = [(root, True)]
     while pending:
         node, is_top_level = pending.pop()

@@ -1,7 +1,7 @@
-"""Programs for which the user may be offered a rule that covers the program's name, or the first words of a command.
+"""Programs for which the user can be offered a rule that covers the program's name, or the first words of a command.
 
-A program that is not listed may run other programs or code, or write files anywhere, depending on its arguments. A rule
-for its name would allow all of that, so only a rule for the whole command is offered.
+A program that is not listed might run other programs or code, or write files anywhere, depending on its arguments. A
+rule for its name would allow all of that, so only a rule for the whole command is offered.
 """
 
 import re
@@ -30,7 +30,7 @@ _ARGUMENT_DEPENDENT_PROGRAMS = {"sed", "awk", "find", "jq", "command", "type"}
 
 
 def rule_prefix(command: Sequence[str]) -> tuple[str, ...]:
-    """Return the words that say what a command does: the program and its subcommand. Empty if the command is
+    """Return the words that determine what a command does: the program and its subcommand. Empty if the command is
     unknown."""
     words = tuple(command[: 2 if len(command) > 1 and command[1][:1] != "-" else 1])
     if " ".join(words) in _RUN_PREFIXES:
@@ -46,7 +46,7 @@ def rule_prefix(command: Sequence[str]) -> tuple[str, ...]:
 
 
 def min_rule_words(command: Sequence[str]) -> int:
-    """Return how many words a rule needs so that it includes every word that may make the tool do something else. 0 if
+    """Return how many words a rule must have to include every word that might make the tool do something else. 0 if
     there is no such word."""
     prefix_length = 2 if " ".join(command[:2]) in _RUN_PREFIXES or tuple(command[:2]) in _MODULE_PREFIXES else 0
     unknown_indices = unknown_word_indices(command[prefix_length:])

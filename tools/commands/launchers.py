@@ -2,7 +2,8 @@
 and `timeout 60 pytest` are all calls to pytest. No I/O.
 
 A rule for a tool covers these calls too: allowing `pytest` means allowing the project's tests, however they are
-started. An unknown option or variable could change what a call means, so such a call is not recognised.
+started. An unknown option or variable could change the meaning of a call, so calls with unknown options or variables
+are not recognised.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from ebbtide.tools.lazy import dataclass, regex
 _TOOL_NAME = regex(r"[A-Za-z][\w-]*")
 _ASSIGNMENT = regex(r"[A-Za-z_]\w*=.*")
 _PLAIN_VALUE = regex(r"[\w.,+@-]{0,80}|[A-Z][a-z]+/[A-Za-z_]+")
-"""Matches a value that is neither a path nor an address. Time zones are allowed."""
+"""Matches a value that is neither a path nor an address. Time zones also match."""
 _HARMLESS_VARIABLES = split_words(
     "CI TERM TZ LANG LANGUAGE NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE PY_COLORS COLUMNS LINES DEBUG VERBOSE"
     " LOG_LEVEL PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONUTF8 PYTHONIOENCODING PYTHONDEVMODE"
@@ -26,15 +27,15 @@ _HARMLESS_VARIABLES = split_words(
     " OMP_NUM_THREADS MKL_NUM_THREADS CUDA_VISIBLE_DEVICES TF_CPP_MIN_LOG_LEVEL TOKENIZERS_PARALLELISM HF_HUB_OFFLINE"
     " UV_OFFLINE UV_FROZEN UV_NO_SYNC QT_QPA_PLATFORM SDL_VIDEODRIVER"
 )
-"""Variables that only change a tool's output, mode or number of threads, and load nothing."""
+"""Variables that only change a tool's output, mode or number of threads, and do not load anything."""
 _HARMLESS_ASSIGNMENT = regex(
     r"PYTHONWARNINGS=(?:default|error|always|module|once|ignore)(?:::[A-Za-z]+)?"
     r"|GOFLAGS=-(?:mod=(?:vendor|mod|readonly)|v|race|count=\d+)"
     r"|GIT_(?:SEQUENCE_)?EDITOR=(?:true|:)|(?:GIT_)?PAGER=(?:cat|)|GIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)=[^\n]*"
     r"|GIT_(?:TERMINAL_PROMPT|OPTIONAL_LOCKS|LFS_SKIP_SMUDGE|TRACE)=[012]|GIT_MERGE_AUTOEDIT=no"
 )
-"""Matches assignments that are harmless although other values of the variable could load code. Examples of such values
-are a warning class that is not built in, or a program that go starts."""
+"""Matches harmless assignments to variables that could load code if they had other values, such as a warning class that
+is not built in, or a program for go to start."""
 _CODE_ASSIGNMENT = regex(r"PYTHONPATH=(?P<folders>[\w./:-]*)|DJANGO_SETTINGS_MODULE=[A-Za-z_][\w.]*")
 """Matches assignments that point a variable at project code."""
 _RUNNERS: Mapping[str, str] = {
@@ -65,7 +66,7 @@ _PROJECT_CODE_TOOLS = split_words(
 tool runs no more code than the user has allowed."""
 _TOOL_PATH = regex(r"(?:\./)?(?:(?:\.?venv|env|vendor)/bin|node_modules/\.bin)/(?P<name>[\w.-]+)")
 _LIMITING_PROGRAMS: Mapping[str, str] = {"timeout": r"[\d.]+[smhd]?", "nice": "", "stdbuf": ""}
-"""Programs that only limit the program after them, each with a pattern for the argument that they require."""
+"""Programs that only limit the program after them, each with a pattern for its required argument."""
 _LIMIT_OPTIONS = regex(
     r"-[ks][\w.]+|--(?:signal|kill-after)=[\w.]+|--foreground|--preserve-status|-n?\d{1,2}|--adjustment=\d+|-[ioe][L0]"
 )
@@ -92,11 +93,11 @@ class ToolLaunch:
     fetched_tool: str = ""
     """The tool that is downloaded if the project does not have it; empty if none."""
     may_run_project_code: bool = False
-    """Whether project code may run before the tool or instead of it."""
+    """Whether project code might run before the tool or instead of it."""
 
     @property
     def runs_other_project_code(self) -> bool:
-        """Whether more of the project's code may run than the tool would run itself."""
+        """Whether more of the project's code might run than the tool itself would run."""
         return self.may_run_project_code and self.words[0].text not in _PROJECT_CODE_TOOLS
 
     @property
@@ -106,7 +107,8 @@ class ToolLaunch:
 
 
 def find_tool_launch(words: Sequence[Word]) -> ToolLaunch | None:
-    """Find the tool that a command starts indirectly. None if there is none or if it is unclear."""
+    """Find the tool that a command starts indirectly. None if there is no such tool or if it is unclear which tool is
+    started."""
     launch = _without_indirections(ToolLaunch(tuple(words)))
     if launch is None:
         return None
@@ -127,8 +129,8 @@ def _without_indirections(launch: ToolLaunch) -> ToolLaunch | None:
 
 
 def find_wrapped_git_call(words: Sequence[Word]) -> tuple[Word, ...] | None:
-    """Return the git call without harmless variables and limits such as `timeout 60` before it. None if it is not a git
-    call."""
+    """Return the git call without the harmless variables and limits (such as `timeout 60`) before it. None if it is not
+    a git call."""
     launch = _without_indirections(ToolLaunch(tuple(words)))
     is_git = launch is not None and launch.words[0].text == "git" and launch.words != tuple(words)
     return launch.words if is_git and launch is not None else None
@@ -141,8 +143,8 @@ _NOT_TOOLS = (
     | {name.split()[0] for name in (*READ_ONLY_ROWS, *COVERED_OPTION_ROWS, "find", "sed", "awk")}
     | {"eval", "source", "npx", "bunx"}
 )
-"""Programs that do not count as tools: those that run other programs, and read-only ones, which are judged by their own
-words and covered by rules as written."""
+"""Programs that do not count as tools: programs that run other programs, and read-only programs. Read-only programs are
+judged by their own words, and rules cover them as written."""
 
 
 def venv_bin_folder(command: Sequence[str]) -> str:
@@ -194,7 +196,7 @@ def _without_variable(launch: ToolLaunch, text: str) -> ToolLaunch | None:
 
 
 def _index_after_limits(texts: Sequence[str]) -> int:
-    """Return the index of the program after a limiting program. 0 if it is unknown."""
+    """Return the index of the program after a limiting program. 0 if it cannot be determined."""
     index, required_pattern = 1, _LIMITING_PROGRAMS[texts[0]]
     while index < len(texts) and texts[index][:1] == "-":
         if texts[index] in _LIMIT_VALUES and index + 1 < len(texts) and texts[index + 1][:1] not in ("-", ""):

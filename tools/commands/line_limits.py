@@ -5,13 +5,13 @@ import re
 MAX_LINE_CHARS = 10_000
 """Maximum number of characters in a line."""
 MAX_NODES = 200
-"""Maximum number of syntax nodes in a line. Parsing that many takes about a millisecond. Long lines have a lower
+"""Maximum number of syntax nodes in a line. Parsing this many takes about a millisecond. Long lines have a lower
 limit."""
 _MAX_HEREDOCS = 8
 LONG_LINE_CHARS, MAX_WORDS_IN_LONG, _MAX_NODES_IN_LONG = 2_000, 20, 120
 """A line with more than `LONG_LINE_CHARS` characters counts as long, and has its own limits for words and syntax nodes.
-With more words, it is not treated as read-only, because looking up the file that each word may name takes time. With
-more nodes, it is not parsed."""
+With more words than its limit, it is not treated as read-only, because looking up the file that each word might name
+takes time. With more nodes than its limit, it is not parsed."""
 _SINGLE_NODE_TEXT = re.compile(
     r"<(?<!<<)<-?[ \t]*(?P<q>['\"]?)(?P<end>[\w.-]{1,40})(?P=q)(?P<behind>[^\n]{0,200})\n"
     r"(?:(?:[^\n]*+\n)*?[ \t]*(?P=end)(?=\n|\Z)|(?s:.*))"
@@ -23,7 +23,7 @@ _HEREDOC_START = re.compile(r"<(?<!<<)<-?[ \t]*['\"]?([\w.-]{1,40})")
 _NODE_CHARACTERS = "\"'\n$;|&()<>={}`\\\\"
 _MAX_QUOTES = 400
 _LONG_WORD = re.compile(r"[^\s'\"]{4000}")
-"""Matches a word so long that it takes longer to parse than a whole line may."""
+"""Matches a word so long that parsing it takes longer than the limit for a whole line."""
 
 
 def is_too_complex(text: str) -> bool:
@@ -44,7 +44,7 @@ def is_too_complex(text: str) -> bool:
 
 
 def without_heredoc_bodies(text: str) -> str:
-    """Remove the here-documents from a line. They are found approximately."""
+    """Remove the here-documents from a line. They are found by an approximate search."""
     chunks, offset = list[str](), 0
     while (match := _HEREDOC_START.search(text, offset)) is not None:
         body_start = text.find("\n", match.end())

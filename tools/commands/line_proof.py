@@ -1,7 +1,7 @@
-"""Checks that every command of a line is read-only, for lines of literal commands and operators.
+"""Checks that every command in a line is read-only, for lines of literal commands and operators.
 
-Other lines, with loops, groups, substitutions or variables, are only tried in a sandbox that lets them do nothing but
-read (`ebbtide.tools.commands.looks`).
+Other lines, with loops, groups, substitutions or variables, are only tried in a read-only sandbox
+(`ebbtide.tools.commands.looks`).
 """
 
 import shlex
@@ -50,7 +50,7 @@ def _prove_command(command: SimpleCommand, *, is_first: bool) -> Proof | None:
     if command.texts[0] == "cd" and is_first:
         proof = _cd_proof(command)
     elif command.words[0].is_unquoted and "/" not in command.texts[0]:
-        # Only a program name without a folder is accepted, because that folder could contain any program.
+        # The program's name must not include a folder, because the folder could contain any program.
         has_input = command.has_input or bool(command.redirections)
         proof = _version_proof(command) or prove_read_only(command.words, has_input=has_input)
     if any(word.is_glob and not word.is_unquoted for word in command.words):

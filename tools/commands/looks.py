@@ -1,7 +1,7 @@
-"""Recognises command lines that probably only read. They are tried in a sandbox that allows nothing else.
+"""Recognises command lines that probably only read. They are tried in a read-only sandbox.
 
-This is a guess from the programs' names. Safety does not depend on it: the sandbox prevents everything else, and a
-wrong guess only costs a failed attempt.
+This is a guess from the programs' names. Safety does not depend on it: the sandbox prevents everything except reading,
+and a wrong guess only costs a failed attempt.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ _READ_ONLY_PROGRAMS = frozenset(name for name in READ_ONLY_ROWS if " " not in na
 _WRAPPING_PROGRAMS: Mapping[str, str] = {
     "xargs": "-n -I -L -P -d -s -E", "time": "", "timeout": "-k -s", "nice": "-n", "stdbuf": "-i -o -e", "command": "",
 }  # fmt: skip
-"""Programs that run another program, each with its options that take the next word as their value."""
+"""Programs that run another program, each with its options whose value is the next word."""
 _READ_ONLY_GIT_COMMANDS = split_words(
     "status diff log show blame ls-files ls-tree grep rev-parse rev-list describe merge-base shortlog name-rev"
     " diff-index diff-tree diff-files cat-file for-each-ref show-ref count-objects check-ignore whatchanged cherry"
@@ -48,8 +48,8 @@ _CHANGING_ARGUMENTS: Mapping[str, Pattern[str]] = {
     "yq": regex("-[a-zA-Z]*i.*|--inplace.*"), "shuf": regex("-o.*|--output.*"), "xmllint": regex("--output.*|-o.*"),
     "ps": regex("[a-zA-Z]*e[a-zA-Z]*|.*environ.*"),
 }  # fmt: skip
-"""Arguments with which these programs do more than read, as far as they can be recognised. The user is asked about such
-a line instead of trying it, because a failed attempt to write could go unnoticed."""
+"""Arguments with which these programs do more than read, as far as they can be recognised. The user is asked about a
+line with such an argument instead of trying it, because a failed attempt to write could go unnoticed."""
 _LOADING_VARIABLE = regex("(?:PATH|LD_|DYLD_|BASH|ENV|GIT_(?!PAGER=cat)|GCONV|LOCPATH|PYTHON|NODE|PERL|PS[0-9])")
 """Matches the beginnings of variable names that make programs load or run something."""
 _STANDARD_STREAMS = ("/dev/null", "/dev/stderr", "/dev/stdout", "1", "2")
@@ -57,7 +57,7 @@ _SHELLS = ("bash", "sh", "dash")
 
 
 def parse_probably_read_only(text: str) -> CommandLine | None:
-    """Parse a line whose programs all seem only to read and that names no file it would write. None for any other
+    """Parse a line if all its programs seem only to read and it names no file that it would write. None for any other
     line."""
     line = parse_command_line(text)
     is_readable = bool(line.commands) and not (line.is_unparsable or line.is_in_background)
@@ -138,7 +138,7 @@ def _wrapped_program_index(name: str, texts: Sequence[str]) -> int:
 
 
 def _is_read_only_git(words: Sequence[Word]) -> bool:
-    """Whether git only reads: its subcommand always does, or this form of it is known to."""
+    """Whether a git command only reads: either its subcommand always does, or this form of it is known to."""
     texts = [word.text for word in words if word.text != "--no-pager"]
     if texts[1:2] and texts[1] in _READ_ONLY_GIT_COMMANDS:
         return not any(text.startswith(("--output", "--ext-diff", "--open-files", "-O")) for text in texts[2:])

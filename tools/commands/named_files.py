@@ -1,5 +1,5 @@
 """Finds the files that a command line names, and whether it reads or changes them, judging by its text. File names that
-a program derives from these are not found."""
+a program derives from other names are not found."""
 
 import posixpath
 import re
@@ -44,7 +44,7 @@ _OUTPUT_OPTION = regex(
     r"|save-cookies|append-output|rejected-log|export-marks|index-output)|-out)(?:=(?P<value>.+))?|-[A-Za-z]*?[oO](?P<joined>.+)?",
     re.DOTALL,
 )
-"""Matches options that name an output file. Some read-only programs use the same letters for something else."""
+"""Matches options that name an output file. Some read-only programs use the same letters for other purposes."""
 _O_HAS_OTHER_MEANING = split_words("grep egrep fgrep rg ls ps ssh scp sftp mount pytest python python3 kubectl set")
 """Programs for which `-o` and `-O` mean something else."""
 _DESTINATION_OPTIONS = {
@@ -55,7 +55,7 @@ _DESTINATION_OPTIONS = {
 _FIND_OUTPUT_OPTIONS = ("-fprint", "-fprint0", "-fprintf", "-fls")
 _WRITTEN_BY_AWK = regex(r'(?:print(?:[^;}"p]|p(?!rint)|"(?:[^"\\]|\\.)*")*>[ \t]*"|>[ \t]*"(?=[^"]*[./]))([^"]+)"')
 _WRITTEN_BY_SCRIPT = {"sed": regex(r"[wW][ \t]*([^\s;}]+)"), **dict.fromkeys(AWK_NAMES, _WRITTEN_BY_AWK)}
-"""Output files in sed and awk scripts."""
+"""Patterns for output files in sed and awk scripts."""
 _LAST_OPERAND_WRITERS = split_words("uniq xxd objcopy")
 _REDIRECTION_PATTERNS = tuple(regex(arrow + r"[>|&]*[ \t]*[\"']?([^\s<>|&;\"'()]+)") for arrow in "><")
 _MAX_REDIRECTIONS = 200
@@ -68,13 +68,13 @@ _MAX_DEPTH = 3
 @dataclass(frozen=True, slots=True)
 class NamedFile:
     path: str
-    """The path as written, joined to the folder that the line has changed to."""
+    """The path as written. If the line has changed to a folder, the path is joined to it."""
     is_changed: bool = False
     is_glob: bool = False
     is_certain: bool = False
-    """Whether this is certainly a file that is read, not just a word that may name one."""
+    """Whether this is certainly a file that is read, not just a word that might name a file."""
     required_folder: str = ""
-    """The destination folder. The path matters only if this folder exists. Empty if there is no such condition."""
+    """A destination folder that must exist for the path to matter. Empty if there is no such condition."""
 
 
 def find_named_files(text: str) -> tuple[NamedFile, ...]:
@@ -84,8 +84,8 @@ def find_named_files(text: str) -> tuple[NamedFile, ...]:
 
 
 def find_all_named_files(text: str) -> tuple[tuple[NamedFile, ...], bool]:
-    """Like `find_named_files`, but also return whether the result is complete, i.e. whether everything that the line
-    runs could be parsed."""
+    """Like `find_named_files`, but also return whether the result is complete. It is complete if everything that the
+    line runs could be parsed."""
     if parse_command_line(text).is_unparsable:
         matches = (
             match for pattern in _REDIRECTION_PATTERNS for match in islice(pattern.finditer(text), _MAX_REDIRECTIONS)
@@ -172,7 +172,8 @@ def _files_of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
     wrapped_index, name = wrapped_program_index(texts), program_name(texts)
     if wrapped_index is not None:
         yield from _output_option_files(name, words[:wrapped_index], None)
-        # An earlier word may be an option's value or the program itself. We cannot tell, so assume both.
+        # An earlier word may be an option's value, or it may be the program itself. There is no way to tell, so assume
+        # both.
         possible_indices = (
             index
             for index in range(1, wrapped_index)
@@ -287,8 +288,8 @@ def _output_option_files(name: str, words: Sequence[Word], proof: Proof | None) 
 
 
 def _option_values(words: Sequence[Word], options: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yield the index and value of each given option. The value may be the next word, follow `=`, or follow the letter
-    directly."""
+    """Yield the index and value of each of the options in the command. The value may be the next word, follow `=`, or
+    directly follow the option letter."""
     for index, word in enumerate(words[1:], 1):
         for option in options:
             if words[index - 1].text == option:
@@ -315,8 +316,8 @@ def _possible_files(name: str, words: Sequence[Word]) -> Iterator[NamedFile]:
 
 
 def files_edited_in_place(text: str) -> tuple[str, ...]:
-    """Return the words that may name files edited in place, without duplicates, joined to the folder that the line
-    changes to. Empty if one of them is a pattern, or if the line cannot be parsed."""
+    """Return the words that might name files edited in place, without duplicates, joined to the folder that the line
+    changes to. Empty if any of them is a pattern, or if the line cannot be parsed."""
     line = parse_command_line(text)
     paths, folder = dict[str, None](), ""
     for command in line.commands if not line.is_unparsable else ():

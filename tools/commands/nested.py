@@ -1,4 +1,4 @@
-"""Finds what a command line may run besides the programs that it names directly: in substitutions, through wrappers,
+"""Finds what a command line might run besides the programs that it names directly: in substitutions, through wrappers,
 and in strings that are themselves commands. When in doubt, it reports too much.
 
 Not detected: decoded text, a renamed copy of a shell, a program name in a variable.
@@ -26,7 +26,7 @@ WRAPPERS = {
 SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"}
 _FIND_EXEC_OPTIONS = ("-exec", "-execdir", "-ok", "-okdir")
 _STRING_RUNNERS = {"script", "su", "runuser", "flock", "sg"}
-"""Programs that pass a string to a shell, after `-c`."""
+"""Programs that pass the string after `-c` to a shell."""
 _WORD_PASSING_PROGRAMS = {"xargs", "parallel"}
 """Programs that run another program with extra arguments that are not in the line."""
 GIT_VALUE_OPTIONS = (
@@ -39,7 +39,7 @@ GIT_VALUE_OPTIONS = (
     "--config-env",
     "--super-prefix",
 )
-"""Options of git that take a value."""
+"""Git options that take a value."""
 _WORDS_BEFORE_PROGRAM = RESERVED_WORDS - {"case", "for", "select", "in", "function", "[[", "]]"} | WRAPPERS
 _ASSIGNMENT = regex(r"[A-Za-z_]\w*(\[.*?\])?\+?=", re.DOTALL)
 _DURATION = regex(r"[0-9.]+[smhd]?")
@@ -56,10 +56,10 @@ _DECODERS = ("base64", "b64", "xxd", "openssl", "hex")
 MAX_STRING_CHARS = 1_000
 """Maximum length of a string that is parsed as commands. Longer text would take too long to parse."""
 _MAX_STRING_DEPTH = 3
-"""Maximum nesting depth of strings."""
+"""Maximum nesting depth of strings that are parsed as commands."""
 MAX_STRINGS, _MAX_CHARS_IN_TEXTS, _MAX_CHARS_IN_LONG = 6, 600, 300
-"""Maximum number of strings in a line that are parsed as commands, including decoded ones, and the maximum number of
-characters in them, in a normal line and in a long line."""
+"""Limits for the strings in a line that are parsed as commands, including decoded strings: their maximum number, and
+the maximum number of characters in them, first for a normal line and then for a long line."""
 
 
 class StringBudget:
@@ -76,7 +76,7 @@ class StringBudget:
         """Whether a string could not be parsed completely. Set by the code that parses it."""
 
     def take_texts(self, texts: Iterable[str]) -> Sequence[str]:
-        """Return the strings found in one word, or none if they exceed the budget. Those of the first word are always
+        """Return the strings found in a word, or none if they exceed the budget. The first word's strings are always
         allowed."""
         strings = tuple(texts)
         if not strings or self.is_spent:
@@ -172,8 +172,8 @@ def _hides_arguments(command: SimpleCommand, program: str) -> bool:
 
 
 def command_variants(text: str) -> Sequence[tuple[str, ...]]:
-    """Return the words of each command in the line, and in strings that may be commands. Includes variants with the
-    line's variables expanded and encoded strings decoded."""
+    """Return the words of each command in the line, and of each command in a string that might be run. Also return
+    variants in which the line's variables are expanded or encoded strings are decoded."""
     return _parsed_variants(text).variants
 
 
@@ -210,8 +210,8 @@ def _parsed_variants(text: str) -> _ParsedVariants:
 
 
 def _with_known_values(commands: Sequence[SimpleCommand]) -> Iterator[tuple[str, ...]]:
-    """Yield the words of commands that contain variables. First insert the values that the line itself sets, then also
-    replace the other variables with nothing."""
+    """Yield the words of commands that contain variables: first with the values that the line itself sets, then also
+    with all other variables removed."""
     values = dict[str, str]()
     for command in commands:
         values |= assigned_variables(command)

@@ -195,7 +195,7 @@ COVERED_OPTION_ROWS: Mapping[str, str] = {
     "tar": "-cxtvzjJkpmhWO -f:p -C:p -T:x --create --extract --list --verbose --gzip --bzip2 --xz --file:p "
     "--directory:p --exclude:t --strip-components:n --wildcards --keep-old-files | text*",
 }
-"""Programs that do more than read, each with the only options that a rule for its name covers."""
+"""Programs that do more than read. A rule for a program's name covers only the options listed here."""
 
 
 VERSION_OPTIONS: Mapping[str, str] = {
@@ -215,8 +215,9 @@ VERSION_OPTIONS: Mapping[str, str] = {
     "python": "--version -V", "java": "--version -version", "perl": "--version -v", "php": "--version -v",
     "ruby": "--version -v",
 }  # fmt: skip
-"""Programs that only print their version if one of these is their only argument. Not listed are programs that a project
-file such as `go.mod` or `rust-toolchain` can replace with another version (go, cargo, rustc, yarn and pnpm)."""
+"""Programs that only print their version if their only argument is one of these options. Programs that a project file
+such as `go.mod` or `rust-toolchain` can replace with another version (go, cargo, rustc, yarn and pnpm) are not
+listed."""
 
 
 def split_words(names: str) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Checks against the table of read-only programs whether a call is read-only, and collects the files that it names."""
+"""Checks a call against the table of read-only programs, and collects the files that it names."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ PROGRAM_ALIASES: Mapping[str, str] = {
 }  # fmt: skip
 _NUMBER_VALUE, _LINE_COUNT = regex(r"[+-]?\d{1,9}[kKMG]?"), regex(r"-\d{1,9}")
 _ASKS_FOR_SIGNATURE = regex(r"%[+ -]?G|%\(\*?sig")
-"""Matches formats that show signatures, for which git runs a verification program."""
+"""Matches formats that show signatures. For these, git runs a verification program."""
 _LISTS_ARCHIVE = regex("-?t[vzjJ]*f")
 _REVISION = regex(r"@(\{(u|upstream|push|\d{1,6})\})?(\.{2,3}[\w./-]*)?")
 """Matches revisions that start with `@` and can refer to at most two commits."""
@@ -38,7 +38,7 @@ _GUARDED_SETTINGS = split_words(
     "diff.autorefreshindex status.submodulesummary submodule.recurse log.showsignature gpg.program gpg.x509.program "
     "gpg.ssh.program safe.barerepository protocol.ext.allow"
 )
-"""Settings that guarded git calls override. Reading them would be misleading."""
+"""Settings that guarded git calls override. Reading them would show values that are not in effect."""
 _JQ_UNSAFE_BUILTIN = regex(
     r"(?<![.\w\"$])(?:env|ENV|import|include|input_filename|get_search_list|modulemeta)(?![\w\"])|\$(?:ENV|__prog)"
 )
@@ -152,7 +152,7 @@ def _git_command(words: Sequence[Word]) -> tuple[str, int]:
 
 
 def _check_changing_git(words: Sequence[Word], start: int, proof: Proof) -> None:
-    """Check a git command that is in no table, but only for whether it may run other programs."""
+    """Check a git command that is in no table. This only determines whether it might run other programs."""
     subcommand = proof.name.removeprefix("git ")
     if subcommand in GIT_PROGRAM_RUNNERS or subcommand not in GIT_KNOWN_COMMANDS | {"git"}:
         proof.unproved_indices.append(min(start, len(words)) - 1)
@@ -244,8 +244,8 @@ def _check_next_word(words: Sequence[Word], index: int, kind: str, proof: Proof)
 
 
 def _may_be_value(kind: str, text: str, proof: Proof) -> bool:
-    """Whether the text can safely be read as the option's value. Text that begins with a dash could itself be an
-    option. Exceptions are numbers, and patterns for programs that accept any pattern."""
+    """Whether the text can safely be taken as the option's value. Text that begins with a dash could itself be an
+    option. Exceptions: numbers, and patterns for programs that accept any pattern."""
     is_number = kind == "n" and _NUMBER_VALUE.fullmatch(text) is not None
     is_pattern = kind == "e" and proof.name in _PATTERN_PROGRAMS
     return text[:1] != "-" or is_number or is_pattern
@@ -300,7 +300,7 @@ def _check_operands(
     elif kind in ("path+", "path?"):
         proof.needs_input = proof.needs_input or not (operand_indices or has_input)
         if kind == "path?":
-            # A second operand would be written to. So would the second name that a pattern expands to.
+            # A second operand would be written to, and so would the second name that a pattern expands to.
             proof.unproved_indices += [
                 index for position, index in enumerate(operand_indices) if position or words[index].is_glob
             ]
@@ -360,8 +360,8 @@ def _check_date(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -
 
 def _check_ps(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
     """Check `ps`. `e` without a dash, or a column named `environ`, shows the environment of every program. If the
-    letters after a dash are invalid, as in `-x`, or in `-u` without a user, ps reads them all as if the dash were
-    missing."""
+    letters after a dash are invalid, as in `-x`, or in `-u` without a user, ps ignores the dash and reads all the
+    letters without it."""
     dashed_indices = [index for index in range(1, len(words)) if _PS_DASHED.fullmatch(words[index].text)]
     environment_indices = (
         [index for index in dashed_indices if "e" in words[index].text]

@@ -1,7 +1,7 @@
-"""Recognises the simplest read-only calls to programs whose arguments form a language of their own: find, sed, awk and
+"""Recognises the simplest read-only calls to programs whose arguments are a language of their own: find, sed, awk and
 tar.
 
-Other calls are only tried in a sandbox that lets them do nothing but read (`ebbtide.tools.commands.looks`).
+Other calls are only tried in a read-only sandbox (`ebbtide.tools.commands.looks`).
 """
 
 import re
@@ -27,7 +27,7 @@ _AWK_PRINTS = regex(r"(?:/[\w .,:=-]+/ ?|NR ?[=<>]=? ?\d+ ?)?\{ ?print(?: (?:\$(
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A word that names, or may name, a file."""
+    """A word that names a file, or might do so."""
 
     text: str
     index: int
@@ -81,8 +81,8 @@ def may_be_option(word: Word) -> bool:
 
 
 def check_find(words: Sequence[Word], proof: Proof) -> None:
-    """Check find. Its paths come first, then the expression. An unknown word in the expression may run programs, write
-    or delete."""
+    """Check find. Its paths come first, then the expression. An unknown word in the expression might run programs,
+    write or delete."""
     index, is_before_expression = 1, True
     while index < len(words):
         text = words[index].text

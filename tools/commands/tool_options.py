@@ -1,8 +1,8 @@
 """Options of commands.
 
-Harmless options of tools that check, build or format a project do not make the tool load or run anything else, or write
-elsewhere. Options that are not listed are unknown. For deny rules, an option counts in all its forms: `-rf` as `-fr`,
-`-r -f` or `--recursive --force`.
+For tools that check, build or format a project, an option is harmless if it does not make the tool load or run anything
+else, or write elsewhere. Options that are not listed are unknown. For deny rules, an option counts in all its forms:
+`-rf` is the same as `-fr`, `-r -f` or `--recursive --force`.
 """
 
 import posixpath
@@ -71,7 +71,7 @@ _OPTIONS_BY_TOOL: Mapping[str, str] = {
     "npm ls": _NPM + " -a -l -g --depth: --all --long --json --global --parseable --prod --omit: --link",
 }  # fmt: skip
 """Rows similar to those in `programs`. An option with a colon takes a value that is not a path, in the next word or
-after `=`; an option with a slash takes a path. Single letters can be combined unless they take a value."""
+after `=`. An option with a slash takes a path. Single letters can be combined unless they take a value."""
 _OPTIONS_AFTER_DASHES: Mapping[str, str] = {
     "cargo test": "-q --nocapture --no-capture --test-threads: --ignored --include-ignored --exact --list --skip:"
     " --quiet --show-output",
@@ -83,12 +83,12 @@ _OPTIONS_AFTER_DASHES: Mapping[str, str] = {
         " --testPathPattern: --testPathPatterns: --passWithNoTests --grep: --no-coverage --updateSnapshot -u",
     ),
 }
-"""Options after `--`, which the tool passes on to the tests or the compiler. For tools not listed, words after `--` are
-operands."""
+"""Options after `--`, which the tool passes on to the tests or the compiler. For tools that are not listed, words after
+`--` are operands."""
 _LINT_LEVEL_OPTIONS = {"-D", "-W", "-A", "-F"}
 _NO_RESPONSE_FILES = ("git", "npm", "pnpm", "yarn")
-"""Programs that accept arguments beginning with `@` as they are. Other programs, such as pytest, ruff, mypy and tsc,
-would read arguments from a file."""
+"""Programs for which `@` at the start of an argument has no special meaning. Other programs, such as pytest, ruff, mypy
+and tsc, would read arguments from the file named after it."""
 _LINT_NAME = regex(r"[\w:-]{1,80}")
 _GO_MODULE = regex(r"[\w.-]+\.[a-z]{2,}/.*|.*@.*")
 """Matches Go modules that would be downloaded and then tested."""
@@ -157,7 +157,7 @@ def unknown_word_indices(command: Sequence[str]) -> tuple[int, ...]:
 
 def diverts_from_rule(command: Sequence[str], rule_word_count: int) -> bool:
     """Whether the words after a rule's words make the program do something other than what the rule says. False for a
-    rule that only names the program, because it does not say what the program does."""
+    rule that consists only of the program's name, because it does not say what the program does."""
     name, later_words = posixpath.basename(command[0]), command[rule_word_count:]
     if rule_word_count < 2:
         return False
@@ -180,8 +180,8 @@ def diverts_from_rule(command: Sequence[str], rule_word_count: int) -> bool:
 
 
 def _check_option(command: Sequence[str], index: int, options: _ParsedOptions) -> tuple[bool, int]:
-    """Return whether an option and its value are known to be harmless, and how many of the following words are its
-    value."""
+    """Check whether an option and its value are known to be harmless. Also return how many of the following words are
+    its value."""
     word = command[index]
     name, equals, value = word.partition("=")
     if name in options.flags:
@@ -220,7 +220,8 @@ def _parse_row(row: str) -> _ParsedOptions:
 
 
 _LONG_NAMES: Mapping[str, str] = {"r": "--recursive", "f": "--force"}
-"""Long names of options whose letters mean the same in nearly every program. In lower case: `-R` counts as `-r`."""
+"""Long names of options whose letters have the same meaning in nearly every program. Letters are in lower case: `-R`
+counts as `-r`."""
 _LETTERS = {name: letter for letter, name in _LONG_NAMES.items()}
 _CLUSTER, _LETTER_GROUP = regex("-[a-z]{1,3}"), regex("-[a-z]+")
 _SINGLE_DASH_LONG_OPTIONS = {"find", "go", "java", "javac", "terraform", "openssl", "ffmpeg", "xargs"}
@@ -228,7 +229,7 @@ _SINGLE_DASH_LONG_OPTIONS = {"find", "go", "java", "javac", "terraform", "openss
 
 
 def has_option(program: str, words: Sequence[str], option: str) -> bool:
-    """Whether the words contain the option, in one word or spread over several; too often rather than too seldom. All
+    """Whether the words contain the option, in one word or spread over several. When in doubt, the result is true. All
     arguments must be in lower case."""
     if any(word == option or word.startswith(f"{option}=") for word in words if option[:2] == "--" or word == option):
         return True

@@ -44,9 +44,9 @@ _BRIEF_GIT_COMMANDS = {"status", "branch", "rev-parse"}
 _NAME_SOURCES = {"find", "fd", "ls", "rg", "grep", "echo", "printf", "sort", "head", "cat"}
 """Programs that may print the file names that `xargs` passes to a viewer."""
 _PLAIN_AWK = regex(r"(?!.*(getline|system))[^{}]*(\{\s*print(\s+(\$0|NR[^{}|>]{0,12}\$0))?\s*;?\s*\})?\s*")
-"""An awk program that prints lines unchanged or with numbers."""
+"""Matches an awk program that prints lines unchanged or with line numbers."""
 _GIT_VALUE_OPTIONS = ("-C", "-c")
-"""Options of git that come before the subcommand and take a value."""
+"""Git options that come before the subcommand and take a value."""
 
 
 def shows_files(text: str) -> bool:

@@ -31,7 +31,7 @@ class ConversionResult:
     records: tuple[Mapping[str, Any], ...]
     """The JSON objects that the process printed, one per line."""
     has_timed_out: bool
-    """Whether the process timed out. Records printed before that are kept."""
+    """Whether the process timed out. Records printed before the timeout are kept."""
     has_failed: bool
     """Whether it ended abnormally, e.g. because it ran out of memory."""
 

@@ -11,11 +11,11 @@ from ebbtide.tools.outputs.extent import Extent, pluralize
 from ebbtide.tools.outputs.plain_text import terminal_text
 
 READ_TIMEOUT_S = 30.0
-"""Seconds after which reading stops. The pages read until then are shown."""
+"""Timeout for reading, in seconds. Pages read before the timeout are shown."""
 
 
 async def read_pages(path: Path, name: str, offset: int, limit: int, limits: ReadLimits) -> Result:
-    """Read pages from number `offset` on: as many as fit, but at least one. Raises `ToolError`."""
+    """Read pages starting at number `offset`: as many as fit, but at least one. Raises `ToolError`."""
     request = {"first_page": offset, "last_page": offset + limit - 1, "max_bytes": limits.max_bytes}
     with open_regular(path) as (file, _):
         result = await run_converter(f"{__package__}.pdf_process", request, file, READ_TIMEOUT_S)

@@ -10,8 +10,8 @@ MAX_PAGE_CHARS = 200_000
 
 
 def main(request_json: str) -> None:
-    """Print the number of pages, then the text of each page from `first_page` to `last_page` of the request. Stops once
-    `max_bytes` is exceeded. If the file cannot be read, prints why."""
+    """Print the number of pages, then the text of each page from the request's `first_page` to its `last_page`. Stops
+    once `max_bytes` is exceeded. If the file cannot be read, prints why."""
     from pypdf import PdfReader  # noqa: PLC0415  # deferred: import errors are reported like read errors
 
     try:

@@ -1,4 +1,4 @@
-"""Planning edits: finding in a file what a model quoted, adapting the new text to it, and patches."""
+"""Planning edits: finding the text that a model quoted in a file, adapting the new text to the file, and patches."""
 
 from typing import TYPE_CHECKING
 

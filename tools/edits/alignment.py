@@ -1,6 +1,7 @@
-"""Aligns three versions of the same lines: as the model quoted them, as it wants them, and as they are in the file.
+"""Aligns three versions of the same lines: as the model quoted them, as the model wants them, and as they are in the
+file.
 
-Lines that occur both in the old and in the new text keep the file's bytes. Other lines get the file's indentation and
+Lines that occur in both the old and the new text keep the file's bytes. Other lines get the file's indentation and
 punctuation.
 """
 
@@ -20,15 +21,16 @@ from ebbtide.tools.files.punctuation import FilePunctuation
 from ebbtide.tools.lazy import dataclass
 
 MAX_EXACT_PAIRS = 160_000
-"""Maximum number of line pairs for which all best alignments are compared. Above it, only one is used."""
+"""Maximum number of line pairs for which all best alignments are compared. If there are more pairs, only one alignment
+is used."""
 MIN_SIMILARITY = 0.5
-"""Minimum similarity of two lines, from 0 to 1, for one to count as a changed version of the other."""
+"""Minimum similarity, from 0 to 1, for one line to count as a changed version of another."""
 MAX_COMPARED_PAIRS = 400
 """Maximum number of pairs of changed lines for which similarity is computed."""
 
 
 class AmbiguousLineError(Exception):
-    """Raised if it is ambiguous what a line of the new text should look like in the file."""
+    """Raised if it is ambiguous how to write a line of the new text in the file's style."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +96,14 @@ class _BlockRewriter:
         return list(self._rewritten_lines(self.marked_pairs, len(self.old), len(self.new)))
 
     def require_unchanged(self) -> None:
-        """Check that the lines marked as unchanged can be matched in only one way, or that the choice makes no
-        difference. Different lines may look alike if the model quoted them without indentation. Raises
+        """Check that the lines marked as unchanged can be matched in only one way, or that every way gives the same
+        result. Different lines may look alike if the model quoted them without indentation. Raises
         `AmbiguousLineError`."""
         self._unchanged_pairs(range(len(self.old)), range(len(self.new)))
 
     def _require_clear_levels(self, text_indices: Sequence[int]) -> None:
-        """Check that the indentation of the new lines is clear if only one old line has text. `text_indices`: indices
-        of the old lines that have text. Raises `AmbiguousLineError`."""
+        """Check that the indentation of the new lines is clear if only one old line is not blank. `text_indices`:
+        indices of the old lines that are not blank. Raises `AmbiguousLineError`."""
         new = [line for line in self.new if line.strip()]
         second_width = second_line_indent_width(new)
         if len(text_indices) != 1 or second_width is None:
@@ -128,7 +130,7 @@ class _BlockRewriter:
                 raise AmbiguousLineError(next(line for line in new if (len(indent_of(line)) - depths[0]) % unit))
 
     def _require_uniform_steps(self) -> None:
-        """Check that a line after one that opens a block is at most one indentation step deeper. Pairs of lines that
+        """Check that a line that follows a block opener is at most one indentation step deeper. Pairs of lines that
         also occur in the old text are not checked. Raises `AmbiguousLineError`."""
         old, new = ([line for line in lines if line.strip()] for lines in (self.old, self.new))
         depths = sorted({len(indent_of(line)) for line in (*old, *new)})
@@ -311,7 +313,8 @@ class _BlockRewriter:
         ).ratio()
 
     def _text_with_file_style(self, new_index: int, partner: int | None = None) -> str:
-        """Return a new line without indentation, with the file's punctuation and its partner's trailing whitespace."""
+        """Return a new line without indentation, with the file's punctuation and the trailing whitespace of its
+        corresponding old line."""
         line = self.new[new_index].lstrip(" \t")
         file_texts = self.file_texts.get(_stripped(line), set())
         line = line.rstrip() if self.has_extra_trailing_whitespace else line
@@ -329,7 +332,7 @@ class _BlockRewriter:
 
 def _lost_indent(old: Sequence[str], file_lines: Sequence[str]) -> str | None:
     """Return the indentation that the first line lost while later lines kept theirs. None if it lost none. Raises
-    `AmbiguousLineError` if the later lines leave this open."""
+    `AmbiguousLineError` if the later lines do not make this clear."""
     first_indent, quoted_indent = indent_of(file_lines[0]), indent_of(old[0])
     later_indents = {
         (indent_of(file_line), indent_of(old_line))
@@ -362,8 +365,8 @@ def _restore_indent(old: Sequence[str], new: Sequence[str], indent: str) -> tupl
 
 
 def require_same_first_indent(old: Sequence[str], new: Sequence[str], indent: str) -> None:
-    """Check that the first lines of both texts, which both lack their indentation, are meant to have the same one.
-    Raises `AmbiguousLineError`."""
+    """Check that the first lines of both texts, which both lack their indentation, are meant to have the same
+    indentation. Raises `AmbiguousLineError`."""
     if _have_same_lines(old, new, str.rstrip):
         raise AmbiguousLineError(new[0])  # the purpose of the change may be this indentation
     first_text, old_texts = _stripped(new[0]), [_stripped(line) for line in old]
@@ -413,8 +416,9 @@ def _has_reindented_line(old: Sequence[str], new: Sequence[str]) -> bool:
 
 
 def _begins_with_moved_line(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether the new text begins with a line that comes later in the old text, but without its indentation. The line
-    may have lost it, as may the first line of old text that is not literally in the file."""
+    """Whether the new text begins with a line that comes later in the old text, but without its indentation. That line
+    may have lost its indentation, just as the first line of old text can if the old text is not literally in the
+    file."""
     first_text, later_indents = (
         _stripped(new[0]),
         {indent_of(line) for line in old[1:] if _stripped(line) == _stripped(new[0])},
@@ -429,8 +433,8 @@ def _begins_with_moved_line(old: Sequence[str], new: Sequence[str]) -> bool:
 
 
 def has_lost_indent(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether the new text begins with a line that comes later in the old text and lost its indentation, while the next
-    line kept its own. A first line meant to leave its block would not be followed by a deeper one."""
+    """Whether the new text begins with a line that comes later in the old text and has lost its indentation, while the
+    line after it kept its own. If the first line were meant to leave its block, no deeper line would follow it."""
     next_line = next((line for line in new[1:] if line.strip()), "")
     return _begins_with_moved_line(old, new) and bool(indent_of(next_line)) and next_line in old[1:]
 
@@ -450,8 +454,8 @@ def _equal_pairs(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, 
 def _best_pairs(
     weights: list[list[int]], row_count: int, column_count: int
 ) -> Iterator[tuple[int, int, list[int], bool]]:
-    """Yield the pairs of rows and columns, both ascending, that have the greatest total weight. With each pair, yield
-    all rows that its column could have in such a pairing, and whether one of them leaves the column unpaired."""
+    """Yield the pairs of rows and columns, both ascending, with the greatest total weight. With each pair, yield all
+    rows that its column could have in such a pairing, and whether a best pairing leaves the column unpaired."""
     weights_after = _best_weights_from(weights, row_count, column_count)
     reversed_weights = _best_weights_from([row[::-1] for row in weights[::-1]], row_count, column_count)
     weights_before = [row[::-1] for row in reversed_weights[::-1]]

@@ -20,7 +20,7 @@ _OMISSION_WORD = regex(r"(?i)\b(?:rest|remaining|remainder|existing|unchanged|pr
 _ELLIPSIS = regex(r"(?:\.\.\.|\u2026)[\])]?\s*(?:\*/\}?|-->)?\Z|\A[^\w]*(?:\.\.\.|\u2026)")
 _WORDS = regex(r"[\w\s'\u2019,.\u2026()\[\]#/*<>!;%{}-]{1,100}")
 MAX_EXAMINED_OCCURRENCES = 20
-"""Maximum number of places in the new text at which the old text is examined."""
+"""Maximum number of occurrences of the old text in the new text that are examined."""
 MIN_DISTINCTIVE_CHARS = 6
 """Minimum number of letters and digits in a distinctive line. Shorter ones, such as `break`, are often repeated in
 code."""
@@ -32,7 +32,7 @@ _ESCAPED_QUOTE = regex(r"\\['\"`]")
 
 def find_omission_placeholder(new: str, text: str) -> str | None:
     """Find the first line of the new text that stands for omitted lines, such as `# ... existing code ...`. Lines that
-    the file contains do not count."""
+    occur in the file are ignored."""
     if "..." not in new and "\u2026" not in new:
         return None
     lines = (line.strip() for line in new.split("\n"))
@@ -46,8 +46,8 @@ def _is_placeholder(line: str) -> bool:
 
 def find_duplicated_line(old: str, new: str, following_text: str) -> str | None:
     """Find a line at the end of the new text that would be duplicated, because it already follows the old text. None if
-    there is none. Models often continue the new text with the next lines of the file. `following_text`: the file's text
-    after the old text."""
+    there is no such line. Models often continue the new text with the next lines of the file. `following_text`: the
+    file's text after the old text."""
     if not (old.endswith("\n") or following_text.startswith("\n")) or new.endswith("\n") != old.endswith("\n"):
         return None
     new_lines, old_lines = ([line.rstrip() for line in text.removesuffix("\n").split("\n")] for text in (new, old))
@@ -105,8 +105,8 @@ def is_level_unclear(before: str, old: str, new: str, get_indent_step: Callable[
 
 
 def has_irregular_step(old: str, new: str, step: str) -> bool:
-    """Whether a line after one that opens a block is indented by a step other than the file's. Used for text whose
-    levels may differ from the file's."""
+    """Whether a line that follows a block opener is indented by a step other than the file's. Used for text whose
+    indentation levels may differ from the file's."""
     old_pairs = set(pairwise(line.strip() for line in old.split("\n") if line.strip()))
     lines = [line for line in new.split("\n") if line.strip()]
     return bool(step) and any(
@@ -160,8 +160,8 @@ def indentation_mismatch(old: str, new: str, text: str, file_text: str) -> str |
 
 
 def _lacks_file_levels(old: Sequence[str], file_lines: Sequence[str]) -> bool:
-    """Whether the old text lacks indentation levels that the file has, so that the levels of the new text can only be
-    derived from the old lines that it contains."""
+    """Whether the old text lacks indentation levels that the file has. If so, the new text's levels can only be derived
+    from the old lines that it contains."""
     pairs = [(old_line, file_line) for old_line, file_line in zip(old, file_lines, strict=False) if old_line.strip()]
     return any(
         indent_of(old_above) == indent_of(old_below) and len(indent_of(file_below)) > len(indent_of(file_above))

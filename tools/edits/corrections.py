@@ -33,7 +33,7 @@ _ESCAPE_VALUES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def possible_corrections(old: str, new: str) -> Iterator[Correction]:
-    """Yield the readings to try, in order."""
+    """Yield the corrections to try, in order."""
     yield from _without_numbers(old, new)
     yield from _without_empty_edges(old, new)
     yield from _without_escapes(old, new)
@@ -111,7 +111,7 @@ def _unescape(text: str) -> str:
 
 
 def _is_balanced(text: str) -> bool:
-    r"""Whether no line ends inside quotes. One would if a literal `\n` had been unescaped."""
+    r"""Whether every line's quotes are closed. They would not be if a literal `\n` in a string had been unescaped."""
     return all(map(_ends_outside_quotes, ascii_punctuation(text).split("\n")))
 
 

@@ -1,4 +1,4 @@
-r"""Locates the hunks of a patch in text and derives the changes. Every line ending is `\n`."""
+r"""Finds the positions of a patch's hunks in text, and derives the changes. Every line ending is `\n`."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ class PlacedHunk:
     closeness: Closeness
     change: Replacement
     note: str = ""
-    """What was removed from the hunk's lines so that they were found in the file, such as line numbers."""
+    """What was removed from the hunk's lines, such as line numbers, so that they could be found in the file."""
 
 
 def place_hunks(target: EditTarget, hunks: Sequence[PatchHunk]) -> tuple[PlacedHunk, ...]:
@@ -58,7 +58,7 @@ class _HunkPlacer:
     ) -> None:
         self.target, self.lines, self.hunk, self.label, self.used_ranges = target, lines, hunk, label, used_ranges
         self.search_start = used_ranges[-1].stop if used_ranges else 0
-        """Index of the line after the previous hunk, where the search for this one begins."""
+        """Index of the line after the previous hunk, where the search for this hunk begins."""
         self.note = ""
 
     def find(self) -> tuple[int, Closeness]:
@@ -88,7 +88,8 @@ class _HunkPlacer:
         return starts[0], closeness
 
     def _matching_starts(self, old: Sequence[str]) -> tuple[list[int], Closeness]:
-        """Return where the lines occur after the previous hunk or, if they do not, anywhere in the file."""
+        """Return the positions at which the lines occur after the previous hunk or, if there are none, anywhere in the
+        file."""
         matches = find_lines(self.lines, old, self.search_start)
         starts = self._unused_starts(matches.starts)
         if not starts and self.search_start:
@@ -171,8 +172,8 @@ class _HunkPlacer:
         return start + 1, closeness
 
     def _starts_below_context(self, starts: list[int], closeness: Closeness) -> tuple[list[int], Closeness]:
-        """Return the starts below the lines given after @@. If some are inside the block of such a line, return only
-        those."""
+        """Return the possible positions below the lines given after @@. If some of them are inside the block of such a
+        line, return only those."""
         if not self.hunk.preceding_lines:
             return starts, closeness
         context_lines = list(self._context_positions())
@@ -194,8 +195,8 @@ class _HunkPlacer:
         return matching_starts, max(closeness, loosest, key=CLOSENESS_ORDER.index)
 
     def _context_positions(self) -> Iterator[tuple[int, Closeness]]:
-        """Yield the index of each line that matches the last one given after @@. The other lines come above it, each in
-        the block of the one before."""
+        """Yield the index of each line that matches the last line given after @@. The other lines given there must come
+        above it, each inside the block of the one before."""
         positions: list[tuple[int, Closeness]] = [(-1, "exact")]
         for context in self.hunk.preceding_lines:
             matches = self._find_context_line(context)
@@ -208,7 +209,7 @@ class _HunkPlacer:
         yield from positions
 
     def _find_context_line(self, context: str) -> LineMatches:
-        """Find a line given after @@ by its full text, or else by its beginning."""
+        """Find a line given after @@ by its full text or, if that is not found, by its beginning."""
         matches = find_lines(self.lines, [context])
         if matches.starts:
             return matches
@@ -216,7 +217,7 @@ class _HunkPlacer:
         return LineMatches(tuple(starts), "exact")
 
     def _end_of_block(self, line: int) -> int:
-        """Return the index after the more deeply indented lines that follow this one."""
+        """Return the index after the more deeply indented lines that follow a line."""
         width = len(indent_of(self.lines[line]))
         index = line + 1
         while index < len(self.lines) and (not self.lines[index].strip() or len(indent_of(self.lines[index])) > width):

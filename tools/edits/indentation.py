@@ -1,4 +1,4 @@
-"""Translates a model's indentation to the file's. If the result is ambiguous, it is None, never a guess."""
+"""Translates a model's indentation to the file's. An ambiguous result is None, never a guess."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import field
@@ -43,8 +43,8 @@ def second_line_indent_width(lines: Sequence[str]) -> int | None:
 
 
 def indent_plausibility(extra_width: int, unit: int, *, follows_opener: bool) -> int:
-    """Rate how plausible it is that a line is `extra_width` columns deeper than the one above, from 0 (implausible) to
-    2."""
+    """Rate, from 0 (implausible) to 2, how plausible it is that a line is `extra_width` columns deeper than the line
+    above."""
     if follows_opener:
         return 2 if extra_width == unit else int(extra_width > 0)
     return 2 if extra_width == 0 else int(extra_width < 0)
@@ -55,13 +55,13 @@ class IndentMap:
     """Maps the indentation in a model's text to the file's indentation."""
 
     pairs: frozenset[tuple[str, str]]
-    """The indentation of each non-blank line, as the model wrote it and as it is in the file."""
+    """For each non-blank line, its indentation as the model wrote it and as it is in the file."""
     model_indents: frozenset[str] = frozenset()
     """All indentations in the model's text, including those of new lines."""
     file_step: Callable[[], str] = field(default=str)
 
     def file_indents(self, indent: str) -> set[str]:
-        """Return the indentations that the file uses where the model's text has this one."""
+        """Return the indentations that the file uses where the model's text has this indentation."""
         return {file_indent for model_indent, file_indent in self.pairs if model_indent == indent}
 
     @property
@@ -73,7 +73,8 @@ class IndentMap:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether lines that are deeper in the model's text are never less deep in the file."""
+        """Whether the order of depths is preserved: a line that is deeper in the model's text is never less deep in the
+        file."""
         depths = sorted((len(model_indent), len(file_indent)) for model_indent, file_indent in self.pairs)
         return all(shallower[1] <= deeper[1] for shallower, deeper in pairwise(depths) if shallower[0] < deeper[0])
 
@@ -151,8 +152,8 @@ def _scale_indent(
 def _indent_from_one_level(
     indent: str, model_indent: str, file_indent: str, model_indents: Collection[str], file_step: str
 ) -> str | None:
-    """Translate the indentation if only one level is known. One level tells neither how wide a level is nor how many
-    levels it comprises. None if the indentation cannot be determined."""
+    """Translate the indentation if only one level is known. That level shows neither the width of a single level nor
+    how many levels it comprises. None if the indentation cannot be determined."""
     kind, model_kind = _only_indent_character([file_indent, file_step]), _only_indent_character([model_indent, indent])
     if kind is None or model_kind is None:
         return None

@@ -1,4 +1,4 @@
-r"""Finds text that a model quoted in a file, and adapts the replacement. Every line ending is `\n`.
+r"""Finds text that a model quoted from a file, and adapts the replacement to the file. Every line ending is `\n`.
 
 An exact match comes first. If there is none, the comparison ignores typographic punctuation, then trailing whitespace,
 then indentation, and finally the amount of whitespace within a line. A looser comparison is used only if no stricter

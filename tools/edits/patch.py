@@ -61,7 +61,7 @@ class PatchHunk:
 
     @property
     def unchanged_lines(self) -> list[tuple[int, int]]:
-        """The indices of each unchanged line in `old` and in `new`."""
+        """The index of each unchanged line in `old`, and its index in `new`."""
         pairs, old_index, new_index = list[tuple[int, int]](), 0, 0
         for prefix, _ in self.lines:
             if prefix == " ":
@@ -191,7 +191,7 @@ def _parse_unified_diff(lines: list[str]) -> Iterator[FilePatch]:
 
 
 def _file_names_at(lines: list[str], index: int) -> tuple[str, str] | None:
-    """Return the old and new names if a file of a unified diff begins at this line, otherwise None."""
+    """Return the old and new names if a file's section in a unified diff begins at this line. None otherwise."""
     if index + 1 >= len(lines):
         return None
     old_match, new_match = _OLD_FILE_NAME.match(lines[index]), _NEW_FILE_NAME.match(lines[index + 1])
@@ -260,7 +260,7 @@ def _parse_hunks(path: str, body: list[str]) -> Iterator[PatchHunk]:
 def _create_hunk(
     preceding_lines: list[str], lines: list[tuple[LinePrefix, str]], empty_count: int, *, is_at_end: bool = False
 ) -> PatchHunk:
-    """Create a hunk. The last `empty_count` lines, which have no prefix, are dropped: they only separate the hunk from
+    """Create a hunk without the last `empty_count` lines. These lines have no prefix, and only separate the hunk from
     the next marker."""
     return PatchHunk(tuple(preceding_lines), tuple(lines[: max(len(lines) - empty_count, 0)]), is_at_end)
 

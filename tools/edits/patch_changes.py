@@ -1,4 +1,4 @@
-"""Plans all changes of a patch to several files, then applies all of them or none."""
+"""Plans all of a patch's changes to several files, then applies all of them or none."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

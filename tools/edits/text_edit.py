@@ -42,7 +42,7 @@ MAX_SNIPPET_LINES = 40
 MAX_SNIPPET_CHARS = 2000
 """Maximum number of characters shown per line."""
 MIN_RECOGNISED_CHARS = 8
-"""New text needs at least this many letters and digits to be recognised in the file."""
+"""Minimum number of letters and digits in new text for it to be recognised in the file."""
 MAX_LISTED_POSITIONS = 20
 """Maximum number of line numbers listed for an ambiguous match."""
 
@@ -67,8 +67,9 @@ class TextEdit:
 
 
 def plan_edit(target: EditTarget, old: str, new: str, replace_all: bool) -> TextEdit:
-    """Plan the changes that the edit makes. If the file contains `old` literally, the result is that of `str.replace`.
-    Raises `ToolError` if `old` occurs several times, or if it does not occur and the intention would be a guess."""
+    """Plan the changes that an edit makes. If the file contains `old` literally, the result is the same as with
+    `str.replace`. Raises `ToolError` if `old` occurs several times, or if it does not occur and the model's intention
+    can only be guessed."""
     matches = find_text(target.text, old)
     if old in target.text:
         return _exact_edit(target, matches, old, new, replace_all=replace_all)
@@ -105,8 +106,8 @@ def plan_edit(target: EditTarget, old: str, new: str, replace_all: bool) -> Text
 
 
 def _exact_edit(target: EditTarget, matches: Matches, old: str, new: str, *, replace_all: bool) -> TextEdit:
-    """Replace each occurrence of `old` with `new`, unchanged. Raises `ToolError` for several occurrences unless
-    `replace_all`, and for a placeholder."""
+    """Replace each occurrence of `old` with `new`, unchanged. Raises `ToolError` if there are several occurrences and
+    not `replace_all`, or if `new` contains a placeholder."""
     if len(matches.spans) > 1 and not replace_all:
         raise ToolError(_ambiguous_match_text(target, matches, None))
     _refuse_placeholder(target, new)
@@ -129,7 +130,7 @@ def _exact_edit_warnings(target: EditTarget, matches: Matches, old: str, new: st
 
 
 def _require_not_applied(target: EditTarget, old: str, new: str) -> None:
-    """Raise `ToolError` if the edit was already made, i.e. if the file contains the new text exactly once."""
+    """Raise `ToolError` if the edit has probably been made already: the file contains the new text exactly once."""
     new_matches = (
         find_text(target.text, new) if target.was_read and sum(map(str.isalnum, new)) >= MIN_RECOGNISED_CHARS else None
     )
@@ -301,12 +302,12 @@ def _near_miss_text(miss: NearMiss | None) -> str:
 
 
 def read_first_hint(name: str) -> str:
-    """Tell the model to read the file first, worded as the end of a sentence. Shown instead of lines from the file."""
+    """Format a hint to read the file first, worded as the end of a sentence. Shown instead of lines from the file."""
     return f"which was not read in this session: first {read_hint(name)}"
 
 
 def numbered_snippet(text: str, first_line: int, last_line: int) -> str:
-    """Return the first few of these lines of the text, with their numbers."""
+    """Return the first few of the requested lines, with their numbers."""
     end = min(last_line, first_line - 1 + MAX_SNIPPET_LINES)
     return number_lines(without_surrogates(text).split("\n")[first_line - 1 : end], first_line)
 

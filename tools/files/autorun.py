@@ -120,8 +120,8 @@ def autorun_reason(path: str, root: str) -> str:
 
 
 def find_autorun_file(paths: Iterable[str], root: str) -> tuple[str, str] | None:
-    """Find the first file that another program runs or reads automatically, and the reason. Paths must be absolute;
-    they may be targets of redirections."""
+    """Find the first file that another program runs or reads automatically, and the reason. Paths must be absolute.
+    Redirection targets are allowed."""
     return next(((path, reason) for path in paths if (reason := autorun_reason(path, root))), None)
 
 

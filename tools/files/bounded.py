@@ -12,12 +12,12 @@ _NON_BLOCKING_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """Flags with which opening a pipe or a terminal does not block."""
 
 MAX_PROGRAM_FILE_BYTES = 1 << 26
-"""Size limit for files that this program writes, in bytes. They never reach it."""
+"""Size limit for files that this program writes, in bytes. Such files are never that large."""
 
 
 def read_prefix(path: Path | str, max_bytes: int) -> bytes:
-    """Read the first `max_bytes` bytes of a regular file. Raises `OSError` if it is not a regular file, because reading
-    one of those could block or never end."""
+    """Read the first `max_bytes` bytes of a regular file. Raises `OSError` for anything else, because reading a pipe or
+    device could block or never end."""
     with _open_regular(path) as file:
         return file.read(max_bytes)
 

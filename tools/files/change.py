@@ -119,8 +119,8 @@ def require_read(path: Path, content: bytes, workspace: Workspace) -> None:
 
 
 def _require_writable(path: Path, name: str) -> None:
-    """Raise `ToolError` for a write-protected file. The check is necessary because root may write to such a file, and
-    anyone who may write to its folder may replace it."""
+    """Raise `ToolError` for a write-protected file. The check is necessary because root can write to such a file
+    anyway, and anyone with write access to its folder can replace it."""
     mode = mode_if_exists(path)
     if mode is not None and not mode & 0o222:
         advice = "ask the user, or make it writable with chmod in bash first"
@@ -136,8 +136,8 @@ def require_text(path: Path, content: bytes, workspace: Workspace) -> None:
 
 
 def decode_seen_file(path: Path, raw: bytes, workspace: Workspace, encoding: str = "") -> TextFile:
-    """Decode a file in the encoding that the model names now or named in an earlier call. Raises `ToolError` if the
-    file cannot be in that encoding."""
+    """Decode a file in the encoding that this call or an earlier one specifies. Raises `ToolError` if the file cannot
+    be in that encoding."""
     codec, name = get_codec(encoding), display_path(path, workspace.root)
     file = decode_file(raw, codec or workspace.seen_files.encodings.get(path, ""))
     if codec and file.codec != codec:
@@ -175,9 +175,9 @@ def translate_encoding_errors(name: str, file: TextFile) -> Iterator[None]:
 
 
 def require_current_view(path: Path, content: bytes, workspace: Workspace) -> ViewState:
-    """Check that a partial change may be made, and return how much of the file the model has seen. It need not have
-    seen the file if it quotes exactly the text to replace. Raises `ToolError` if the file is not text, or has changed
-    since the model saw it."""
+    """Check that a partial change is allowed, and return how much of the file the model has seen. The model need not
+    have seen the file if it quotes exactly the text to replace. Raises `ToolError` if the file is not text, or has
+    changed since the model saw it."""
     require_text(path, content, workspace)
     state = workspace.seen_files.view_state(path, content)
     if state == "outdated":

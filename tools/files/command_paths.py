@@ -29,8 +29,8 @@ _MAX_LISTED_NAMES = 2_000
 """Maximum number of names in a folder that are matched against a pattern."""
 _LONG_LINE_CHARS, _MAX_LOOKUPS_IN_LONG = 2_000, 20
 """A line with more than `_LONG_LINE_CHARS` characters counts as long. In a long line, only `_MAX_LOOKUPS_IN_LONG` names
-are looked up, unless one may be a secret file or the line changes files. Link targets matter only for lines treated as
-read-only, which a long line never is."""
+are looked up, unless a name might be a secret file or the line changes files. A long line is never treated as
+read-only, so its link targets do not matter."""
 _MAX_LOOKUPS = 30
 """Maximum number of sensitive names looked up per line; each takes about ten microseconds."""
 _NAME_PASSING_WORDS = ("xargs", "parallel", "find", "for")
@@ -42,7 +42,7 @@ class CommandPaths:
     """The sensitive paths that a line names, absolute and resolved."""
 
     secret_files: tuple[str, ...] = ()
-    """Files that the command may show and whose names suggest passwords or keys."""
+    """Files that the command might show and whose names suggest passwords or keys."""
     autorun_files: tuple[str, ...] = ()
     """Files that the command changes and that other programs run or read automatically."""
     link_targets: tuple[str, ...] = ()

@@ -10,8 +10,8 @@ from ebbtide.tools.outputs.plain_text import truncate_line
 _CHUNK_BYTES = 1 << 20
 _MAX_BYTES_PER_CHARACTER = 4
 MAX_SCANNED_BYTES = 1 << 30
-"""Offset beyond which lines are neither searched nor counted, in bytes. That would take minutes and could not be
-interrupted."""
+"""Offset in bytes beyond which lines are neither searched nor counted. Reading further would take minutes and could not
+be interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class LargePage:
 
 def read_numbered_page(file: IO[bytes], name: str, offset: int, limit: int, limits: ReadLimits) -> LargePage:
     """Read numbered lines from `offset` on: as many as fit, but at least one. Memory use is bounded. Raises `ToolError`
-    if the file ends before that line or the line is too far from the beginning."""
+    if the file has no line `offset`, or if that line is too far from the beginning."""
     preceding_count, start = _find_line_start(file, offset)
     file.seek(start)
     page, page_bytes, number = list[str](), 0, offset
@@ -51,8 +51,8 @@ def read_numbered_page(file: IO[bytes], name: str, offset: int, limit: int, limi
 
 
 def _find_line_start(file: IO[bytes], line_number: int) -> tuple[int, int]:
-    """Return how many lines precede a line, and the offset at which it begins. If the file ends before it, all lines
-    are counted."""
+    """Return how many lines precede a line, and the offset at which it begins. If the file is shorter than that, count
+    all its lines."""
     file.seek(0)
     offset, remaining_lines, ends_mid_line = 0, line_number - 1, False
     while remaining_lines > 0 and offset < MAX_SCANNED_BYTES and (chunk := file.read(_CHUNK_BYTES)):

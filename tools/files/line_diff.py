@@ -111,8 +111,8 @@ def _longest_increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int
     """Return the longest subsequence of the pairs that increases on both sides."""
     end_values: list[int] = []
     end_indices: list[int] = []
-    """For each length, the index of the last pair of an increasing sequence of that length. Of several, it is the one
-    with the smallest right side."""
+    """For each length, the index of the last pair of an increasing sequence of that length. If there are several such
+    sequences, the one whose last pair has the smallest right side is used."""
     predecessors: list[int] = []
     for index, (_, new_index) in enumerate(pairs):
         length = bisect_left(end_values, new_index)

@@ -15,8 +15,8 @@ _PROCESS_PATH = regex(r"/proc(?:$|/(?:\d+|self|thread-self|kcore|kmem)(?:/|$))|/
 
 
 def resolve_path(written_path: str, workspace: Workspace) -> Path:
-    """Return the absolute path with all symbolic links resolved. The file need not exist. Raises `ToolError`, for
-    example if the running call may not use the path."""
+    """Return the absolute path with all symbolic links resolved. The file need not exist. Raises `ToolError`, such as
+    when the running call is not allowed to use the path."""
     return check_granted(locate_path(written_path, workspace), workspace)
 
 
@@ -28,7 +28,7 @@ def resolve_existing(written_path: str, workspace: Workspace) -> tuple[Path, str
 
 
 def locate_existing(written_path: str, workspace: Workspace) -> tuple[Path, str]:
-    """Like `resolve_existing`, but without checking whether the running call may use the path."""
+    """Like `resolve_existing`, but without checking whether the running call is allowed to use the path."""
     path = locate_path(written_path, workspace)
     lookalike = None if os.path.lexists(path) else _lookalike_path(path)
     if lookalike is None:
@@ -66,15 +66,15 @@ def _lookalike_key(name: str) -> str:
 
 
 def check_granted(path: Path, workspace: Workspace) -> Path:
-    """Return the path if the call was approved for it. Raises `ToolError` if it was not, because a link has changed
-    since then."""
+    """Return the path if the call was approved for it. Raises `ToolError` if it was not, as when a link has changed
+    since the approval."""
     if workspace.granted_paths is not None and str(path) not in workspace.granted_paths:
         raise ToolError(f"`{printable_name(str(path))}` is not where the path led when it was approved: check it again")
     return path
 
 
 def locate_path(written_path: str, workspace: Workspace) -> Path:
-    """Return the absolute path, without checking whether any call may use it. Raises `ToolError`."""
+    """Return the absolute path, without checking whether any call is allowed to use it. Raises `ToolError`."""
     if not written_path:
         raise ToolError("the path is empty: name a file or folder")
     if "\0" in written_path:
@@ -138,6 +138,6 @@ def display_path(path: Path, root: Path) -> str:
 
 
 def read_hint(name: str) -> str:
-    """Describe how to call `read` for a file, worded as part of a sentence. The text avoids the syntax of a real call,
-    which would look like a quotation."""
+    """Describe how to call `read` for a file, worded as part of a sentence. The text does not imitate a real call, so
+    that it is not mistaken for a quotation."""
     return f"call `read` with path={json.dumps(name, ensure_ascii=False)}"

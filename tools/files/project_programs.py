@@ -13,8 +13,8 @@ _FOLDER_CHANGES = {"cd", "pushd", "popd"}
 
 
 def trusted_launches(line: str, workspace: Workspace) -> frozenset[tuple[str, ...]]:
-    """Return the words of commands that can be trusted after checking files. These either start the tool they name
-    (`ToolLaunch.needs_file_check`) or activate a virtual environment."""
+    """Find the commands that can be trusted after checking files, and return them as words. Such a command either
+    starts the tool that it names (`ToolLaunch.needs_file_check`) or activates a virtual environment."""
     commands = parse_command_line(line).commands
     stays_in_folder = not any(command.texts[:1] and command.texts[0] in _FOLDER_CHANGES for command in commands)
     return frozenset(

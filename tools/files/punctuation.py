@@ -63,8 +63,8 @@ class FilePunctuation:
         )
 
     def adapt_text(self, old: str, new: str, file_text: str) -> str:
-        """Adapt the new text to the file's punctuation. If old text and file differ only in punctuation, what the new
-        text shares with the old text is taken from the file."""
+        """Adapt the new text to the file's punctuation. If the old text differs from the file only in punctuation, the
+        parts that the new text shares with the old text are copied from the file."""
         if old == file_text or len(old) != len(file_text) or ascii_punctuation(old) != ascii_punctuation(file_text):
             return self.apply_to(new)
         return "".join(self._carried_chunks(old, new, file_text))

@@ -140,7 +140,7 @@ class TextFile:
 
     def _require_known_encoding(self, new: str) -> None:
         """Check that the new text can be encoded safely. Raises `GuessedEncodingError` for non-ASCII text if the
-        encoding is a guess, and `EncodingError` for a lone surrogate that is not a byte of the file."""
+        encoding is a guess, and `EncodingError` for a lone surrogate that does not stand for a byte of the file."""
         if any(surrogate not in self.text for surrogate in _SURROGATE.findall(new)):
             raise EncodingError("half a surrogate pair is not a character")
         if self.is_guess and not new.isascii():

@@ -26,7 +26,7 @@ Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[IpAddress]]]
 
 
 def is_permitted_private(destination: NetworkDestination, private_hosts: Sequence[str]) -> bool:
-    """Whether the user has listed the host, with or without its port, as permitted although it may be private."""
+    """Whether the user has permitted the host, with or without its port, even if it is private."""
     return bool(
         {destination.host, destination.authority, destination.authority.rpartition(":")[0]} & set(private_hosts)
     )

@@ -1,4 +1,5 @@
-"""Hosts and ports that commands connect to. They are parsed once, so that check and connection agree. No I/O."""
+"""Hosts and ports that commands connect to. They are parsed once, so that the connection goes to exactly what was
+checked. No I/O."""
 
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.network.addresses import ends_in_number, is_private, parse_address

@@ -43,7 +43,7 @@ async def resolve_addresses(host: str, port: int) -> list[IpAddress]:
 
 
 def private_address_message(host: str, address: IpAddress) -> str:
-    """Build the message that this address of a host is private."""
+    """Build the error message for a host that has this private address."""
     address_text = "" if str(address) == host else f" is {address}, which"
     return f"`{host}`{address_text} is on a private network"
 

@@ -2,8 +2,8 @@
 everything else.
 
 Each request is checked individually, and a connection carries only one request or one tunnel, so that nothing can be
-smuggled in after a permitted one. A name is looked up only after its host was permitted, because a lookup can itself
-leak data.
+smuggled in after a permitted request. A name is looked up only after its host was permitted, because a lookup can
+itself leak data.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ MAX_SILENCE_S = 300.0
 _CHUNK_BYTES = 65_536
 _MAX_REASON_CHARS = 300
 _LINGER_S = 2.0
-"""Seconds for which a refused client may finish sending."""
+"""Seconds that a refused client has to finish sending."""
 _MAX_UNREAD_BYTES = 1 << 20
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,10})(?:[ \t]*;[^\r\n]*)?\r\n")
 

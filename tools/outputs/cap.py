@@ -12,7 +12,7 @@ BYTES_PER_TOKEN = 3
 
 
 def estimate_tokens_by_bytes(text: str) -> int:
-    """Estimate the number of tokens in text from its size in bytes, if the model is unknown."""
+    """Estimate the number of tokens in text from its size in bytes, for use when the model is unknown."""
     return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 
@@ -51,8 +51,8 @@ class Cap:
 
 
 def create_cap(max_tokens: int, estimate_tokens: Callable[[str], int]) -> Cap:
-    """Create the cap for an answer of `max_tokens` tokens, including notes. If that is less than twice the space for
-    notes, half of it is for content, and notes may exceed the other half."""
+    """Create the cap for an answer of `max_tokens` tokens, including notes. At least half of the tokens are for
+    content, even if that leaves too little space for notes."""
     return Cap(
         MAX_ANSWER_BYTES - RESERVED_NOTE_BYTES,
         max(max_tokens - RESERVED_NOTE_TOKENS, (max_tokens + 1) // 2),

@@ -26,7 +26,7 @@ class Content(Protocol):
         """Return the offset at which a line starts; lines are counted from 1."""
 
     def line_end(self, offset: int) -> int:
-        """Return the offset at which the line around `offset` ends, excluding its newline."""
+        """Return the offset at which the line that contains `offset` ends, excluding its newline."""
 
     def close(self) -> None: ...
 

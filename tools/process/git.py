@@ -13,7 +13,7 @@ from shutil import which
 GIT_TIMEOUT_S = 10.0
 """Timeout of one git call, in seconds."""
 _MAX_GIT_MEMORY_BYTES = 2 << 30
-"""Memory limit, in bytes. Guards against a `.gitattributes` without an end, such as a link to `/dev/zero`."""
+"""Memory limit, in bytes. Guards against an endless `.gitattributes`, such as a link to `/dev/zero`."""
 
 SAFE_SETTINGS = {
     "core.fsmonitor": "false",
@@ -52,8 +52,8 @@ _FILTER_SETTING = re.compile(r"filter\.(.*)\.(clean|smudge|process|required)", r
 
 
 _PRINTED_METADATA_FOLDERS = ("info", "objects/info", "rebase-merge", "rebase-apply", "sequencer")
-"""Metadata folders with files that git may quote. It prints lines that it does not understand or has not processed
-yet."""
+"""Metadata folders with files whose lines git might print. It quotes lines that it does not understand or has not
+processed yet."""
 
 
 class GitError(Exception):

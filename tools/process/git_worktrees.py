@@ -62,7 +62,7 @@ class Worktree:
 
 @dataclass(frozen=True, slots=True)
 class WorktreeState:
-    """The changes in a work tree that the main one lacks."""
+    """The changes in a work tree that are missing from the main one."""
 
     commit_count: int
     uncommitted_file_count: int

@@ -1,4 +1,5 @@
-"""Sends signals to a program and all its descendants. If this program is killed, a separate process ends them.
+"""Sends signals to a program and all its descendants. If Ebbtide itself is killed, a separate process ends the programs
+that it started.
 
 A program starts in its own session. The session's id is also that of the program's first process and its process group.
 Descendants that create another group (`timeout`, a shell with job control) stay in the session.
@@ -38,8 +39,8 @@ class ProcessTree:
         self._leader = leader
         self._is_wrapped = is_wrapped
         self._other_groups = set[tuple[int, int]]()
-        """Groups other than the leader's, with their sessions. They are recorded because once their processes' parents
-        have ended, it is no longer known that they belong to the family."""
+        """Groups other than the leader's, with their sessions. They are recorded because nothing links a group to the
+        tree any more once the parents of its processes have ended."""
         self._start_ticks_by_id = dict[int, int]()
         """Known descendants with their start times. Recorded because a descendant may start a new session just as its
         parent ends."""
@@ -47,8 +48,8 @@ class ProcessTree:
         """The process with id 1 in the wrapper's namespace; 0 while it is unknown."""
 
     def signal(self, signal_number: int, *, is_reaped: bool) -> bool:
-        """Send a signal to all processes; return whether the leader's group has any. Signal 0 only checks. `is_reaped`:
-        the leader has been waited for, so its id may have been reused."""
+        """Send a signal to all processes in the tree; return whether the leader's group has any. Signal 0 only checks.
+        `is_reaped`: the leader has been waited for, so its id may have been reused."""
         if is_reaped and process_exists(self._leader):
             return False
         if not signal_number:
@@ -79,23 +80,21 @@ class ProcessTree:
         )
 
     def record_descendants(self) -> None:
-        """Record the current descendants, because they can no longer be assigned to the family once their parents have
-        ended."""
+        """Record the current descendants. Once their parents have ended, nothing links them to the tree any more."""
         self._record_other_groups()
 
     def member_ids(self) -> list[int]:
-        """Return the process ids of all members of the family."""
+        """Return the ids of all processes in the tree."""
         return self._members(dict(_processes()))
 
     def has_only_cleanup_process(self) -> bool:
-        """Record the current descendants. Once their parents have ended, it is no longer known that they belong to the
-        family."""
+        """Whether at most one process in the tree is still running, which is then the wrapper's cleanup process."""
         processes = dict(_processes())
         return sum(processes[process_id].state not in b"ZX" for process_id in self._members(processes)) <= 1
 
     def has_namespace_ended(self) -> bool:
-        """Whether the first process in the leader's pid namespace has ended. This shows at once, and ends the whole
-        namespace, although the process may remain a zombie for seconds."""
+        """Whether the first process in the leader's pid namespace has ended, which ends the whole namespace. This is
+        detected immediately, even if the process remains a zombie for seconds."""
         if not self._namespace_init:
             candidate_ids = range(self._leader + 1, self._leader + _CHILD_ID_RANGE)
             self._namespace_init = next(
@@ -184,8 +183,8 @@ def _signal_group(group: int, signal_number: int) -> bool:
 
 
 def _signal_nonleaders(leader: int, signal_number: int) -> bool:
-    """Send a signal to every process in a group except its leader, which stays to report how they ended. Return whether
-    there are any."""
+    """Send a signal to every process in a group except its leader, which stays to report how the others ended. Return
+    whether there are any others."""
     followers = [process_id for process_id, process in _processes() if process.group == leader and process_id != leader]
     for follower in followers:
         with suppress(ProcessLookupError, PermissionError):

@@ -118,7 +118,7 @@ class BackgroundJobs:
 
     @property
     def unfinished_jobs(self) -> tuple[Job, ...]:
-        """Jobs whose end is known neither to this session nor to the model."""
+        """Jobs that are not known to have ended, neither to this session nor to the model."""
         return tuple(job for job in self.by_id.values() if job.end is None and not job.is_end_reported)
 
     @property

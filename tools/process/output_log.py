@@ -55,7 +55,8 @@ class OutputLog:
             self.printed_bytes += len(chunk)
 
     def flush(self) -> int:
-        """Write buffered output. If output was dropped, a line about that comes first. Return the size of the file."""
+        """Write buffered output. If output was dropped, a line that says so comes first. Return the size of the
+        file."""
         with self._lock:
             if self._tail:
                 tail = b"".join(self._tail)

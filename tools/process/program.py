@@ -296,8 +296,8 @@ class _OutputProgress:
         self.pending = (self.pending + self._decoder.decode(chunk[-_MAX_PROGRESS_BYTES:]))[-_MAX_PROGRESS_CHARS:]
 
     def take_due_text(self, is_final: bool) -> str:
-        """Return the text to show now. Empty if it is too early or there is none. `is_final`: do not wait for the
-        interval to pass."""
+        """Return the text to show now. Empty if there is no new text or the interval has not passed yet. `is_final`: do
+        not wait for the interval."""
         now = time.monotonic()
         if not self.pending or (now - self._last_reported_at < _PROGRESS_INTERVAL_S and not is_final):
             return ""

@@ -101,7 +101,7 @@ def _own_oom_score() -> int:
 
 _OOM_SCORE_FILE, _EXPENDABLE_OOM_SCORE = Path("/proc/self/oom_score_adj"), 500
 """The file and value that make the system kill a process early when memory runs out. At 500 of 1,000, a process is
-treated as if it used half of the memory in addition."""
+treated as if it used an additional half of all memory."""
 _OPEN_TERMINAL_SCRIPT = 'exec 0<>"$1" 1>&0 2>&1; shift; exec "$@"'
 """Opens a terminal before running the program. Because the program leads a session, the terminal becomes its
 controlling terminal."""

@@ -1,4 +1,4 @@
-"""The sandbox for commands: what they may write, see and reach. The kernel enforces it. Permissions are decided
+"""The sandbox for commands: what they can write, see and reach. The kernel enforces it. Permissions are decided
 elsewhere."""
 
 from typing import TYPE_CHECKING

@@ -93,8 +93,8 @@ def visibility_note(command: str) -> str:
 
 
 def did_mount_path_vanish(output: str, exists: Callable[[str], bool]) -> bool:
-    """Whether the sandbox could not be set up because a path to mount disappeared, such as another program's socket.
-    The command has not run then."""
+    """Whether the sandbox could not be set up because a path to mount disappeared, such as another program's socket. In
+    that case, the command has not run."""
     if not _SETUP_FAILED.fullmatch(output):
         return False
     mount_paths = (path.removeprefix("/newroot").removeprefix("/oldroot") for path in _BUBBLEWRAP_PATH.findall(output))
@@ -132,8 +132,8 @@ def denial_text(
     """Say in a few words what the sandbox denied to a command. Empty if the output does not suggest that anything was
     blocked. `exists_outside`: whether a file exists outside the sandbox. `has_failed`: whether the command failed.
 
-    If the command succeeded, other text in its output may come from a file that it printed. Then only errors from its
-    own programs count, and denied writes to files named in the output.
+    If the command succeeded, other text in its output may come from a file that it printed. Then only two things count:
+    errors from the command's own programs, and denied writes to files named in the output.
     """
     if not has_failed:
         matches = _UNWRITABLE.finditer(output) if boundary.kind == "bubblewrap" else ()

@@ -1,4 +1,4 @@
-"""The boundary of a command: what it may write, see and reach. All kinds of sandbox are built from it."""
+"""The boundary of a command: what it can write, see and reach. All kinds of sandbox are built from it."""
 
 from collections.abc import Mapping
 from dataclasses import field

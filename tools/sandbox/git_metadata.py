@@ -94,8 +94,8 @@ def _user_settings_files() -> Iterator[Path]:
 
 
 def included_settings_files(metadata: Path) -> Iterator[str]:
-    """Yield the files that a repository's settings include, regardless of the conditions of `includeIf`. If they are
-    too many or too large to read, also yield the root folder."""
+    """Yield the files that a repository's settings include, regardless of the conditions of `includeIf`. If there are
+    too many files or they are too large to read, also yield the root folder, which contains all the unread ones."""
     settings_files = {os.path.realpath(metadata / name) for name in ("config", "config.worktree")}
     for settings in tuple(settings_files):
         for name, section, value, file in _settings_with_includes(Path(settings)):
@@ -144,8 +144,8 @@ def _repository_settings(metadata: Path, depth: int) -> Iterator[tuple[str, str]
 
 
 def linked_work_tree_git_files(folder: Path) -> dict[Path, Path]:
-    """Map the `.git` files of a repository's linked work trees to their metadata. Only those to which the metadata
-    refers back are included."""
+    """Map the `.git` files of a repository's linked work trees to their metadata. A `.git` file is left out if its
+    metadata does not refer back to it."""
     work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
     verified_folders = verified_metadata(work_tree) if work_tree is not None else None
     if verified_folders is None:
@@ -175,8 +175,8 @@ def is_work_tree_of(link: Path, common_folder: Path) -> bool:
 
 
 def submodule_git_files(folder: Path) -> dict[Path, Path]:
-    """Map the `.git` files of a folder's submodules to their metadata. Only those to which the metadata refers back are
-    included. Submodules that contain submodules are skipped."""
+    """Map the `.git` files of a folder's submodules to their metadata. A `.git` file is left out if its metadata does
+    not refer back to it. Submodules that contain submodules are skipped."""
     work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
     verified_folders = verified_metadata(work_tree) if work_tree is not None else None
     if verified_folders is None:
@@ -315,7 +315,7 @@ def _is_bare_repository(folder: Path) -> bool:
 
 def _redirecting_files(folder: Path) -> Iterator[Path]:
     """Yield files that do not exist but would make Git use other settings for a folder's repository or its submodules.
-    A mount cannot prevent their creation, because Git fails on an empty file."""
+    A mount cannot prevent their creation: it would need an empty file in their place, on which Git fails."""
     work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
     if work_tree != folder and _is_bare_repository(folder):
         yield from _metadata_redirections(folder, 0)

@@ -142,7 +142,7 @@ _WRITE_LOCK = Lock()
 
 
 def refusal_reason(key: str, old_settings: ParsedSettings, new_settings: ParsedSettings, boundary: Boundary) -> str:
-    """Explain why a setting must not be changed. Empty if it may be."""
+    """Explain why a setting must not be changed. Empty if the change is allowed."""
     section, subsection, name = split_key(key)
     old_values, new_values = old_settings.get(key, ()), new_settings.get(key, ())
     if _CONTROL_CHARS.search(key):
@@ -249,8 +249,8 @@ def _value_problem(section: str, name: str, value: str, new_settings: ParsedSett
 
 
 def address_problem(value: str, boundary: Boundary) -> str:
-    """Explain why a remote's address is not allowed. Empty if it is. It must not be a folder that commands can write
-    to, because pushing to a folder runs its hooks."""
+    """Explain why a remote's address is not allowed. Empty if it is allowed. The address must not be a folder that
+    commands can write to, because pushing to a folder runs its hooks."""
     if _REMOTE_HELPER.match(value) or "ext::" in value.lower():
         return "its value names a program"
     if "://-" in value or ":-" in value:
@@ -301,8 +301,8 @@ def with_absolute_urls(old_settings: ParsedSettings, new_settings: ParsedSetting
 
 
 def dangling_remote_problem(old_settings: ParsedSettings, new_settings: ParsedSettings) -> str:
-    """Explain the problem if a setting still names a removed remote: Git would take the name for a path. Empty if none
-    does."""
+    """Explain the problem if a setting still names a removed remote, which Git would take for a path. Empty if no
+    setting does."""
     for key, values in new_settings.items():
         for value in values if _names_remote(key) else ():
             if value and _has_url(value, old_settings) and not _has_url(value, new_settings):
@@ -321,8 +321,8 @@ def _is_url(key: str) -> bool:
 
 
 def _is_known_path(key: str, value: str | None, old_settings: ParsedSettings) -> bool:
-    """Whether the value is a relative path that one of the repository's remotes already has. It then gives access to no
-    new folder."""
+    """Whether the value is a relative path that one of the repository's remotes already has. Such a value does not give
+    access to any new folder."""
     if value is None or not _is_url(key) or not _RELATIVE_PATH.match(value):
         return False
     return any(value in values for old_key, values in old_settings.items() if _is_url(old_key))

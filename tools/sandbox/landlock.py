@@ -33,8 +33,8 @@ _USABLE_DEVICES = (
     "/dev/tty",
     "/dev/shm",
 )
-"""Devices that commands can use. The command's own terminal is the only one, because a command could read and write
-other programs' terminals."""
+"""Devices that commands can use. The only terminal among them is the command's own, because a command could read and
+write other programs' terminals."""
 _EXTRA_READABLE_FOLDERS = ("/run/systemd/resolve", "/run/current-system")
 _LIBC = ctypes.CDLL(None, use_errno=True)
 

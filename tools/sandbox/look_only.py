@@ -45,10 +45,10 @@ class FolderListing:
     """What a folder contained when it was last listed."""
 
     modified_ns: int
-    """The folder's modification time in nanoseconds; 0 if it may have changed since."""
+    """The folder's modification time in nanoseconds; 0 if the folder might have changed since the listing."""
     folders: tuple[str, ...] = ()
     secret_paths: tuple[str, ...] = ()
-    """Files and folders with secrets. Also named pipes, which can be written to even on a read-only mount."""
+    """Files and folders with secrets, and named pipes, which can be written to even on a read-only mount."""
 
 
 def read_only_boundary(

@@ -1,4 +1,4 @@
-"""Determines which paths commands may write, may only read, or cannot see. These are the working folder, package
+"""Determines which paths commands can write, can only read, or cannot see. These are the working folder, package
 managers' caches, files that make Git run programs, and files that contain keys."""
 
 import os
@@ -47,7 +47,7 @@ _CACHES_BY_PROGRAM = {
     "ccache": (".cache/ccache",), "gradle": (".gradle/caches",), "mvn": (".m2/repository",),
     "composer": (".cache/composer",),
 }  # fmt: skip
-"""Each program's caches. In a sandbox, the program cannot create them itself."""
+"""Each program's caches. In a sandbox, the program cannot create its caches itself."""
 _CACHES_BY_VARIABLE = {
     "PIP_CACHE_DIR": ("",), "UV_CACHE_DIR": ("",), "PRE_COMMIT_HOME": ("",), "npm_config_cache": ("",),
     "NPM_CONFIG_CACHE": ("",), "YARN_CACHE_FOLDER": ("",), "DENO_DIR": ("",), "BUN_INSTALL_CACHE_DIR": ("",),
@@ -162,8 +162,9 @@ def secret_path_access(home: Path, working_folders: Sequence[Path]) -> dict[str,
     """Return the access to existing files with keys: the system's, those below the home folders, and those at paths set
     by variables.
 
-    SSH and other programs use the home folder from the user database, so that one is included. A path from a variable
-    is skipped if the user passes the variable on to commands, or if the path is inside or above a working folder.
+    SSH and other programs use the home folder from the user database, so that folder is included. A path from a
+    variable is skipped if the user passes the variable on to commands, or if the path is inside or above a working
+    folder.
     """
     access_by_path: dict[str, PathAccess] = {}
     homes = dict.fromkeys(map(str, (home, _user_database_home())))
@@ -303,7 +304,7 @@ def _network_namespace_id(process: str, _: int) -> int:
 
 
 def _process_working_folders() -> set[str]:
-    """Return the current working folders of all processes that this one may inspect."""
+    """Return the current working folders of all processes that this process is allowed to inspect."""
     folders = set[str]()
     for name in filter(str.isdecimal, os.listdir("/proc")):
         with suppress(OSError):

@@ -132,7 +132,7 @@ class Sandbox:
         return _bubblewrap_launch(detected, boundary, folder, command, environment), boundary
 
     def remove_forbidden_files(self) -> str:
-        """Remove files that commands may not create; return their paths, as text. Raises `OSError`."""
+        """Remove files that commands are not allowed to create; return their paths, as text. Raises `OSError`."""
         removed = [
             path
             for repositories in self.repositories_by_folder.values()
@@ -189,8 +189,8 @@ class Sandbox:
         return tuple(str(link.parent) for link in git_files)
 
     def _git_files_to_unprotect(self, find_git_files: Callable[[Path], dict[Path, Path]]) -> dict[Path, Path]:
-        """Return the `.git` files that `find_git_files` finds in the sandbox's folders. Excluded are those outside
-        these folders, and those whose work tree contains one of them."""
+        """Return the `.git` files that `find_git_files` finds in the sandbox's folders. Files outside these folders are
+        left out, and so are files whose work tree contains one of the folders."""
         folders = (self.root, *self.added_roots)
         return {
             link: metadata
@@ -310,7 +310,7 @@ def without_outside_variables(environment: Mapping[str, str]) -> dict[str, str]:
 def _move_variables_inside(
     environment: Mapping[str, str], argv: Sequence[str], folder: Path
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Move variables that make programs load code from the environment into the command. The sandbox program itself
+    """Remove variables that make programs load code, and set them in the command instead. The sandbox program itself
     must not load code from folders that commands can write to.
 
     `PWD` is moved because it may name the folder by a link and would be lost. `LC_ALL` is moved because every shell

@@ -1,4 +1,4 @@
-"""Detects which sandbox this system supports. Does so only once."""
+"""Detects which sandbox this system supports. The result is cached."""
 
 import os
 import subprocess

@@ -29,7 +29,7 @@ IGNORED_SEARCH_TIMEOUT_S = 3.0
 """Seconds for searching files that git ignores. This is done only if nothing else was found."""
 
 LINE_TIMEOUT_S = 1.0
-"""Seconds that the search of a line may always take. A line that takes twice as long is skipped."""
+"""Seconds that searching a line is always allowed to take. A line that takes twice as long is skipped."""
 
 _MAX_RECORD_BYTES = 1 << 22
 _MATCH_RECORD = re.compile(rb'\{"type": ?"match"')

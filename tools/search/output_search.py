@@ -50,7 +50,7 @@ async def filter_lines(
 ) -> FilterResult:
     """Find the matching lines in a range, with their context, up to `max_bytes` bytes. `start`: the byte in the first
     line at which the search begins. `has_line_numbers`: lines begin with numbers, which are not searched. Raises
-    `ToolError`, for example for damaged bytes."""
+    `ToolError`, such as when bytes are damaged."""
     line_start = content.line_start(lines[0])
     start = line_start if start is None else start
     request = {

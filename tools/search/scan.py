@@ -31,7 +31,7 @@ _RE2_DIFFERENCES = re.compile(r"\\[AZz]|\{,|\(\?[a-zA-Z]*[sxauL]")
 _RE2_NON_ASCII_DIFFERENCES = re.compile(r"\\[wWdDsSbB]|\(\?[a-zA-Z]*i")
 """Matches syntax that RE2 interprets differently in text that is not ASCII."""
 _WHITESPACE_ONLY_FOR_RE = (b"\x0b", b"\x1c", b"\x1d", b"\x1e", b"\x1f")
-"""ASCII characters that are whitespace for `re` but not for RE2."""
+"""ASCII characters that `re` treats as whitespace but RE2 does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +93,13 @@ class Readable(Protocol):
 
 
 MatchSpan = tuple[int, int]
-"""Byte offsets in a block, of a line's start and of its first match."""
+"""Byte offsets in a block: where a line starts, and where its first match starts."""
 BlockSearch = Callable[[ScanBlock], Iterator[MatchSpan]]
 
 
 def main(request_json: str) -> None:
     """Print a list for each line shown. At intervals, also print a list with the number of the next line and the number
-    of bytes searched. Print an empty list if everything was found."""
+    of bytes searched. Print an empty list at the end, unless the search stopped early."""
     request = json.loads(request_json)
     printer = _MatchPrinter(
         int(request["last_line"]), int(request["before"]), int(request["after"]), int(request["max_bytes"])

@@ -16,7 +16,7 @@ MAX_SCANNED_NAMES = 3_000
 
 
 def path_suggestion(path: Path, root: Path) -> str:
-    """Suggest what the model may have meant, worded as the end of a sentence. Empty if nothing is similar."""
+    """Suggest which path the model probably meant, worded as the end of a sentence. Empty if nothing is similar."""
     nearby_paths = list(islice(walk_nearest_first(str(root)), MAX_SCANNED_NAMES))
     names = list(dict.fromkeys((*_paths_with_same_name(path, root, nearby_paths), *_similar_siblings(path, root))))[
         :MAX_SUGGESTIONS

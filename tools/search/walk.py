@@ -99,8 +99,8 @@ class WalkScope:
     """The rules that apply in the searched folder."""
 
     uses_repository_rules: bool
-    """Whether the rules of the enclosing repository apply. They do not if it ignores the searched folder itself,
-    because a folder that is named explicitly must be searched."""
+    """Whether the rules of the enclosing repository apply. They do not if the repository ignores the searched folder
+    itself, because a folder that is named explicitly must be searched."""
     outer_rules: tuple[FolderRules, ...] = ()
 
 

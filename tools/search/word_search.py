@@ -11,7 +11,8 @@ PIECE_BYTES = 1 << 18
 _OVERLAP_BYTES = 1 << 10
 """Number of bytes by which neighbouring pieces overlap, so that no short match is missed."""
 _INCOMPLETE_CHARS = 4
-"""Number of characters at the beginning of a piece that may be cut. The previous piece contains them completely."""
+"""Number of characters at the beginning of a piece that might be incomplete. The previous piece contains them in
+full."""
 _CHARS_BEFORE_MATCH, _MAX_EXCERPT_CHARS = 80, 200
 """Number of characters shown before a match, and in total."""
 _TOKEN = re.compile(r"[^\W_]+")

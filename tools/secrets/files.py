@@ -18,10 +18,10 @@ SECRET_FILE_PATTERNS = (
     *(f"*{suffix}" for suffix in _SECRET_SUFFIXES),
     *(f"{prefix}*" for prefix in _SECRET_PREFIXES),
 )
-"""Patterns for the base names of such files, needed by programs that take patterns for folders separately."""
+"""Patterns for the base names of files with secrets, for programs that take patterns for folders separately."""
 SECRET_NAME_PARTS = (*_SECRET_NAMES, *_SECRET_FOLDERS, *_SECRET_SUFFIXES, *_SECRET_PREFIXES, ".git/config")
-"""Parts of the names of such files. A line that names a file with secrets contains at least one of them, in lower
-case."""
+"""Parts of the names of files with secrets. A line that names such a file contains at least one of these parts, in
+lower case."""
 SECRET_NAMES, SECRET_PREFIXES, SECRET_SUFFIXES = (
     frozenset((*_SECRET_NAMES, *_SECRET_FOLDERS)),
     _SECRET_PREFIXES,

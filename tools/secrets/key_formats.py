@@ -184,7 +184,7 @@ def detect_secrets(text: str, names_by_form: Mapping[str, str]) -> list[SecretSp
 
 
 def merge_overlapping(secrets: Iterable[SecretSpan]) -> list[SecretSpan]:
-    """Return the secrets in order, with overlapping ones merged. A merged one gets the name of the first."""
+    """Return the secrets in order, with overlapping ones merged. A merged secret gets the name of the first."""
     merged: list[SecretSpan] = []
     for secret in sorted(secrets, key=lambda secret: (secret.start, -secret.end)):
         if merged and secret.start < merged[-1].end:

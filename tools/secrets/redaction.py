@@ -67,8 +67,8 @@ _CONTEXT_PATTERNS = tuple(
         ),
     )
 )
-"""Patterns for secrets that can be recognised by their context. With each come substrings, one of which the lower-cased
-text must contain."""
+"""Patterns for secrets that can be recognised by their context. Each pattern comes with substrings, and the lower-cased
+text must contain at least one of them."""
 
 
 _registered_secrets: set[str] = set()
@@ -80,8 +80,8 @@ def register_secret(value: str) -> None:
 
 
 def secret_forms(environment: Mapping[str, str], known_values: Iterable[str] = ()) -> dict[str, str]:
-    """Map each form of a secret to its name. For a secret in the environment, this is the name of the variable; for
-    `known_values` and learned secrets, an empty string."""
+    """Map each form of a secret to the secret's name. This is the variable's name for a secret in the environment, and
+    empty for `known_values` and registered secrets."""
     names_by_value = {
         value: name
         for name, value in environment.items()

@@ -24,7 +24,7 @@ _KEY_HEADER = regex(r"(?:Proc-Type|DEK-Info|Version|Comment|Hash): |^\W*\d*\W*$"
 
 _PIECE_WORD = regex(r"[A-Za-z0-9+/=_-]+")
 _MIN_PIECE_CHARS = 40
-"""Minimum length of a line's last word to be treated as possibly continuing on the next line."""
+"""Only a last word of at least this many characters is assumed to continue on the next line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class Redirect:
 
 async def fetch_page(address: WebAddress, allowed_private_hosts: Sequence[str] = ()) -> Page:
     """Fetch a page. `allowed_private_hosts`: permitted hosts on private networks. Redirects to another host or port are
-    not followed, because the permission covers only this one. Raises `ToolError`."""
+    not followed, because the permission covers only the original host and port. Raises `ToolError`."""
     start_time = asyncio.get_running_loop().time()
     for _ in range(MAX_REDIRECTS + 1):
         remaining_seconds = FETCH_TIMEOUT_S - (asyncio.get_running_loop().time() - start_time)

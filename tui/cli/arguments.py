@@ -1,4 +1,4 @@
-"""The arguments of `ebb`, and the settings derived from them. It starts no front end."""
+"""The arguments of `ebb`, and the settings derived from them. Nothing here starts a front end."""
 
 import argparse
 import os
@@ -66,7 +66,7 @@ _is_capturing: ContextVar[bool] = ContextVar("_is_capturing", default=False)
 
 
 class ParserCaptured(Exception):
-    """Raised in place of parsing, to get hold of the parser."""
+    """Raised instead of parsing arguments, so that the caller gets the parser."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         super().__init__(parser.prog)
@@ -74,7 +74,7 @@ class ParserCaptured(Exception):
 
 
 class CliParser(argparse.ArgumentParser):
-    """An argument parser that reports usage errors in one line and does not hide errors when writing output."""
+    """An argument parser that reports usage errors in one line and does not hide output errors."""
 
     def parse_known_args(  # type: ignore[override]  # no caller passes a namespace of another type
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
@@ -134,7 +134,7 @@ def action_names(parser: argparse.ArgumentParser) -> Sequence[str]:
 
 
 class VersionAction(argparse.Action):
-    """Print the versions, one per line and the program's own first, and exit."""
+    """Print the versions and exit. Each is on its own line, the program's version first."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         parser._print_message(

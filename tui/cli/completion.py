@@ -52,8 +52,8 @@ def run(arguments: Sequence[str], get_parser: GetParser) -> int:
 
 
 def split_line(line: str) -> Sequence[str]:
-    """Split a command line into the words after the program's name. The last word may be incomplete, or a quotation
-    that is not closed."""
+    """Split a command line into the words after the program's name. The last word may be incomplete or have an unclosed
+    quote."""
     for quote in ("", "'", '"'):
         with suppress(ValueError):
             words = shlex.split(line + quote)

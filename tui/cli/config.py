@@ -77,7 +77,7 @@ def _provider_value(config: Config, key: str) -> object:
 
 
 def _server_value(config: Config, key: str) -> object:
-    """Get a setting of a server, without secrets."""
+    """Get a server setting, without secrets."""
     name, _, field = key.removeprefix("mcp.servers.").rpartition(".")
     value = config.mcp_servers[name][field]
     if field == "client_secret":

@@ -51,14 +51,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _first_message(options: argparse.Namespace) -> tuple[str, str]:
-    """Join the prompt from the command line, for a run that reads its other messages from stdin. There is no piped
-    input."""
+    """Join the words of the command-line prompt, for a run that reads its other messages from stdin. The piped input is
+    always empty."""
     return _join_texts([*([options.prompt] if options.prompt not in (None, "-") else ()), *options.words]), ""
 
 
 def _prompt_and_input(prompt: str, words: Sequence[str]) -> tuple[str, str]:
     """Read the prompt and the piped input. Piped input may be untrusted, so `@PATH` in it attaches nothing. It becomes
-    the prompt if there is no other or if `-` is given. Raises `UsageError` if both are empty."""
+    the prompt if there is no other prompt or if `-` is given. Raises `UsageError` if both are empty."""
     texts = [*words] if prompt == "-" else [prompt, *words]
     if prompt == "-" and sys.stdin.isatty():
         print("ebb: type the prompt, then press Ctrl-D on an empty line", file=sys.stderr)

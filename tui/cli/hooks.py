@@ -1,4 +1,4 @@
-"""`ebb hooks`: the hooks of sessions in this folder, where they come from and whether they are approved."""
+"""`ebb hooks`: lists the hooks that sessions in this folder use, where they come from and whether they are approved."""
 
 import sys
 from collections.abc import Sequence

@@ -18,7 +18,8 @@ from ebbtide.tui import cli, integration_registry, text
 from ebbtide.tui.cli.arguments import SUBCOMMANDS, first_positional_index, join_resume_id, make_parser
 
 _MIN_SIMILARITY = 0.7
-"""Minimum similarity to a subcommand for a word to count as a typo of it: `ebb sesions` does, `ebb search` does not."""
+"""How similar a word must be to a subcommand to count as a typo: `ebb sesions` is similar enough, `ebb search` is
+not."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,8 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return _run(list(sys.argv[1:] if argv is None else argv))
         finally:
-            # All output has been written and cleaned up. From here on, Ctrl-C ends the process without a traceback, and
-            # the interpreter's final garbage collection has nothing to scan.
+            # All output has been written and cleanup is done. From here on, Ctrl-C ends the process without a
+            # traceback, and the interpreter's final garbage collection has nothing to scan.
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             gc.freeze()
     except KeyboardInterrupt:

@@ -156,8 +156,8 @@ def _with_rules_from_file(policy: Policy, file: Path) -> Policy:
 
 
 def _uncovered_commands(request: PermissionRequest, policy: Policy) -> list[str]:
-    """List the commands in a line that no rule matches, in backticks, each with the word that keeps a prefix rule from
-    matching. Empty if there are no prefix rules."""
+    """From a command line, list the commands that no rule matches. Each is in backticks, with the word that keeps a
+    prefix rule from matching, if there is one. Empty if there are no prefix rules."""
     coverages = command_coverage(request, policy)
     descriptions: list[str] = []
     prefixes = [rule.words for rule in policy.allow_rules if rule.tool == request.tool and rule.words]
@@ -205,8 +205,8 @@ def _possible_side_effects(command: str, request: PermissionRequest, policy: Pol
 
 
 def _sandboxed_reason(request: PermissionRequest, policy: Policy) -> str:
-    """Explain why the line stays in the sandbox although an `outside` rule matches part of it. Empty if no such rule
-    does."""
+    """Explain why the line stays in the sandbox although an `outside` rule matches part of it. Empty if no `outside`
+    rule matches."""
     unsandboxed_request, unsandboxed_policy = unsandboxed_variant(request, policy)
     coverages = command_coverage(unsandboxed_request, unsandboxed_policy)
     uncovered = [f"`{' '.join(coverage.command.texts)}`" for coverage in coverages if coverage.prefix is None]

@@ -39,8 +39,8 @@ def run(options: argparse.Namespace) -> int:
         is_interactive = reattach_terminal()
     if not is_interactive and not (options.plain and (piped_text.strip() or options.words)):
         raise UsageError("no terminal; use `ebb -p PROMPT` to print the answer")
-    # The parent process may have had this signal ignored (`nohup`). The program would then keep reading end-of-file
-    # forever once its terminal closes.
+    # The program may have been started with this signal ignored, for example by `nohup`. It would then keep reading
+    # end-of-file forever once its terminal closes.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     root, config = read_settings_with_warnings(options)
     drafts = Drafts(None if options.ephemeral else config.folders.draft_folder)
@@ -122,7 +122,7 @@ async def _run_line_mode(
         app = plain.app.LineModeApp(
             sessions,
             history,
-            # Open it before printing anything, so that a failure gives just one sentence and an exit code.
+            # Open the session before printing anything, so that a failure prints just one sentence.
             session=None if chooses_from_list else await sessions.open(resume),
             chooses_from_list=chooses_from_list,
             first_message=" ".join([options.pick, *options.words] if is_prompt_word else options.words),
@@ -148,7 +148,8 @@ def _create_sessions(
 def _session_settings(
     options: argparse.Namespace, config: "Config", get_sessions: "Callable[[], object]"
 ) -> "Settings":
-    """Create the settings of this run. `get_sessions` returns the sessions that use them, if there are any yet."""
+    """Create the settings of this run. `get_sessions` returns the sessions that use these settings, if there are any
+    yet."""
     from ebbtide.agent.compose.sessions import Sessions  # noqa: PLC0415  # deferred until after the first paint
 
     def apply_config(changed_config: "Config") -> None:

@@ -26,8 +26,8 @@ _BAR_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def visible_lines(report: UsageReport) -> tuple[tuple[UsageLine, ...], int]:
-    """Select the lines to show, including days without requests. Also returns how many lines were omitted: the oldest
-    days or months, or the smallest values."""
+    """Select the lines to show, including days without requests. If there are too many, the oldest days or months, or
+    the smallest values, are omitted. Also returns how many were omitted."""
     lines = fill_missing_days(report.lines, MAX_VISIBLE_ROWS) if report.group_by == "day" else report.lines
     visible = lines[-MAX_VISIBLE_ROWS:] if report.group_by in ("day", "month") else lines[:MAX_VISIBLE_ROWS]
     return visible, len(lines) - len(visible)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # session modules load only after the first paint
 
 
 NAME_PREFIX = "name:"
-"""Prefix of the row values of agents that could be started."""
+"""Prefix of row values for agents that could be started."""
 AGENTS_KEY_HINTS = "s stop   Enter open a finished one   PgUp, PgDn scroll   Esc close"
 
 

@@ -71,7 +71,7 @@ class CommandContext(Protocol):
     # Starting and stopping work
 
     def send(self, text: str, *, later: bool = False) -> None:
-        """Send a message at once or, during a turn, with its next step. With `later`, send it after the turn."""
+        """Send a message at once or, during a turn, with the turn's next step. With `later`, send it after the turn."""
 
     def invoke(self, invocation: Invocation) -> None:
         """Run a command at once or as the next job."""

@@ -31,7 +31,7 @@ that contains its key; a provider whose key must be entered."""
 OLLAMA = "Ollama"
 _REFRESH_HINT = "then press Enter here to refresh"
 REFRESH_PREFIX = "again:"
-"""Prefix of the row values of steps that the user takes outside the program. Choosing such a row refreshes the list."""
+"""Prefix of row values for steps that the user takes outside the program. Choosing such a row refreshes the list."""
 
 
 def first_run_panel(
@@ -181,7 +181,7 @@ async def choose_first_model(context: FirstRunContext) -> str | None:
 
 
 def _save_choice(settings: Settings, local_servers: tuple[LocalModelServer, ...], value: str) -> str:
-    """Save the settings that a row's model needs to the user's file. Returns the model."""
+    """Save the settings for a row's model in the user's file. Returns the model."""
     if value.startswith(MODEL_PREFIX):
         return value.removeprefix(MODEL_PREFIX)
     if value.startswith(LOCAL_PREFIX):

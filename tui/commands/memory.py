@@ -86,7 +86,7 @@ def note_target_panel(files: Sequence[MemoryFile]) -> Panel:
 
 
 FILE_VALUE_PREFIX = "file:"
-"""Prefix of the row values of instruction files. The other values are indexes of notes."""
+"""Prefix of row values for instruction files. The other values are indexes of notes."""
 
 
 def memory_panel(

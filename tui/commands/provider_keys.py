@@ -72,7 +72,7 @@ class KeySetup:
         """`model`: the current model. Keys for its provider are tested with it."""
         self._settings, self._model = settings, model
         self._untested_key: tuple[str, str] | None = None
-        """The last provider and key for which the test failed without the key being rejected. If the user enters them
+        """The last provider and key whose test failed for a reason other than a rejected key. If the user enters them
         again, the key is stored untested."""
 
     async def test_and_store(self, provider: str, typed_key: str) -> None:
@@ -109,8 +109,8 @@ def key_variable_in_use(settings: Settings, provider: str) -> str:
 
 
 def _sign_in_notice(settings: Settings, provider: str) -> str:
-    """Return what to do instead of typing a key for a subscription; empty if a key is to be typed. A sign-in from a
-    shell is used from now on."""
+    """Build the message to show if the provider is a subscription that needs a sign-in instead of a key; empty if a key
+    can be typed. If the user has signed in from a shell, that sign-in is used from now on."""
     if provider not in SUBSCRIPTIONS:
         return ""
     title, provider_settings = SUBSCRIPTIONS[provider].title, settings.config.provider_config(provider)

@@ -44,7 +44,7 @@ class SessionFacts:
 
 
 def status_panel(overview: Overview, facts: SessionFacts) -> Panel:
-    """Build the status panel. Where a command shows more, the row names it."""
+    """Build the status panel. If a command shows more about a row, the row names that command."""
     title: Line = (("Session  ", "strong"), (sanitise_line(overview.title) or "(no messages yet)", "text"))
     return build_report_panel("status", title, [_status_line(*row) for row in _status_rows(overview, facts)])
 

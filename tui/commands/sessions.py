@@ -256,7 +256,7 @@ async def change_mode(context: CommandContext, name: str) -> None:
 
 async def switch_mode(controller: SessionController, name: str) -> str:
     """Switch to a permission mode or, without a name, to the next one; return its description. If the name is unknown,
-    show that and return an empty string."""
+    say so and return an empty string."""
     if controller.session is None:
         return ""
     mode = (

@@ -186,7 +186,7 @@ def setting_details(setting: Setting) -> tuple[Line, ...]:
 
 
 def allowed_values(key: str) -> str:
-    """Describe the allowed values of a setting, using its parser's error message."""
+    """Describe a setting's allowed values."""
     try:
         OPTIONS_BY_KEY[key].parse(object())
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Commands that show and revert the file changes of turns."""
+"""Commands that show and revert file changes made by turns."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -204,8 +204,8 @@ NOTHING_TO_REDO = "nothing to redo: nothing was reverted, or files have changed 
 
 
 async def undo(context: CommandContext, argument: str) -> None:
-    """Revert the last turn's file changes, or remove the note if one was saved after that. `list` shows all undo
-    points."""
+    """Revert the last turn's file changes. If a note was saved after that turn, remove the note instead. `list` shows
+    all undo points."""
     session = context.controller.session
     if await undo_last_note(context.controller) or session is None:
         return
@@ -311,12 +311,12 @@ async def run_restore(context: CommandContext, confirmed_restore: ConfirmedResto
 
 
 async def show_turn_changes(context: CommandContext, argument: str) -> None:
-    """Show the changes of the last turn, or of the whole session if the argument is `session`."""
+    """Show the last turn's changes, or the whole session's if the argument is `session`."""
     await _show_changes(context, "session" if argument.strip().lower() == "session" else "turn")
 
 
 async def show_session_changes(context: CommandContext, name: str) -> None:
-    """Show the changes of the session, starting at the file `name`."""
+    """Show the session's changes, starting at the file `name`."""
     await _show_changes(context, "session", name.strip())
 
 

@@ -15,7 +15,7 @@ Message = dict[str, Any]
 CANCEL_REQUEST = "$/cancel_request"
 PREFIXED_METHODS = frozenset({"session/delete"})
 """Protocol methods that the library does not support. They are renamed to start with `_`, because the library passes on
-only unknown methods with such names."""
+unknown methods only if their names start like that."""
 MAX_MESSAGE_BYTES = 32 << 20
 """Maximum size of a message in bytes. This is more than providers accept in one request."""
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
@@ -73,8 +73,8 @@ class LineTransport:
                 await self._send_error(INVALID_REQUEST, "not a JSON-RPC 2.0 message; batches are not supported")
 
     def _convert_cancellation(self, message: Message) -> Message | None:
-        """Return the message to deliver, if any. If a cancelled prompt request started a turn, it becomes a
-        cancellation of that turn. All other `$/` messages are dropped."""
+        """Convert the cancellation of a prompt request to a cancellation of its turn. Drops all other `$/` messages and
+        returns any other message unchanged."""
         method, params, message_id = message.get("method"), message.get("params"), message.get("id")
         if method == "session/prompt" and isinstance(message_id, str | int) and isinstance(params, dict):
             self._session_by_request[message_id] = params.get("sessionId")
@@ -98,7 +98,7 @@ class LineTransport:
         self._writer.close()
 
     async def _read_line(self) -> tuple[bytes, bool]:
-        """Read a line. Also returns True, or False if the line is too long and only its beginning is returned."""
+        """Read a line. Also returns whether it is complete: only the start of an overlong line is returned."""
         beginning = b""
         while True:
             try:

@@ -244,7 +244,7 @@ class LineModeApp(LineJobs):
 
     def _is_typeahead(self, arrival: KeyArrival) -> bool:
         """Whether a line was typed too early, or as part of a paste, and so is not an answer. Lines that arrive
-        together are never answers. A line that arrived before a command asked its question is not one either."""
+        together, or before a command asked its question, are never answers."""
         if self._command_questions:
             return arrival.time < self._command_questions[0].asked_at or not arrival.is_alone
         return self._open_question is not None and not arrival.is_alone

@@ -48,7 +48,7 @@ class PrintState:
     pending_text: str = ""
     """The incomplete sentence at the end of the text so far."""
     is_in_code: bool = False
-    """Whether the text is inside a code fence, in which only line breaks end a piece."""
+    """Whether the text is inside a code fence, where text is split only at line breaks."""
     has_turn_text: bool = False
     """Whether the model has written text in the current turn."""
     has_step_text: bool = False
@@ -65,7 +65,7 @@ _FLUSHING_EVENTS = (TurnStarted, TurnFinished, TurnFailed, PermissionAsked, Ques
 
 def event_lines(state: PrintState, event: Event, *, is_full: bool = False) -> tuple[PrintState, tuple[str, ...]]:
     """Format an event as lines to print. Also returns the new state. Consecutive lookups are printed as one line before
-    the next other event, or one by one if `is_full`."""
+    the next event of another kind, or one by one if `is_full`."""
     new_state, lines = _unmerged_event_lines(state, event)
     if isinstance(event, ToolFinished) and event.status == "done" and lines and not is_full:
         call = state.calls.get(event.call_id)

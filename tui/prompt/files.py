@@ -1,4 +1,4 @@
-"""Finds files and folders of a project from a few letters of their paths.
+"""Finds project files and folders from a few letters of their paths.
 
 The search tools list the paths in a separate process. The list therefore excludes what Git ignores, and listing does
 not block the screen. Paths are scored on the event loop in small batches, so that typing stays responsive.
@@ -84,7 +84,7 @@ def _best_scores(scores: list[Score], new_scores: Sequence[Score]) -> list[Score
 
 
 class ProjectFiles:
-    """The files and folders of a project. Paths of folders end in a slash."""
+    """A project's files and folders. Folder paths end in a slash."""
 
     def __init__(self, project_folder: Path) -> None:
         self._root = project_folder

@@ -47,8 +47,8 @@ class History:
         self.reset()
 
     def entries(self) -> tuple[str, ...]:
-        """Get all messages, newest first, this project's before those of other projects. Includes messages that other
-        programs have just added."""
+        """Get all messages, newest first, with this project's messages before those of other projects. Includes
+        messages that other programs have just added."""
         self._read_new_lines()
         newest = list(reversed(self._entries.items()))
         return tuple(
@@ -59,7 +59,8 @@ class History:
         )
 
     def step_older(self, unsent_text: str) -> str | None:
-        """Get the next older message; None if there is none. The unsent text is kept so that `newer` can return it."""
+        """Get the next older message; None if there is none. The unsent text is kept so that `step_newer` can return
+        it."""
         if self._position < 0:
             self._browsed_messages, self._draft = self.entries(), unsent_text
         if self._position + 1 >= len(self._browsed_messages):

@@ -1,4 +1,4 @@
-"""Decides from when a key arrived whether it answers a question."""
+"""Decides whether a key answers a question, based on when the key arrived."""
 
 from typing import Literal, TypeAlias
 
@@ -12,7 +12,7 @@ _ARRIVAL_ATTRIBUTE, _ALT_ATTRIBUTE = "ebb_arrival", "ebb_behind_escape"
 
 KeyPurpose: TypeAlias = Literal["answer", "text", "typeahead"]
 """What a key is for. `answer`: typed on its own in response to the question. `text`: arrived together with other input,
-as in a paste, so it may go into a text field but does not answer the question. `ahead`: typed before the question
+as in a paste, so it may go into a text field but does not answer the question. `typeahead`: typed before the question
 appeared."""
 
 
@@ -55,7 +55,7 @@ def record_arrival(event: object, arrival: KeyArrival) -> None:
 
 
 def arrival_of(event: object, created_at: float) -> KeyArrival:
-    """Get the arrival of an event, or its creation time if no arrival was recorded."""
+    """Get the arrival recorded for an event. If none was recorded, use the event's creation time."""
     arrival = getattr(event, _ARRIVAL_ATTRIBUTE, None)
     return arrival if isinstance(arrival, KeyArrival) else KeyArrival(created_at)
 

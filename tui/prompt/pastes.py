@@ -82,7 +82,7 @@ class Pastes:
         return tuple(match.span() for match in _PLACEHOLDER.finditer(text) if match[0] in self._content_by_placeholder)
 
     def placeholder_at(self, text: str, index: int) -> tuple[int, int] | None:
-        """Find the placeholder at or next to an index; None if there is none. Returns its range."""
+        """Find the range of the placeholder at or next to an index; None if there is none."""
         return next(
             (
                 placeholder_range
@@ -111,8 +111,8 @@ class Pastes:
         return count
 
     def collapse_unchanged(self, edited: str, previous: str) -> str:
-        """Collapse the pasted texts of `previous` again in the edited message, except where they were changed. If the
-        message is still too long for the prompt, all long text between placeholders is collapsed too."""
+        """Collapse pasted text again in the edited message, except where it differs from `previous`. If the message is
+        still too long for the prompt, all long text between placeholders is collapsed too."""
         for placeholder in (previous[start:end] for start, end in self.placeholder_ranges(previous)):
             original = self.pasted_text(placeholder)
             if original is not None:

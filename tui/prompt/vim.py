@@ -15,7 +15,7 @@ _COMMAND_PATTERN = re.compile(r"(?P<count>[1-9]\d*)?(?P<operator>[dcy])?(?P<agai
 _MOTIONS = ("h", "j", "k", "l", "w", "b", "e", "0", "^", "$", "gg", "G")
 _CHANGE_COMMANDS = ("x", "D", "C", "i", "a", "I", "A", "o", "O", "p", "P")
 COMMAND_PREFIXES = "/!#@"
-"""Characters that start a command or mention. In an empty text, they are inserted even in normal mode."""
+"""Characters that start a command or mention. In an empty prompt, they are inserted even in normal mode."""
 _MAX_COUNT = 9_999
 """The largest repeat count."""
 
@@ -138,7 +138,7 @@ def _move(vim: Vim, motion: str, count: int, has_count: bool, text: str, cursor:
 
 
 def _motion_target(motion: str, count: int, has_count: bool, text: str, cursor: int) -> tuple[int, VimExtent]:
-    """Find where a motion leads, up to the end of the text. Also returns what kind of range it covers."""
+    """Find where a motion leads, at most to the end of the text. Also returns what kind of range it covers."""
     match motion:
         case "h":
             return max(cursor - count, _line_start(text, cursor)), "exclusive"

@@ -175,7 +175,7 @@ class AnswerRenderer:
 
 
 def _split_long_lines(text: str) -> list[str]:
-    """Split text into lines, at least one. Where a line breaks depends only on the text before it."""
+    """Split text into lines, at least one. Line breaks depend only on the text before them."""
     lines = []
     for line in text.split("\n"):
         start = 0
@@ -374,7 +374,7 @@ def _call_details(block: Call, diff: str, width: int, console: PaletteConsole) -
 
 
 def _short_diff_lines(diff: str, name: str, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    """Render as much of a diff as fits into `_MAX_DIFF_SCREEN_SHARE`. The file name is left out if the call's title
+    """Render as much of a diff as fits into its share of the screen. The file name is left out if the call's title
     contains it."""
     max_lines = max(4, int(console.height * _MAX_DIFF_SCREEN_SHARE))
     files = tuple(replace(file, parts=tuple(map(_without_long_lines, file.parts))) for file in parse_diff(diff))
@@ -437,7 +437,8 @@ def _without_middle(text: str) -> str:
 
 
 def _quote_lines(text: str, style: Style, width: int, console: PaletteConsole, wrap: bool = True) -> list[SegmentLine]:
-    """Render text with a thin line on the left. Long lines are wrapped, or cut at the edge without `wrap`."""
+    """Render text with a thin line on the left. Long lines are wrapped if `wrap` is set, and otherwise cut off at the
+    edge."""
     inner_width = max(1, width - MARGIN - 2)
     styled_text = Text(sanitise(text).expandtabs(4), style, end="")
     if not wrap:

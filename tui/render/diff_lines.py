@@ -20,7 +20,7 @@ from ebbtide.tui.text.unified_diff import DiffLine, FileDiff
 SegmentLine: TypeAlias = list[Segment]
 
 MAX_LINE_CHARS = 100_000
-"""Maximum number of characters shown of a line."""
+"""Maximum number of characters shown per line."""
 NO_FINAL_NEWLINE = "no newline at the end of the file"
 _TAB_COLUMNS = 4
 _JOINER = "\N{ZERO WIDTH JOINER}"
@@ -219,7 +219,7 @@ class RenderedDiff:
 
 
 def highlight_lines(lines: Sequence[str], language: str, palette: Palette) -> list[Text]:
-    """Highlight lines in a language, as they are displayed."""
+    """Prepare lines for display and highlight them in a language."""
     plain_lines = [displayed_line(line) for line in lines]
     joined = "\n".join(line if len(line) <= _MAX_HIGHLIGHTED_CHARS else "" for line in plain_lines)
     highlighted = list(highlight_code(joined, language, palette).split("\n", allow_blank=True)) if language else []
@@ -268,7 +268,7 @@ def displayed_line(line: str) -> str:
 
 
 def with_visible_spaces(line: str) -> str:
-    """Prepare a line for display with visible whitespace. The length is the same."""
+    """Prepare a line for display with visible whitespace. Its length does not change."""
     pieces = []
     column = 0
     for character in sanitise(line[:MAX_LINE_CHARS]):
@@ -285,8 +285,7 @@ def _file_line(file: FileDiff, palette: Palette) -> Text:
 
 
 def _styled_text(text: str, style: Style) -> Text:
-    """Create text with a style. Passed to the constructor, the style would be ignored by Rich if the text has no other
-    styles."""
+    """Create text with a style. Rich would ignore a style passed to the constructor if the text had no other styles."""
     return Text(end="").append(text, style)
 
 

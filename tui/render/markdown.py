@@ -10,7 +10,8 @@ PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrou
 """HTML is treated as text, so that anything in angle brackets stays visible. Images become links."""
 
 _MAX_FENCE_LINES = 60
-"""Maximum number of lines in an unfinished code fence. Beyond this, its first half is rendered for good."""
+"""Maximum number of lines in an unfinished code fence. Once the fence is longer, its first half is rendered and never
+redrawn."""
 _MAX_LIST_LINES = 40
 _MAX_PARAGRAPH_CHARS = 6_000
 

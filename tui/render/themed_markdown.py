@@ -36,7 +36,7 @@ def markdown_renderable(source: str, palette: Palette) -> Markdown:
 
 
 def highlight_code(code: str, language: str, palette: Palette) -> Text:
-    """Highlight code. In an unknown language, it is plain text."""
+    """Highlight code. Code in an unknown language stays plain text."""
     text = Syntax("", language or "text", theme=CodeColors(palette, language)).highlight(sanitise(code).expandtabs(4))
     text.rstrip()
     return text

@@ -1,5 +1,5 @@
-"""The context screen: what fills the context window, what can be done about it at what price, and the usage of each
-request."""
+"""The context screen: what fills the context window, which actions could change that and what they cost, and the usage
+of each request."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -226,8 +226,8 @@ class MainScreen(TypeaheadGuard[None]):
         return self.question is not None and self.question.insert_key(key)
 
     def handle_rejected_key(self, key: events.Key | None) -> None:
-        """Move the focus to the prompt if the text is meant for it. A single character is dropped, because it may be an
-        answer typed too early."""
+        """Move the focus to the prompt if the rejected input is text for the prompt. A single character is dropped,
+        because it may be an answer typed too early."""
         if self.question is not None:
             is_text = key is None or self.question.is_text_in_prompt or not self.question.accepts_key(key)
             self.question.is_text_in_prompt = True

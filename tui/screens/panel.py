@@ -312,7 +312,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
             self._listing.move_to_row(direction * max(1, self._listing.size.height - 1))
 
     def _run_key_action(self, key: str) -> bool:
-        """Run the action that a key has on the marked row. Returns whether there is one."""
+        """Run the key's action on the marked row. Returns whether the key has one."""
         row = self.marked_row
         action = action_for_key(self.panel, key, row)
         if action is None:

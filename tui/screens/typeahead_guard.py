@@ -1,5 +1,5 @@
-"""Guards questions against keys that were typed for something else. The screen defines which keys it accepts; when they
-arrived decides whether they count."""
+"""Guards questions against keys that were typed for something else. The screen defines which keys it accepts. Whether a
+key counts depends on when it arrived."""
 
 from collections.abc import Callable
 from time import monotonic

@@ -21,7 +21,7 @@ class SessionPromptCompleter:
     def __init__(self, get_session: "Callable[[], Session | None]") -> None:
         self._get_session = get_session
         self._file_index: tuple[Path, ProjectFiles] | None = None
-        """The file index of the last session and its folder."""
+        """The last session's folder and its file index."""
 
     def candidates(self, text: str) -> Sequence[PromptCompletion]:
         """Get the commands, MCP prompts and resources that complete the text."""

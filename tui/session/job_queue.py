@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # session modules load only after the first paint
 
 
 class BackgroundJobWaiter:
-    """Waits for background jobs to end while the session is idle, which is from `begin` to `end`."""
+    """Waits for background jobs to end while the session is idle, that is, between `begin` and `end`."""
 
     def __init__(self, get_controller: "Callable[[], SessionController]", wake: Callable[[], None]) -> None:
         """`wake` starts a turn in which the model reacts to a job that has ended."""
@@ -171,7 +171,7 @@ class JobQueue(ABC):
                 self.send(text)
 
     def send(self, text: str, *, later: bool = False) -> None:
-        """Send a message at once or, during a turn, with its next step. With `later`, send it after the turn."""
+        """Send a message at once or, during a turn, with the turn's next step. With `later`, send it after the turn."""
         self.controller.queue.add(text, is_later=later)
         self.on_message_queued(later=later)
         if not self.is_busy:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # session modules load only after the first paint
 
 
 class CacheKeepAlive:
-    """Renews the cache while the session is idle, which is from `begin` to `end`."""
+    """Renews the cache while the session is idle, that is, between `begin` and `end`."""
 
     def __init__(
         self,

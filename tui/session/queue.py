@@ -10,7 +10,7 @@ MAX_QUEUE_LINES = 4
 """Maximum number of screen lines for the queue."""
 
 _MAX_LINE_CHARS = 500
-"""Maximum number of characters of a message shown on its line."""
+"""Maximum number of characters shown per message."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ class SessionLoader:
         self._excerpts: dict[str, str] = {}
 
     def excerpt_of(self, info: SessionInfo) -> str:
-        """Get the excerpt of a session's messages that matches; empty if the title matches."""
+        """Get the matching excerpt from a session's messages; empty if the title matches."""
         return self._excerpts.get(info.id, "")
 
     async def load_first_page(self) -> None:

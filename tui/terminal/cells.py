@@ -35,20 +35,20 @@ BLANK_CELL: Cell = (" ", DEFAULT_STYLE)
 
 _VISIBLE_ON_SPACES = {"4", "7", "9", "21", "51", "52", "53"}
 _END_CODES = {"1": "22", "2": "22", "3": "23", "4": "24", "7": "27", "9": "29"}
-"""SGR codes that end each attribute."""
+"""The SGR code that ends each attribute."""
 _CERTAIN_WIDTH_RANGES = (
     " ~", "\xa1\xac", "\xae\u02ff", "\u0370\u0377", "\u037a\u037f", "\u0384\u0482", "\u048a\u052f",
     "\u2010\u2027", "\u2030\u205e", "\u20a0\u20c0", "\u2190\u22ff", "\u2500\u25fc", "\u2713\u2714", "\u2717\u2718",
     "\u2800\u28ff", "\u3041\u3096", "\u30a1\u30ff", "\u3400\u4dbf", "\u4e00\u9fff", "\uac00\ud7a3", "\uff01\uff60",
 )  # fmt: skip
-"""First and last characters of ranges that are equally wide on all terminals. Emoji, joined characters and rare scripts
-are not included."""
+"""Ranges of characters that are equally wide on all terminals, each as its first and last character. Emoji, joined
+characters and rare scripts are not included."""
 _REGIONAL_INDICATORS = frozenset(map(chr, range(0x1F1E6, 0x1F200)))
 """Letters that form a flag when two are combined."""
 _MAX_REWRITTEN_GAP = 3
-"""Maximum number of unchanged cells between changed ones that are written again rather than skipped."""
+"""If at most this many unchanged cells lie between changed cells, they are written again rather than skipped."""
 _MIN_ERASE_SAVING = 8
-"""Minimum number of cells to be saved by erasing for a line to be erased."""
+"""The end of a line is erased only if that saves writing at least this many cells."""
 _MAX_SAMPLED_LINES = 6
 """Maximum number of changed lines examined to find the columns that scroll."""
 _MIN_SCROLLED_LINES = 3
@@ -57,7 +57,7 @@ _MIN_SCROLLED_LINES = 3
 _parsed_styles: dict[tuple[str, str], tuple[CellStyle, Cell]] = {}
 _shared_styles: dict[tuple[tuple[str, ...], str, str, str], CellStyle] = {((), "", "", ""): DEFAULT_STYLE}
 _blank_styles: dict[CellStyle, CellStyle] = {DEFAULT_STYLE: DEFAULT_STYLE}
-"""The style of a space written in each style."""
+"""For each style, the simplest style in which a space looks the same."""
 _style_changes: dict[tuple[CellStyle, CellStyle], str] = {}
 
 
@@ -199,7 +199,7 @@ class CellWriter:
         return "".join(self._output)
 
     def write_changes(self, current_rows: list[Row | None], target_rows: Sequence[Row], lines: Iterable[int]) -> None:
-        """Write what changes these lines of `current_rows` to `target_rows`, and update `current_rows`."""
+        """Write the output that turns these lines of `current_rows` into `target_rows`, and update `current_rows`."""
         changed_lines = [y for y in lines if current_rows[y] != target_rows[y]]
         if len(changed_lines) > _MIN_SCROLLED_LINES and self._scroll(current_rows, target_rows, changed_lines):
             changed_lines = [y for y, row in enumerate(target_rows) if current_rows[y] != row]
@@ -210,7 +210,8 @@ class CellWriter:
             current_rows[y] = row
 
     def _erase_line_end(self, old_row: Row | None, new_row: Row, y: int) -> Row | None:
-        """Erase the line from its first difference on, if that makes the output shorter. Returns the resulting line."""
+        """Erase the line, starting at its first difference, if that makes the output shorter. Returns the resulting
+        line."""
         first_x = next((x for x, differs in enumerate(map(ne, old_row, new_row)) if differs), 0) if old_row else 0
         blanks = Counter(cell for cell in new_row[first_x:] if cell[0] == " ")
         if not blanks:

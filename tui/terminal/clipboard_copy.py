@@ -32,8 +32,8 @@ def without_control_chars(text: str) -> str:
 
 
 def copy_sequence(text: str, environment: Mapping[str, str]) -> str:
-    """Build the sequence that sets the terminal's clipboard (OSC 52). Inside tmux, it sets both tmux's and the
-    terminal's."""
+    """Build the sequence that sets the terminal's clipboard (OSC 52). Inside tmux, it sets both clipboards, tmux's and
+    the terminal's."""
     sequence = f"\x1b]52;c;{base64.b64encode(copyable_prefix(text).encode()).decode()}\x07"
     wrapped = wrap_for_outer_terminal(sequence, environment)
     return sequence if wrapped == sequence else sequence + wrapped

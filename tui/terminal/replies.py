@@ -34,7 +34,8 @@ _PARTIAL_REPLY = regex(
     r")?\Z"
 )
 _POSSIBLE_KEYS = ("\x1b", "\x1b[")
-"""Esc and Alt-[ as a user can type them. Longer beginnings of replies cannot be keys."""
+"""Esc and Alt-[, which a user can type but which may also be the start of a reply. A longer start of a reply cannot be
+a key."""
 
 
 class TerminalReplies:
@@ -46,8 +47,8 @@ class TerminalReplies:
 
     @property
     def is_reply_certain(self) -> bool:
-        """Whether the held input cannot have been typed character by character, so is the start of a reply or of a key
-        sequence."""
+        """Whether the held input cannot have been typed character by character, and so must be the start of a reply or
+        of a key sequence."""
         return bool(self.pending_text) and self.pending_text not in _POSSIBLE_KEYS
 
     def split_replies(self, input_text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -98,5 +99,5 @@ def split_pastes(input_text: str) -> Iterator[tuple[str, bool]]:
 
 
 def may_be_pasted(input_bytes: bytes) -> bool:
-    """Whether one read may contain a paste that is not marked as such (bracketed paste)."""
+    """Whether one read might contain a paste that the terminal has not marked as one (bracketed paste)."""
     return len(input_bytes) > 1 and (b"\r" in input_bytes or b"\n" in input_bytes) and b"\x1b" not in input_bytes

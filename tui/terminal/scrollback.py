@@ -35,7 +35,7 @@ def ansi_blocks(
 
 
 def _ansi_line(segments: list[Segment], is_colorless: bool) -> str:
-    """Format a line with colours but without hyperlinks and trailing spaces."""
+    """Format a line with colours but without hyperlinks or trailing spaces."""
     styled_texts = [(segment.text, segment.style) for segment in segments if not segment.control]
     while styled_texts and not styled_texts[-1][0].strip():
         styled_texts.pop()
@@ -82,7 +82,7 @@ async def _batch_texts(texts: Iterator[str]) -> AsyncIterator[str]:
 
 
 def _write(text: str) -> None:
-    """Write to the terminal, replacing characters that its encoding does not have."""
+    """Write to the terminal, replacing characters that its encoding lacks."""
     terminal = sys.__stdout__
     assert terminal is not None, "a terminal was found before anything was drawn"
     terminal.buffer.write(text.encode(terminal.encoding or "utf-8", "replace"))

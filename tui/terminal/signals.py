@@ -1,5 +1,5 @@
-"""Ending the program on a signal, because the terminal was closed or because the system or another program asks for
-it."""
+"""Ends the program on a signal. The terminal may have been closed, or the system or another program may want the
+program to end."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 _EXIT_TIMEOUT_S = 20.0
-"""How long a termination signal waits, in seconds, before the program exits even if it hangs."""
+"""How many seconds after a termination signal the program exits even if it hangs."""
 
 _KILL_TIMEOUT_S = 5
 """Seconds after `_EXIT_TIMEOUT_S` at which the system kills the program, even if no thread can run."""

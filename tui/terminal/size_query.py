@@ -1,5 +1,5 @@
-"""Asks the terminal for its size. The system's value may be wrong if it was set with `stty`, or if a program in between
-does not pass on sizes."""
+"""Asks the terminal for its size. The system's value may be wrong if it was set with `stty`, or if a program between
+the terminal and this one does not pass on size changes."""
 
 from textual.geometry import Size
 from textual.message import Message

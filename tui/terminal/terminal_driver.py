@@ -58,8 +58,8 @@ _CTRL_ALIASES = {"91": "\x1b", "104": "\b", "105": "\t", "109": "\r"}
 """Ctrl with `[`, `h`, `i` and `m`, which traditionally mean Esc, Backspace, Tab and Enter. The kitty protocol tells
 them apart."""
 _ALT_CHARACTER = regex(r"\x1b[^\x1b\[\]OPX^_\x00-\x1f\x7f]")
-"""Alt with a character. It is handled here because Textual's parser waits for more input after it, and reads a second
-one as `^` plus the character."""
+"""Alt with a character. It is handled here because Textual's parser would wait for more input and would misread a
+second such key as `^` plus the character."""
 _ALT_PIECES = regex(f"({_ALT_CHARACTER.pattern})")
 _ALT_ARROW = regex(r"\x1b\x1b[\[O]([ABCD])")
 """Alt with an arrow key, from terminals that send Esc before the key's own sequence."""
@@ -168,7 +168,8 @@ class _Parser(XTermParser):
             yield key
 
     def _feed_paste(self, pasted_pieces: list[str], data: str) -> Iterator[Message]:
-        """Yield a paste once it is complete. Textual's parser would process every character and take some for keys."""
+        """Yield a paste once it is complete. Textual's parser would process every character and mistake some for
+        keys."""
         text, end_mark, remaining_input = (self._partial_end_mark + data).partition(BRACKETED_PASTE_END)
         if not end_mark:
             safe_length = max(0, len(text) - len(BRACKETED_PASTE_END) + 1)
@@ -249,8 +250,8 @@ class TerminalInput:
 
 
 class _ErrorIgnoringWriter:
-    """Output that ignores errors when the terminal has been closed. They would end the writer thread, and drawing would
-    hang."""
+    """Output that ignores errors once the terminal has been closed. Such errors would end the writer thread, and
+    drawing would hang."""
 
     def __init__(self, file: IO[str], on_idle: Callable[[], object]) -> None:
         """`on_idle` is called in the writer's thread once the terminal has accepted all output."""
@@ -405,7 +406,7 @@ class ReplyReadingDriver(linux_driver.LinuxDriver):
                     terminal_input.wait()
 
     def _following_reads(self, selector: selectors.BaseSelector) -> Iterator[bytes]:
-        """Yield input that follows almost at once. A single write may be read in several pieces."""
+        """Yield further input that arrives almost at once. A single write may be read in several pieces."""
         for _ in range(MAX_JOINED_READS):
             if self.exit_event.is_set() or not selector.select(READ_PAUSE_S):
                 return

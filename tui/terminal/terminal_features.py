@@ -62,7 +62,7 @@ class TerminalFeatures:
         self._app.run_worker(copy_and_report(), group="aside")
 
     def suspend(self) -> bool:
-        """Suspend the program until the shell resumes it. Returns False if there is no shell to do so."""
+        """Suspend the program until the shell resumes it. Returns False if no shell could resume it."""
         if not can_be_resumed():
             return False
         self._app.action_suspend_process()

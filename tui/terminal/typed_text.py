@@ -12,8 +12,8 @@ _NON_TEXT_CATEGORIES = ("Cc", "Cs")
 
 
 class Key(events.Key):
-    """A key event that counts as printable. The class must be called `Key`, because Textual derives the name of the
-    handler, `on_key`, from it."""
+    """A key event that counts as printable. The class must be called `Key`, because Textual derives the handler's name,
+    `on_key`, from the class name."""
 
     @property
     def is_printable(self) -> bool:

@@ -1,11 +1,11 @@
-"""Ranks texts by fuzzy matching."""
+"""Ranks strings by fuzzy matching."""
 
 from collections.abc import Sequence
 
 
 def rank_matches(query: str, texts: Sequence[str]) -> tuple[int, ...]:
-    """Find the texts that match every word, best first, and return their indices. Ties keep their order. A text matches
-    a word if it contains the word, or the word's letters in order and close together."""
+    """Find the strings that match every word of the query, best first, and return their indices. Ties keep their order.
+    A string matches a word if it contains the word, or the word's letters in order and close together."""
     query_words = query.lower().split()
     scored = [(index, _score(query_words, text.lower())) for index, text in enumerate(texts)]
     return tuple(index for index, score in sorted(scored, key=lambda pair: pair[1]) if score < _NO_MATCH_SCORE)

@@ -83,7 +83,7 @@ def normalise_paste(text: str) -> str:
 
 
 def stable_prefix(text: str) -> str:
-    """Get the part of the text that will be displayed the same whatever follows it."""
+    """Get the start of the text that will be displayed the same, whatever text follows."""
     return text[:-1] if _UNDECIDED_END.search(text, max(0, len(text) - _LOOKBEHIND_CHARS)) else text
 
 

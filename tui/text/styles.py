@@ -80,7 +80,7 @@ class Palette:
 
 
 _BLEND_SHARES = {"dim": 0.62, "faint": 0.5, "user": 0.08, "selected": 0.26, "found": 0.24, "word": 0.36}
-"""How much of the text colour goes into paler text, and how much of the tint into tinted backgrounds. A theme may
+"""How much of the text colour goes into paler text, and how much of the tint into tinted backgrounds. A theme can
 override each value with a variable such as `dim-part`."""
 
 
@@ -108,7 +108,7 @@ def _build_palette(variables: tuple[tuple[str, str], ...]) -> Palette:
         return Style(bgcolor=tinted_background(background, color, share, max_tint_contrast).rich_color)
 
     def word_style(color: Color) -> Style:
-        """Build a style for plain text on a tinted background that stands out from the rest of the line."""
+        """Build a style that makes words stand out from the rest of their line: plain text on a tinted background."""
         max_contrast = contrast_ratio(foreground, background) / float(colors.get("least-contrast", MIN_CONTRAST))
         return _color_style(foreground) + Style(
             bgcolor=tinted_background(background, color, blend_share("word"), max_contrast).rich_color

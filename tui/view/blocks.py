@@ -121,7 +121,7 @@ class TurnTotal:
     """A turn's time, cost and file changes, shown at its end."""
 
     seconds: int | None = None
-    """Length of the turn in seconds, without waiting for the user. None while the turn runs."""
+    """Length of the turn in seconds, not counting time spent waiting for the user. None while the turn runs."""
     cost: float | None = None
     """Cost in US dollars. None if unknown or if no model was called."""
     tokens: int = 0
@@ -139,7 +139,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class SummaryBlock:
-    """The summary in place of the compacted part of a resumed conversation."""
+    """The summary shown in place of the compacted part of a resumed conversation."""
 
     text: str
 
@@ -202,7 +202,7 @@ class SessionView:
     turn_tokens: int = 0
     """Tokens sent and received in the turn."""
     keep_alive_count: int = 0
-    """Number of requests since the last turn that kept the cache alive."""
+    """Number of keep-alive requests since the last turn."""
     keep_alive_cost: float | None = 0.0
     """Cost of keep-alive requests in US dollars; None if a price is unknown."""
     prompt_tokens: int = 0
@@ -212,7 +212,7 @@ class SessionView:
     streamed_chars: int = 0
     """Number of characters of the reply received so far."""
     call_argument_chars: int = 0
-    """Number of characters of the reply so far that are arguments of the call being written."""
+    """Number of characters received so far for the arguments of the call being written."""
     step_start_index: int = 0
     """Where the current step starts in `turn_blocks`."""
 
@@ -239,7 +239,7 @@ class SessionView:
         )
 
     def with_overview(self, overview: "Overview", *, is_estimate: bool) -> "SessionView":
-        """Return the view with the size of the context as measured."""
+        """Update the token counts from an overview of the context."""
         return replace(
             self,
             used_tokens=overview.used_tokens,

@@ -110,8 +110,8 @@ def budget_lines(overview: Overview, width: int) -> list[Line]:
 
 
 def cache_text(overview: Overview) -> str:
-    """Describe in a few words how long the cache lives and what it has saved; empty if the provider offers no
-    choice."""
+    """Describe in a few words how long the cache lives and what it has saved; empty if the provider offers no choice of
+    lifetime."""
     if not overview.cache_lifetime:
         return ""
     saving = overview.cache_saving

@@ -32,8 +32,8 @@ TURN_END_MESSAGES: Mapping[str, str] = {
 _MAX_NAMED_TOOLS = 6
 """Maximum number of tools named in the summary of a tool search."""
 MAX_FAILURE_LINES, MAX_OUTPUT_LINES, MAX_USER_OUTPUT_LINES = 3, 5, 12
-"""Maximum number of output lines shown of a collapsed call: for a failed tool, a command, and a command of the user's
-own."""
+"""Maximum number of output lines shown for a collapsed call: for a failed tool, a command, and a command that the user
+ran."""
 _MIN_DIVIDER_CHARS = 4
 """Minimum length at which a line of one repeated character counts as a divider."""
 
@@ -103,7 +103,7 @@ def output_line_count(call: "Call | ToolFinished") -> int:
 
 
 def collapsed_lines(call: Call) -> tuple[tuple[str, ...], bool]:
-    """Get the output lines to show of a finished call that is collapsed, and whether they come from a command. Lines
+    """Get the output lines to show for a finished call that is collapsed, and whether they come from a command. Lines
     from a command are cut at the edge of the screen; messages from tools are wrapped."""
     if call.call_id.startswith(USER_CALL_PREFIX):
         return _output_lines(call)[-MAX_USER_OUTPUT_LINES:], True
@@ -128,7 +128,8 @@ def _is_divider(line: str) -> bool:
 
 def failure_lines(call: "Call | ToolFinished") -> tuple[str, ...]:
     """Select the output lines that explain a failure: the start of a tool's message, or the end of a command's output.
-    If an earlier line describes the error better, the lines up to it are shown too, and fewer of the last lines."""
+    If an earlier line describes the error better, the lines up to that one are shown as well, along with fewer of the
+    last lines."""
     lines = tuple(line for line in _output_lines(call) if line.strip())
     if not call.program:
         return lines[:MAX_FAILURE_LINES]

@@ -165,11 +165,11 @@ class Panel:
     key_hints: str | Callable[[PanelRow], str] = ""
     """Key hints, separated by two spaces."""
     list_key_hints: str = ""
-    """Key hints while the list has the focus; empty for the same as `key_hints`."""
+    """Key hints while the list has the focus. If empty, `key_hints` is shown."""
     empty_message: str = ""
     """Shown if there are no rows."""
     no_match_message: str = ""
-    """Shown if no row matches; empty for the same as `empty_message`."""
+    """Shown if no row matches. If empty, `empty_message` is shown."""
     actions: tuple[PanelAction, ...] = (SELECT_ROW,)
     empty_details: tuple[Line, ...] = ()
     """Details shown if there are no rows."""
@@ -178,7 +178,7 @@ class Panel:
     search_text: str = ""
     """The initial search text."""
     row_noun: str = ""
-    """What rows are called next to the number of matches in the heading."""
+    """Noun for the rows, shown next to the number of matches in the heading."""
     initial_value: str = ""
     """Value of the row that is marked at first."""
     page_keys_scroll_details: bool = False

@@ -1,4 +1,4 @@
-"""The question whether to approve a call: its text and possible answers."""
+"""The question that asks the user to approve a call: its text and possible answers."""
 
 from collections.abc import Mapping
 
@@ -210,7 +210,7 @@ def rule_trial_text(trial: RuleTrial) -> str:
 
 
 def editable_argument(question: PermissionAsked) -> str:
-    """Get the name of the argument that the user may edit; empty if there is none."""
+    """Get the name of the argument that the user can edit; empty if there is none."""
     is_fixed = question.host or question.id.startswith(OUTSIDE_ID_PREFIX)
     name = "" if is_fixed else traits_of(question.name).editable_argument
     return name if isinstance(question.arguments.get(name), str) else ""

@@ -23,7 +23,7 @@ class Subject:
     lines: tuple[Line, ...] = ()
     arguments: Mapping[str, object] = field(default_factory=dict)
     is_named: bool = False
-    """Whether the headline already names the file, which is then the only one."""
+    """Whether the subject is a single file that the headline already names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class TextEntry:
     hint: str = ""
     initial_text: str = ""
     file_suffix: str = ""
-    """Suffix of the name of the file opened in the editor."""
+    """File name suffix for the file opened in the editor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,8 @@ class QuestionSpec:
     choices: tuple[Choice, ...]
     reason: tuple[Line, ...] = ()
     project_choices: tuple[Choice, ...] = ()
-    """The choices again, but with rules that are stored for the project. Empty if that is impossible."""
+    """The same choices, but with rules that are stored for the project. Empty if rules cannot be stored for the
+    project."""
     project_file: str = ""
     """The file in which the project's rules are stored."""
     is_short: bool = False

@@ -89,11 +89,11 @@ RECEIPT_UNDO_HINT = "press `u` on this block, or type `/context undo`, to undo t
 DetailKind: TypeAlias = Literal["head", "item"]
 
 MAX_LISTED_ITEMS = 40
-"""Maximum number of items listed for each fate."""
+"""Maximum number of items listed per outcome."""
 
 STATUS_ORDER = ("summarised", "dropped", "masked", "cut", "deferred", "kept")
 STATUS_NAMES = {"masked": "one line each"}
-"""Clearer names for some fates. Other fates are shown as they are."""
+"""Clearer names for some outcomes. Other outcomes are shown as they are."""
 STRATEGY_NAMES = {
     "mask": "older outputs as one line each",
     "mask_all": "all outputs as one line each",
@@ -234,7 +234,7 @@ def _cost_and_saving(price: "Price") -> str:
 
 
 def receipt_item_lines(items: Sequence["ReceiptItem"]) -> Iterator[tuple[DetailKind, str]]:
-    """Say what happened to each part, grouping parts by their fate."""
+    """Say what happened to each part, grouping the parts by outcome."""
     items = sorted(items, key=lambda item: STATUS_ORDER.index(item.fate))
     for (status, why), group in groupby(items, key=lambda item: (item.fate, item.why)):
         status_items = tuple(group)

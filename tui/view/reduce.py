@@ -196,8 +196,8 @@ def apply_permission_asked(view: SessionView, event: PermissionAsked) -> Session
 
 
 def _is_about_block(view: SessionView, question: PermissionAsked) -> bool:
-    """Whether the question is about a call in the transcript that waits for the answer. This is not so if, for example,
-    a background job asks for network access after its call has ended."""
+    """Whether the question is about a call in the transcript that is waiting for the answer. A background job, for
+    example, may ask for network access after its call has ended."""
     if question.agent:
         return False  # the call belongs to the sub-agent's own session
     open_call_ids = (

@@ -50,8 +50,8 @@ def build_resumed_view(
     is_at_question: bool = False,
 ) -> SessionView:
     """Build the view of a resumed session. Calls without output are shown as interrupted. If the session was left while
-    a question was open, that step's calls are left out until it continues. `folder`: the working folder. `endings`: how
-    the turns ended."""
+    a question was open, the calls of that step are left out until the step continues. `folder`: the working folder.
+    `endings`: how the turns ended."""
     endings_by_position = {ending.position: ending for ending in endings}
     blocks: list[Block] = [OlderMessages(conversation.messages_before)] if conversation.messages_before else []
     if conversation.summary:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # the settings module loads only after the first paint
     from ebbtide.agent.config.options import StatusPart
 
 _MIN_VISIBLE_DIFFERENCE_S = 5.0
-"""Minimum difference, in seconds, between the times of the activity and of the turn for both to be shown."""
+"""The times of the activity and of the turn are both shown only if they differ by at least this many seconds."""
 
 _MAX_SEARCHED_BLOCKS = 20
 """Number of newest blocks in which to look for the running call."""
@@ -32,7 +32,8 @@ class ElapsedSeconds:
     activity: int = 0
     """Seconds spent on the current activity."""
     turn: int = 0
-    """Seconds spent on the turn, without waiting for the user. Equal to `activity` unless it is much longer."""
+    """Seconds spent on the turn, not counting time spent waiting for the user. Equal to `activity` unless it is much
+    longer."""
 
 
 class ElapsedTimer:

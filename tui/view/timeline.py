@@ -66,9 +66,9 @@ class RequestColumn:
 
     requests: tuple[RequestUsage, ...]
     first_number: int
-    """Number of its first request, from 1."""
+    """Number of the column's first request, counting from 1."""
     rewrites: tuple[Rewrite, ...] = ()
-    """Rewrites right before its first request or between its requests."""
+    """Rewrites right before the column's first request or between its requests."""
 
     @property
     def last_number(self) -> int:
@@ -152,8 +152,8 @@ def plot_lines(
 
 
 def column_cells(column: RequestColumn, height: int, max_tokens: int) -> list[Span]:
-    """Build the cells of a column from bottom to top. Kinds below a quarter of a cell are left out, unless they are the
-    largest."""
+    """Build the cells of a column from bottom to top. Kinds of tokens that would fill less than a quarter of a cell are
+    left out, unless they are the largest."""
     tokens_by_kind = {kind: token_count for kind, token_count in column.tokens_by_kind.items() if token_count}
     filled_cells = min(
         max(round(height * column.total_tokens / max(max_tokens, 1)), 1 if tokens_by_kind else 0), height

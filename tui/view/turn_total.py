@@ -14,7 +14,8 @@ UNDO_HINT = "`/undo` to revert"
 
 
 class TurnTimer:
-    """Measures how long a turn takes, without waiting for the user. The caller supplies the current time."""
+    """Measures how long a turn takes, not counting time spent waiting for the user. The caller supplies the current
+    time."""
 
     def __init__(self, now: float) -> None:
         self._last_time, self._counted_seconds, self._is_waiting = now, 0.0, False

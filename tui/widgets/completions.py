@@ -21,7 +21,7 @@ class Completions(Listing, can_focus=False):
         self.display = False
         self.candidates: tuple[PromptCompletion, ...] = ()
         self.is_outdated = False
-        """Whether the candidates are for an earlier text, so cannot be accepted."""
+        """Whether the candidates are for earlier text and so cannot be accepted."""
 
     def set_candidates(self, candidates: Sequence[PromptCompletion]) -> None:
         self.is_outdated = False

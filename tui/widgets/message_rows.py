@@ -1,4 +1,5 @@
-"""The rows of the user's messages in the transcript: which one the visible text belongs to, and its line at the top."""
+"""The user's messages in the transcript: finds the message that the visible text belongs to, and formats it as the line
+at the top."""
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment

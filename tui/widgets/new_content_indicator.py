@@ -1,4 +1,4 @@
-"""The mark that shows that there is new content below the screen."""
+"""The indicator for new content below the visible lines."""
 
 from rich.text import Text
 from textual import events
@@ -11,7 +11,7 @@ from ebbtide.tui.text.styles import clipped_text, get_palette
 
 
 class NewContentIndicator(Widget):
-    """A short note at the bottom as long as there is unseen content below. Clicking it jumps there."""
+    """A short note at the bottom, shown while there is unseen content below. Clicking it jumps there."""
 
     DEFAULT_CSS = """
     NewContentIndicator {

@@ -177,7 +177,7 @@ class PromptInput(TextBox):
             self._search_files(text_before, text_after, candidates)
 
     def refresh_completions(self) -> None:
-        """Update the completions for the same text, because there may be more by now."""
+        """Update the completions for the same text, because more completions may be available by now."""
         self._completed_text = ""
         self._update_completions()
 
@@ -279,7 +279,7 @@ class PromptInput(TextBox):
         return action is not None
 
     def _handle_prompt_key(self, key: str) -> bool:
-        """Handle a key that only the prompt has. Returns whether it was handled."""
+        """Handle a key that only the prompt uses. Returns whether it was handled."""
         self._update_completions()  # the event about the last change may not have arrived yet
         if self._completions.selected_candidate is not None and self._handle_candidate_key(key):
             return True

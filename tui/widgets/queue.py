@@ -47,7 +47,7 @@ class QueueLines(Widget, can_focus=True):
             self.item = item
 
     class QueueLeft(Message):
-        """The user left the queue. `typed`: the character whose typing caused this, if any."""
+        """The user left the queue. `typed`: the character that the user typed to leave it, if any."""
 
         def __init__(self, typed: str = "") -> None:
             super().__init__()

@@ -8,7 +8,7 @@ from ebbtide.tui.widgets.listing import Listing
 
 
 class RowListing(Listing):
-    """The rows of a panel, of which the headings are never marked."""
+    """A panel's rows. Headings are never marked."""
 
     rows: tuple[PanelRow, ...] = ()
 
@@ -18,8 +18,8 @@ class RowListing(Listing):
         return self.rows[index] if index < len(self.rows) and not self.rows[index].is_heading else None
 
     def show_rows(self, rows: tuple[PanelRow, ...], value: str, *, is_new: bool) -> None:
-        """Show these rows and mark the one with a value, if there is one. `is_new`: whether to start at the top
-        otherwise."""
+        """Show these rows and mark the row with this value. `is_new`: whether to start at the top if no row has the
+        value."""
         self.rows = rows
 
         def paint(index: int, width: int) -> Text:

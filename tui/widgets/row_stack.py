@@ -214,8 +214,8 @@ class RowStack:
         return has_changed
 
     def next_markable(self, marked_row: BlockRow | None, step: int) -> int | None:
-        """Return the row to mark next or previously; without a marked row, an expandable one. None: there is no row to
-        mark."""
+        """Find the next or previous row to mark. If no row is marked yet, find one that can be expanded. None if there
+        is no row to mark."""
         markable = [index for index, row in enumerate(self.rows) if row.is_markable]
         if not markable:
             return None

@@ -11,8 +11,8 @@ from ebbtide.tui.widgets.selection import SelectableRows
 
 
 class ScrolledRows(SelectableRows):
-    """Rows of which only the visible ones are drawn. The heights of the others are estimates. If rows above change, the
-    visible lines stay where they are. When scrolled to the bottom, the view follows new rows."""
+    """Rows of which only the visible ones are drawn. The heights of rows that have not been drawn are estimates. If
+    rows above change, the visible lines stay where they are. When scrolled to the bottom, the view follows new rows."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -70,7 +70,7 @@ class TranscriptView(SearchedRows, can_focus=True):
     ]
 
     class TranscriptLeft(Message):
-        """The user left the transcript. `typed`: the character whose typing caused this, if any."""
+        """The user left the transcript. `typed`: the character that the user typed to leave it, if any."""
 
         def __init__(self, typed: str = "") -> None:
             super().__init__()

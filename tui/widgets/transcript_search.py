@@ -19,8 +19,8 @@ class SearchResult:
 
 
 class TranscriptSearch:
-    """The matches of a search. If the current match is in a collapsed block, the block is expanded for as long as it
-    is."""
+    """The matches of a search. If the current match is in a collapsed block, the block is expanded until another match
+    becomes the current one."""
 
     def __init__(
         self, stack: RowStack, finder: TextFinder, bottom_row: int, origin: tuple[bool, tuple[int, int]]
@@ -84,14 +84,15 @@ class TranscriptSearch:
         ].line if spans else row.blank_lines_above
 
     def collapse_expanded_row(self) -> None:
-        """Collapse the row if it was expanded by the search."""
+        """Collapse the row that the search expanded, if any."""
         if self._expanded_row is not None and self._expanded_row.is_expanded:
             self._expanded_row.toggle()
             self._stack.regroup()
         self._expanded_row = None
 
     def spans_in_line(self, row: int, line: int) -> tuple[tuple[MatchSpan, bool], ...]:
-        """Get the ranges to highlight in a line of a row, each with whether it belongs to the current match."""
+        """Get the ranges to highlight in a line of a row. Each has a flag that says whether it belongs to the current
+        match."""
         row_matches = self._row_matches(row)
         current_index = (
             self._current_match.match_index

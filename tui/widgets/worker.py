@@ -1,4 +1,4 @@
-"""Background work of widgets."""
+"""Background work for widgets."""
 
 from collections.abc import Awaitable, Callable
 
@@ -21,7 +21,7 @@ def start_worker(
 
 
 class Loading:
-    """Work that loads what a widget or screen shows: one at a time of each group."""
+    """Loads what a widget or screen shows, running one task per group at a time."""
 
     def __init__(self, node: DOMNode, on_error: Callable[[AgentError], None]) -> None:
         self._node, self._on_error = node, on_error

@@ -123,7 +123,7 @@ class BatchJournal:
     @staticmethod
     def _read_entries(path: Path, is_valid: Callable[[object], bool]) -> tuple[list[dict[str, Any]], int]:
         """Parse the complete lines of a file. Also return the offset where they end, because a killed program may have
-        left a partial line there. Raises `UsageError` for an invalid line."""
+        left a partial line after them. Raises `UsageError` for an invalid line."""
         rows, end = list[dict[str, Any]](), 0
         for line_number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
             if not line.endswith(b"\n"):

@@ -1,1 +1,2 @@
-"""Claude Code's JSON stream format, for programs written for Claude Code. Unsupported requests are rejected by name."""
+"""Claude Code's JSON stream format, for programs written for Claude Code. Unsupported requests are refused with an
+error that names them."""

@@ -40,7 +40,7 @@ class ClaudeOutput:
         self._has_printed_result = True
 
     def end_run(self, outcome: RunOutcome) -> None:
-        """Print a result if the latest turn has none, for example because it could not begin."""
+        """Print a result if the latest turn has none, for example because the turn could not begin."""
         if not self._has_printed_result:
             self.end_turn(outcome)
 

@@ -80,8 +80,8 @@ async def _check_provider(name: str, config: Config, environment: Mapping[str, s
 
 
 def used_provider_names(config: Config, environment: Mapping[str, str]) -> Sequence[str]:
-    """List the providers of all configured models, or of the default model if none is configured. Providers for which
-    the user has set an address are included."""
+    """List the providers of all configured models, or of the default model if none is configured. Providers whose
+    address the user has set are also included."""
     models = [config.model, *config.fallback_models, config.summary_model, config.agents_model]
     provider_names = [model.partition("/")[0] for model in models if model]
     if not config.model:

@@ -223,7 +223,7 @@ class _SessionChecker:
 
 def _row_matches_output(row: OutputRow | None, call_id: str, stored: object) -> bool:
     """Whether a row matches an output in the context. Both must belong to the same call. If the context contains only
-    part of the output, its bytes must be in the store or have been removed."""
+    part of the output, the output's bytes must be in the store or have been removed."""
     if row is None or row.call != call_id:
         return False
     return stored is None or row.digest is not None or row.removed is not None
@@ -266,8 +266,8 @@ def _check_unused_data(store: SessionStore, folders: Folders) -> Iterator[CheckR
 
 
 def _check_stored_size(store: SessionStore, max_stored_bytes: int | None) -> Iterator[CheckResult]:
-    """Report stored outputs in use that exceed the user's limit. This is not a fault, because outputs in use cannot be
-    removed."""
+    """Report whether the stored outputs in use exceed the user's limit. This is not a fault, because outputs in use
+    cannot be removed."""
     sizes = store.blobs.sizes() if store.blobs is not None else {}
     stored_bytes = sum(sizes.get(digest, 0) for digest in ReferenceChecks(store).referenced_blobs())
     if max_stored_bytes is not None and stored_bytes > max_stored_bytes:

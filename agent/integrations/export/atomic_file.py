@@ -13,7 +13,7 @@ from ebbtide.agent.errors import UsageError
 @contextmanager
 def atomic_file(path: Path, *, should_replace: bool, alternative: str = "") -> Iterator[IO[bytes]]:
     """Open a private file for writing. It appears at `path` only once it is complete. An existing file is replaced only
-    with `should_replace`; the error raised without it ends with `alternative`. Raises `UsageError`."""
+    with `should_replace`; otherwise, an error is raised whose message ends with `alternative`. Raises `UsageError`."""
     temporary_path = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
     has_placeholder = False
     try:

@@ -104,7 +104,7 @@ def sha256_of(chunks: Iterable[bytes]) -> str:
 
 
 def is_digest(text: str) -> bool:
-    """Whether a text has the form of a blob's digest."""
+    """Whether text has the form of a blob digest."""
     return re.fullmatch(r"[0-9a-f]{64}", text) is not None
 
 

@@ -45,7 +45,7 @@ _SUMMARY_ARGUMENTS = ("command", "path", "file_path", "pattern", "query", "url",
 
 
 def render_html_chunks(session: ReadableSession) -> Iterator[str]:
-    """Yield the page in pieces. The texts of `session` must be printable."""
+    """Yield the page in pieces. All text in `session` must be printable."""
     head, tail = _template().split("<!-- messages -->\n")
     title = escape(" ".join(session.details.title.split()) or "A session")
     facts = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in _facts(session) if value)
@@ -89,7 +89,7 @@ def html_agent(agent: AgentTranscript) -> Iterator[str]:
 
 
 def html_message(item: MessageWithOutputs, agents: Sequence[AgentTranscript] = (), anchor_prefix: str = "") -> str:
-    """Render a message as an HTML article. Empty if the message contains only outputs of calls. `anchor_prefix`: the
+    """Render a message as an HTML article. Empty if the message contains only call outputs. `anchor_prefix`: the
     beginning of the article's anchor."""
     message, anchor = item.entry.message, f"{anchor_prefix}m{item.entry.position}"
     match message:

@@ -24,8 +24,8 @@ class OutputWriter:
         path_by_call: Mapping[tuple[int, str], str],
         mask: SecretMask,
     ) -> None:
-        """`path_by_call` maps messages and calls to the plain files in which earlier versions stored outputs. It may be
-        filled after this call."""
+        """`path_by_call` maps messages and calls to the plain files in which earlier versions stored outputs. Entries
+        may still be added after construction."""
         self._blobs = blobs
         self._writer = writer
         self._files = path_by_call

@@ -51,7 +51,7 @@ class ExportedSession:
     outputs: int
     """Number of outputs and images in the file that are stored separately from messages."""
     left_out: tuple[str, ...]
-    """References of outputs whose bytes were missing or damaged."""
+    """References to outputs whose bytes were missing or damaged."""
     masked: int | None = None
     """Number of secrets that were masked; None if masking was off."""
 
@@ -92,7 +92,7 @@ def default_export_path(session_id: str) -> Path:
 
 
 def import_session(config: Config, path: Path) -> ImportedSession:
-    """Import an exported session, either completely or not at all. It keeps its id, unless that is taken. Raises
+    """Import an exported session, either completely or not at all. It keeps its id unless the id is taken. Raises
     `AgentError`."""
     with closing(Bundle(path)) as bundle, open_store_briefly(config.folders) as store:
         return _import_bundle(store, bundle, config)
@@ -260,8 +260,8 @@ def _is_folder(project: str) -> bool:
 
 
 def _with_former_id(facts: Iterable[TransferRow], exported: SessionRow) -> Iterator[TransferRow]:
-    """Yield the facts, then one with the session's former id and project, which references in its messages still
-    use."""
+    """Yield the facts, then a fact that records the session's former id and project, because references in its messages
+    still use them."""
     for row in facts:
         if (row["kind"], row["key"]) != (FORMER_ID_FACT, exported.id):
             yield row

@@ -121,7 +121,7 @@ class ReadableSession:
 
 
 class Redactor:
-    """Removes secrets from text: those in an environment, and anything that looks like one."""
+    """Removes secrets from text: those in an environment, and anything that looks like a secret."""
 
     def __init__(self, environment: Mapping[str, str] | None, clean_text: Callable[[str], str] = str) -> None:
         """If `environment` is None, secrets are not removed. `clean_text` is applied to each text first."""
@@ -146,8 +146,8 @@ class Redactor:
         return replace(self.redact_value(agent), entries=lambda: map(self.redact_value, agent.entries()))
 
     def redact_value(self, value: T, name: str = "") -> T:
-        """Return a JSON value or a dataclass with the secrets in its texts removed. `name` is the name of the value's
-        field, which may indicate a secret."""
+        """Remove the secrets from the strings in a JSON value or dataclass. `name`: the name of the value's field,
+        which may indicate a secret."""
         result: object
         match value:
             case str() if name:

@@ -171,8 +171,8 @@ class _Tree:
     def _parent_index(
         self, index: int, index_by_uuid: Mapping[str, int], main_indices: list[int], problems: ImportProblems
     ) -> int | None:
-        """Return the index of a line's parent. If the parent is missing, the preceding line in the file is used. None
-        if there is none."""
+        """Return the index of a line's parent. If the parent is missing from the file, the preceding line is used
+        instead. None if the line has no parent, or if no line precedes it."""
         parent_uuid = self.nodes[index].parent_uuid
         if not parent_uuid or parent_uuid in index_by_uuid:
             return index_by_uuid.get(parent_uuid)

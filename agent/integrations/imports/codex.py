@@ -43,7 +43,7 @@ _PROGRAM_PREFIXES = (
     "<environment_context>", "<user_instructions>", "<permissions instructions>", "<collaboration_mode>", "<skills",
     "# AGENTS.md instructions", "<INSTRUCTIONS>", "<app-context>", "<apps_instructions>", "<plugins_instructions>",
 )  # fmt: skip
-"""Prefixes of texts that Codex adds in the user's name and that are useless after an import."""
+"""Prefixes of text that Codex adds in the user's name and that is useless after an import."""
 _EVENT_PREFIXES = ("<turn_aborted>", "<user_shell_command>", "<subagent_notification>", "<user_action>")
 _NONZERO_EXIT = regex(r"(?:exited with code|Exit code:?) ([1-9]\d*)\s*\n")
 _EXIT_SEARCH_CHARS = 400

@@ -141,7 +141,7 @@ def decode_image(data: object) -> Image | None:
 
 
 def image_from_url(url: object) -> Image | None:
-    """Decode the image in a `data:` URL; None if there is none, or if models do not accept it."""
+    """Decode the image in a `data:` URL; None if it contains no image, or one that models do not accept."""
     if not isinstance(url, str) or not url.startswith("data:"):
         return None
     return decode_image(url.partition(";base64,")[2])

@@ -9,7 +9,7 @@ from ebbtide.store.errors import translate_sqlite_errors
 _MAX_PART_CHARS = 12 << 20
 """Maximum length of a row that is read, in characters."""
 _BYTE_LENGTH_FUNCTION = "octet_length" if sqlite3.sqlite_version_info >= (3, 43) else "length"
-"""SQL function that returns the size of a text; `octet_length` is faster, because it does not read the text."""
+"""SQL function that returns the size of a string; `octet_length` is faster, because it does not read the string."""
 
 
 class OpencodeDatabase:

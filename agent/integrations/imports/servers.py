@@ -64,7 +64,7 @@ class ImportableServer:
     agent: str
     """The program in which it is configured, as one word."""
     source: str
-    """The file that contains it, with the project if the file contains several."""
+    """The file that contains it, and the project if the file covers several projects."""
     table: Mapping[str, object]
     notes: tuple[str, ...] = ()
     """Notes for the user, for example about variables to set and ignored keys."""
@@ -315,8 +315,8 @@ def _convert_references(
 
 
 def select_servers(servers: Sequence[ImportableServer], selectors: Sequence[str]) -> list[ImportableServer]:
-    """Return the offers selected by NAME, by AGENT:NAME if the name is ambiguous, or by number in the list. Raises
-    `UsageError` if a selector matches none, or more than one."""
+    """Return the servers selected by NAME, by AGENT:NAME if the name is ambiguous, or by number in the list. Raises
+    `UsageError` unless each selector matches exactly one server."""
     selected_servers = list[ImportableServer]()
     for selector in selectors:
         agent, separator, name = selector.partition(":")
@@ -337,7 +337,7 @@ def select_servers(servers: Sequence[ImportableServer], selectors: Sequence[str]
 
 
 def import_problem(server: ImportableServer, name_by_prefix: Mapping[str, str], *, into_project: bool) -> str:
-    """Return why an offer cannot be imported; empty if it can. `name_by_prefix` maps the prefixes of tool names to the
+    """Return why a server cannot be imported; empty if it can. `name_by_prefix` maps the prefixes of tool names to the
     names of existing servers."""
     if server.problem:
         return server.problem

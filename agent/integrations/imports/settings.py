@@ -145,7 +145,7 @@ def _claude_settings(content: Mapping[str, Any], home: Path) -> Iterator[FoundSe
 
 
 def _may_overlap(rule: str, other_rule: str) -> bool:
-    """Whether two rules may match the same call; true if that is unclear."""
+    """Whether two rules could match the same call; true if that is unclear."""
     first_match, second_match = (_RULE_PATTERN.fullmatch(text.strip()) for text in (rule, other_rule))
     if first_match is None or second_match is None:
         return True
@@ -305,7 +305,7 @@ def _equivalent_tool(name: str) -> str:
 
 
 def _rules_for_tool(tool: str, pattern: str) -> list[str]:
-    """Return the rule for a tool. The edit tool yields a rule for each tool that edits files."""
+    """Return the rule for a tool. For the edit tool, return one rule for each tool that edits files."""
     tools = (Edit.name, Write.name, ApplyPatch.name) if tool == Edit.name else (tool,) if tool else ()
     return [f"{name}({pattern})" if pattern else name for name in tools]
 

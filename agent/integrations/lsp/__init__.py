@@ -1,4 +1,4 @@
-"""Language servers of a session: finding them, checking trust in them, and diagnostics after edits."""
+"""A session's language servers: finding them, checking trust in them, and reporting diagnostics after edits."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,6 @@
 """Finds a project's language servers, without starting any: configured servers, and known ones that the user or the
 project has installed. The folder must be trusted if a server belongs to the project or runs the project's code. Without
-trust, a server that only runs the project's code may still run in a sandbox."""
+trust, a server that only runs the project's code can still run in a sandbox."""
 
 import hashlib
 import json
@@ -115,7 +115,7 @@ def _detected_servers(
 def _program_candidates(
     known_server: DetectableServer, config: Config, root: Path, environment: Mapping[str, str]
 ) -> Iterator[tuple[str, TrustItem | None]]:
-    """Yield the programs that may run a known server, the project's own first. Each comes with the item to approve, if
+    """Yield the programs that could run a known server, the project's own first, each with the item to approve, if
     any."""
     for folder in dict.fromkeys((root, config.project_folder)):
         for name in PROJECT_PROGRAM_FOLDERS:

@@ -61,15 +61,19 @@ class SessionLanguageServers:
         return self._pool
 
     def is_available_for(self, extensions: Container[str]) -> bool:
-        """Whether there is probably a server for files with one of these endings. Checks only file names, because it is
-        called at every start."""
+        """Whether a server for files with one of these extensions is probably available. Checks only file names,
+        because it is called at every start."""
         if not self._config.lsp_enabled:
             return False
         tables = self._config.language_servers
-        if any(ending in extensions for name, table in tables.items() for ending in _handled_extensions(name, table)):
+        if any(
+            extension in extensions for name, table in tables.items() for extension in _handled_extensions(name, table)
+        ):
             return True
         programs = {
-            name for name, extensions in SERVER_PROGRAMS.items() if any(ending in extensions for ending in extensions)
+            name
+            for name, known_extensions in SERVER_PROGRAMS.items()
+            if any(extension in extensions for extension in known_extensions)
         }
         project_folders = (str(self._config.project_folder / name) for name in PROJECT_PROGRAM_FOLDERS)
         folders = (*self._environment.get("PATH", os.defpath).split(os.pathsep), *project_folders)
@@ -108,7 +112,7 @@ class SessionLanguageServers:
             await self._pool.close()
 
     def _find(self, extension: str) -> "Sequence[LanguageServerSpec]":
-        """Return the servers that may run now for a file extension."""
+        """Return the servers that are allowed to run now for a file extension."""
         servers = agent_lsp.server_detection.find_servers(self._config, self._root, self._environment)
         return [
             replace(server.spec, sandbox=self._sandbox)

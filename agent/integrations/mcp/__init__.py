@@ -1,4 +1,4 @@
-"""MCP servers of a session: declarations, approval, running servers and their requests to the user."""
+"""A session's MCP servers: declarations, approval, running servers and their requests to the user."""
 
 from typing import TYPE_CHECKING
 

@@ -94,7 +94,7 @@ class _InvalidEntryError(Exception):
 def load_declared_servers(
     config: Config, environment: Mapping[str, str]
 ) -> tuple[DeclaredServer | UnusableServer, ...]:
-    """Load the servers of the user, then of plugins, then of the project. If a name occurs more than once, the first
+    """Load the user's servers, then those of plugins, then the project's. If a name occurs more than once, the first
     declaration is used. Names are compared in the form used in tool names."""
     declared_servers = [
         *_user_servers(config, environment),

@@ -147,7 +147,7 @@ class Form:
         return f"{problem}Choose what to fill in, or write several at once: {self.fields[0].name}=… and so on."
 
     def field_for(self, answer: str) -> FormField | None:
-        """Return the field that an option refers to; None if it refers to none."""
+        """Return the field that an option refers to; None if the option does not refer to a field."""
         if self._next_field is not None and answer == f"fill in {self._next_field.label}":
             return self._next_field
         return next((field for field in self.fields if answer == self._field_option(field)), None)
@@ -159,7 +159,7 @@ class Form:
         return Form(self.fields, values, self.asked_names | {field.name})
 
     def with_assignments(self, answer: str) -> "Form":
-        """Apply the `NAME=VALUE` assignments in an answer. At the first invalid one, stop and set `problem`."""
+        """Apply the `NAME=VALUE` assignments in an answer. At the first invalid assignment, stop and set `problem`."""
         form, fields_by_name = self, {field.name: field for field in self.fields}
         try:
             for word in shlex.split(answer):

@@ -46,7 +46,7 @@ class ServerRow:
 
 
 def list_servers(config: Config, environment: Mapping[str, str]) -> tuple[ServerRow, ...]:
-    """Return a row for each declared server. A file without readable servers has a row without a name."""
+    """Return a row for each declared server. A row for a file that cannot be read has an empty name."""
     trust = ProjectTrust(config)
     return tuple(_server_row(server, trust) for server in load_declared_servers(config, environment))
 
@@ -74,7 +74,7 @@ def _server_row(server: DeclaredServer | UnusableServer, trust: ProjectTrust) ->
 
 
 def find_server(name: str, config: Config, environment: Mapping[str, str]) -> DeclaredServer:
-    """Find a server by name. Raises `UsageError` if there is none, or if it cannot be started."""
+    """Find a server by name. Raises `UsageError` if it does not exist or cannot be started."""
     servers = load_declared_servers(config, environment)
     for server in servers:
         if server.name == name:

@@ -1,5 +1,5 @@
-"""The running MCP servers of a session: their tools, prompts and resources, and notices and questions for the user
-about them."""
+"""The running MCP servers of a session: their tools, prompts and resources, and the related notices and questions for
+the user."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -97,7 +97,7 @@ class RunningServers:
     async def prepare_turn(self, *, is_first: bool) -> None:
         """Prepare servers at the start of a turn, after the user has decided whether to trust the folder. Starts the
         approved servers, and asks the user to approve their tools. `is_first`: before the first request, also wait for
-        servers that are still starting. Required servers are waited for without a time limit. Raises `ServerFailed`."""
+        servers that are still starting; for required servers, there is no time limit. Raises `ServerFailed`."""
         for server in self._start_approved_servers():
             await server.wait_until_started()
         if is_first:
@@ -204,8 +204,8 @@ class RunningServers:
                 pass
 
     def _turn_reports_failure(self, *, is_required: bool) -> bool:
-        """Whether the first turn will fail because of this server and report it, so that a notice would only repeat
-        it."""
+        """Whether the first turn will fail because of this server and report the failure, so that a notice would be
+        redundant."""
         return is_required and not self._channel.is_interactive and not self._required_servers_were_ready
 
     def _update_tools(self) -> None:

@@ -49,7 +49,7 @@ MAX_SAMPLE_CHARS = 4000
 
 
 class ServerRequests(ClientHandlers):
-    """Answers the requests of servers. Between turns, or without a user, questions are dismissed."""
+    """Answers requests from servers. Between turns, or without a user, questions are dismissed."""
 
     def __init__(self, root: Path, channel: Channel, on_change: Callable[[str], None]) -> None:
         """`on_change` is called with a server's name whenever the server changes."""

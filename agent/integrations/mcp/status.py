@@ -80,7 +80,7 @@ class ServerEntry:
 
     declared_server: DeclaredServer
     server: McpServer | None = None
-    """The server object; None while the server may not be started."""
+    """The server object; None while the server is not allowed to start."""
     is_refused: bool = False
     """Whether the user refused it in this project."""
     allowed_digests: Mapping[str, str] | None = None
@@ -110,7 +110,7 @@ class ServerEntry:
         return "refused in this project" if self.is_refused else "not approved"
 
     def offered_tools(self) -> tuple[McpTool | ReadResourceTool, ...]:
-        """Return the tools that may be called now: the server's own and, if it has resources, a tool that reads
+        """Return the tools that can be called now: the server's own and, if it has resources, a tool that reads
         them."""
         state = self.state
         server_tools: tuple[McpTool | ReadResourceTool, ...] = tuple(

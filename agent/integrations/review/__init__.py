@@ -1,1 +1,1 @@
-"""Findings of a review: how a model reports them, and the formats of CI systems."""
+"""Review findings: how a model reports them, and how they are formatted for CI systems."""

@@ -1,4 +1,4 @@
-"""Findings of a review: the schema of the model's answer, and its conversion to formats that CI systems read."""
+"""Review findings: the schema of the model's answer, and its conversion to formats that CI systems read."""
 
 import hashlib
 import json

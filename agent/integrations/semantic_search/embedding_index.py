@@ -31,7 +31,7 @@ MAX_COMPARED_VECTORS = 1000
 """Number of vectors that are compared exactly: those whose sign bits differ least from the query's."""
 
 CANDIDATES_PER_RANKING = 50
-"""Number of top results of each ranking that are merged."""
+"""Number of top results taken from each ranking when merging."""
 
 MIN_SIMILARITY = 0.2
 """Minimum cosine similarity of a match that does not contain the query's words."""

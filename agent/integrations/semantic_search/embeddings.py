@@ -53,7 +53,7 @@ def resolve_model_folder(model_path: str) -> Path:
 
 
 def find_model_problem(model_path: str) -> str:
-    """Return why the model cannot be loaded; empty if no problem is visible. Checks only files and packages, without
+    """Return why the model cannot be loaded; empty if no problem is found. Checks only files and packages, without
     loading the model."""
     folder = resolve_model_folder(model_path)
     if not folder.is_dir():

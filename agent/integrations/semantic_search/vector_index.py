@@ -34,7 +34,7 @@ class InternTable:
         self.numbers: dict[str, int] = {}
 
     def intern(self, text: str) -> int:
-        """Return the number of a text, assigning one on first use."""
+        """Return the number of a string, assigning a new number on first use."""
         return self.numbers.setdefault(text, len(self.numbers))
 
     def known_numbers(self, texts: Iterable[str]) -> list[int]:

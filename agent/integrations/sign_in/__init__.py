@@ -1,1 +1,1 @@
-"""Sign-in to subscriptions: the flows by which users allow it, and the tokens that come of it."""
+"""Sign-in to subscriptions: the sign-in flows, and the tokens that they return."""

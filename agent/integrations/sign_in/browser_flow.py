@@ -1,5 +1,5 @@
-"""Sign-in in a browser that returns to this machine: authorization code with PKCE (RFC 7636, RFC 8252), as OpenAI
-documents it for programs with open source."""
+"""Sign-in in a browser that redirects back to this machine: authorization code with PKCE (RFC 7636, RFC 8252), as
+OpenAI documents it for open-source programs."""
 
 import base64
 import hashlib
@@ -19,14 +19,14 @@ from ebbtide.tools.outputs.plain_text import terminal_text
 
 SIGN_IN_LIFETIME_S = 600.0
 MAX_WAIT_S = 0.3
-"""Seconds after which it is looked whether the browser has returned: another thread answers it."""
+"""Maximum number of seconds between checks for the browser's redirect, which another thread handles."""
 CALLBACK_PATH = "/auth/callback"
 _PAGE = b"<!doctype html><meta charset=utf-8><title>Ebbtide</title><p>Done. Return to the terminal."
 
 
 @dataclass(frozen=True, slots=True)
 class BrowserFlow:
-    """The endpoints of a server, and what is asked of it."""
+    """A server's endpoints, and the parameters to send to it."""
 
     title: str
     provider: str
@@ -34,19 +34,19 @@ class BrowserFlow:
     token_url: str
     issuer: str
     client_id: str
-    """The registered id, or the one with which the server registers this program."""
+    """The registered client id, or the one with which the server registers this program."""
     scope: str
     required_scope: str
-    """The scope without which the tokens are of no use."""
+    """The scope without which the tokens are useless."""
     resource: str
     extra_parameters: Mapping[str, str]
     assigns_client_id: bool
-    """Whether the server answers with another id, which is to be used from then on."""
+    """Whether the server assigns a new client id, which replaces `client_id` from then on."""
 
 
 @dataclass(slots=True)
 class BrowserSignIn:
-    """One sign-in in a browser. It listens on this machine while its block lasts."""
+    """One sign-in in a browser. Listens on this machine until the context ends."""
 
     flow: BrowserFlow
     _verifier: str = field(default_factory=lambda: secrets.token_urlsafe(48))
@@ -73,7 +73,7 @@ class BrowserSignIn:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:
-                """Print nothing: the address has the code."""
+                """Print nothing, because the address contains the code."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads, self._server.block_on_close, self._server.timeout = True, False, 0
@@ -88,7 +88,7 @@ class BrowserSignIn:
 
     @property
     def authorization_url(self) -> str:
-        """The address that the user opens."""
+        """The URL for the user to open."""
         challenge = base64.urlsafe_b64encode(hashlib.sha256(self._verifier.encode()).digest()).rstrip(b"=").decode()
         fields = {
             "client_id": self.flow.client_id,
@@ -105,16 +105,16 @@ class BrowserSignIn:
         return f"{self.flow.authorize_url}?{urlencode(fields)}"
 
     def fileno(self) -> int:
-        """The listening socket, for `select`."""
+        """The file descriptor of the listening socket, for `select`."""
         return self._server.fileno()
 
     def handle_browser(self) -> None:
-        """Answer a browser that is waiting."""
+        """Answer a waiting browser."""
         self._server.handle_request()
 
     def accept_callback_url(self, address: str) -> bool:
-        """Take the address at which the browser has ended, as requested or as pasted. Return whether it belongs to
-        this sign-in; the first one counts."""
+        """Accept a callback URL that the browser requested or the user pasted. Return whether it belongs to this
+        sign-in. Only the first such URL is used."""
         split_url = urlsplit(address.strip())
         query = {name: values[0] for name, values in parse_qs(split_url.query).items()}
         belongs_to_sign_in = split_url.path == CALLBACK_PATH and _equals_secret(query.get("state"), self._state)
@@ -125,9 +125,9 @@ class BrowserSignIn:
     def wait_for_tokens(
         self, wait: Callable[[float], None], now: Callable[[], float] = time.monotonic
     ) -> tuple[TokenResponse, str, Mapping[str, Any]]:
-        """Wait until the browser has returned, and exchange its code. `wait` waits for the browser or for the user, at
-        most so many seconds. Return the tokens, the id of this program and what is known about the user. Raises
-        `AgentError`."""
+        """Wait for the browser's redirect, then exchange its code for tokens. `wait`: waits for the browser or the
+        user, for at most the given number of seconds. Return the response with the tokens, this program's client id and
+        the claims about the user. Raises `AgentError`."""
         flow, end = self.flow, now() + SIGN_IN_LIFETIME_S
         while (callback := self._callback) is None:
             if now() >= end:
@@ -170,8 +170,8 @@ class BrowserSignIn:
         return AuthFailed(f"{self.flow.title} refuses the sign-in: {line}.")
 
     def _check_id_token(self, answer: TokenResponse, client_id: str) -> Mapping[str, Any]:
-        """Return the claims of the identity token. Its signature is not checked: the token comes from the issuer itself
-        over TLS, for which OpenID Connect Core 3.1.3.7 allows that. Raises `AuthFailed`."""
+        """Return the claims in the identity token. Its signature is not checked, because the token comes directly from
+        the issuer over TLS; OpenID Connect Core 3.1.3.7 allows this. Raises `AuthFailed`."""
         claims = _token_claims(answer.text("id_token"))
         audience = claims.get("aud")
         is_for_us = client_id in audience if isinstance(audience, list) else audience == client_id
@@ -185,7 +185,7 @@ class BrowserSignIn:
 
 
 def _equals_secret(text: object, secret: str) -> bool:
-    """Compare in constant time."""
+    """Compare text with a secret in constant time."""
     return isinstance(text, str) and hmac.compare_digest(text.encode("utf-8", "surrogatepass"), secret.encode())
 
 

@@ -1,4 +1,4 @@
-"""Sign-in with a code that the user types into a page on any device (RFC 8628)."""
+"""Sign-in with a code that the user enters on a web page, on any device (RFC 8628)."""
 
 import time
 from collections.abc import Callable
@@ -10,19 +10,19 @@ from ebbtide.tools.outputs.plain_text import terminal_text
 
 DEFAULT_INTERVAL_S = 5.0
 SLOW_DOWN_S = 5.0
-"""Seconds that `slow_down` adds to the interval (section 3.5)."""
+"""Seconds that a `slow_down` error adds to the polling interval (section 3.5)."""
 MAX_INTERVAL_S = 60.0
 _GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceCode:
-    """The code that the user types, and how long and how often the server may be asked about it."""
+    """The code for the user to enter, with its lifetime and the polling interval."""
 
     user_code: str
     page: str
     page_with_code: str
-    """The page's address with the code in it, if the server has one; otherwise the page's address."""
+    """The page's address with the code filled in, if the server provides one; otherwise the plain address."""
     device_code: str
     lifetime_s: float
     interval_s: float
@@ -30,7 +30,7 @@ class DeviceCode:
 
 @dataclass(frozen=True, slots=True)
 class DeviceFlow:
-    """The endpoints of a server, and the id of this program there."""
+    """A server's endpoints, and this program's client id there."""
 
     title: str
     """The subscription's name."""
@@ -41,7 +41,7 @@ class DeviceFlow:
     scope: str
 
     def request_code(self) -> DeviceCode:
-        """Ask for a code. Raises `AgentError`."""
+        """Request a code. Raises `AgentError`."""
         answer = post_form(self.code_url, {"client_id": self.client_id, "scope": self.scope})
         code, page = _line(answer, "user_code"), _line(answer, "verification_uri") or _line(answer, "verification_url")
         if answer.error or not (code and page.startswith(("https://", "http://")) and answer.text("device_code")):
@@ -59,8 +59,8 @@ class DeviceFlow:
     def wait_for_tokens(
         self, code: DeviceCode, wait: Callable[[float], None], now: Callable[[], float] = time.monotonic
     ) -> TokenResponse:
-        """Ask until the user has allowed or denied access. The time is measured without the machine's clock. If the
-        server cannot be reached for a while, the interval doubles (section 3.5). Raises `AgentError`."""
+        """Poll the server until the user allows or denies access. `now`: a clock that changes to the system time do not
+        affect. While the server cannot be reached, the interval doubles (section 3.5). Raises `AgentError`."""
         end, interval = now() + code.lifetime_s, code.interval_s
         while True:
             wait(interval)

@@ -1,4 +1,4 @@
-"""What is particular about signing in to each subscription."""
+"""How to sign in to each subscription."""
 
 import uuid
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from ebbtide.tools.outputs.plain_text import terminal_text
 
 HOSTS_FILE_NAME = "sign-in-hosts.json"
 MAX_CLOCK_DIFFERENCE_S = 300.0
-"""How far this machine's clock may be off if tokens have an end."""
+"""Maximum difference between this machine's clock and the server's, in seconds, for tokens that expire."""
 COPILOT_SCOPE = "read:user"
 CHATGPT_SCOPE = "openid profile email offline_access resource.invoke chatgpt.tokens.use.direct"
 CHATGPT_REQUIRED_SCOPE = "chatgpt.tokens.use.direct"
@@ -29,15 +29,15 @@ MAX_ACCOUNT_CHARS = 100
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """The tokens of an account, and its name."""
+    """An account's tokens and name."""
 
     tokens: Tokens
     account: str
 
 
 def copilot_flow(settings: ProviderConfig) -> DeviceFlow:
-    """Return GitHub's device flow (docs.github.com, "Authorizing OAuth apps"). Raises `ConfigError`: GitHub has
-    published no id that any program may use."""
+    """Return GitHub's device flow (docs.github.com, "Authorizing OAuth apps"). Raises `ConfigError`, for example if no
+    client id is configured: GitHub has not published one that any program may use."""
     subscription = SUBSCRIPTIONS["copilot"]
     if not settings.client_id:
         raise ConfigError(
@@ -70,7 +70,7 @@ def sign_in_with_code(
 
 
 def _github_account(code_url: str, tokens: Tokens) -> str:
-    """Return the name of the account; empty if GitHub does not say, which does not make the tokens useless."""
+    """Return the account's name; empty if GitHub does not provide it, because the tokens work without it."""
     try:
         return _account(get_json(github_user_url(code_url), tokens.access_token).text("login"))
     except ProviderError:
@@ -78,8 +78,8 @@ def _github_account(code_url: str, tokens: Tokens) -> str:
 
 
 def github_user_url(address: str) -> str:
-    """Return where GitHub names the user: at a host of its own for github.com and for data residency (ghe.com), below a
-    path at other servers."""
+    """Return the URL of GitHub's user API. It is on a separate host for github.com and data residency (ghe.com), and
+    below a path on other servers."""
     split_url = urlsplit(address)
     host = split_url.netloc
     own_host = host == "github.com" or host.endswith(".ghe.com")
@@ -87,8 +87,8 @@ def github_user_url(address: str) -> str:
 
 
 def chatgpt_flow(settings: ProviderConfig, folder: Path) -> BrowserFlow:
-    """Return the flow that OpenAI documents for programs with open source. The first sign-in registers this program for
-    the account; later ones use the id of that. Raises `AgentError`."""
+    """Return the flow that OpenAI documents for open-source programs. The first sign-in registers this program for the
+    account; later ones use the client id from that registration. Raises `AgentError`."""
     subscription = SUBSCRIPTIONS["chatgpt"]
     root = check_address(settings.sign_in_url or subscription.sign_in_url)
     registered_id = settings.client_id or _registered_id(folder)
@@ -117,7 +117,7 @@ def _registered_id(folder: Path) -> str:
 
 
 def host_id(folder: Path) -> str:
-    """Return the id of this installation, which OpenAI asks to keep even if nobody is signed in. Raises
+    """Return the id of this installation. OpenAI asks programs to keep it even while nobody is signed in. Raises
     `ConfigError`."""
     table = PrivateTable(folder / HOSTS_FILE_NAME, "hosts")
     if not isinstance(table.read().get("chatgpt"), str):
@@ -131,8 +131,8 @@ def sign_in_with_browser(
     show_page: Callable[[BrowserSignIn], None],
     wait: Callable[[BrowserSignIn, float], None],
 ) -> SignedIn:
-    """Sign in to ChatGPT. `show_page` shows the address to the user, `wait` waits for the browser or a pasted address.
-    Raises `AgentError`."""
+    """Sign in to ChatGPT. `show_page`: shows the URL to the user. `wait`: waits for the browser or a pasted URL. Raises
+    `AgentError`."""
     flow = chatgpt_flow(settings, folder)
     with BrowserSignIn(flow) as sign_in:
         show_page(sign_in)
@@ -143,7 +143,7 @@ def sign_in_with_browser(
 
 
 def check_clock(answer: TokenResponse) -> None:
-    """Raise `AuthFailed` if the clock of this machine is so wrong that it cannot be known when tokens end."""
+    """Raise `AuthFailed` if this machine's clock is too inaccurate to tell when tokens expire."""
     difference = answer.clock_difference_s
     if abs(difference) > MAX_CLOCK_DIFFERENCE_S:
         direction = "ahead" if difference > 0 else "behind"

@@ -1,4 +1,4 @@
-"""The tokens of a sign-in, as they are stored."""
+"""The stored tokens of a sign-in."""
 
 import json
 import time
@@ -11,27 +11,27 @@ from ebbtide.agent.providers.keys import KeyStorage, sign_in_store
 from ebbtide.tools.secrets.redaction import register_secret
 
 RENEWAL_MARGIN_S = 300.0
-"""Seconds before its end at which a token is renewed. OpenAI allows it six minutes before; a renewal that is too early
-makes the refresh token useless."""
+"""Number of seconds before its expiry at which a token is renewed. OpenAI allows renewal six minutes before; renewing
+earlier makes the refresh token useless."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The tokens of one account at one provider. Times are seconds since 1970."""
+    """One account's tokens for a provider. Times are in Unix seconds."""
 
     access_token: str
     refresh_token: str
     """Empty if the access token cannot be renewed."""
     expires_at: float
-    """When the access token ends; 0 if never."""
+    """When the access token expires; 0 if never."""
     renewable_at: float
-    """When it may be renewed at the earliest; 0 if at any time."""
+    """Earliest time at which the token can be renewed; 0 if there is no limit."""
     client_id: str
-    """The id for which the tokens were issued."""
+    """The client id to which the tokens were issued."""
     token_url: str
-    """Where they are renewed."""
+    """The URL at which the tokens are renewed."""
     resource: str
-    """What the renewal is for; empty if the server does not ask."""
+    """The resource to name when renewing the tokens; empty if the server does not require one."""
 
     @property
     def needs_renewal(self) -> bool:
@@ -43,8 +43,8 @@ class Tokens:
 def tokens_from(
     answer: TokenResponse, client_id: str, token_url: str, resource: str, earlier: Tokens | None = None
 ) -> Tokens:
-    """Return the tokens that a server has issued. `earlier`: those that they replace; a server may keep the refresh
-    token. Masks them from now on."""
+    """Read the tokens in a server's response, and mask them in all output from now on. `earlier`: the tokens that they
+    replace. If the response has no refresh token, the earlier one is kept."""
     lifetime = answer.number("expires_in")
     tokens = Tokens(
         answer.text("access_token"),
@@ -60,8 +60,8 @@ def tokens_from(
 
 
 def read_tokens(folder: Path, provider: str) -> Tokens | None:
-    """Return a provider's tokens; None if nobody is signed in. Raises `ConfigError` and, for damaged ones,
-    `AuthFailed`."""
+    """Return a provider's tokens; None if nobody is signed in. Raises `ConfigError`, and `AuthFailed` if the stored
+    tokens are damaged."""
     text = sign_in_store(folder).read_key(provider)
     if text is None:
         return None
@@ -74,19 +74,19 @@ def read_tokens(folder: Path, provider: str) -> Tokens | None:
 
 
 def store_tokens(folder: Path, provider: str, origin: str, tokens: Tokens, account: str) -> KeyStorage:
-    """Store the tokens of an account; return where. Raises `ConfigError`."""
+    """Store an account's tokens, and return where they are stored. Raises `ConfigError`."""
     return sign_in_store(folder).store_key(provider, origin, json.dumps(asdict(tokens)), account)
 
 
 def replace_tokens(folder: Path, provider: str, tokens: Tokens) -> None:
-    """Store renewed tokens in place of earlier ones. Raises `ConfigError`."""
+    """Replace the stored tokens with renewed ones. Raises `ConfigError`."""
     store = sign_in_store(folder)
     stored = store.stored_keys()[provider]
     store.store_key(provider, stored.origin, json.dumps(asdict(tokens)), stored.account)
 
 
 def without_refresh_token(tokens: Tokens) -> Tokens:
-    """Return the tokens without the refresh token, which the server has refused."""
+    """Remove the refresh token, after the server has rejected it."""
     return replace(tokens, refresh_token="")
 
 

@@ -1,5 +1,5 @@
-"""Requests to the servers that issue tokens. They block: a sign-in waits for nothing else, and a renewal runs in a
-thread."""
+"""Requests to the servers that issue tokens. They block: a sign-in has nothing else to wait for, and a renewal runs in
+a thread."""
 
 import json
 import ssl
@@ -22,25 +22,25 @@ TIMEOUT_S = 15.0
 MAX_ANSWER_BYTES = 1 << 20
 MAX_QUOTED_CHARS = 200
 _CLOCK_ERRORS = (9, 10)
-"""OpenSSL's numbers for a certificate that is not yet valid, and for one that has expired."""
+"""OpenSSL's error codes for a certificate that is not yet valid, and for one that has expired."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenResponse:
-    """A response of a server, which is always a JSON object."""
+    """A server's response, which is always a JSON object."""
 
     status: int
     content: Mapping[str, Any]
     clock_difference_s: float
-    """How far this machine's clock is ahead of the server's, in seconds; 0 if the server does not say."""
+    """How far this machine's clock is ahead of the server's, in seconds; 0 if unknown."""
 
     def text(self, name: str) -> str:
-        """Return a text of the response; empty if there is none."""
+        """Return a string field of the response; empty if it is missing."""
         value = self.content.get(name)
         return value if isinstance(value, str) else ""
 
     def number(self, name: str) -> float:
-        """Return a number of the response, which may be written as text; 0 if there is none."""
+        """Return a numeric field of the response, which may be written as a string; 0 if it is missing."""
         value = self.content.get(name)
         try:
             return 0.0 if isinstance(value, bool) or not isinstance(value, int | float | str) else float(value)
@@ -49,13 +49,13 @@ class TokenResponse:
 
     @property
     def error(self) -> str:
-        """The name of the error; empty if there is none."""
+        """The error code; empty if there is no error."""
         error = self.content.get("error")
         return error if isinstance(error, str) else str(error.get("code", "")) if isinstance(error, dict) else ""
 
     @property
     def reason(self) -> str:
-        """The server's words for the error, as one printable line."""
+        """The server's description of the error, as one printable line."""
         nested = self.content.get("error")
         words = self.text("error_description") or (nested.get("message") if isinstance(nested, dict) else "")
         line = " ".join(terminal_text(str(words or "")).split()).rstrip(".")
@@ -63,7 +63,7 @@ class TokenResponse:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Follows no redirects: a token is for the configured server only."""
+    """Does not follow redirects, because a token must only be sent to the configured server."""
 
     def redirect_request(
         self, request: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
@@ -72,8 +72,8 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def check_address(url: str) -> str:
-    """Return the address of a server without a trailing slash. Raises `ConfigError` if tokens may not be sent to it:
-    it needs TLS unless it is on this machine."""
+    """Return a server's address without a trailing slash. Raises `ConfigError` if it would be unsafe to send tokens
+    there: the address must use TLS unless it is on this machine."""
     split_url = urlsplit(url)
     host = split_url.hostname or ""
     if host and (split_url.scheme == "https" or (split_url.scheme == "http" and is_loopback(host))):
@@ -88,7 +88,7 @@ def post_form(url: str, fields: Mapping[str, str]) -> TokenResponse:
 
 
 def get_json(url: str, token: str) -> TokenResponse:
-    """Request a page with a token. Raises `ProviderError` unless the response is a JSON object."""
+    """Request a URL with a token. Raises `ProviderError` unless the response is a JSON object."""
     return _send(urllib.request.Request(url, headers={"authorization": f"Bearer {token}"}))
 
 
@@ -119,7 +119,7 @@ def _read(request: urllib.request.Request, response: HTTPResponse | urllib.error
 
 
 def answer_error(host: str, status: int) -> ProviderError:
-    """Return the error for a response that is no JSON object."""
+    """Return the error for a response that is not a JSON object."""
     if status >= 500:
         return Unreachable(f"{host} has a problem (HTTP {status}). Try again later.")
     return RouteFailed(
@@ -155,6 +155,6 @@ def _raise_unreachable(host: str, error: Exception) -> NoReturn:
 
 
 def refusal_error(title: str, answer: TokenResponse) -> AuthFailed:
-    """Return the error for a refusal without a more specific one."""
+    """Return the general error for a refused sign-in."""
     name = terminal_text(answer.error)[:MAX_QUOTED_CHARS] or f"HTTP {answer.status}"
     return AuthFailed(f"{title} refuses the sign-in: {name}{f' ({answer.reason})' if answer.reason else ''}.")

@@ -1,5 +1,5 @@
-"""Supplies the tokens of a sign-in to requests, and renews them. Sessions of any process share one lock, so that no
-refresh token is used twice: OpenAI ends a sign-in whose used token is sent again."""
+"""Supplies a sign-in's tokens to requests, and renews them. All processes share one lock, so that no refresh token is
+used twice: OpenAI ends a sign-in if a used token is sent again."""
 
 import asyncio
 import time
@@ -32,36 +32,37 @@ FINAL_ERRORS = frozenset(
         "refresh_token_reused",
     }
 )
-"""Errors after which a refresh token will never work again (RFC 6749 section 5.2, GitHub's and OpenAI's names)."""
+"""Errors after which a refresh token will never work again (RFC 6749 section 5.2, and the names used by GitHub and
+OpenAI)."""
 
 
 class TokenSource:
-    """The tokens of one provider."""
+    """Supplies one provider's tokens."""
 
     def __init__(self, provider: str, folder: Path) -> None:
-        """`folder`: the folder of the stored sign-ins."""
+        """`folder`: the folder that contains the stored sign-ins."""
         self._provider, self._folder = provider, folder
         self._lock = asyncio.Lock()
         self._tokens: Tokens | None = None
         self._update_task: asyncio.Task[None] | None = None
 
     async def get_key(self) -> str:
-        """Return the access token, renewed if it is about to end. Raises `AgentError`."""
+        """Return the access token, renewing it first if it is about to expire. Raises `AgentError`."""
         if self._tokens is None or self._tokens.needs_renewal:
             await self._update("")
         assert self._tokens is not None  # `_update` has set it or raised an error
         return self._tokens.access_token
 
     async def renew_key(self, rejected: str) -> str:
-        """Return another access token after the server has rejected one; that one if it cannot be renewed now. Raises
-        `AuthFailed` if the sign-in has ended."""
+        """Return a new access token after the server has rejected one, or the rejected token if it cannot be renewed
+        now. Raises `AuthFailed` if the sign-in has ended."""
         await self._update(rejected)
         assert self._tokens is not None  # `_update` has set it or raised an error
         return self._tokens.access_token
 
     async def _update(self, rejected: str) -> None:
-        """Read the tokens, and renew them if necessary. An interrupted request does not interrupt this, since the new
-        refresh token would be lost."""
+        """Read the tokens, and renew them if necessary. Interrupting a request does not interrupt the renewal, because
+        the new refresh token would be lost."""
         self._update_task = asyncio.create_task(self._update_once(rejected))
         self._update_task.add_done_callback(lambda task: task.cancelled() or task.exception())
         await asyncio.shield(self._update_task)
@@ -72,8 +73,8 @@ class TokenSource:
 
 
 def current_tokens(folder: Path, provider: str, rejected: str = "") -> Tokens:
-    """Return the stored tokens. They are renewed first if they are about to end, or if the access token is the one that
-    the server has rejected. Raises `AgentError`."""
+    """Return the stored tokens. They are renewed first if they are about to expire, or if the server has rejected the
+    access token. Raises `AgentError`."""
     tokens = _stored_tokens(folder, provider)
     if not _is_stale(tokens, rejected):
         return tokens
@@ -120,6 +121,6 @@ _sources: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, Path], To
 
 
 def shared_token_source(provider: str, folder: Path) -> TokenSource:
-    """Return the source of a provider's tokens, the same one for all sessions of the event loop."""
+    """Return a provider's token source, which all sessions on the event loop share."""
     sources = _sources.setdefault(asyncio.get_running_loop(), {})
     return sources.setdefault((provider, folder), TokenSource(provider, folder))

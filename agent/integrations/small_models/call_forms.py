@@ -129,8 +129,8 @@ def parse_marked_calls(text: str, start: int) -> tuple[list[TextCall], int] | No
 def _require_closing(
     parsed: tuple[list[TextCall], int] | None, text: str, closing: str
 ) -> tuple[list[TextCall], int] | None:
-    """Move the end of the calls past the block's closing marker. The marker may be missing at the end of the text. None
-    if something else follows."""
+    """Move the end of the calls past the block's closing marker, which may be missing at the end of the text. None if
+    something else follows."""
     if parsed is None:
         return None
     offset = skip_whitespace(text, parsed[1])

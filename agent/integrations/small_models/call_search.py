@@ -52,7 +52,7 @@ _ADVICE = 'write a quote inside a string as \\", close each brace once, and send
 
 @dataclass(frozen=True, slots=True)
 class FoundCalls:
-    """The calls found in a text."""
+    """The calls found in text."""
 
     calls: tuple[TextCall, ...]
     remaining_text: str
@@ -123,8 +123,8 @@ def find_example_calls(text: str) -> FoundCalls | None:
 
 
 def find_unreadable_call(text: str) -> UnparsedCall | None:
-    """Find call tags around something that is not a call, such as a tool definition, or tags of an output. None if
-    there are none."""
+    """Find call tags around something that is not a call, such as a tool definition, or find output tags. None if there
+    are neither."""
     stripped_text = text.strip()
     tag = OPENING_TAG.match(stripped_text) or _OUTPUT_TAG.match(stripped_text)
     if tag is None or not stripped_text.endswith(f"</{tag[1]}>") or find_calls(text) is not None:
@@ -163,7 +163,7 @@ def _possible_starts(text: str) -> Iterator[int]:
 
 
 def _is_prose(text: str) -> bool:
-    """Whether a text contains neither a possible call nor a code block."""
+    """Whether text contains neither a possible call nor a code block."""
     return _POSSIBLE_START.search(text) is None and "```" not in text
 
 

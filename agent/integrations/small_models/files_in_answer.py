@@ -106,7 +106,8 @@ def _indent_width(line: str) -> int:
 
 
 def _matching_files(blocks: Sequence[CodeBlock], texts_by_path: Mapping[str, str]) -> Iterator[tuple[float, str, str]]:
-    """Yield the similarity, path and new content of the file for each block that may belong to one."""
+    """Compare each code block with each file. For every match, yield the similarity, the path and the file's new
+    content."""
     for path, file_text in texts_by_path.items():
         for block in blocks:
             snippet = _without_file_name_comment(block.text, path)

@@ -43,7 +43,7 @@ BYTES_PER_TOKEN = 3
 async def add_initial_files(
     message: User, runner: CallRunner, window: WindowContext, emit: Callable[[Event], None]
 ) -> User:
-    """Add the context that the model needs to start. Returns the same message if there is none to add."""
+    """Add the context that the model needs to start. Returns the same message if there is nothing to add."""
     root = runner.workspace.root
     file_names = await asyncio.to_thread(lambda: list(islice(walk_files(str(root)), MAX_WALKED_FILES)))
     notes = [] if window.prefix_watch.has_sent else [_file_list_note(file_names)]
@@ -72,8 +72,8 @@ def _file_list_note(file_names: Sequence[str]) -> Note:
 
 
 def _file_text_note(name: str, byte_budget: int, runner: CallRunner) -> Note | None:
-    """Return a note with the content of a file; None if the file may not be read, is too large or is not text. Line
-    numbers are omitted, because the model would copy them."""
+    """Return a note with the content of a file; None if the model is not allowed to read it, or if it is too large or
+    not text. Line numbers are omitted, because the model would copy them."""
     workspace = runner.workspace
     try:
         path = locate_path(name, workspace)

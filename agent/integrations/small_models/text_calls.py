@@ -6,9 +6,10 @@ fence, bare at the start of a line, in tags, or in the markers of the model fami
 may follow.
 
 Some objects are only shown and do not count as calls: an object within prose or inside a longer code block, one with
-other fields, one that names no offered tool, and one that occurs, in any form, in text that the model was shown.
+other fields, one that does not name an offered tool, and one that occurs, in any form, in text that the model was
+shown.
 
-A call that cannot be parsed becomes a call with a problem: it is answered but never run. A call of a tool that does not
+A call that cannot be parsed becomes a call with a problem: it is answered but never run. A call to a tool that does not
 exist is also answered with a problem, at most twice, if the reply consists only of calls or if the arguments are known.
 A fenced call between prose gets such an answer too, because small models explain what they are about to do.
 """
@@ -36,10 +37,11 @@ from ebbtide.tools.call_arguments.foreign_calls import normalise_name
 from ebbtide.tools.lazy import regex
 
 MAX_COMPARED_CALLS = 1_000
-"""Maximum number of tagged calls in a shown text that are compared; if there are more, the reply counts as a
+"""Maximum number of tagged calls that are compared in text shown to the model; if there are more, the reply counts as a
 quotation."""
 MAX_REPEATED_ADVICE = 2
-"""How often the model is told that a tool does not exist. After that, the reply counts as its answer."""
+"""Maximum number of times that the model is told that a tool does not exist. After that, its reply counts as an
+answer."""
 MAX_LENGTH_RATIO = 8
 """How many times longer a call may be in another form, for example with every character escaped."""
 
@@ -193,7 +195,7 @@ def _is_quoted(found_calls: FoundCalls, seen_texts: Iterable[str]) -> bool:
 
 
 def _text_variants(text: str) -> Iterator[str]:
-    """Yield variants of a text: without line numbers, without any line prefixes (line numbers, file names, diff and
+    """Yield variants of the text: without line numbers, without any line prefixes (line numbers, file names, diff and
     comment markers), and with HTML entities decoded."""
     yield _LINE_NUMBERS.sub("", text)
     yield _LINE_PREFIXES.sub("", text)

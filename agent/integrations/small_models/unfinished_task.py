@@ -74,7 +74,7 @@ def unfinished_work_reminder(conversation: Conversation) -> User | None:
 
 
 def _path_to_write(turn_messages: Sequence[Message]) -> str:
-    """Find the path in the turn's last call of an unknown tool, unless the tool's name suggests that it does not write
+    """Find the path in the turn's last call to an unknown tool, unless the tool's name suggests that it does not write
     files. Empty if there is none."""
     calls, path = dict[str, ToolCall](), ""
     for message in turn_messages:
@@ -94,7 +94,7 @@ def _path_to_write(turn_messages: Sequence[Message]) -> str:
 
 
 def _reminder_text(request: User, instruction: str, *, has_code: bool) -> str:
-    """Return the text of the reminder. The files and the task come last, because models follow the end of a text
+    """Return the text of the reminder. The files and the task come last, because models follow the end of a message
     best."""
     files = [part for part in request.parts if isinstance(part, Note) and part.kind == "file"]
     texts = [f"`{file.name}` still contains:\n{file.text[file.heading :].rstrip()}" for file in files]
@@ -129,9 +129,9 @@ def turn_request(conversation: Conversation) -> User | None:
 
 
 def calls_that_changed_files(conversation: Conversation) -> Iterator[ToolCall]:
-    """Yield the calls of the last turn that changed something, judging by their kind and output. A rewrite that changes
-    only the last line break of a file does not count unless the user asked for it, because small models pass it off as
-    the requested change."""
+    """Yield the last turn's calls that changed something, judging by their kind and output. A rewrite that changes only
+    the last line break of a file does not count unless the user asked for it, because small models pass it off as the
+    requested change."""
     calls, messages = dict[str, ToolCall](), conversation.messages
     start_index = _turn_start(messages) or 0
     request_text = messages[start_index].text if messages else ""

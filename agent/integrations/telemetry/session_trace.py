@@ -37,7 +37,7 @@ PROVIDER_NAMES = {"openai-chat": "openai"}
 """Provider names in the conventions, where they differ from this program's."""
 
 MAX_TEXT_CHARS = 10_000
-"""Maximum length of an exported text, in characters."""
+"""Maximum length of exported text, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +229,7 @@ class SessionTrace:
         }
 
     def _safe_text(self, text: str) -> str:
-        """Remove secrets from a message of the program. If text is not exported, also cut it to 200 characters."""
+        """Remove secrets from one of the program's messages. If text is not exported, also cut it to 200 characters."""
         redacted = self._instruments.redact(text)
         return redacted if self._instruments.exports_text else redacted[:200]
 

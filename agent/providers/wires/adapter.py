@@ -19,8 +19,8 @@ from ebbtide.agent.providers.wires.quirks import Quirks
 from ebbtide.tools.lazy import dataclass
 
 LARGE_REQUEST_MESSAGES = 500
-"""Number of new messages above which a request is encoded in a thread. Encoding more would noticeably block the user
-interface."""
+"""Number of new messages above which a request is encoded in a thread. Otherwise, encoding would noticeably block the
+user interface."""
 
 WireName: TypeAlias = Literal["sdk", "http"]
 BodyBuilder: TypeAlias = Callable[[Request, ModelFacts, Window, frozenset[str], RequestEncodingCache[Any]], JsonObject]
@@ -47,9 +47,9 @@ class Adapter:
     """Returns further headers, which depend on the request's body."""
     create_reader: Callable[[], EventReader] = SseReader
     quirk_by_clue: Mapping[str, str] = field(default_factory=dict)
-    """Names of quirks, by a clue in the error text; see `Quirks`."""
+    """Names of quirks, by a clue in the error message; see `Quirks`."""
     demanded_quirk_by_clue: Mapping[str, str] = field(default_factory=dict)
-    """Names of quirks, by a clue in errors that demand a field."""
+    """Names of quirks, by a clue in error messages that demand a field."""
     known_quirks_by_host: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Known quirks of servers, by host."""
 
@@ -128,7 +128,7 @@ class WireProvider:
                 yield chunk
 
     async def _reply(self, connection: _Connection, body: JsonObject) -> AsyncGenerator[Chunk, None]:
-        """Yield the chunks of the reply. A connection with an earlier key is closed after its last request."""
+        """Yield the chunks of the reply. A connection that uses an earlier key is closed after its last request."""
         connection.running_request_count += 1
         try:
             decoder = self._adapter.create_decoder(connection.origin)

@@ -71,7 +71,7 @@ HOSTED_SEARCH: JsonObject = {"type": "tool_search_tool_bm25_20251119", "name": "
 """The API's own search for deferred tools. It needs no beta header."""
 
 WEB_SEARCH: JsonObject = {"type": "web_search_20250305", "name": "web_search"}
-"""The API's own search of the web, in the version that all models know and that runs no code on the server."""
+"""The API's own web search, in the version that all models know and that runs no code on the server."""
 
 PARAMETER_NAME_PATTERN = r"[a-zA-Z0-9_.-]{1,64}"
 """Pattern of the parameter names that the API accepts."""
@@ -174,7 +174,7 @@ def _tool_definition(tool: ToolSpec) -> JsonObject:
 
 
 def _cache_control(facts: ModelFacts) -> JsonObject:
-    """Return the mark at the end of a cached prefix."""
+    """Return the marker for the end of a cached prefix."""
     return {"type": "ephemeral"} | ({"ttl": facts.cache_lifetime} if facts.cache_lifetime else {})
 
 
@@ -349,7 +349,7 @@ class AnthropicDecoder:
         )
 
     def _web_search_count(self) -> int:
-        """Return the number of searches of the web that cost money. Failed ones do not."""
+        """Return the number of billed web searches. Failed searches are free."""
         if isinstance(counts := self._usage.get("server_tool_use"), dict):
             return parse_token_count(counts.get("web_search_requests"))
         return sum(
@@ -358,8 +358,8 @@ class AnthropicDecoder:
         )
 
     def _discard_broken_answer(self) -> None:
-        """Discard the blocks of an answer that broke off. A relay that asked again sends the second answer in the same
-        stream."""
+        """Discard the blocks of an answer that broke off. A relay that retried the request sends the second answer in
+        the same stream."""
         self._blocks, self._position_by_index, self._inputs, self._argument_chars = [], {}, {}, {}
 
     def _update_usage(self, usage: JsonObject | None) -> None:
@@ -458,7 +458,7 @@ def _without_nulls(block: JsonObject) -> JsonObject:
 
 
 def _found_tools(content: JsonObject) -> Iterator[str]:
-    """Yield the names of the tools that a search found; nothing if it failed."""
+    """Yield the names of the tools that a tool search found. Yields none if the search failed."""
     for reference in content.get("tool_references") or ():
         yield str(reference["tool_name"])
 
@@ -472,4 +472,4 @@ ADAPTER = Adapter(
     get_server_url=server_url,
     build_headers=build_headers,
 )
-"""Adapter for the Messages API, of Anthropic or of a compatible server."""
+"""Adapter for the Messages API, on Anthropic's or a compatible server."""

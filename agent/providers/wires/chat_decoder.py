@@ -1,6 +1,6 @@
-"""Decodes replies of the Chat Completions API in all the variants that servers and relays send.
+"""Decodes Chat Completions replies in all the variants that servers and relays send.
 
-Every tolerance exists for a particular server or relay, which the tests name.
+Every workaround exists for a particular server or relay; the tests name it.
 """
 
 import json
@@ -27,8 +27,8 @@ STOP_REASONS: Mapping[str, StopReason] = {
     "model_length": "overflow",
     "model_context_window_exceeded": "overflow",
 }
-"""Stop reasons by finish reason. Any other finish reason is an ordinary end. The names that OpenAI does not use are
-from Mistral, Z.ai, Anthropic and Google."""
+"""Stop reasons by finish reason. Any other finish reason counts as a normal end. Finish reasons that OpenAI does not
+use come from Mistral, Z.ai, Anthropic and Google."""
 FAILURE_REASONS = ("error", "network_error", "insufficient_system_resource", "abort")
 """Finish reasons of replies that the server could not complete (OpenRouter, Z.ai, DeepSeek, vLLM)."""
 
@@ -37,7 +37,7 @@ THOUGHT_FIELDS = ("reasoning_content", "reasoning")
 DETAILS_FIELD = "reasoning_details"
 """Field with thinking as a list of signed or encrypted items (OpenRouter, and compatible gateways)."""
 CITATION_FIELDS = ("citations", "search_results", "annotations")
-"""Fields with the sources that a text cites (Perplexity, OpenRouter, OpenAI)."""
+"""Fields that list a text's sources (Perplexity, OpenRouter, OpenAI)."""
 
 
 @dataclass(slots=True)
@@ -62,8 +62,7 @@ class PartialCall:
 
 @dataclass(slots=True)
 class PartialCalls:
-    """The calls of a choice, assembled from pieces. The index, id or name of a piece may be missing, repeated or
-    reused."""
+    """The calls of a choice, assembled from pieces. A piece's index, id or name may be missing, repeated or reused."""
 
     calls: list[PartialCall] = field(default_factory=list)
     _newest_call_by_index: dict[int, PartialCall] = field(default_factory=dict)
@@ -166,7 +165,7 @@ class PartialChoice:
         self.thoughts.setdefault(name, []).append(text)
 
     def _add_detail(self, item: JsonObject) -> None:
-        """Merge the pieces of a detail, which share their type and index."""
+        """Merge a piece into its detail. The pieces of one detail have the same type and index."""
         key = (item.get("type"), item.get("index"))
         existing = next((detail for detail in self.details if (detail.get("type"), detail.get("index")) == key), None)
         if existing is None or None in key:
@@ -270,8 +269,8 @@ class ChatDecoder:
         )
 
     def _choice_number(self, choice: JsonObject, position: int, choices: Sequence[JsonObject]) -> int:
-        """Return the number of a choice. The index is not used if it is repeated: Copilot gives all choices of an event
-        the same index."""
+        """Return the number of a choice: its index, or its position if several choices have the same index. Copilot
+        gives all choices of an event the same index."""
         index = choice.get("index")
         is_unique = [event_choice.get("index") for event_choice in choices].count(index) == 1
         return index if isinstance(index, int) and is_unique else position
@@ -298,8 +297,8 @@ class ChatDecoder:
 
 
 def _choice_delta(choice: JsonObject, partial_choice: PartialChoice) -> JsonObject:
-    """Return what a choice adds: its delta, or its message if the completion is not streamed. Perplexity sends both,
-    and its message contains all text so far."""
+    """Return what a choice adds: its delta, or its message if the completion is not streamed. Perplexity sends both;
+    its message repeats all the text so far."""
     delta, message = choice.get("delta") or {}, choice.get("message") or {}
     is_empty = not any(value for name, value in delta.items() if name != "role")
     return (

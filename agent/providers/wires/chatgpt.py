@@ -1,4 +1,4 @@
-"""Models of a ChatGPT plan, through the Responses API with the limits that OpenAI documents for it:
+"""Models of a ChatGPT plan, through the Responses API. OpenAI documents what plans do not support:
 developers.openai.com/siwc/token-sharing-open-source/preview-limitations."""
 
 from collections.abc import Mapping
@@ -14,13 +14,14 @@ from ebbtide.agent.providers.wires.origin import Origin
 from ebbtide.agent.providers.wires.server_facts import fetch_model_list, plausible_window
 
 PLAN_WINDOW_TOKENS, PLAN_OUTPUT_TOKENS = 272_000, 128_000
-"""Window and longest reply of a plan's models if the list of models does not state them."""
+"""Default context window and output limit for a plan's models, in tokens. Used if the model list does not state
+them."""
 NAMESPACE = "ebbtide"
-"""The namespace of all tools: OpenAI asks for functions in namespaces."""
+"""The namespace that contains all tools, because OpenAI asks for namespaces."""
 
 
 async def add_plan_facts(endpoint: Endpoint, facts: ModelFacts) -> ModelFacts:
-    """Return the facts with what the plan's list of models says. Settings are not overridden."""
+    """Add the facts from the plan's model list. Facts set in the configuration are not changed."""
     row = (await _fetch_rows(endpoint, facts.id)).get(facts.name, {})
     live, defaults = _row_facts(row), _default_facts(facts.name)
     sources = dict(facts.sources)
@@ -35,14 +36,14 @@ async def add_plan_facts(endpoint: Endpoint, facts: ModelFacts) -> ModelFacts:
 
 
 async def fetch_models(endpoint: Endpoint) -> dict[str, dict[str, Any]]:
-    """Return the models that the plan offers, with their facts; empty if the server does not say."""
+    """Fetch the plan's models and their facts. Empty if the server sends no list."""
     rows = await _fetch_rows(endpoint, "chatgpt")
     listed = {name: row for name, row in rows.items() if row.get("visibility", "list") == "list"}
     return {name: _default_facts(name) | _row_facts(row) for name, row in listed.items()}
 
 
 def _default_facts(name: str) -> dict[str, Any]:
-    """Return what is assumed about a plan's model if the list does not say."""
+    """Return the facts assumed for a plan's model if the model list does not state them."""
     thinking = "effort" if openai_responses.can_send_free_text(name) else "none"
     return {"context_window": PLAN_WINDOW_TOKENS, "max_output_tokens": PLAN_OUTPUT_TOKENS, "thinking": thinking}
 
@@ -55,7 +56,7 @@ async def _fetch_rows(endpoint: Endpoint, model: str) -> dict[str, Mapping[str, 
 
 
 def _row_facts(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a row of the list says about its model."""
+    """Parse the facts in a model's entry in the list."""
     modalities, levels = row.get("input_modalities"), row.get("supported_reasoning_levels")
     stated = {
         "context_window": plausible_window(row.get("context_window")),
@@ -68,7 +69,7 @@ def _row_facts(row: Mapping[str, Any]) -> dict[str, Any]:
 def build_body(
     request: Request, facts: ModelFacts, _window: Window, quirks: frozenset[str], written: RequestEncodingCache[Any]
 ) -> JsonObject:
-    """Return the body without the fields that plans do not accept, and with the tools in a namespace."""
+    """Build a request body without the fields that plans reject, and with the tools in a namespace."""
     quirks |= {"breakpoints", "free_text"}
     body = openai_responses.build_body(request, facts, quirks, written, namespace=NAMESPACE)
     del body["max_output_tokens"]

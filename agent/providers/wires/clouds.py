@@ -1,6 +1,6 @@
-"""Adapters for Anthropic's and OpenAI's models at cloud providers, which differ in the address, the sign-in and, for
-Bedrock, the framing of the stream. Bedrock and Vertex AI always use the SDK, which finds the cloud's credentials and
-signs requests; Azure uses it only if no key is set."""
+"""Adapters for Anthropic's and OpenAI's models at cloud providers. The clouds differ in their addresses and sign-in,
+and Bedrock also in the framing of the stream. Bedrock and Vertex AI always use the SDK, which finds the cloud's
+credentials and signs requests. Azure uses the SDK only if no key is set."""
 
 import asyncio
 import base64
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     import openai
 
 _AZURE_AUTHORITIES = {"azure.us": "login.microsoftonline.us", "azure.cn": "login.chinacloudapi.cn"}
-"""Hosts that sign in to Azure's other clouds, as in `azure.identity.AzureAuthorityHosts`."""
+"""Sign-in hosts of Azure's other clouds, as in `azure.identity.AzureAuthorityHosts`."""
 _VERTEX_BASE_URL = re.compile(r"(?P<root>.+)/projects/(?P<project>[^/]+)/locations/(?P<region>[^/]+)$")
 _OPENAI_MODEL = re.compile(r"(?i)(?:^|[-_./])(?:gpt-?[5-9]|o[134](?![a-z0-9])|codex|computer-use)")
-"""Matches models that OpenAI serves through its Responses API, also inside the name of a deployment."""
+"""Matches models that OpenAI serves through its Responses API. The model's name may be part of a deployment's name."""
 _SIGN_IN_PACKAGES = ("botocore", "google.auth", "azure")
-"""Packages whose exceptions concern the sign-in."""
+"""Packages that raise sign-in errors."""
 _NETWORK_ERRORS = ("EndpointConnectionError", "ConnectTimeoutError", "TransportError", "ServiceRequestError")
-"""Exceptions of sign-in packages that mean that the sign-in server was not reached."""
+"""Exceptions raised by sign-in packages when the sign-in server cannot be reached."""
 _UNUSED_REGION = "us-east-1"
 
 
@@ -193,8 +193,8 @@ def _create_azure_client(origin: Origin) -> "openai.AsyncOpenAI":
 
 
 def _azure_token_getter(endpoint: Endpoint) -> Callable[[], Awaitable[str]]:
-    """Return a function that requests a token of the signed-in user, in a thread because the library blocks. Each of
-    Azure's clouds has its own scope and sign-in; `AZURE_AUTHORITY_HOST` takes precedence for the latter."""
+    """Return a function that requests a token for the signed-in user. It runs in a thread because the library blocks.
+    Each of Azure's clouds has its own scope and sign-in host; `AZURE_AUTHORITY_HOST` overrides the host."""
     identity = import_module("azure.identity")
     domain = azure_domain(urlsplit(endpoint.base_url).hostname or "")
     authority = _AZURE_AUTHORITIES.get(domain) if not os.environ.get("AZURE_AUTHORITY_HOST") else None
@@ -209,7 +209,7 @@ def _azure_headers(endpoint: Endpoint) -> dict[str, str]:
 
 
 class CloudWire(SdkWire[Any]):
-    """A wire that also explains errors of the cloud's sign-in."""
+    """A wire that also explains cloud sign-in errors."""
 
     async def events(self, body: JsonObject) -> AsyncGenerator[JsonObject, None]:
         try:
@@ -250,8 +250,8 @@ def _sign_in_error(error: BaseException, origin: Origin) -> ProviderError | None
 
 
 def _build_rejection_error(error: ProviderError, origin: Origin) -> AuthFailed:
-    """Return the error for credentials that a cloud rejects. AWS credentials are read again for the next request,
-    because the SDK caches them for the whole process and the user may renew them in the meantime."""
+    """Build the error for credentials that a cloud rejects. The next request reads the AWS credentials again: the SDK
+    caches them for the whole process, but the user may have renewed them."""
     if origin.model.startswith("bedrock/"):
         session_cache = getattr(import_module("anthropic.lib.aws._auth"), "_get_session", None)
         if (clear_cache := getattr(session_cache, "cache_clear", None)) is not None:

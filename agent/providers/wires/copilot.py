@@ -1,5 +1,5 @@
-"""Models of a GitHub Copilot subscription: three APIs at one address. The list of models says which one each has, and
-its limits."""
+"""Models of a GitHub Copilot subscription. Copilot offers three APIs at one address; its model list states which APIs
+each model supports, and the model's limits."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,12 +16,13 @@ from ebbtide.agent.providers.wires.origin import Origin
 from ebbtide.agent.providers.wires.server_facts import fetch_model_list, plausible_window
 
 _RESPONSES_MODEL = re.compile(r"gpt-(?:[5-9]|\d\d)(?!-mini$)")
-"""Matches the models that need the Responses API. Used only if the list of models is missing."""
+"""Matches models that need the Responses API. Used only if the model list is missing."""
 _IMAGE_TYPES = ("image", "image_url", "input_image")
 
 
 async def copilot_adapter(endpoint: Endpoint, facts: ModelFacts) -> tuple[Adapter, ModelFacts]:
-    """Return the adapter for a model, and the facts with what the list of models says. Settings are not overridden."""
+    """Choose the adapter for a model, and add the facts from the model list. Facts set in the configuration are not
+    changed."""
     rows = await _fetch_rows(endpoint, facts.id)
     row = rows.get(facts.name, {})
     known = {name: value for name, value in _row_facts(row).items() if dict(facts.sources).get(name) != "config"}
@@ -31,7 +32,7 @@ async def copilot_adapter(endpoint: Endpoint, facts: ModelFacts) -> tuple[Adapte
 
 
 async def fetch_models(endpoint: Endpoint) -> dict[str, dict[str, Any]]:
-    """Return the models that the user may use with tools, with their facts; empty if the server does not say."""
+    """Fetch the models that the user can use with tools, and their facts. Empty if the server sends no list."""
     rows = await _fetch_rows(endpoint, "copilot")
     return {name: _row_facts(row) for name, row in rows.items() if _is_usable(row)}
 
@@ -53,8 +54,8 @@ def _build_headers(endpoint: Endpoint) -> dict[str, str]:
 
 
 def _adapter_for(name: str, row: Mapping[str, Any]) -> Adapter:
-    """Return the adapter for the most capable API that a model has. Models without `supported_endpoints` have only
-    Chat Completions."""
+    """Return the adapter for the most capable API that a model supports. Models without `supported_endpoints` support
+    only Chat Completions."""
     endpoints = row.get("supported_endpoints")
     if isinstance(endpoints, list):
         adapters = (("/v1/messages", _MESSAGES), ("/responses", _RESPONSES), ("/chat/completions", _CHAT))
@@ -63,7 +64,7 @@ def _adapter_for(name: str, row: Mapping[str, Any]) -> Adapter:
 
 
 def _row_facts(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a row of the list says about its model."""
+    """Parse the facts in a model's entry in the list."""
     limits, supports = _table(row, "capabilities", "limits"), _table(row, "capabilities", "supports")
     stated = {
         "context_window": plausible_window(limits.get("max_context_window_tokens"))
@@ -94,15 +95,15 @@ def _thinking(supports: Mapping[str, Any]) -> str:
 
 
 def build_request_headers(body: JsonObject) -> dict[str, str]:
-    """Return the headers by which GitHub counts a request as the user's or as a step of the agent, and those that
-    requests with images need."""
+    """Build the request headers: one tells GitHub whether the user or the agent initiated the request, and another is
+    needed for images."""
     items: Sequence[Mapping[str, Any]] = body.get("messages") or body.get("input") or ()
     headers = {"x-initiator": "agent" if _continues_calls(items) else "user"}
     return headers | {"copilot-vision-request": "true"} if any(map(_has_image, items)) else headers
 
 
 def _continues_calls(items: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the newest items, after the model's last ones, have outputs of calls."""
+    """Whether there are call outputs after the model's last items."""
     for item in reversed(items):
         if item.get("role") == "tool" or str(item.get("type", "")).endswith("_output"):
             return True
@@ -130,7 +131,7 @@ def _parts(item: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def _responses_body(
     request: Request, facts: ModelFacts, _window: Window, quirks: frozenset[str], written: RequestEncodingCache[Any]
 ) -> JsonObject:
-    """Return the body without cache breakpoints and the limit of the reply, which Copilot's own clients do not send."""
+    """Build a request body without cache breakpoints and without an output limit, as Copilot's own clients do."""
     body = openai_responses.build_body(request, facts, quirks | {"breakpoints"}, written)
     del body["max_output_tokens"]
     return body

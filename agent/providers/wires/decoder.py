@@ -33,7 +33,7 @@ USAGE_TIMEOUT_S = 5.0
 """Maximum time to wait for the usage and the end of the stream after a complete reply, in seconds."""
 
 _ID_SUFFIX_CHARS = 5
-"""Number of characters reserved when an id is shortened, so that it can be made unique."""
+"""Number of characters kept free when an id is shortened, for a suffix that makes the id unique."""
 _MAX_PLAUSIBLE_TOKENS = 1_000_000_000
 
 KEEP_ALIVE_EVENT_TYPES = (
@@ -49,7 +49,7 @@ KEEP_ALIVE_EVENT_TYPES = (
 
 
 ApiName: TypeAlias = Literal["anthropic", "openai", "openai-chat", "ollama"]
-"""The APIs. Each is named after the provider that selects it for any server."""
+"""The supported APIs. Each is named after the provider setting that selects it for any server."""
 
 
 class Decoder(Protocol):
@@ -105,13 +105,13 @@ async def stream_chunks(wire: Wire, body: JsonObject, decoder: Decoder, origin: 
 
 class TolerantDecoder:
     """Feeds a decoder, and counts unreadable events instead of failing. Relays and new models send undocumented frames.
-    A reply that was paid for must not be lost because of one."""
+    A single bad frame must not lose a reply that has been paid for."""
 
     def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
         self._skipped_count = 0
         self._apis = set[ApiName]()
-        """The APIs in whose format events arrived."""
+        """The APIs whose event formats have been seen."""
 
     def feed(self, event: JsonObject) -> Iterator[Chunk]:
         """Yield the chunks of an event; none if it is malformed. Raises the error that an error frame describes."""
@@ -144,7 +144,7 @@ class TolerantDecoder:
 
 
 def detect_api(event: JsonObject) -> ApiName | None:
-    """Return the API that an event belongs to; None if several have such events."""
+    """Return the API that an event belongs to. None if the event exists in several APIs."""
     match event:
         case {"choices": [_, *_]}:
             return "openai-chat"
@@ -170,8 +170,8 @@ class ReplyTimeout:
 
     async def next_event(self, events: AsyncGenerator[JsonObject, None], decoder: Decoder) -> JsonObject | None:
         """Return the next event; None at the end. If the connection breaks or falls silent after a complete reply, that
-        also counts as the end, so that the reply is not paid for again. Raises `TimedOut`, and `ProviderError` if the
-        reply is incomplete."""
+        also counts as the end, so that the request is not repeated and paid for again. Raises `TimedOut`, and
+        `ProviderError` if the reply is incomplete."""
         try:
             async with asyncio.timeout_at(self._deadline):
                 return await anext(events, None)
@@ -186,7 +186,7 @@ class ReplyTimeout:
 
 
 def is_progress(event: JsonObject) -> bool:
-    """Whether an event without chunks, such as the end of a block, is a sign of progress."""
+    """Whether an event that yields no chunks, such as the end of a block, still shows progress."""
     kind = event.get("type")
     return isinstance(kind, str) and kind not in KEEP_ALIVE_EVENT_TYPES
 
@@ -203,7 +203,7 @@ def build_reply(parts: Sequence[AssistantPart], model: str, usage: Usage, stop_r
 
 
 def _sanitise_native(part: AssistantPart) -> AssistantPart:
-    """Return the part, with a native item that can be stored and sent."""
+    """Make a part's native item safe to store and send."""
     if isinstance(part, ToolCall) or part.native is None or is_encodable(json.dumps(part.native, ensure_ascii=False)):
         return part
     return replace(part, native={name: _sanitise_value(value) for name, value in part.native.items()})
@@ -233,7 +233,7 @@ def _with_unique_ids(parts: Sequence[AssistantPart]) -> list[AssistantPart]:
 
 
 def create_call_id() -> str:
-    """Create a unique id for a call that has none from the server."""
+    """Create a unique id for a call to which the server gave none."""
     return f"call_{secrets.token_hex(8)}"
 
 
@@ -271,8 +271,8 @@ def _is_json_object(source: str) -> bool:
 
 
 def parse_arguments(source: str) -> tuple[Mapping[str, object], str]:
-    """Parse arguments. Also return an error text, which is empty on success. Empty text means no arguments. JSON with
-    common mistakes is accepted (`agent/providers/loose_json.py`), and so is an object encoded as a string."""
+    """Parse arguments. Also return an error message, empty on success. Empty text means no arguments. JSON with common
+    mistakes is accepted (`agent/providers/loose_json.py`), and so is an object encoded as a string."""
     if not source.strip():
         return {}, ""
     try:
@@ -291,12 +291,13 @@ def parse_arguments(source: str) -> tuple[Mapping[str, object], str]:
 
 
 class CallIds:
-    """The ids with which calls are sent. They are unique within a conversation, even if several servers have created
-    ids for it, and each output is sent with the id of its call."""
+    """The ids that are sent with calls. They are unique within a conversation, even if several servers have created its
+    ids. Each output is sent with its call's id."""
 
     def __init__(self, model: str, unsafe: str = "", max_chars: int = 0) -> None:
         self._model = model
-        """The model that receives the request. Its own ids are sent back unchanged, however long they are."""
+        """The model that receives the request. Ids that it created itself are sent back unchanged, even if they are too
+        long."""
         self._unsafe_pattern = unsafe
         """Pattern of the characters that the server rejects."""
         self._max_chars = max_chars

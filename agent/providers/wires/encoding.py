@@ -33,7 +33,8 @@ class EncodedMessages:
 
     def __init__(self) -> None:
         self.markable_ends: list[BlockPosition | None] = []
-        """For each part, the last block before the end of the part that may be marked for caching."""
+        """For each part, the last block that may be marked for caching, in or before the part. None if there is none
+        yet."""
         self._items: list[dict[str, Any]] = []
         self._pieces: list[bytes] = []
         self._joined_pieces: list[bytes] = []
@@ -94,8 +95,8 @@ W = TypeVar("W", bound=MessageEncoder)
 
 
 class RequestEncodingCache(Generic[W]):
-    """The encoded messages of a session. They are reused for the next request, unless the writer's other arguments have
-    changed."""
+    """The encoded messages of a session. They are reused for the next request unless the encoder's other arguments
+    change."""
 
     def __init__(self, create_encoder: Callable[..., W]) -> None:
         self._create_encoder = create_encoder
@@ -103,11 +104,11 @@ class RequestEncodingCache(Generic[W]):
         self._fold: IncrementalFold[W, Message] | None = None
 
     def unencoded_count(self, messages: tuple[Message, ...]) -> int:
-        """Count the messages that are not encoded yet, assuming that nothing else has changed."""
+        """Count the messages that are not encoded yet, assuming that the encoder's arguments stay the same."""
         return self._fold.unprocessed_count(messages) if self._fold is not None else len(messages)
 
     def encode(self, messages: tuple[Message, ...], *encoder_arguments: object) -> EncodedMessages:
-        """Return the encoded messages. `encoder_arguments`: the other arguments of the writer."""
+        """Return the encoded messages. `encoder_arguments`: the encoder's other arguments."""
         if self._fold is None or encoder_arguments != self._encoder_arguments:
             self._encoder_arguments, self._fold = (
                 encoder_arguments,

@@ -1,5 +1,5 @@
-"""Patterns for the error texts of many servers. Error names, as normalised by `error_responses.parse_error_body`, must
-match completely; texts are searched, ignoring case."""
+"""Patterns for the error messages of many servers. Names of errors, as normalised by
+`error_responses.parse_error_body`, must match completely. Messages are searched, ignoring case."""
 
 _NAME = r"(?:[`'\"][^`'\"]*[`'\"]|[^.:,;`'\"])"
 """Part of a sentence: a quoted name, or a single character."""
@@ -33,7 +33,7 @@ CHALLENGE_PAGE = any_of(
 """Texts of challenge pages, which block programs."""
 
 CLOUDFLARE_RATE_TEXT = r"error(?: code)?:? 1015\b"
-"""Cloudflare's own rate limit, which is also reported on a web page."""
+"""Error of Cloudflare's own rate limit. It is also sent as a web page."""
 
 FILTER_PAGE = any_of(
     r"blocked by",
@@ -99,7 +99,7 @@ SPENDING_TEXT = any_of(
     r"regain access on",
     r"hard limit",
 )
-"""Texts about a spending limit that the user has set, as opposed to credit that is used up."""
+"""Texts about a spending limit set by the user, as opposed to used-up credit."""
 
 RATE_TEXT = any_of(
     r"rate.?limit",
@@ -248,7 +248,7 @@ ORGANISATION_TEXT = any_of(
     r"zero data retention",
     r"privacy settings",
 )
-"""Texts about rules of the organisation that owns the key."""
+"""Texts about restrictions set by the organisation that owns the key."""
 
 ORGANISATION_KINDS = any_of(
     r"organi[sz]ation_\w*",
@@ -275,8 +275,8 @@ UNSUPPORTED_FEATURE_TEXT = any_of(
     r"requires more system memory|(?:insufficient|too large for) system|unable to load model",
     r"roles must alternate|jinja template|^template: ",
 )
-"""Texts of permanent errors that servers report with a server error status: the local server was started without a
-feature, lacks memory, or has a chat template that rejects the messages."""
+"""Texts of permanent errors that servers report with a server error status. Examples: a local server was started
+without a feature, lacks memory, or has a chat template that rejects the messages."""
 
 IMAGE_TEXT = any_of(
     r"\b(?:images?|pictures?)\b[^.]{0,60}?\b(?:exceeds? (?:\d|max allowed size)|too (?:large|big|small|many)"
@@ -343,6 +343,6 @@ PERMANENT_KINDS = any_of(
     r"(?:invalid|unsupported|bad_request|validation|not_supported|unprocessable)\w*",
     r"\w*(?:image|policy)\w*",
 )
-"""Names of errors in a stream that make a retry useless."""
+"""Names of stream errors that make a retry useless."""
 
 RETIRED_KINDS = r"model_(?:decommissioned|archived|deprecated|retired)\w*"

@@ -1,4 +1,4 @@
-"""Extracts the content of a server's error response, in any format."""
+"""Extracts the information in a server's error response, whatever its format."""
 
 import json
 import re
@@ -13,8 +13,8 @@ MAX_BODY_CHARS = 256 * 1024
 """Maximum number of characters read from a body."""
 MAX_WAIT_SECONDS = 1e9
 MIN_KEY_CHARS = 8
-"""Minimum length of a key that is removed from messages, in characters. A shorter one is a placeholder such as `none`,
-which is not secret and may occur in any text."""
+"""Minimum length of a key that is removed from messages, in characters. A shorter key is a placeholder such as `none`;
+it is not secret and might occur in any text."""
 
 MESSAGE_FIELDS = (
     "message", "error", "detail", "msg", "raw", "error_description", "status_msg", "error_message", "error_msg",
@@ -43,7 +43,7 @@ class ErrorResponse:
     message: str
     """The server's message, on one line, for display."""
     text: str
-    """All text that may help to classify the error, including text of nested errors, without URLs."""
+    """All text that may help to classify the error, including nested errors. URLs are removed."""
     status: int | None = None
     """HTTP status stated in the body."""
     request_tokens: int | None = None
@@ -88,7 +88,7 @@ def sanitise_message(text: str, key: str | None = None, max_chars: int = MAX_MES
 
 
 def parse_retry_delay(text: str) -> float | None:
-    """Parse the retry delay stated in text, in seconds. None if there is none."""
+    """Parse the retry delay stated in text, in seconds. None if the text states no delay."""
     match = re.search(_RETRY_AFTER, text)
     if match is None:
         return None

@@ -1,5 +1,5 @@
-"""Rules that classify a server's error response, by its status and the server's name for the error. Its text is used
-only as a last resort."""
+"""Rules that classify a server's error response by its status and the name that the server gives the error. The message
+is used only as a last resort."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -32,7 +32,7 @@ class ErrorClass:
 
 @dataclass(frozen=True, slots=True)
 class ErrorRule:
-    """Gives a meaning to responses that have one of the statuses and one of the names or texts."""
+    """Classifies responses that have one of the statuses and one of the names or texts."""
 
     meaning: ErrorClass
     statuses: Collection[int] = ()
@@ -53,7 +53,7 @@ class ErrorRule:
 
 
 MAX_RATE_WAIT_S = 3600.0
-"""Maximum time until a rate limit resets, in seconds. If it takes longer, the credit is considered used up."""
+"""Maximum time until a rate limit resets, in seconds. If the reset takes longer, the credit is considered used up."""
 
 # Statuses of permanent rejections. A server error (5xx) is never permanent, even if its text suggests it.
 _REFUSAL_STATUSES = (200, 400, 401, 402, 403, 404, 405, 406, 410, 412, 418, 422, 429, 451)

@@ -34,9 +34,9 @@ _MAX_UNZIPPED_BYTES = 1024 * 1024
 STREAM_END: JsonObject = {"type": "[DONE]"}
 """Event for the final frame of a Chat Completions stream, which is not JSON."""
 UNREADABLE_EVENT: JsonObject = {"type": "[UNREADABLE]"}
-"""Event for a frame that is not a JSON object. Relays send some that mean nothing: `null`, `[]`, `keep-alive`."""
+"""Event for a frame that is not a JSON object. Relays send meaningless frames such as `null`, `[]` and `keep-alive`."""
 REPLY_FIELDS = ("choices", "output", "content")
-"""Fields of a reply that was not streamed. A JSON document with one of these fields and without an error is such a
+"""Fields of a reply that was not streamed. A JSON document with one of these fields, and without an error, counts as a
 reply."""
 
 
@@ -53,12 +53,12 @@ class Wire(Protocol):
 
 
 class EventReader(Protocol):
-    """Parses the bytes of a response into the texts of its events."""
+    """Splits the bytes of a response into its events, as text."""
 
     def feed(self, chunk: bytes) -> Iterator[str]: ...
 
     def close(self) -> Iterator[str]:
-        """Yield the events that are complete at the end of the response."""
+        """Yield the remaining events at the end of the response."""
 
 
 class LineReader:
@@ -86,7 +86,7 @@ class LineReader:
 @dataclass(slots=True)
 class SseReader:
     """Parses a `text/event-stream` into the `data` of its events. Comments and event names are ignored. A field named
-    `error` becomes an event with that error (GPUStack)."""
+    `error` also becomes an event (GPUStack)."""
 
     line_reader: LineReader = field(default_factory=LineReader)
     data_lines: list[str] = field(default_factory=list)
@@ -198,7 +198,7 @@ def reply_from_document(document: bytes, headers: Mapping[str, str], origin: Ori
 
 
 class HttpWire:
-    """A wire that uses no SDK, only httpx2 and an API key."""
+    """A wire that uses only httpx2 and an API key, not an SDK."""
 
     def __init__(
         self,
@@ -286,7 +286,7 @@ def open_client(origin: Origin) -> "httpx2.AsyncClient":
 @contextmanager
 def translate_errors(origin: Origin, *, has_response_started: bool = True) -> Iterator[None]:
     """Convert any exception raised while communicating with a server into a `ProviderError`. `--debug` shows the
-    original exception. `has_response_started`: part of the response may have arrived."""
+    original exception. `has_response_started`: whether part of the response may have arrived."""
     try:
         yield
     except ProviderError:

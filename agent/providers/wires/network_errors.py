@@ -94,8 +94,8 @@ def no_http_error(origin: Origin) -> RouteFailed:
 
 
 def proxy_error(origin: Origin, reason: str) -> ProviderError:
-    """Return the error for a failed proxy. A refusal by the proxy is permanent; a failure to reach the server through
-    it may be temporary."""
+    """Build the error for a failed proxy. If the proxy refused, the error is permanent; if it could not reach the
+    server, the error may be temporary."""
     proxy = proxies.find_proxy(origin.endpoint.base_url)
     proxy_text = proxy.description if proxy is not None else "the proxy"
     reason_text = sanitise_message(reason, origin.endpoint.key) or "no reason given"

@@ -1,8 +1,8 @@
 """Ollama's own chat API: request bodies and stream events.
 
 The API has no call ids, so they are generated here. If `num_ctx` is too small, Ollama silently drops the oldest
-messages, and its default is small. So every request states the window. The value is always the same, because a
-different one would make Ollama reload the model.
+messages, and its default is small. So every request sets the context window. It always sets the same value, because
+Ollama reloads the model when the value changes.
 """
 
 import asyncio
@@ -104,8 +104,8 @@ async def fetch_live_facts(endpoint: Endpoint, facts: ModelFacts, configured_win
 
 
 def server_url(endpoint: Endpoint) -> str:
-    """Return the server's address as a URL. `OLLAMA_HOST` may lack the scheme or port, and may be an address to listen
-    on."""
+    """Return the server's address as a URL. `OLLAMA_HOST` may lack the scheme or port, and may be a listening address
+    such as `0.0.0.0`."""
     address = endpoint.base_url.rstrip("/") or "127.0.0.1"
     if "://" not in address:
         host, slash, path = address.partition("/")
@@ -205,13 +205,13 @@ class OllamaEncoder:
 
 
 def _encoded_message(role: str, text: str, images: Sequence[Image] = (), **other_fields: object) -> JsonObject:
-    """Encode a message without empty fields. The SDK omits them as well."""
+    """Encode a message, omitting empty fields as the SDK does."""
     fields = {"content": sendable_text(text), "images": [image.data for image in images], **other_fields}
     return {"role": role, **{name: value for name, value in fields.items() if value}}
 
 
 def _user_messages(message: User, facts: ModelFacts, names: Mapping[str, str]) -> list[JsonObject]:
-    """Split a user message into the API's messages. Outputs become separate messages with the name of their tool,
+    """Split a user message into the API's messages. Each output becomes a separate message with its tool's name,
     because this API has no call ids."""
     converted = [
         _encoded_message("tool", output_text(output), tool_name=names.get(output.call_id, "unnamed"))
@@ -311,7 +311,8 @@ class OllamaSdkWire:
         with translate_sdk_errors(self._origin):
             if self._client is None:
                 self._client = create_client(self._origin)
-            # The SDK declares an iterator, but returns a generator, which keeps its connection until it is closed.
+            # The SDK declares an iterator but returns a generator, which holds its connection until the generator is
+            # closed.
             stream = cast("AsyncGenerator[ollama.ChatResponse, None]", await self._client.chat(**body))
             async with aclosing(stream):
                 async for part in stream:

@@ -44,20 +44,20 @@ QUIRK_CLUES = {
     **ALTERNATION_CLUES,
 }
 DEMANDED_QUIRK_CLUES = {"reasoning_content": "empty thoughts", "with a length of 9": "short call ids"}
-"""Clues for fields that a server demands. DeepSeek and Moonshot demand thoughts with every call, even if the call came
-from another model or the model did not think."""
+"""Error texts that reveal a required field, and the quirk that adds it. DeepSeek and Moonshot require thoughts with
+every call, even if the call came from another model or the model did not think."""
 OPENAI_QUIRKS = frozenset({"max_completion_tokens", "prompt_cache_key"})
-"""Quirks of OpenAI's own server: fields that it accepts, but other servers may reject."""
+"""Quirks of OpenAI's own server: it accepts these fields, but other servers might reject them."""
 
 MISTRAL_QUIRKS = frozenset({"no stream_options", "short call ids"})
-"""Quirks of Mistral's server: it rejects unknown fields, sends the usage without being asked, and accepts only call ids
-of nine letters and digits."""
+"""Quirks of Mistral's server: it rejects unknown fields, always sends the usage, and accepts only call ids of nine
+letters and digits."""
 
 UNSIGNED_CALL_FIELDS: JsonObject = {
     "extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}
 }
-"""Fields of calls that another model made. From version 3 on, Gemini rejects calls without a signature, and its
-documentation names this value for them (pipecat issue 5809)."""
+"""Fields for calls made by another model. Since version 3, Gemini rejects calls without a signature; its documentation
+gives this value for them (pipecat issue 5809)."""
 _SIGNING_MODEL = regex(r"gemini/(?:models/)?gemini-(?:[3-9]|\d\d)")
 MAX_CALL_ID_CHARS = 40
 """Maximum length of a call id at OpenAI, in characters."""
@@ -145,8 +145,8 @@ class ChatEncoder:
 
 def _user_messages(message: User, facts: ModelFacts, ids: CallIds) -> list[JsonObject]:
     """Split a user message into the API's messages: one for each output, then one with the user's text. The last one
-    also contains the images of the outputs, because outputs can only be text. In this order, a message that grows keeps
-    its beginning."""
+    also contains the outputs' images, because outputs can only be text. This order keeps the beginning unchanged when
+    the message grows."""
     converted: list[JsonObject] = [
         {"role": "tool", "tool_call_id": ids[output.call_id], "content": output_text(output)}
         for output in message.outputs

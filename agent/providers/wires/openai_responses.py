@@ -54,14 +54,14 @@ QUIRK_CLUES = {
     "'function'": "free_text",
     "tool type": "free_text",
 }
-"""Clues for rejected fields. OpenAI rejects them for unverified accounts and for models without thinking, and some
-compatible servers do not know them."""
+"""Error texts that reveal a rejected field, and the quirk that removes it. OpenAI rejects some fields for unverified
+accounts and for models without thinking; some compatible servers do not know them."""
 
 RESERVED_NAME_ALIASES = {SEARCH_TOOL: "search_tools"}
 """Names sent in place of tool names that the API reserves."""
 
 WEB_SEARCH: JsonObject = {"type": "web_search"}
-"""The API's own search of the web."""
+"""The API's built-in web search."""
 
 MAX_CALL_ID_CHARS = 64
 """Maximum length of a call id, in characters."""
@@ -80,7 +80,7 @@ def build_body(
     namespace: str = "",
 ) -> JsonObject:
     """Return the JSON body of a request. `encoding_cache`: the encoded messages of the previous request, which are
-    reused. `namespace`: the calls of tools that are not deferred belong to this one; empty for none."""
+    reused. `namespace`: the namespace of tools that are not deferred; empty for none."""
     namespaces = {
         tool.name: namespace if tool.deferred is None else tool.deferred.name
         for tool in request.tools
@@ -172,10 +172,10 @@ class ResponsesEncoder:
     def __init__(self, facts: ModelFacts, namespaces: tuple[tuple[str, str], ...], uses_free_text: bool) -> None:
         self.encoded_messages = EncodedMessages()
         self._facts, self._namespaces = facts, dict(namespaces)
-        """Namespaces of the deferred tools, by tool name."""
+        """Namespace of each deferred tool, by tool name."""
         self._uses_free_text = uses_free_text
         self._call_item_types: dict[str, str] = {}
-        """Item type that each call was encoded as, by call id."""
+        """Item type used to encode each call, by call id."""
         self._ids = CallIds(facts.id, max_chars=MAX_CALL_ID_CHARS)
 
     def add(self, message: Message) -> None:
@@ -211,8 +211,7 @@ class ResponsesEncoder:
         self.encoded_messages.add([{"role": "user", "content": content}] if content else [])
 
     def _call_item_type(self, call: ToolCall) -> str:
-        """Return the item type for a call. A call that the model made under another name than the tool's was written as
-        JSON."""
+        """Return the item type for a call. A call made under a different name from the tool's is sent as JSON."""
         uses_free_text = self._uses_free_text and bool(traits_of(call.name).free_text_argument) and not call.called
         return "custom_tool_call" if uses_free_text else "function_call"
 
@@ -259,7 +258,7 @@ def _assistant_items(
 
 def _has_valid_searches(message: Assistant, namespaces: Mapping[str, str]) -> bool:
     """Whether the searches in a reply can be sent again. The API checks calls against loaded tools, so the tools that a
-    search loaded must be deferred now, in the same namespaces. If searches are omitted, the model can search again."""
+    search loaded must now be deferred, in the same namespaces. If searches are omitted, the model can search again."""
     loaded = [pair for part in message.parts if isinstance(part, ProviderItem) for pair in _loaded_tools(part.native)]
     return bool(namespaces) and all(namespaces.get(name) == namespace for name, namespace in loaded)
 
@@ -297,8 +296,8 @@ def _call_item(call: ToolCall, ids: CallIds, namespace: str) -> JsonObject:
 
 
 def _free_text_call(call: ToolCall, ids: CallIds) -> JsonObject:
-    """Encode a call whose only argument is plain text. If the call has other arguments, because it was made through
-    another API, its original source is used."""
+    """Encode a call whose only argument is plain text. If it has other arguments because it was made through another
+    API, send its original source."""
     text = call.arguments.get(traits_of(call.name).free_text_argument) if len(call.arguments) == 1 else None
     sent_input = text if isinstance(text, str) else call.source
     return {"type": "custom_tool_call", "call_id": ids[call.id], "name": call.name, "input": sent_input}
@@ -309,12 +308,12 @@ class PartialItem:
     """An item of the output whose pieces are still arriving."""
 
     latest_item: JsonObject
-    """The item as last received: when it started or, later, when it was completed."""
+    """The newest version of the item: as started or, later, as completed."""
     index: int | None
     text_pieces: list[str] = field(default_factory=list)
     argument_pieces: list[str] = field(default_factory=list)
     argument_chars: int = 0
-    """Number of characters of the arguments that have arrived so far."""
+    """Number of characters received so far for the arguments."""
     is_final: bool = False
     """Whether the server has sent the completed item. Some servers never do."""
 
@@ -401,7 +400,7 @@ class ResponsesDecoder:
         return replace(reply, pass_count=passes, web_search_count=self._web_search_count(items))
 
     def _web_search_count(self, items: Sequence[JsonObject]) -> int:
-        """Return the number of searches of the web that cost money. Opening a page costs nothing."""
+        """Count the web searches that cost money. Opening a page is free."""
         tool_usage = self._response.get("tool_usage") or {}
         if isinstance(counts := tool_usage.get("web_search"), dict):
             return parse_token_count(counts.get("num_requests"))

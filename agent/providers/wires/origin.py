@@ -1,4 +1,4 @@
-"""The server and model of a request, for error messages, and errors for incomplete replies."""
+"""A request's server and model, for error messages, and errors for incomplete replies."""
 
 import time
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The server and model of a request, for error messages."""
+    """A request's server and model, for error messages."""
 
     model: str
     """`provider/name`."""
@@ -28,7 +28,7 @@ class Origin:
         return urlsplit(self.endpoint.base_url).netloc.rpartition("@")[2] or self.endpoint.base_url
 
     def response_error(self, status: int, headers: Mapping[str, str], body: object) -> ProviderError:
-        """Return the error for a response of the server."""
+        """Build the error for a server's response."""
         return wires.response_errors.classify_error(status, headers, body, self.model, self.endpoint.key, time.time())
 
 

@@ -70,7 +70,8 @@ OVERFLOW_PATTERNS = tuple(
 )
 
 _EXCEEDS_RATE_PATTERN = rf"(?is)tokens per.{{0,60}}?limit:? {_LIMIT_PATTERN}\b.{{0,40}}?requested:? {_SIZE_PATTERN}\b"
-"""Matches a request that exceeds the token limit per minute. Waiting does not help, but a smaller request does."""
+"""Matches a request that is larger than the token limit per minute. Waiting does not help, but a smaller request
+does."""
 _STRING_TOO_LONG_PATTERN = (
     r"(?is)\b(?:input|messages|contents?|system|instructions)\b[^ ]*?: string too long.{0,60}?maximum length"
 )
@@ -87,7 +88,7 @@ def is_overflow(text: str) -> bool:
 
 
 def exceeds_rate_limit(text: str) -> bool:
-    """Whether a single request is larger than a rate limit allows in a minute or day."""
+    """Whether a single request exceeds a rate limit's tokens per minute or day."""
     match = re.search(_EXCEEDS_RATE_PATTERN, text)
     return match is not None and _parse_number(match["size"]) > _parse_number(match["limit"])
 

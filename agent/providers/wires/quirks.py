@@ -1,5 +1,5 @@
-"""Works around requests that some servers reject, because of optional fields or adjacent messages of the same role.
-What a server has rejected once is not sent to it again."""
+"""Works around servers that reject optional fields, or adjacent messages with the same role. Anything that a server has
+rejected is not sent to it again."""
 
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -20,8 +20,8 @@ _DEMAND_PATTERN = regex(r"must be (?:passed|sent|included|provided)|is required|
 
 
 class Quirks:
-    """What a server has rejected or demanded so far. `rejected_quirk_by_clue` (fields rejected) and
-    `demanded_quirk_by_clue` (fields demanded) map a clue in the error text to the name of a quirk."""
+    """What a server has rejected or required so far. `rejected_quirk_by_clue` (rejected fields) and
+    `demanded_quirk_by_clue` (required fields) map part of an error message to a quirk."""
 
     def __init__(
         self,
@@ -35,8 +35,8 @@ class Quirks:
     async def stream(
         self, ask: Callable[[frozenset[str]], AsyncGenerator[Chunk, None]], *, may_adapt: bool = True
     ) -> AsyncGenerator[Chunk, None]:
-        """Yield the chunks of `ask`, which is called again with new quirks if the server rejects or demands a field.
-        `may_adapt`: errors may add quirks."""
+        """Yield the chunks of `ask`. If the server rejects or requires a field, call `ask` again with new quirks.
+        `may_adapt`: whether errors may add quirks."""
         while True:
             try:
                 async with aclosing(ask(self._active_quirks)) as chunks:

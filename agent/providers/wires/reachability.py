@@ -24,7 +24,7 @@ class ReachableServer:
 
 
 async def check_server(provider: str, endpoint: Endpoint) -> ReachableServer:
-    """Send one request with the key. Raises `ProviderError` if there is no response, or if the key is rejected."""
+    """Send one request with the key. Raises `ProviderError` if the server does not respond or rejects the key."""
     origin = Origin(provider, endpoint)
     is_cloud = provider in CLOUDS  # a cloud lists no models at this address, so any response will do
     url = endpoint.base_url if is_cloud else endpoint.base_url.rstrip("/") + _MODEL_LIST_PATHS.get(provider, "/models")

@@ -133,15 +133,15 @@ def retry_after(headers: Mapping[str, str], text: str = "", now: float | None = 
     """Return the delay that the server requests before a retry, in seconds; None if it requests none. The names in
     `headers` are in lower case."""
     for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        # A number with more digits is a date in seconds, or invalid. Some servers add a unit, and proxies may append a
-        # delay of their own.
+        # A longer number is a date in seconds, or invalid. Some servers add a unit, and proxies may append a delay of
+        # their own.
         match = re.match(
             r"([0-9]{1,9}(?:\.[0-9]+)?)(?: ?s(?:ec(?:ond)?s?)?)?(?:, |$)", headers.get(name, "").strip(), re.I
         )
         if match:
             return float(match[1]) / scale
     retry_date, server_date = _unix_seconds(headers.get("retry-after")), _unix_seconds(headers.get("date"))
-    # The server's own time is used if it is sent, so that a wrong local clock does not matter.
+    # If the server sends its own time, use that, so that a wrong local clock does not matter.
     if retry_date is not None and (current_time := server_date if server_date is not None else now) is not None:
         return max(retry_date - current_time, 0.0)
     return parse_retry_delay(text)  # without a valid date, the text may state the delay

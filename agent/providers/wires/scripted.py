@@ -143,7 +143,7 @@ def _parse_reply(number: int, table: Mapping[str, Any]) -> ScriptedReply:
 
 
 def rejection_reason(request: Request, model: str) -> str | None:
-    """Return why a server would reject the request of a session with `model`; None if it would accept it."""
+    """Return why a real server would reject a request from a session that uses `model`; None if it would accept it."""
     if not request.messages or not any(message.parts for message in request.messages):
         return "the request contains no messages"
     name_counts = Counter(tool.name for tool in request.tools)
@@ -197,8 +197,8 @@ class ScriptedProvider:
     secrets: SecretTokens = field(default_factory=SecretTokens)
     """Hides secrets in requests."""
     checks: ClassVar[tuple[Callable[[Request, str], str | None], ...]] = (rejection_reason,)
-    """Checks of each request, called with the request and the model's name. Each returns why no server would accept the
-    request, or None."""
+    """Checks for each request. A check is called with the request and the model's name, and returns why no server would
+    accept the request, or None."""
     _remaining_replies: list[ScriptedReply] = field(init=False)
     _call_count: int = field(init=False, default=0)
 

@@ -1,5 +1,6 @@
-"""Sends requests through the official SDKs. An SDK only opens the stream. Its lines are parsed here, because the SDKs
-do not report a broken stream. At the first request, the SDK is imported in a thread, which takes up to 1.7 s."""
+"""Sends requests through the official SDKs. The SDK only opens the stream. The stream's lines are parsed here, because
+the SDKs do not report a broken stream. The SDK is imported in a thread at the first request, because the import takes
+up to 1.7 s."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
@@ -101,7 +102,7 @@ def create_openai_client(
         http_client.event_hooks = {**http_client.event_hooks, "request": [remove_key_header]}
     base_url, _, query = origin.endpoint.base_url.partition("?")
     return openai.AsyncOpenAI(
-        # Without a placeholder, the SDK would use a key meant for another server, or fail.
+        # Without a placeholder, the SDK would fail, or use a key meant for another server.
         api_key=get_token or origin.endpoint.key or "none",
         default_headers=headers,
         base_url=base_url,

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 LIST_TIMEOUT_S = 5.0
 REMOTE_TIMEOUT_S, LOCAL_TIMEOUT_S = 1.0, 5.0
-"""Timeouts for remote and local servers, in seconds; the start of a session waits for them. A server on this machine
-normally answers within milliseconds but takes seconds while it is busy. It is given more time, because a session with
-an unknown window may fail later."""
+"""Timeouts for remote and local servers, in seconds. They delay the start of a session. A server on this machine
+normally answers within milliseconds but can take seconds while it is busy. It is given more time, because a session
+with an unknown context window may fail later."""
 MAX_RESPONSE_BYTES = 8 << 20
 """Maximum number of bytes read from a response."""
 PLAUSIBLE_WINDOWS = range(256, 100_000_000)
@@ -34,8 +34,9 @@ _WINDOW_FIELDS = ("loaded_context_length", "max_model_len", "context_length", "m
 
 
 async def add_server_facts(endpoint: Endpoint, facts: ModelFacts) -> ModelFacts:
-    """Update the facts with what the server reports. No request is sent if the window is known, or if it is set and the
-    server is remote. Settings are not overridden. If the server does not respond, the facts stay unchanged."""
+    """Add the facts that the server reports. No request is sent if the context window is known, or if it is set and the
+    server is remote. Facts set in the configuration are not changed. If the server does not respond, the facts stay
+    unchanged."""
     sources = dict(facts.sources)
     window_source = sources.get("context_window")
     should_ask = window_source == "default" or (window_source == "config" and is_local_server(endpoint))
@@ -82,8 +83,8 @@ async def _fetch_responses(origin: Origin) -> tuple[object, object, object] | No
 
 
 async def fetch_model_list(origin: Origin, headers: Mapping[str, str]) -> object:
-    """Return the server's list of models as JSON; None if there is none in time. For servers whose models cannot be
-    used without it, so it has more time."""
+    """Fetch the server's model list as JSON. None if it does not arrive in time. The timeout is long, because some
+    servers' models cannot be used without the list."""
     with suppress(ProviderError):
         async with open_client(origin) as client:
             url = f"{origin.endpoint.base_url.rstrip('/')}/models"
@@ -117,8 +118,8 @@ def parse_llama_cpp_window(llama_cpp_properties: object) -> int | None:
 
 
 def has_default_sampling(llama_cpp_properties: object) -> bool:
-    """Whether llama.cpp reports its default temperature, which means that neither the model file nor the command line
-    sets one."""
+    """Whether llama.cpp reports its built-in default temperature, which means that neither the model file nor the
+    command line sets a temperature."""
     sampling_parameters = _generation_settings(llama_cpp_properties).get("params")
     stated = sampling_parameters.get("temperature") if isinstance(sampling_parameters, Mapping) else None
     return isinstance(stated, float) and abs(stated - LLAMA_CPP_TEMPERATURE) < 1e-6
@@ -149,8 +150,7 @@ def parse_parameter_count(model_list: object, model: str) -> object:
 
 
 def _model_entry(model_list: object, model: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Find the entry of a model, or the only entry, in a list of models. Also return the metadata of the model's
-    file."""
+    """Find a model's entry, or the only entry, in a list of models. Also return the model file's metadata."""
     rows = model_list.get("data") if isinstance(model_list, Mapping) else None
     valid_rows = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
     matching_rows = [row for row in valid_rows if row.get("id") == model]

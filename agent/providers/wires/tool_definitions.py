@@ -19,9 +19,9 @@ def sendable_name(name: str) -> str:
 
 
 def sendable_schema(schema: Mapping[str, object], name_pattern: str = "") -> JsonObject:
-    """Return a tool's parameters in a form that servers accept. They reject a request if any tool has alternatives at
-    the top level of its schema, so the parameters of all alternatives are merged. `name_pattern`: a pattern that
-    parameter names must match. Calls are still checked against the original schema."""
+    """Convert a tool's parameters to a form that servers accept. Servers reject alternatives at the top level of a
+    schema, so the parameters of all alternatives are merged. `name_pattern`: parameters whose names do not match are
+    removed. Calls are still checked against the original schema."""
     sendable = {name: value for name, value in schema.items() if name not in _REJECTED_KEYS}
     candidates = [
         alternative

@@ -99,7 +99,7 @@ async def test_what_was_kept_is_read_by_pages_and_inserted() -> None:
 
 
 async def test_the_diff_of_a_file_is_printed() -> None:
-    async with talking(FakeSession(file_log=FakeFiles(CHANGED, ("git is not there",)))) as controller:
+    async with talking(FakeSession(file_history=FakeFiles(CHANGED, ("git is not there",)))) as controller:
         await controller.rests()
         await controller.says("/files", shows="git is not there")
         await answers(controller, CHOOSE, "made")

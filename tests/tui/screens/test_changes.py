@@ -89,7 +89,7 @@ def text_of(view: DiffView) -> str:
 
 
 async def test_f4_shows_what_the_last_turn_changed() -> None:
-    async with terminal(FakeSession(file_log=FakeFiles(CHANGED, ("something is not known",)))) as t:
+    async with terminal(FakeSession(file_history=FakeFiles(CHANGED, ("something is not known",)))) as t:
         await t.pilot.press("f4")
         screen = await t.lists("diff")
         view = screen.query_one(DiffView)
@@ -102,7 +102,7 @@ async def test_f4_shows_what_the_last_turn_changed() -> None:
 
 
 async def test_s_turns_to_the_session_and_back() -> None:
-    async with terminal(FakeSession(file_log=FakeFiles(CHANGED))) as t:
+    async with terminal(FakeSession(file_history=FakeFiles(CHANGED))) as t:
         await t.opens("/diff")
         assert "4 files changed in the last turn" in t.reads("headline")
         await t.pilot.press("s")
@@ -113,7 +113,7 @@ async def test_s_turns_to_the_session_and_back() -> None:
 
 @pytest.mark.parametrize("command", ["/diff session", "/files"])
 async def test_the_whole_session(command: str) -> None:
-    async with terminal(FakeSession(file_log=FakeFiles(CHANGED))) as t:
+    async with terminal(FakeSession(file_history=FakeFiles(CHANGED))) as t:
         await t.opens(command, "diff")
         assert "4 files changed in this session  +2 −1; 1 other differs" in t.reads("headline")
 
@@ -121,7 +121,7 @@ async def test_the_whole_session(command: str) -> None:
 @pytest.mark.parametrize("size", [(10, 5), (1, 1), (30, 8), (200, 12)])
 async def test_small_screens_and_no_files(size: tuple[int, int]) -> None:
     for files in (CHANGED, ()):
-        async with terminal(FakeSession(file_log=FakeFiles(files)), size=size) as t:
+        async with terminal(FakeSession(file_history=FakeFiles(files)), size=size) as t:
             await t.pilot.press("f4")
             await t.lists("diff")
             await t.pilot.press("down", "n", "p", "m", "pagedown", "pageup", "home", "end", "up")

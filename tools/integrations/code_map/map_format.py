@@ -19,7 +19,7 @@ class MapEntry(NamedTuple):
 def map_within_budget(
     entries: Sequence[MapEntry], definition_count: int, max_tokens: int, count_tokens: Callable[[str], int]
 ) -> tuple[str, int]:
-    """Format as many of the first entries as fit into the token budget. Return the map and their number.
+    """Format as many of the first entries as fit into the token budget. Return the map and the number of entries on it.
     `definition_count`: total number of definitions."""
     fitting_count, rejected_count = 0, len(entries) + 1
     while rejected_count - fitting_count > 1:

@@ -85,7 +85,8 @@ def _reading_order_key(path: str, seen_folders: AbstractSet[str]) -> tuple[bool,
 
 
 def _mappable_files(root: str) -> tuple[dict[str, tuple[int, int]], bool]:
-    """Return the files that can be mapped, with modification times and sizes, and whether the list is complete."""
+    """Find the files that can be mapped, with their modification times and sizes. Also tell whether the list is
+    complete."""
     file_states: dict[str, tuple[int, int]] = {}
     for path in walk_files(root):
         if os.path.splitext(path)[1] in GRAMMARS and not may_contain_secrets(path):

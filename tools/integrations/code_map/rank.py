@@ -78,7 +78,7 @@ def _definition_factor(path: str, definition: Definition, focus: MapFocus) -> fl
 def _weighted_uses(
     path: str, tags: Tags, definers: Mapping[str, Sequence[str]], names: AbstractSet[str]
 ) -> list[tuple[str, str, float]]:
-    """Return the names that a file uses from other files, as tuples of other file, name and weight."""
+    """Return the names from other files that a file uses, as tuples: other file, name, weight."""
     uses: list[tuple[str, str, float]] = []
     for name, count in tags.uses.items():
         defining_files = definers.get(name, ())

@@ -55,7 +55,7 @@ class RepoMap:
 
     def __init__(self, cache: Path | None = None, read_timeout_s: float = READ_TIMEOUT_S) -> None:
         """`cache`: the folder for parsed files; None for no cache. `read_timeout_s`: time for reading files. The map
-        covers only the files read by then."""
+        covers only files that are read within this time."""
         self._cache, self._seconds = cache, read_timeout_s
 
     @classmethod

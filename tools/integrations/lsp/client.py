@@ -87,8 +87,8 @@ class LanguageClient:
     async def initialise(self, options: Mapping[str, object]) -> Mapping[str, object]:
         """Send `initialize` and return the server's capabilities. Raises `LanguageServerError`."""
         request = {
-            # A sandboxed server cannot see this process and would exit. In any case, it is ended together with this
-            # process.
+            # A sandboxed server cannot see this process and would exit. The server is ended together with this process
+            # anyway.
             "processId": None,
             "clientInfo": {"name": "ebbtide"},
             "rootUri": self._root.as_uri(),

@@ -79,8 +79,8 @@ def _valid_index(value: object) -> int:
 def new_problems(
     previous_problems: Sequence[Problem], current_problems: Sequence[Problem], old_text: str, new_text: str
 ) -> tuple[Problem, ...]:
-    """Return the problems that a change to the text introduced. Problems on lines that only moved are not new. If equal
-    problems occur on rewritten lines, only those in excess of the earlier number are new."""
+    """Return the problems that a change to the text introduced. Problems on lines that only moved are not new. If
+    rewritten lines had equal problems before, only the additional ones are new."""
     if not previous_problems or not current_problems:
         return tuple(current_problems)
     map_line = _line_mapping(old_text, new_text)

@@ -40,7 +40,7 @@ class Documents:
         complete diagnostics."""
         self._unreported_problems: dict[Path, tuple[Problem, ...]] = {}
         self._has_any_baseline = False
-        """Whether a baseline was ever set. Once it was, all problems in files without one are new."""
+        """Whether a baseline was ever set. After that, all problems in files without a baseline are new."""
 
     def problems(self, path: Path) -> tuple[Problem, ...]:
         pulled = self._pulled_problems.get(path, ())
@@ -117,7 +117,7 @@ class Documents:
         self.set_baseline(tuple(texts))
 
     def take_new_problems(self) -> Mapping[Path, tuple[Problem, ...]]:
-        """Return the problems found since the last call that still exist, at their current positions."""
+        """Return the problems that were found since the last call and still exist, at their current positions."""
         unreported, self._unreported_problems = self._unreported_problems, {}
         present = {path: _match_current(problems, self.problems(path)) for path, problems in unreported.items()}
         return {path: problems for path, problems in present.items() if problems}

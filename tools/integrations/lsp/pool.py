@@ -93,7 +93,7 @@ class LanguageServers:
         return self._new_problems(tuple(edits))
 
     async def _wait_for_diagnostics(self, server: LanguageServer, edits: Mapping[Path, EditedText]) -> None:
-        """Wait for a server's diagnostics until the time limit. The limit is shorter if the server still has earlier
+        """Wait for a server's diagnostics, up to the time limit. The limit is shorter if the server still has earlier
         edits to process."""
         seconds = self._wait_seconds * (_BUSY_WAIT_FACTOR if server.has_pending_edits else 1)
         edit_number = server.queue_edits(edits)

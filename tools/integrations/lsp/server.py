@@ -118,14 +118,14 @@ class LanguageServer:
     async def problems_of(
         self, files: Mapping[Path, str], client: LanguageClient
     ) -> Mapping[Path, tuple[Problem, ...]]:
-        """Return all problems in the files. To be called from the `work` passed to `ask`."""
+        """Return all problems in the files. To be called from the `work` passed to `run_with_client`."""
         for path, text in files.items():
             await self._send_text(path, text, client)
         await self._wait_for_reports(tuple(files), client)
         return {path: self.documents.problems(path) for path in files}
 
     async def send_text(self, path: Path, text: str, client: LanguageClient) -> None:
-        """Send the text of a file to the server. To be called from the `work` passed to `ask`."""
+        """Send the text of a file to the server. To be called from the `work` passed to `run_with_client`."""
         await self._send_text(path, text, client)
 
     async def close(self) -> None:

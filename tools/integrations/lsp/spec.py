@@ -88,7 +88,8 @@ class DetectableServer:
     min_major_version: int = 0
     """First usable major version of the package that contains the server."""
     cache_variables: tuple[str, ...] = ()
-    """Like `LanguageServerSpec.cache_variables`. These servers report nothing if their caches are read-only."""
+    """Like `LanguageServerSpec.cache_variables`. Servers that have such variables report nothing if their caches are
+    read-only."""
     replaces: str = ""
     """The equivalent server that this one replaces if both are available."""
 

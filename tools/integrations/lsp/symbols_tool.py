@@ -29,7 +29,7 @@ def _subject(arguments: Arguments) -> str:
 
 
 class LanguageServerTool:
-    """The part that the tools which ask language servers have in common."""
+    """Base class of the tools that query language servers."""
 
     effect: Effect = "read"
     kind: Literal["rare"] = "rare"
@@ -87,7 +87,7 @@ class Symbols(LanguageServerTool):
 
 
 def read_text_for_server(path: Path, workspace: Workspace) -> str:
-    """Return the file's text, as needed to ask a server about it. Raises `ToolError`."""
+    """Read the text of a file that a server will be asked about. Raises `ToolError`."""
     content = read_bytes(path)
     require_text(path, content, workspace)
     return decode_file(content).text

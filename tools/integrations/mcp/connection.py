@@ -64,7 +64,7 @@ _STARTUP_LIST_S, _LATER_LIST_S = 1.0, 10.0
 _MAX_DATA_CHARS = 1_000
 """Maximum number of characters shown of an error's details."""
 _RESUBSCRIBE_S = 5.0
-"""Seconds before a subscription to change notifications is renewed after it has ended."""
+"""Seconds to wait before renewing a subscription to change notifications that has ended."""
 
 
 ErrorT = TypeVar("ErrorT", bound=BaseException)
@@ -81,7 +81,7 @@ async def open_connection(
 ) -> "AsyncIterator[McpConnection]":
     """Yield a ready connection. The task that entered the context must also leave it.
 
-    Raises `ConnectionError` if the server fails for a known reason (`PostNotSupportedError` if it may use the older
+    Raises `ConnectionError` if the server fails for a known reason (`PostNotSupportedError` if it might use the older
     transport), `LoginRequiredError`, and other errors of the SDK. `allow_login`: log in if the server requires it.
     `on_lost`: called as soon as the connection ends unexpectedly.
     """
@@ -156,7 +156,7 @@ class McpConnection:
         self.spec = spec
         self.handlers = handlers
         self.is_serving = False
-        """Whether the server's tools are known. After that, fetching its other lists may take longer."""
+        """Whether the server's tools are known. Once they are, fetching the other lists may take longer."""
         self._log = log
         self._on_lost = on_lost
         self._is_closing = False
@@ -424,8 +424,8 @@ class ServerTimeouts:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Pause all timeouts while the server waits for an answer from this program. It is unknown which call its
-        question belongs to."""
+        """Pause all timeouts while the server waits for an answer from this program. It is unknown which call the
+        server's question belongs to."""
         self._open_questions += 1
         self._reschedule_all()
         try:

@@ -56,8 +56,8 @@ async def fetch_all_pages(
     get_entries: Callable[[PageT], Sequence[EntryT]],
     omissions: MutableSequence[str],
 ) -> list[EntryT]:
-    """Fetch all pages of a list and return their entries, up to a limit. If entries are omitted, `omissions` gets a
-    line about it. Raises `ToolError` if a page cannot be read."""
+    """Fetch all pages of a list and return their entries, up to a limit. If entries are omitted, a line that says so is
+    added to `omissions`. Raises `ToolError` if a page cannot be read."""
     fetched: list[EntryT] = []
     cursor = None
     seen_cursors = set[str]()

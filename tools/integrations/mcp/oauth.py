@@ -66,8 +66,8 @@ async def authorisation(
 
 
 class _UnauthenticatedAuth(httpx2.Auth):
-    """Sends requests unchanged, and raises `LoginRequiredError` if the server requires a login. A client is registered
-    only once the user wants to log in."""
+    """Sends requests unchanged, and raises `LoginRequiredError` if the server requires a login. No client is registered
+    until the user wants to log in."""
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         response = yield request

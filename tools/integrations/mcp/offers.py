@@ -30,7 +30,7 @@ class LoginRequiredError(Exception):
 
 
 class PostNotSupportedError(ConnectionError):
-    """Raised if the address responds like a server that supports only the older transport, before streamable HTTP."""
+    """Raised if the address responds like a server that supports only the older transport (SSE)."""
 
 
 class Caller(Protocol):

@@ -17,12 +17,12 @@ from ebbtide.tools.integrations.mcp.streams import IncomingStream
 from ebbtide.tools.integrations.mcp.texts import one_line
 
 _SDK_ERROR_PREFIX = "SSE stream "
-"""Prefix of connection errors that the SDK presents as errors of the server."""
+"""Prefix of connection errors that the SDK presents as server errors."""
 _PROGRESS_INTERVAL_S = 0.05
 """Minimum number of seconds between a call's forwarded progress notifications."""
 _MAX_PROGRESS_TOKENS = 100
 MAX_LIST_ENTRIES = 5_000
-"""Maximum number of entries in a list, and half the maximum number of blocks in an output. Checking them blocks the
+"""Maximum number of entries in a list. An output may have twice as many content blocks. Checking more would stall the
 whole process."""
 _MAX_ENTRY_CHARS = 1_000_000
 """Maximum total length of all strings in an entry, in characters."""

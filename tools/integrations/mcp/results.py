@@ -28,7 +28,7 @@ _MIN_DISTINCTIVE_CHARS = 20
 
 
 def tool_result(answer: types.CallToolResult) -> Result:
-    """Convert the result of a tool call. If it consists of a single text, that is not copied."""
+    """Convert the result of a tool call. If the result is a single block of text, that text is not copied."""
     content = _ContentByType()
     for block in answer.content:
         content.add_block(block)
@@ -59,7 +59,7 @@ def prompt_messages(answer: types.GetPromptResult) -> tuple[PromptMessage, ...]:
 
 
 def decode_image(data: str, media_type: str) -> ImageData | None:
-    """Decode a base64 image. None if models cannot be shown it."""
+    """Decode a base64 image. None if it cannot be shown to models."""
     decoded = _decode_base64(data)
     return ImageData(media_type, decoded) if decoded is not None and media_type in _IMAGE_TYPES else None
 
@@ -147,7 +147,7 @@ def _is_distinctive(value: object) -> bool:
 
 
 def _is_in_texts(value: object, blocks: Sequence[ResultBlock], texts: Sequence[str]) -> bool:
-    """Whether the value equals the texts, the list of them, or the blocks themselves."""
+    """Whether the blocks already contain the value: as text, as a list of texts, or as the blocks themselves."""
     for parts in (value, [value]):
         if isinstance(parts, list) and len(parts) == len(texts) and all(map(_matches_text, parts, texts)):
             return True

@@ -36,7 +36,7 @@ MAX_RESTARTS = 5
 _STEADY_RUN_S = 60.0
 """Earlier failures no longer count after this many seconds of operation."""
 _RELIST_TIMEOUT_S = 3.0
-"""Seconds for which a call waits for lists that it has changed to be updated."""
+"""Seconds that a call waits for the lists that it changed to be updated."""
 _RELIST_INTERVAL_S = 0.5
 """Minimum number of seconds between two updates of the lists."""
 _CLOSE_MARGIN_S = 1.0
@@ -113,7 +113,7 @@ class McpServer:
             self._is_logging_in = False
 
     async def close(self) -> None:
-        """Close the server. If it does not end within its program's grace period, force it."""
+        """Close the server. If it does not end within its program's grace period, abort it."""
         if self._task is None:
             self._set_phase("closed")
             return
@@ -154,7 +154,8 @@ class McpServer:
         return await self._request(lambda connection: connection.get_prompt(name, dict(arguments)))
 
     async def _request(self, send_request: "Callable[[McpConnection], Awaitable[T]]") -> T:
-        """Send a request once the server is ready. If the server no longer knows the session, send it again."""
+        """Send a request once the server is ready. If the server no longer knows the session, send the request
+        again."""
         try:
             return await send_request(await self._ready_connection())
         except SessionExpiredError:
@@ -229,7 +230,7 @@ class McpServer:
 
     @asynccontextmanager
     async def _open_connection(self, log: ServerLog) -> "AsyncIterator[McpConnection]":
-        """Yield a connection whose lists are loaded. If the server gets an order in the meantime, the connection is
+        """Yield a connection whose lists are loaded. If the server gets a command in the meantime, the connection is
         abandoned."""
         await asyncio.to_thread(import_module, f"{__package__}.connection")
         allow_login = self._is_logging_in
@@ -258,7 +259,7 @@ class McpServer:
 
     @asynccontextmanager
     async def _limit_start(self, seconds: float) -> AsyncIterator[Callable[[], None]]:
-        """Abort a start that takes too long or is interrupted by an order. Yield a function to call when the start is
+        """Abort a start that takes too long or is interrupted by a command. Yield a function to call when the start is
         complete."""
         async with asyncio.timeout(seconds) as timeout:
 
@@ -309,7 +310,7 @@ class McpServer:
         self._notify_changed()
 
     async def _wait_for_command(self, seconds: float | None = None) -> ServerCommand:
-        """Wait for the next order and return it. Return "restart" after a timeout."""
+        """Wait for the next command and return it. Return "restart" after a timeout."""
         try:
             async with asyncio.timeout(seconds):
                 while self._command is None:
@@ -320,7 +321,7 @@ class McpServer:
         return self._take_command()
 
     async def _run_until_command(self, coroutine: Coroutine[object, object, object]) -> None:
-        """Run the coroutine until it is done or the server gets an order."""
+        """Run the coroutine until it is done or the server gets a command."""
         self._wake.clear()
         if self._command is not None:
             coroutine.close()

@@ -15,7 +15,7 @@ MAX_MESSAGE_BYTES = 64 * 1024**2
 """Maximum size of a message in bytes. Parsing one needs about three times as much memory."""
 
 _MAX_PREFIX_CHARS = 30
-"""Maximum number of characters in a server's name in tool names."""
+"""Maximum length of the server's name within a tool name, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class ServerSpec:
     url: str = field(default="", repr=False)
     """The URL, which may contain a password."""
     is_sse: bool = False
-    """Whether the server uses the older transport, before streamable HTTP."""
+    """Whether the server uses the older SSE transport instead of streamable HTTP."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Environment variables for the program. It also inherits a few harmless ones."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)

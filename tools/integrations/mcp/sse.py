@@ -1,5 +1,5 @@
-"""The older transport, before streamable HTTP (SSE). Events arrive in one long response, and messages are posted to the
-address in the first event."""
+"""The older transport (SSE), which streamable HTTP has replaced. Events arrive in one long response, and messages are
+posted to the address in the first event."""
 
 import asyncio
 import json

@@ -72,7 +72,7 @@ async def open_http(
     allow_login: bool,
     on_post_response: Callable[[httpx2.Response], None],
 ) -> AsyncIterator[TransportStreams]:
-    """Connect to a URL. Responses are limited in size, and a missing response fails only its own request.
+    """Connect to a URL. Responses are limited in size. If a response is missing, only its own request fails.
     `allow_login`: log in if the server requires it. `on_post_response`: called with the response to each POST."""
     async with (
         authorisation(spec, credentials_path, handlers, allow_login) as auth,

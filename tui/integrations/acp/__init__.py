@@ -1,5 +1,5 @@
-"""`ebb acp`: sessions for editors, using the Agent Client Protocol over stdin and stdout. Views and questions use the
-same values as the interface. Only this folder imports the protocol's library."""
+"""`ebb acp`: sessions for editors, using the Agent Client Protocol over stdin and stdout. Only this folder imports the
+protocol's library."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Questions of a session that are open in the editor."""
+"""A session's questions that are open in the editor."""
 
 import asyncio
 from collections.abc import Callable

@@ -38,7 +38,7 @@ CHOICE_FIELD, TEXT_FIELD = "choice", "answer"
 
 @dataclass(frozen=True, slots=True)
 class EditorQuestion:
-    """A question in the form in which the editor shows it."""
+    """A question as the editor shows it."""
 
     call: ToolCallUpdate
     options: tuple[PermissionOption, ...]

@@ -78,7 +78,7 @@ _STOP_REASONS: dict[TurnEnd, StopReason] = {
 
 
 def _with_rpc_errors(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Wrap a method so that errors become error responses of one sentence. Bugs also write a crash report."""
+    """Wrap a method so that errors become one-sentence error responses. Bugs also write a crash report."""
 
     @functools.wraps(method)
     async def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:

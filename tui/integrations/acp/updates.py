@@ -77,10 +77,10 @@ Update: TypeAlias = (
 CallContent: TypeAlias = ContentToolCallContent | FileEditToolCallContent | TerminalToolCallContent
 
 MAX_RUNNING_OUTPUT_CHARS = 4_000
-"""Maximum number of characters shown of a running call's output. It is low because each update repeats the whole
+"""Maximum length, in characters, of a running call's displayed output. It is low because each update repeats the whole
 text."""
 MAX_OUTPUT_CHARS = 20_000
-"""Maximum number of characters shown of a finished call's output."""
+"""Maximum length, in characters, of a finished call's displayed output."""
 
 _STATUSES: Mapping[OutputStatus, ToolCallStatus] = {"done": "completed"}
 """How the protocol names an output's status. Any status not listed counts as failed."""
@@ -254,7 +254,7 @@ def _uses_terminal(name: str, state: UpdateState) -> bool:
 
 
 def _output_progress(state: UpdateState, call_id: str, text: str) -> tuple[UpdateState, tuple[Update, ...]]:
-    """Add output of a running call. An editor without terminals gets the end of the whole output so far."""
+    """Add output from a running call. An editor without terminals gets the end of the whole output so far."""
     call = state.calls.get(call_id)
     if call is None:
         return state, ()

@@ -19,8 +19,8 @@ class BrowserAccess:
     """Access by token and cookie. A browser presents the token in the URL once and then uses the cookie that it was
     issued; after that, the URL no longer works. All times are in seconds of the same clock.
 
-    Cookies are set for an unguessable path. Browsers ignore ports when they send cookies, so without it, other servers
-    on this machine would receive them.
+    Cookies are set for an unguessable path. Otherwise, other servers on this machine would receive them, because
+    browsers ignore ports when they send cookies.
     """
 
     port: int

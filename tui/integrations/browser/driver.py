@@ -61,7 +61,7 @@ class ServedDriver(WebDriver):
                 terminal_input.wait()
 
     def _following_input(self, reads: Iterator[bytes], packets: ByteStream) -> Iterator[bytes]:
-        """Yield input that follows almost at once. A page sends each key separately."""
+        """Yield further input that arrives almost at once, because a page sends each key separately."""
         usual_timeout, self._input_reader.timeout = self._input_reader.timeout, READ_PAUSE_S
         empty_reads = 0
         try:

@@ -29,7 +29,8 @@ _REFUSAL_TEXT = (
 _SESSION_END_TIMEOUT_S = 5.0
 """How long a session has to end on its own, in seconds."""
 RECONNECT_TIMEOUT_S = 300.0
-"""How long a session waits for a page, in seconds, for example during a reload or while a laptop sleeps."""
+"""How long a session waits for its page to reconnect, in seconds, for example during a reload or while a laptop
+sleeps."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -153,8 +154,8 @@ class TerminalServer(Server):
             await self._end_session(session)
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-        """Connect a page to its tab's session, or to a new one. After a disconnection, the session waits for the page
-        to return."""
+        """Connect a page to its tab's session, or to a new one. After a disconnection, the session keeps running for a
+        while so that the page can reconnect."""
         page = web.WebSocketResponse(heartbeat=15)
         await page.prepare(request)
         tab = request.match_info.get("tab") or secrets.token_hex(16)

@@ -1,4 +1,4 @@
-"""`ebb claude-code`: translates Claude Code's command line to arguments of `ebb`. Unknown flags are errors."""
+"""`ebb claude-code`: translates Claude Code's command line to `ebb` arguments. Unknown flags are errors."""
 
 import argparse
 import json
@@ -90,7 +90,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _ebb_arguments(options: argparse.Namespace, files: ExitStack) -> Iterator[str]:
-    """Yield the equivalent arguments of `ebb`. Raises `UsageError`."""
+    """Yield the equivalent `ebb` arguments. Raises `UsageError`."""
     for flag, format_name in (("--output-format", options.output_format), ("--input-format", options.input_format)):
         yield from (flag, "claude-stream-json" if format_name == "stream-json" else format_name)
     if options.input_format == "text":

@@ -84,7 +84,7 @@ def result_line(result: CheckResult) -> str:
 
 
 class CheckProgress:
-    """Shows the current check on stderr, once the first second has passed. Does nothing unless stderr is a terminal."""
+    """Shows the current check on stderr after the first second. Does nothing unless stderr is a terminal."""
 
     def __init__(self) -> None:
         self._start_time = time.monotonic()

@@ -27,7 +27,7 @@ from ebbtide.tui.text.numbers import format_tokens
 from ebbtide.tui.text.sanitise import sanitise_line
 
 _SOURCE_LABELS = {"registry": "table", "config": "your settings", "live": "server", "default": "unknown"}
-"""How the sources of facts are called in the output."""
+"""Display names for the sources of facts."""
 _NO_MODEL = "No model can be used yet: store a key with `ebb key set PROVIDER`, or start a local server."
 
 

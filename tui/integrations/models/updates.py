@@ -1,4 +1,4 @@
-"""Downloads newer model tables, and removes them again."""
+"""Downloads newer model tables, and removes downloaded ones."""
 
 import json
 import os

@@ -105,14 +105,14 @@ def _parse_write_option(word: str) -> tuple[str, Path]:
 
 
 def _run_review(options: argparse.Namespace) -> tuple[int, Review | None]:
-    """Have the model review the change. Returns the exit code and, if it was finished, the review. If there are no
-    changes, the model is not called."""
+    """Have the model review the change. Returns the exit code and the review; the review is None if it was not
+    finished. If there are no changes, the model is not called."""
     root, _ = read_settings(options)
     diff, description = _diff_to_review(root, options.base)
     if not diff.strip():
         return 0, Review(f"No changes to review: {description}.", ())
     options.permission_mode = "plan"
-    # Attach the diff instead of putting it into the message. There, any `@PATH` in an untrusted change would attach a
+    # Attach the diff instead of putting it into the message, where any `@PATH` in an untrusted change would attach a
     # file.
     job = HeadlessOptions(
         _PROMPT.format(what=description),

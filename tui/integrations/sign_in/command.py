@@ -1,4 +1,4 @@
-"""`ebb key sign-in`: sign in to a subscription. Nothing is opened unless the user presses Enter."""
+"""`ebb key sign-in`: signs in to a subscription. The browser opens only if the user presses Enter."""
 
 import asyncio
 import os
@@ -76,7 +76,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _fetch_models(config: Config, provider: str) -> tuple[str, ...]:
-    """Ask for the subscription's models, and store them for `ebb models` and `/model`. Return their names."""
+    """Fetch the subscription's models and store them for `ebb models` and `/model`. Returns the models' names."""
     environment = add_stored_keys(config.folders.config, os.environ)
     try:
         models = asyncio.run(fetch_subscription_models(provider, config, environment))
@@ -93,12 +93,12 @@ def _success_text(title: str, signed_in: SignedIn, origin: str) -> str:
 
 
 class SignInPrompt:
-    """Shows addresses and codes on stderr, and reads Enter or a pasted address if standard input is a terminal."""
+    """Shows sign-in URLs and codes on stderr. If stdin is a terminal, reads Enter or a pasted URL."""
 
     def __init__(self) -> None:
         self._has_input = sys.stdin is not None and sys.stdin.isatty()
         self._page = ""
-        """The address that Enter opens; empty if it was opened."""
+        """The URL that Enter opens; empty once it has been opened."""
 
     def print(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
@@ -122,14 +122,14 @@ class SignInPrompt:
         return "Enter opens it in a browser here. " if self._has_input else ""
 
     def wait(self, seconds: float) -> None:
-        """Wait so long; Enter opens the address meanwhile."""
+        """Wait for this many seconds. If the user presses Enter meanwhile, open the URL."""
         end = time.monotonic() + seconds
         while (remaining := end - time.monotonic()) > 0:
             if select.select(self._input_descriptors(), [], [], remaining)[0]:
                 self._read_line()
 
     def wait_for_browser(self, sign_in: BrowserSignIn, seconds: float) -> None:
-        """Wait for a browser or a line, at most so long."""
+        """Wait until the browser connects or the user types a line, but at most `seconds`."""
         ready = select.select([*self._input_descriptors(), sign_in.fileno()], [], [], max(seconds, 0))[0]
         if sign_in.fileno() in ready:
             sign_in.handle_browser()
@@ -141,7 +141,7 @@ class SignInPrompt:
         return [sys.stdin.fileno()] if self._has_input else []
 
     def _read_line(self) -> str:
-        """Return a typed line; after an empty one, the address is opened."""
+        """Read a typed line. An empty line opens the URL."""
         line = os.read(sys.stdin.fileno(), MAX_PASTE_BYTES)
         self._has_input = bool(line)  # nothing means the end of input
         text = line.decode("utf-8", "replace").strip()
@@ -151,6 +151,6 @@ class SignInPrompt:
         return text
 
     def _open(self, page: str) -> None:
-        """Open a page. A browser in the terminal returns only when the user has left it."""
+        """Open a page. With a text-mode browser, this blocks until the user quits the browser."""
         if not webbrowser.open(page):
             self.print("No browser can be opened here. Open the address yourself.")
