@@ -146,3 +146,17 @@ async def test_a_search_for_files_ends_with_the_screen(tmp_path: Path, monkeypat
     async with terminal(FakeSession(working_folder=project(tmp_path))) as t:
         await t.press("@", "t", until=lambda: steps)
     assert steps == ["begun", "ended"]
+
+
+async def test_the_arrows_move_through_what_is_offered_and_around_its_ends() -> None:
+    async with terminal(FakeSession()) as t:
+        offered = t.app.query_one(Completions)
+        await t.press("/", until=lambda: offered.display)
+        first, second, *_, last = offered.candidates
+        found = [offered.selected_candidate]
+        for key in ("down", "up", "up", "down", "down"):
+            await t.pilot.press(key)
+            found.append(offered.selected_candidate)
+        assert found == [first, second, first, last, first, second]
+        await t.pilot.press("tab")
+        assert t.prompt.text.strip() == second.text_before.strip()
