@@ -395,7 +395,7 @@ def extend_tuple(prefix: tuple[M, ...], *values: M) -> tuple[M, ...]:
     if not following_values:
         log.extend(values)
     elif len(values) > len(following_values) or not all(map(is_, values, following_values)):
-        log = [*prefix, *values]  # `before` was already extended differently
+        log = [*prefix, *values]  # `prefix` was already extended differently
     return SharedTuple.of(prefix + values, log)
 
 

@@ -10,7 +10,7 @@ import sys
 from bench.measure import compile_sources
 from bench.steps import StepTimes, measure_bare_loop, measure_ebb
 from ebbtide.agent.config.load import find_folders
-from ebbtide.agent.providers.tokenizers import load_encoding
+from ebbtide.agent.providers.tokenizers import load_token_counter
 from ebbtide.agent.tokens.estimate import estimate_text
 
 MAX_FIRST_STEP_MS = 8.0
@@ -36,7 +36,7 @@ def main() -> int:
 def token_count_text(text: str) -> str:
     """Return the token count of a text, from `o200k_base` if `tiktoken` or a stored vocabulary provides it, otherwise
     as an estimate."""
-    count = load_encoding("o200k_base", find_folders(os.environ).data / "vocabularies")
+    count = load_token_counter("o200k_base", find_folders(os.environ).data / "vocabularies")
     if count is None:
         return f"{estimate_text(text):,} tokens as estimated: the vocabulary of o200k_base is not on this machine"
     return f"{round(count(text), -1):,.0f} tokens of o200k_base"  # rounded, because the text contains a folder name

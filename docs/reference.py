@@ -17,7 +17,7 @@ from docs.stream_schema import LINES, stream_schema
 from ebbtide.agent.config.aliases import COMPACTION_OFF_VALUES, IGNORED_KEYS, KEY_ALIASES, TABLE_ALIASES
 from ebbtide.agent.config.options import OPTIONS, Option
 from ebbtide.agent.errors import EXIT_CODES, AgentError
-from ebbtide.agent.headless.json_output import event_type
+from ebbtide.agent.headless.json_output import event_type_name
 from ebbtide.tui.cli.arguments import make_parser
 from ebbtide.tui.keys import KEYS
 from ebbtide.tui.slash_commands import COMMANDS
@@ -86,7 +86,7 @@ def events() -> str:
     def rows() -> Iterator[Sequence[str]]:
         for kind in LINES:
             fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(kind))
-            yield f"`{event_type(kind)}`", " ".join((inspect.getdoc(kind) or "").split()), fields
+            yield f"`{event_type_name(kind)}`", " ".join((inspect.getdoc(kind) or "").split()), fields
 
     return _rows(("`type`", "what it says", "fields"), rows())
 

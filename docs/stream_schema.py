@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_type_hints, is_typed
 from pydantic import TypeAdapter
 
 from ebbtide.agent.events.session import Event
-from ebbtide.agent.headless.json_output import event_type
+from ebbtide.agent.headless.json_output import event_type_name
 from ebbtide.agent.headless.result import RunResult
 from ebbtide.agent.headless.stream_events import SCHEMA_VERSION, StreamEvent
 
@@ -29,7 +29,7 @@ def stream_schema() -> str:
     definitions = {name: _object(made["$defs"][name], classes[name]) for name in sorted(made["$defs"])}
     for kind in LINES:
         printed = definitions[kind.__name__]
-        printed["properties"] = {"type": {"const": event_type(kind)}, **printed["properties"]}
+        printed["properties"] = {"type": {"const": event_type_name(kind)}, **printed["properties"]}
         printed["required"] = [*printed["properties"]]
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

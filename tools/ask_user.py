@@ -30,7 +30,7 @@ def _option_label(option: object) -> object:
     return option.get("label") or option.get("text") or option if isinstance(option, dict) else option
 
 
-def _to_claude(arguments: dict[str, object]) -> None:
+def _convert_to_claude_arguments(arguments: dict[str, object]) -> None:
     options = arguments.pop("options", None)
     choices = [{"label": option} for option in options] if isinstance(options, list) else []
     arguments["questions"] = [{"question": arguments.pop("question", ""), "options": choices}]
@@ -49,7 +49,7 @@ class AskUser:
         argument_aliases={"question": "prompt message text", "options": "choices follow_up suggestions"},
         adapt_arguments=_adapt_arguments,
         claude_names=("AskUserQuestion",),
-        convert_to_claude=_to_claude,
+        convert_to_claude=_convert_to_claude_arguments,
         small_window_policy="optional",
     )
     schema = object_schema(

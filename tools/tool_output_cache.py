@@ -90,6 +90,6 @@ class ToolOutputCacheGrep:
             )
 
 
-def unlisted_tools() -> tuple[Tool, ...]:
+def create_unlisted_tools() -> tuple[Tool, ...]:
     """Tools that are not offered to models but may be called."""
     return (ToolOutputCache(), ToolOutputCacheGrep())

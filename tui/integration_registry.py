@@ -65,7 +65,7 @@ KEY_ACTIONS: Mapping[str, SubcommandRow] = {
 
 SLASH_COMMANDS: Mapping[str, SlashCommandRow] = {
     "mcp": SlashCommandRow(
-        "bring", "", "show MCP servers, their tools, prompts and state", "mcp.server_list:show_servers"
+        "bring", "", "show MCP servers, their tools, prompts and state", "mcp.server_list:show_mcp_servers"
     ),
     "export": SlashCommandRow(
         "fork",

@@ -15,7 +15,7 @@ from ebbtide.agent.errors import AgentError
 from ebbtide.agent.input.instructions import branch_or_commit
 from ebbtide.tui.screens.main import CENTRED_WIDTH, MainScreen
 from ebbtide.tui.session.controller import SessionController
-from ebbtide.tui.session.greeter import Greeter
+from ebbtide.tui.session.greeter import GreetingCollector
 from ebbtide.tui.text.locale import is_ascii_locale
 from ebbtide.tui.text.styles import clipped_text, get_palette
 from ebbtide.tui.view.blocks import Call, SessionView
@@ -75,7 +75,7 @@ class Presenter:
         self._sandbox = ""
         self.status_parts: tuple[StatusPart, ...] = STATUS_PARTS
         """The parts of the status line."""
-        self.greeter = Greeter(lambda: controller)
+        self.greeter = GreetingCollector(lambda: controller)
         controller.queue.add_change_callback(self.draw_queue)
         controller.on_preview_painted = self._restart_transcript
         controller.on_blocks_prepended = self._show_older_blocks

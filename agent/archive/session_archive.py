@@ -10,7 +10,7 @@ from ebbtide.agent.archive.semantic_search import load_semantic_search
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.records.file_history import FileHistory
-from ebbtide.agent.records.garbage import pop_excess_note
+from ebbtide.agent.records.garbage import pop_over_limit_note
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.store.sessions import SessionStore
@@ -46,7 +46,7 @@ class SessionArchive:
         if model is not None:
             model_problem = load_semantic_search().find_model_problem(model)
         if store.blobs is not None and config.archive_max_bytes is not None:
-            excess_note = pop_excess_note(store.blobs.folder, config.archive_max_bytes)
+            excess_note = pop_over_limit_note(store.blobs.folder, config.archive_max_bytes)
         archive = Archive(thread, store, session_id, project)
         return cls(
             archive,

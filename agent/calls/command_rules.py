@@ -25,8 +25,8 @@ from ebbtide.tools.commands.nested import (
     program_name,
     wrapped_program_index,
 )
-from ebbtide.tools.commands.proof import prove_read_only, searches_hidden
-from ebbtide.tools.commands.tool_options import diverts_from_rule, has_option
+from ebbtide.tools.commands.proof import check_read_only, searches_hidden
+from ebbtide.tools.commands.tool_options import escapes_rule, has_option
 from ebbtide.tools.files.autorun import find_autorun_file
 from ebbtide.tools.files.command_paths import CommandPaths
 from ebbtide.tools.lazy import dataclass, regex
@@ -117,7 +117,7 @@ def _harmless_commands(commands: Sequence[SimpleCommand]) -> set[int]:
     for index, command in reversed(list(enumerate(commands))):
         is_by_name = command.words[0].is_unquoted and "/" not in command.texts[0]
         proof = (
-            prove_read_only(command.words, has_input=command.has_input or bool(command.redirections))
+            check_read_only(command.words, has_input=command.has_input or bool(command.redirections))
             if is_by_name
             else None
         )
@@ -174,13 +174,13 @@ def _has_prefix(prefix: Sequence[str], words: Sequence[Word]) -> bool:
         return False
     if (required_words := min_rule_words(texts[start:])) and start + required_words > len(prefix):
         return False
-    proof = prove_read_only(words[start:], has_input=True)
+    proof = check_read_only(words[start:], has_input=True)
     if proof is not None and (name != "command" or proof.last_unproved_index is None):
         return proof.last_unproved_index is None or proof.last_unproved_index + start < len(prefix)
     wrapped_index = wrapped_program_index(texts)
     if wrapped_index is not None:
         return wrapped_index < len(prefix) and _has_prefix(prefix[wrapped_index:], words[wrapped_index:])
-    if diverts_from_rule(texts[start:], len(prefix) - start):
+    if escapes_rule(texts[start:], len(prefix) - start):
         return False
     # A rule for a shell does not cover a script passed to the shell, for example with `-c`.
     return not (name in SHELLS and any(text[:1] in "-+" for text in texts[start + 1 :]))
@@ -190,7 +190,7 @@ def is_partial_cover(
     prefix: Sequence[str], command: SimpleCommand, trusted_launches: Collection[tuple[str, ...]]
 ) -> bool:
     """Whether a rule covers only a command's first words, so that its remaining words can differ."""
-    proof = prove_read_only(command.words, has_input=True)
+    proof = check_read_only(command.words, has_input=True)
     return prefix_covers(prefix, command.words, trusted_launches) and (
         proof is None or proof.last_unproved_index is None
     )
@@ -227,7 +227,7 @@ def reason_to_ask_about_files(coverages: Sequence[Coverage], root: str, readable
     Files named by a rule are exempt."""
     folder = root
     for coverage in coverages:
-        proof, rule_length = prove_read_only(coverage.command.words, has_input=True), len(coverage.prefix or ())
+        proof, rule_length = check_read_only(coverage.command.words, has_input=True), len(coverage.prefix or ())
         only_names = proof is not None and proof.shows_only_names
         for file in proof.files if proof is not None else ():
             path = posixpath.normpath(posixpath.join(folder, file.text))
@@ -312,7 +312,7 @@ def _can_run_in_any_folder(commands: Sequence[SimpleCommand]) -> bool:
 
 def depends_on_its_folder(command: SimpleCommand) -> bool:
     """Whether the same words might mean a different command in another folder."""
-    proof = prove_read_only(command.words, has_input=True)
+    proof = check_read_only(command.words, has_input=True)
     is_read_only = proof is not None and proof.is_read_only_program and "/" not in command.texts[0]
     launch = find_tool_launch(command.words)
     launched_words = command.texts if launch is None else [word.text for word in launch.words]

@@ -16,7 +16,7 @@ NOT_A_PROGRAM_ERROR = (
 )
 MAX_PARSED_COMMAND_CHARS = 200_000
 """Maximum length of a command whose quotes are parsed, in characters. `shlex` takes quadratic time."""
-_BEGIN = "*** Begin Patch"
+_PATCH_START = "*** Begin Patch"
 _CD_COMMAND = regex(r"\s*cd\s+(?P<folder>'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|'\"$`*?~]+)\s*(?:&&|;|\n)")
 _PATCH_COMMAND = regex(r"\s*apply_?patch\b", re.IGNORECASE)
 _HEREDOC_PATCH = regex(r"\s*apply_?patch\s+(?:-\s+)?<<-?[ \t]*(?P<q>['\"]?)(?P<tag>\w+)(?P=q)[ \t]*\n", re.IGNORECASE)
@@ -32,7 +32,7 @@ def patch_in_command(arguments: Arguments) -> str | None:
     """Return the patch that a call to `bash` applies; None if there is none. Raises `ToolError` if the command does
     anything else as well."""
     command, folder = arguments.get("command"), arguments.get("workdir") or ""
-    if not isinstance(command, str) or not isinstance(folder, str) or _BEGIN not in command:
+    if not isinstance(command, str) or not isinstance(folder, str) or _PATCH_START not in command:
         return None
     return _patch_in_script(command, folder)
 
@@ -45,7 +45,7 @@ def _patch_in_script(command: str, folder: str) -> str | None:
     heredoc = _HEREDOC_PATCH.match(script) or _PIPED_PATCH.match(script)
     if heredoc is None and not _PATCH_COMMAND.match(script):
         return None  # the command contains the text of a patch, but does not apply it
-    patch = _quoted_patch(script) if heredoc is None else _lines_before_tag(script[heredoc.end() :], heredoc["tag"])
+    patch = _quoted_patch(script) if heredoc is None else _heredoc_body(script[heredoc.end() :], heredoc["tag"])
     folder_words = _literal_words(cd_command["folder"]) if cd_command else [""]
     if patch is None or len(folder_words) != 1 or folder_words[0].startswith("-"):  # `cd -`, or an option of `cd`
         raise ToolError(NOT_A_PROGRAM_ERROR)
@@ -75,10 +75,10 @@ def _literal_words(command: str) -> list[str]:
 
 def _quoted_patch(command: str) -> str | None:
     words = _literal_words(command)
-    return words[1] if len(words) == 2 and words[1].lstrip().startswith(_BEGIN) else None
+    return words[1] if len(words) == 2 and words[1].lstrip().startswith(_PATCH_START) else None
 
 
-def _lines_before_tag(text: str, tag: str) -> str | None:
+def _heredoc_body(text: str, tag: str) -> str | None:
     """Return the lines before the tag; None if the tag is missing or something follows it."""
     lines = text.rstrip().split("\n")
     tag_indices = [index for index, line in enumerate(lines) if line.strip() == tag]

@@ -32,7 +32,7 @@ from ebbtide.agent.window.turn_limits import TurnUsage
 from ebbtide.tools.base import ReadLimits, Workspace, no_user
 from ebbtide.tools.submit_plan import SubmitPlan
 from ebbtide.tools.task import Task
-from ebbtide.tools.tool_output_cache import unlisted_tools
+from ebbtide.tools.tool_output_cache import create_unlisted_tools
 
 if TYPE_CHECKING:  # types only: few sessions have these
     from ebbtide.agent.subagents.role import SubagentContext
@@ -177,7 +177,7 @@ def create_call_context(
     output_intake = OutputArchiver(
         archive.archive, build_offload_limits(config), emit, output_reader, parts.debug, tool_hooks
     )
-    tools = (Task(), *tooling.tools, SubmitPlan(), *unlisted_tools())
+    tools = (Task(), *tooling.tools, SubmitPlan(), *create_unlisted_tools())
     runner = CallRunner(
         tools=ChainMap({tool.name: tool for tool in tools}, tooling.server_tools.callable_tools),
         workspace=workspace,

@@ -103,7 +103,7 @@ class Sessions:
         self._contexts: dict[str, SessionContext] = {}
         """Contexts of the open sessions, by id."""
         stored_key = partial(load_or_create_token_key, config.folders.data / KEY_FILE)
-        self._secrets = SecretTokens(
+        self._secret_tokens = SecretTokens(
             environment, partial(secrets.token_bytes, KEY_BYTES) if is_ephemeral else stored_key
         )
         self._session_rules: dict[str, list[Rule]] = {}
@@ -118,9 +118,9 @@ class Sessions:
     def set_config(self, config: Config, environment: Mapping[str, str]) -> None:
         """Use this configuration for sessions opened from now on."""
         self.config, self._environment = config, environment
-        self._secrets.learn_environment(environment)
+        self._secret_tokens.learn_environment(environment)
 
-    def check_key(self) -> None:
+    def check_api_key(self) -> None:
         """Raise `AuthFailed` if there is no key for the model of a new session, and `UsageError` if there is no
         model."""
         provider = choose_model(self.config, "", self._environment).partition("/")[0]
@@ -172,7 +172,7 @@ class Sessions:
                 store,
                 self._is_interactive,
                 self._is_ephemeral,
-                self._secrets,
+                self._secret_tokens,
                 self._extra_tools,
                 self.save_open_files,
                 self._sinks,
@@ -255,7 +255,7 @@ class Sessions:
 
     def hide_secrets(self, conversation: Conversation) -> Conversation:
         """Return the conversation with secrets replaced by tokens, as in requests and on the screen."""
-        return replace(conversation, messages=self._secrets.hide_in_messages(conversation.messages))
+        return replace(conversation, messages=self._secret_tokens.hide_in_messages(conversation.messages))
 
     async def messages_before(self, id_prefix: str, position: int, limit: int, /) -> RestoredMessages:
         """Load up to `limit` messages that directly precede `position`, in order and one per position. Also reports the

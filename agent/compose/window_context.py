@@ -20,7 +20,7 @@ from ebbtide.agent.providers.usage import drop_other_model_anchor
 from ebbtide.agent.records.resume import resume_session
 from ebbtide.agent.window.deferral import create_specs
 from ebbtide.agent.window.prefix_watch import PrefixWatch
-from ebbtide.agent.window.reminders import Reminders, current_facts
+from ebbtide.agent.window.reminders import Reminders, build_reminder_facts
 from ebbtide.agent.window.session_context import ModelContext, SessionTools, WindowContext
 from ebbtide.tools.base import Workspace
 
@@ -55,7 +55,7 @@ def create_window_context(
     system_text = _build_system_text(parts, mode)
     emit, debug, instructions = parts.channel.emit, parts.debug, system_text.instructions
     read_environment = partial(environment_facts, config, is_interactive=parts.is_interactive)
-    read_facts = partial(current_facts, read_environment, approver, tools, deferral, tooling.server_tools)
+    read_facts = partial(build_reminder_facts, read_environment, approver, tools, deferral, tooling.server_tools)
     own_specs = create_specs(offered_tools(tools, system_text.mode, is_interactive=system_text.is_interactive))
     return WindowContext(
         _create_model_context(parts),

@@ -54,13 +54,13 @@ class BoundedNumber:
         return float(value)
 
 
-seconds = BoundedNumber("a number of seconds above 0")
-optional_wait = OptionalValue(BoundedNumber("a number of seconds, or 0 to not wait", allows_zero=True))
+parse_seconds = BoundedNumber("a number of seconds above 0")
+parse_optional_seconds = OptionalValue(BoundedNumber("a number of seconds, or 0 to not wait", allows_zero=True))
 optional_days = OptionalValue(BoundedNumber("a number of days above 0"))
-dollars = OptionalValue(BoundedNumber("a number of US dollars above 0"))
-factor = BoundedNumber("a number above 0")
-share = BoundedNumber("a number above 0 and at most 1", maximum=1)
-optional_share = OptionalValue(share)
+parse_dollars = OptionalValue(BoundedNumber("a number of US dollars above 0"))
+parse_factor = BoundedNumber("a number above 0")
+parse_share = BoundedNumber("a number above 0 and at most 1", maximum=1)
+optional_share = OptionalValue(parse_share)
 temperature = BoundedNumber("a number from 0 to 2", maximum=2, allows_zero=True)
 
 
@@ -84,7 +84,7 @@ optional_count = OptionalValue(positive_integer)
 MAX_KEEP_ALIVE_REQUESTS = 3
 
 
-def keep_alive(value: object) -> int | str:
+def parse_keep_alive(value: object) -> int | str:
     if value == "off":
         return "off"
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_KEEP_ALIVE_REQUESTS:
@@ -92,7 +92,7 @@ def keep_alive(value: object) -> int | str:
     raise ValueError(f'"off", or the maximum number of requests in one pause, from 1 to {MAX_KEEP_ALIVE_REQUESTS}')
 
 
-def nonempty_texts(value: object) -> tuple[str, ...]:
+def parse_nonempty_strings(value: object) -> tuple[str, ...]:
     if isinstance(value, list | tuple) and all(isinstance(text, str) and text for text in value):
         return tuple(value)
     raise ValueError("a list of texts in quotes")
@@ -116,10 +116,10 @@ def _after_tool_hook(table: object) -> AfterToolHook:
     if not isinstance(table, dict) or not {"match", "command"} <= set(table) <= {"match", "command", "timeout"}:
         raise ValueError
     command = table["command"]
-    parsed_command = nonempty_text(command) if isinstance(command, str) else nonempty_texts(command)
+    parsed_command = nonempty_text(command) if isinstance(command, str) else parse_nonempty_strings(command)
     if not parsed_command:
         raise ValueError
-    return AfterToolHook(nonempty_text(table["match"]), parsed_command, seconds(table.get("timeout", 60.0)))
+    return AfterToolHook(nonempty_text(table["match"]), parsed_command, parse_seconds(table.get("timeout", 60.0)))
 
 
 def tokenizer_name(value: object) -> str:
@@ -160,7 +160,7 @@ TOKENIZER_PATTERN = (
 PRICE_KEYS = ("input", "output", "cache_read", "cache_write")
 
 
-def prices(value: object) -> Mapping[str, float]:
+def parse_prices(value: object) -> Mapping[str, float]:
     if (
         isinstance(value, dict)
         and set(value) <= set(PRICE_KEYS)
@@ -172,20 +172,20 @@ def prices(value: object) -> Mapping[str, float]:
     raise ValueError("a table of US dollars per million tokens: input, output, cache_read, cache_write")
 
 
-def flag(value: object) -> bool:
+def parse_flag(value: object) -> bool:
     if isinstance(value, bool):
         return value
     raise ValueError("true or false")
 
 
-def text_list(value: object) -> tuple[str, ...]:
+def parse_strings(value: object) -> tuple[str, ...]:
     if isinstance(value, list | tuple) and all(isinstance(text, str) for text in value):
         return tuple(value)
     raise ValueError("a list of texts in quotes")
 
 
 def command_words(value: object) -> tuple[str, ...]:
-    words = (value,) if isinstance(value, str) else text_list(value)
+    words = (value,) if isinstance(value, str) else parse_strings(value)
     if words and words[0]:
         return words
     raise ValueError("a program, or a list of a program and its arguments, in quotes")
@@ -219,7 +219,7 @@ def text_table(value: object) -> Mapping[str, str]:
 
 def file_extensions(value: object) -> tuple[str, ...]:
     """Validate file name endings, and normalise them to start with a dot."""
-    extensions = nonempty_texts(value)
+    extensions = parse_nonempty_strings(value)
     if extensions and all(re.fullmatch(r"\.?[\w+#-]+", ending) for ending in extensions):
         return tuple(f".{ending.removeprefix('.').lower()}" for ending in extensions)
     raise ValueError('a list of file name endings, such as [".py", ".pyi"]')
@@ -231,7 +231,7 @@ def nested_table(value: object) -> Mapping[str, object]:
     raise ValueError("a table")
 
 
-def port(value: object) -> int:
+def parse_port(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 65_536:
         return value
     raise ValueError("a port, a whole number from 1 to 65535")

@@ -8,20 +8,20 @@ from ebbtide.agent.config.clouds import CLOUDS
 from ebbtide.agent.config.option_values import (
     OptionalValue,
     after_tool_hooks,
-    dollars,
-    factor,
-    flag,
-    keep_alive,
-    nonempty_texts,
     one_of,
     optional_count,
     optional_days,
     optional_share,
     optional_text,
-    optional_wait,
+    parse_dollars,
+    parse_factor,
+    parse_flag,
+    parse_keep_alive,
+    parse_nonempty_strings,
+    parse_optional_seconds,
+    parse_seconds,
+    parse_share,
     positive_integer,
-    seconds,
-    share,
     tokenizer_name,
     web_search,
 )
@@ -128,13 +128,13 @@ def _with_project_rules(current: object, project: object) -> object:
 
 
 def _with_project_names(current: object, project: object) -> object:
-    return tuple(dict.fromkeys((*nonempty_texts(current), *nonempty_texts(project))))
+    return tuple(dict.fromkeys((*parse_nonempty_strings(current), *parse_nonempty_strings(project))))
 
 
 def _common_names(current: object, project: object) -> object:
     """Return the names in both lists. An empty list means all names. If the lists have no name in common, the current
     list is returned."""
-    current_names, project_names = nonempty_texts(current), nonempty_texts(project)
+    current_names, project_names = parse_nonempty_strings(current), parse_nonempty_strings(project)
     return (
         tuple(name for name in project_names if name in current_names) or current_names
         if current_names
@@ -143,7 +143,7 @@ def _common_names(current: object, project: object) -> object:
 
 
 def _both_enabled(current: object, project: object) -> object:
-    return flag(current) and flag(project)
+    return parse_flag(current) and parse_flag(project)
 
 
 def _stricter_port_rule(current: object, project: object) -> object:
@@ -157,7 +157,10 @@ effort = one_of(*EFFORTS)
 OPTIONS: tuple[Option, ...] = (
     Option("agent.model", None, optional_text, "the model, as PROVIDER/NAME", "EBB_MODEL"),
     Option(
-        "agent.fallback_models", (), nonempty_texts, "models that take over, in order, when a conversation does not fit"
+        "agent.fallback_models",
+        (),
+        parse_nonempty_strings,
+        "models that take over, in order, when a conversation does not fit",
     ),
     Option(
         "agent.permission_mode",
@@ -183,11 +186,16 @@ OPTIONS: tuple[Option, ...] = (
         "agent.context_window_buffer_tokens", None, optional_count, "tokens kept free as a margin for estimation errors"
     ),
     Option("agent.tokenizer", None, OptionalValue(tokenizer_name), "tokenizer used to count tokens"),
-    Option("agent.compact_trigger", 0.95, share, "share of the usable window at which older messages are summarised"),
-    Option("agent.threshold_ratio", None, optional_share, "like `compact_trigger`, as a share of the whole window"),
-    Option("agent.hard_block", 0.98, share, "share of the usable window above which no request is sent"),
     Option(
-        "agent.background_at", 0.65, share, "share of the usable window from which summaries are prepared while idle"
+        "agent.compact_trigger", 0.95, parse_share, "share of the usable window at which older messages are summarised"
+    ),
+    Option("agent.threshold_ratio", None, optional_share, "like `compact_trigger`, as a share of the whole window"),
+    Option("agent.hard_block", 0.98, parse_share, "share of the usable window above which no request is sent"),
+    Option(
+        "agent.background_at",
+        0.65,
+        parse_share,
+        "share of the usable window from which summaries are prepared while idle",
     ),
     Option(
         "agent.background_messages",
@@ -195,7 +203,7 @@ OPTIONS: tuple[Option, ...] = (
         positive_integer,
         "number of messages from which summaries are prepared while idle",
     ),
-    Option("agent.context_note_at", 0.80, share, "share of the usable window from which the model is notified"),
+    Option("agent.context_note_at", 0.80, parse_share, "share of the usable window from which the model is notified"),
     Option(
         "agent.on_full",
         "compact",
@@ -227,7 +235,9 @@ OPTIONS: tuple[Option, ...] = (
         "what is shown of large outputs: head and tail (`auto`, `read-grep`), more text (`truncate`), or extracts by "
         "a model (`full-chunked`, which costs requests)",
     ),
-    Option("agent.tool_deferral_threshold", 0.10, share, "share of the usable window that tool definitions may take"),
+    Option(
+        "agent.tool_deferral_threshold", 0.10, parse_share, "share of the usable window that tool definitions may take"
+    ),
     Option("agent.tail_tokens", 6000, positive_integer, "tokens of the newest steps that a compaction keeps unchanged"),
     Option(
         "agent.retain_last_turns", 1, positive_integer, "newest turns that a compaction keeps unchanged, if they fit"
@@ -236,11 +246,11 @@ OPTIONS: tuple[Option, ...] = (
     Option("agent.summary_tokens", 1800, positive_integer, "maximum tokens of a summary"),
     Option("agent.summary_model", None, optional_text, "the model that writes summaries, as PROVIDER/NAME"),
     Option("agent.summary_prompt", None, optional_text, "instructions for summaries, replacing the built-in ones"),
-    Option("agent.summary_directives", (), nonempty_texts, "additional instructions for summaries"),
+    Option("agent.summary_directives", (), parse_nonempty_strings, "additional instructions for summaries"),
     Option(
         "agent.retain_prompt", None, optional_text, "instructions for the retained notes, replacing the built-in ones"
     ),
-    Option("agent.retain_directives", (), nonempty_texts, "additional instructions for the retained notes"),
+    Option("agent.retain_directives", (), parse_nonempty_strings, "additional instructions for the retained notes"),
     Option(
         "rewrite.policy",
         "cost",
@@ -259,11 +269,14 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "rewrite.kappa_mask",
         1.5,
-        factor,
+        parse_factor,
         "minimum savings, as a multiple of the cost, for old outputs to be reduced to one line each",
     ),
     Option(
-        "rewrite.kappa_compact", 6.0, factor, "minimum savings, as a multiple of the cost, for a summary to be written"
+        "rewrite.kappa_compact",
+        6.0,
+        parse_factor,
+        "minimum savings, as a multiple of the cost, for a summary to be written",
     ),
     Option(
         "recall.scope",
@@ -286,7 +299,7 @@ OPTIONS: tuple[Option, ...] = (
         positive_integer,
         "bytes stored of one command's output; beyond that, the middle is dropped",
     ),
-    Option("checkpoints.enabled", True, flag, "save files before the agent changes them; needed for `/undo`"),
+    Option("checkpoints.enabled", True, parse_flag, "save files before the agent changes them; needed for `/undo`"),
     Option("checkpoints.max_file_bytes", 10_000_000, positive_integer, "size in bytes above which a file is not saved"),
     Option(
         "checkpoints.max_files",
@@ -305,11 +318,16 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "retry.patience",
         600.0,
-        seconds,
+        parse_seconds,
         "seconds for which a request is retried; if unset, the interface retries until Esc",
     ),
-    Option("retry.first", 10.0, seconds, "the same for an address that has not been reached yet"),
-    Option("retry.fallback_after", None, optional_wait, "seconds after which a model of `fallback_models` takes over"),
+    Option("retry.first", 10.0, parse_seconds, "the same for an address that has not been reached yet"),
+    Option(
+        "retry.fallback_after",
+        None,
+        parse_optional_seconds,
+        "seconds after which a model of `fallback_models` takes over",
+    ),
     Option(
         "sandbox.ports",
         "ask",
@@ -321,12 +339,18 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "jobs.wake",
         False,
-        flag,
+        parse_flag,
         "whether the model continues by itself when a background job ends while it is idle (interactive sessions)",
         tighten=_both_enabled,
     ),
-    Option("tools.allowed", (), nonempty_texts, "the built-in tools to offer; empty means all", tighten=_common_names),
-    Option("tools.denied", (), nonempty_texts, "built-in tools to disable", tighten=_with_project_names),
+    Option(
+        "tools.allowed",
+        (),
+        parse_nonempty_strings,
+        "the built-in tools to offer; empty means all",
+        tighten=_common_names,
+    ),
+    Option("tools.denied", (), parse_nonempty_strings, "built-in tools to disable", tighten=_with_project_names),
     Option(
         "agent.cache_lifetime",
         "auto",
@@ -337,7 +361,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "agent.keep_alive",
         "off",
-        keep_alive,
+        parse_keep_alive,
         "how many requests keep the provider's cache alive while you think (interactive sessions): each is sent "
         "shortly before the cache expires and costs one cache read, and only if it will probably save more",
     ),
@@ -352,12 +376,12 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "web.private",
         (),
-        nonempty_texts,
+        parse_nonempty_strings,
         "hosts on private networks that `web_fetch`, and commands that a rule allows, may reach, as `HOST` or "
         "`HOST:PORT`",
     ),
     Option("agent.max_turns", None, optional_count, "maximum number of requests per turn"),
-    Option("agent.max_cost", None, dollars, "maximum cost of a run in US dollars"),
+    Option("agent.max_cost", None, parse_dollars, "maximum cost of a run in US dollars"),
     Option(
         "agents.model",
         None,
@@ -369,18 +393,18 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "mcp.wait",
         None,
-        optional_wait,
+        parse_optional_seconds,
         "seconds that the first request waits for MCP servers; default 30, or 0 in interactive sessions",
     ),
-    Option("mcp.disabled", (), nonempty_texts, "MCP servers that are not started", tighten=_with_project_names),
+    Option("mcp.disabled", (), parse_nonempty_strings, "MCP servers that are not started", tighten=_with_project_names),
     Option(
         "lsp.enabled",
         True,
-        flag,
+        parse_flag,
         "send the model the language servers' diagnostics for its edits",
         tighten=_both_enabled,
     ),
-    Option("lsp.timeout", 2.0, seconds, "seconds that an edit waits for diagnostics of language servers"),
+    Option("lsp.timeout", 2.0, parse_seconds, "seconds that an edit waits for diagnostics of language servers"),
     Option(
         "telemetry.endpoint",
         None,
@@ -390,13 +414,15 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "telemetry.content",
         False,
-        flag,
+        parse_flag,
         "also send prompts, answers, arguments and outputs, with recognised keys and passwords removed",
     ),
     Option("tui.keys", "usual", one_of(*KEY_BINDING_STYLES), "key bindings of the prompt; `vim` for vi keys"),
     Option("tui.theme", "auto", one_of(*THEMES), "colour theme; `auto` follows the terminal"),
-    Option("tui.panel", True, flag, "side panel with the task list, files, context and servers (from 140 columns)"),
-    Option("tui.animation", True, flag, "animated indicator in the status line while the agent works"),
+    Option(
+        "tui.panel", True, parse_flag, "side panel with the task list, files, context and servers (from 140 columns)"
+    ),
+    Option("tui.animation", True, parse_flag, "animated indicator in the status line while the agent works"),
     Option(
         "tui.detail",
         "normal",
@@ -424,7 +450,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("permissions.allow", (), permission_rules, "calls that run without asking"),
     Option("permissions.deny", (), permission_rules, "calls that never run", tighten=_with_project_rules),
-    Option("permissions.roots", (), nonempty_texts, "additional folders, treated like the working folder"),
+    Option("permissions.roots", (), parse_nonempty_strings, "additional folders, treated like the working folder"),
     Option(
         "permissions.sandboxed",
         "ask",

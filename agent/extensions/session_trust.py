@@ -107,7 +107,7 @@ class SessionTrust:
         ]
 
     def _pair_with_approval(self, items: Sequence[TrustItem]) -> list[tuple[TrustItem, TrustRecord | None]]:
-        return [(item, self._trust.approval_before_change(item)) for item in items]
+        return [(item, self._trust.previous_approval(item)) for item in items]
 
     def _postpone(self, items: Sequence[TrustItem]) -> None:
         self._postponed_digests |= {item.digest for item in items}

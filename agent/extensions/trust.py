@@ -108,7 +108,7 @@ class ProjectTrust:
             return "not approved"
         return "on" if record.digest == item.digest else "changed"
 
-    def approval_before_change(self, item: TrustItem) -> TrustRecord | None:
+    def previous_approval(self, item: TrustItem) -> TrustRecord | None:
         """Return the approval of an earlier version of an item; None if the item has not changed since, or was never
         approved."""
         return self._records.get(item.key) if self.trust_state(item) == "changed" else None

@@ -26,7 +26,7 @@ from ebbtide.agent.headless.input_messages import (
     Question,
     RefusedLineError,
     SetupRequest,
-    fallback_answer,
+    refusal_at_end_of_input,
 )
 from ebbtide.agent.headless.line_reader import InputLine
 from ebbtide.agent.headless.message_queue import MessageQueue, UserMessage
@@ -116,7 +116,7 @@ class ClientDrivenRun:
         match event:
             case PermissionAsked() | PlanSubmitted() | QuestionAsked():
                 if self._has_input_ended:
-                    self._session.answer(event.id, fallback_answer(event))
+                    self._session.answer(event.id, refusal_at_end_of_input(event))
                 else:
                     self._open_questions[event.id] = event
             case PermissionAnswered(id=question_id) | PlanAnswered(id=question_id) | QuestionAnswered(id=question_id):
@@ -194,7 +194,7 @@ class ClientDrivenRun:
         if not self._has_reader():
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
         for question in self._open_questions.values():
-            self._session.answer(question.id, fallback_answer(question))
+            self._session.answer(question.id, refusal_at_end_of_input(question))
 
     async def _handle_request(self, request: InputRequest) -> None:
         match request:
@@ -268,8 +268,8 @@ class ClientDrivenRun:
             session.hooks.add_client_hooks(self._applied_setup.hooks, self._applied_setup.call_client_hook)
 
     def _deliver_answer(self, question: Question, content: Mapping[str, Any]) -> None:
-        """Deliver an answer to the session. Raises `RefusedLine`; if only part of the answer is valid, that part is
-        delivered first."""
+        """Deliver an answer to the session. Raises `RefusedLineError`; if only part of the answer is valid, that part
+        is delivered first."""
         try:
             answer = self._protocol.convert_answer(question, content)
             refusal = None

@@ -143,10 +143,10 @@ class InputProtocol(Protocol):
     """An input format."""
 
     def parse_line(self, line: InputLine) -> InputRequest | None:
-        """Parse a line; None if it requires no action. Raises `RefusedLine`."""
+        """Parse a line; None if it requires no action. Raises `RefusedLineError`."""
 
     def convert_answer(self, question: Question, content: Mapping[str, Any]) -> Answer:
-        """Convert an answer to the form that the question expects. Raises `RefusedLine`."""
+        """Convert an answer to the form that the question expects. Raises `RefusedLineError`."""
 
     def answer_without_client(self, question: Question) -> Answer | None:
         """Return the answer to a question that can be answered without the client; None if the client must answer
@@ -173,7 +173,7 @@ class StreamInput:
 
 
 def parse_line(line: InputLine) -> InputRequest | None:
-    """Parse a line; None if it is empty. Raises `RefusedLine`."""
+    """Parse a line; None if it is empty. Raises `RefusedLineError`."""
     value = parse_json_object(line)
     if value is None:
         return None
@@ -196,7 +196,7 @@ def parse_line(line: InputLine) -> InputRequest | None:
 
 
 def parse_json_object(line: InputLine) -> Mapping[str, Any] | None:
-    """Parse a line as a JSON object; None if it is empty. Raises `RefusedLine`."""
+    """Parse a line as a JSON object; None if it is empty. Raises `RefusedLineError`."""
     if isinstance(line, OversizedLine):
         raise RefusedLineError(
             f"it has {line.byte_count:,} bytes, more than the limit of 64 MB; write the content to a file and "
@@ -232,7 +232,7 @@ def _parse_message(value: Mapping[str, Any]) -> UserMessage:
 
 
 def image_from_base64(data: str) -> Image:
-    """Decode a base64 image. Raises `RefusedLine`."""
+    """Decode a base64 image. Raises `RefusedLineError`."""
     try:
         image_bytes = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -246,7 +246,7 @@ def image_from_base64(data: str) -> Image:
 
 
 def convert_answer(question: Question, content: Mapping[str, Any]) -> Answer:
-    """Convert an `answer` line to an answer for its question. Raises `RefusedLine`."""
+    """Convert an `answer` line to an answer for its question. Raises `RefusedLineError`."""
     verdict: Any = content.get("verdict")
     note = content.get("note", "")
     if isinstance(question, QuestionAsked):
@@ -272,7 +272,7 @@ def convert_answer(question: Question, content: Mapping[str, Any]) -> Answer:
     return Decision(verdict, rule, note, content.get("kept", "session"), content.get("arguments"))
 
 
-def fallback_answer(question: Question) -> Answer:
+def refusal_at_end_of_input(question: Question) -> Answer:
     """Return a refusal, with the reason, for a question that is still open when the input ends."""
     match question:
         case PermissionAsked():

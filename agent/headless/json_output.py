@@ -19,10 +19,10 @@ def event_json(event: OutputEvent) -> dict[str, object]:
     """Convert an event to the JSON object that `stream-json` prints: its type, then its fields."""
     if isinstance(event, AgentActivity):
         return {"type": "agent_activity", **asdict(event), "event": event_json(event.event)}
-    return {"type": event_type(type(event)), **asdict(event)}
+    return {"type": event_type_name(type(event)), **asdict(event)}
 
 
-def event_type(event_class: type[object]) -> str:
+def event_type_name(event_class: type[object]) -> str:
     """Return the `type` of a class in the output: its name in snake case, with a few exceptions."""
     if event_class in _TYPE_OVERRIDES:
         return _TYPE_OVERRIDES[event_class]
@@ -31,7 +31,7 @@ def event_type(event_class: type[object]) -> str:
 
 def result_json(result: RunResult) -> dict[str, object]:
     """Convert the result of a run to a JSON object."""
-    return {"type": event_type(RunResult), **asdict(result)}
+    return {"type": event_type_name(RunResult), **asdict(result)}
 
 
 class JsonOutput:
@@ -52,7 +52,7 @@ class JsonOutput:
         print_json(self._out, result_json(outcome.result_so_far))
 
 
-class StreamOutput:
+class JsonStreamOutput:
     """Prints each event as it happens, and the result at the end."""
 
     def __init__(self, out: TextIO, progress: Progress | None = None) -> None:

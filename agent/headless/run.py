@@ -16,7 +16,7 @@ from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AgentError, UsageError, is_unwritable
 from ebbtide.agent.events.session import Noticed
 from ebbtide.agent.headless.answers import AnswerFile
-from ebbtide.agent.headless.json_output import JsonOutput, StreamOutput
+from ebbtide.agent.headless.json_output import JsonOutput, JsonStreamOutput
 from ebbtide.agent.headless.progress import Progress
 from ebbtide.agent.headless.result import RunOutcome
 from ebbtide.agent.headless.stop import RunStopper, stop_after, stop_on_signals
@@ -146,7 +146,7 @@ def _create_output(
         progress = Progress(err, options.sanitise, is_verbose=True) if options.is_verbose else None
         if external_format is not None:
             return external_format.create_output(out, progress, includes_partials=options.includes_partial_messages)
-        return StreamOutput(out, progress)
+        return JsonStreamOutput(out, progress)
     progress = _create_progress(options, err)
     return JsonOutput(out, progress) if options.output_format == "json" else TextOutput(out, progress, options.sanitise)
 

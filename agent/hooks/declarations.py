@@ -33,7 +33,7 @@ from ebbtide.agent.extensions.extension_folders import ExtensionFolder, Extensio
 from ebbtide.agent.extensions.plugins import load_usable_plugins
 from ebbtide.agent.extensions.trust import TrustItem, hash_texts
 from ebbtide.agent.extensions.variable_expansion import quote_variables
-from ebbtide.agent.hooks.matchers import reason_never_matches
+from ebbtide.agent.hooks.matchers import matcher_problem
 from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tools.process.shell import shell_argv
 
@@ -104,7 +104,7 @@ class DeclaredHook:
             return f"{self.display_name} is skipped: a project's hooks may only reach servers on this machine"
         if self.owner == "project" and isinstance(action, McpToolAction):
             return f"{self.display_name} is skipped: a project's hooks cannot call tools without asking"
-        never_reason = reason_never_matches(self.entry.matcher, is_for_calls=self.event in CALL_EVENTS)
+        never_reason = matcher_problem(self.entry.matcher, is_for_calls=self.event in CALL_EVENTS)
         return f"{self.display_name} is skipped: {never_reason}" if never_reason else ""
 
     @property

@@ -24,9 +24,9 @@ def matches_names(matcher: str, names: Sequence[str], native_tool_name: str = ""
     if matcher in ("", "*") or not names:
         return True
     if not _NAME_LIST.fullmatch(matcher):
-        search = _search_function(matcher)
+        search = _compile_search(matcher)
         return search is not None and any(search(name[:_MAX_NAME_CHARS]) for name in names)
-    listed_names = _alternatives(matcher)
+    listed_names = _split_alternatives(matcher)
     server_prefixes = tuple(f"{listed_name}__" for listed_name in listed_names if listed_name.startswith("mcp__"))
     return not {*listed_names}.isdisjoint((*names, native_tool_name or names[0])) or any(
         name.startswith(server_prefixes) for name in names
@@ -46,15 +46,15 @@ def matches_call(matcher: str, claude_call: ClaudeToolCall, root: str, project: 
     )
 
 
-def reason_never_matches(matcher: str, *, is_for_calls: bool) -> str:
+def matcher_problem(matcher: str, *, is_for_calls: bool) -> str:
     """Return why the matcher can never match, as a clause; empty if it can."""
     matcher = matcher.strip()
     if matcher in ("", "*"):
         return ""
     if not _NAME_LIST.fullmatch(matcher):
-        is_valid = _search_function(matcher) is not None or (is_for_calls and _rules_in_matcher(matcher))
+        is_valid = _compile_search(matcher) is not None or (is_for_calls and _rules_in_matcher(matcher))
         return "" if is_valid else f"its matcher `{matcher[:80]}` is not a valid pattern"
-    if not is_for_calls or any(map(_may_be_tool_name, _alternatives(matcher))):
+    if not is_for_calls or any(map(_may_be_tool_name, _split_alternatives(matcher))):
         return ""
     return (
         f"its matcher `{matcher[:80]}` never matches: it is compared with tool names such as `Bash`. "
@@ -77,9 +77,9 @@ def _matches_as_regex(pattern: str, rule: str, claude_call: ClaudeToolCall, root
     if not may_match(rule.partition("(")[0], claude_call, root, project, home):
         return False
     if isinstance(command := claude_call.input.get("command"), str):
-        search = _search_function(f"^(?:{pattern})")
+        search = _compile_search(f"^(?:{pattern})")
         return search is not None and any(search(line) for line in command_lines(command))
-    search = _search_function(pattern)
+    search = _compile_search(pattern)
     return search is not None and any(
         search(path) for key in PATH_ARGUMENTS if isinstance(path := claude_call.input.get(key), str)
     )
@@ -88,11 +88,13 @@ def _matches_as_regex(pattern: str, rule: str, claude_call: ClaudeToolCall, root
 @lru_cache(maxsize=256)
 def _rules_in_matcher(matcher: str) -> tuple[tuple[str, re.Match[str]], ...]:
     """Return the alternatives of a matcher that are permission rules."""
-    candidates = ((alternative, _PERMISSION_RULE.fullmatch(alternative)) for alternative in _alternatives(matcher))
+    candidates = (
+        (alternative, _PERMISSION_RULE.fullmatch(alternative)) for alternative in _split_alternatives(matcher)
+    )
     return tuple((rule, match) for rule, match in candidates if match is not None)
 
 
-def _alternatives(matcher: str) -> list[str]:
+def _split_alternatives(matcher: str) -> list[str]:
     """Split a matcher at each `|` and `,` outside parentheses."""
     alternatives, depth = [""], 0
     for character in matcher:
@@ -105,7 +107,7 @@ def _alternatives(matcher: str) -> list[str]:
 
 
 @lru_cache(maxsize=256)
-def _search_function(pattern: str) -> Callable[[str], object] | None:
+def _compile_search(pattern: str) -> Callable[[str], object] | None:
     """Return a search function for a regular expression; None if it is invalid. With `re2`, which cannot do
     look-around, the search takes linear time."""
     with suppress(ImportError):

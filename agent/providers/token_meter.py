@@ -260,7 +260,7 @@ class TokenMeter:
         if reply.pass_count > 1:
             return answered_conversation  # a count of several passes covers more than one request
         visible = self._view_cache.visible_messages(conversation)
-        assessment = self.usage_check.assess(reply, conversation, visible, budget, self._messages_tokens)
+        assessment = self.usage_check.check_usage(reply, conversation, visible, budget, self._messages_tokens)
         if assessment != "counted":
             self.usage_check.report(assessment, reply, budget, emit)
             return (

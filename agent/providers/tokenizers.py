@@ -26,7 +26,7 @@ VOCABULARY_DIGESTS = {
     "r50k_base": "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
 }
 """SHA-256 of each known vocabulary."""
-SHARED_VOCABULARIES = {"o200k_harmony": "o200k_base", "p50k_edit": "p50k_base"}
+VOCABULARY_ALIASES = {"o200k_harmony": "o200k_base", "p50k_edit": "p50k_base"}
 
 DOWNLOAD_TIMEOUT_S = 10.0
 MAX_VOCABULARY_BYTES = 16 * 1024 * 1024
@@ -46,9 +46,9 @@ def load_tokenizer(name: str, folder: Path, model: str = "") -> TextCounter | No
         chars_per_token = float(variant) if variant else 4.0
         return lambda text: estimate_by_chars(text, chars_per_token)
     if family == "tiktoken":
-        return _at_least_chars(load_encoding(variant, folder), 1.0, 1 / 3)
+        return _with_minimum_count(load_token_counter(variant, folder), 1.0, 1 / 3)
     factor, tokens_per_byte = _family_factors(family, variant or model)
-    return _at_least_chars(load_encoding("o200k_base", folder), factor, tokens_per_byte)
+    return _with_minimum_count(load_token_counter("o200k_base", folder), factor, tokens_per_byte)
 
 
 def tokens_per_o200k_token(provider: str, model: str) -> float:
@@ -68,7 +68,7 @@ def _family_factors(family: str, model: str) -> tuple[float, float]:
     return (1.27, 1 / 3) if is_old else (1.65, 1 / 2.2)
 
 
-def _at_least_chars(count_tokens: TextCounter | None, factor: float, tokens_per_byte: float) -> TextCounter:
+def _with_minimum_count(count_tokens: TextCounter | None, factor: float, tokens_per_byte: float) -> TextCounter:
     """Build a counter that counts at least one token per four characters."""
 
     def count_bytes(text: str) -> float:
@@ -81,13 +81,13 @@ def _at_least_chars(count_tokens: TextCounter | None, factor: float, tokens_per_
     return count_bytes if count_tokens is None else count_scaled
 
 
-def load_encoding(name: str, folder: Path) -> TextCounter | None:
+def load_token_counter(name: str, folder: Path) -> TextCounter | None:
     """Return the counter for an encoding, or for the encoding of a model; None if its vocabulary is not on this
     machine."""
     vocabulary = _vocabulary_name(name)
-    if vocabulary is None or not ensure_vocabulary(vocabulary, folder):
+    if vocabulary is None or not copy_cached_vocabulary(vocabulary, folder):
         return None
-    encoding = _load_with_tiktoken(name if name in (*VOCABULARY_DIGESTS, *SHARED_VOCABULARIES) else vocabulary, folder)
+    encoding = _load_with_tiktoken(name if name in (*VOCABULARY_DIGESTS, *VOCABULARY_ALIASES) else vocabulary, folder)
 
     def count_tokens(text: str) -> float:
         return sum(len(encoding.encode_ordinary(piece)) for piece in _pieces(text))
@@ -102,8 +102,8 @@ def _pieces(text: str) -> Iterator[str]:
 
 def _vocabulary_name(name: str) -> str | None:
     """Find the vocabulary of an encoding or a model. None if it is unknown."""
-    if name in VOCABULARY_DIGESTS or name in SHARED_VOCABULARIES:
-        return SHARED_VOCABULARIES.get(name, name)
+    if name in VOCABULARY_DIGESTS or name in VOCABULARY_ALIASES:
+        return VOCABULARY_ALIASES.get(name, name)
     import tiktoken.model  # noqa: PLC0415  # deferred: takes 50 ms, and is only needed with a configured tokenizer
 
     try:
@@ -111,8 +111,8 @@ def _vocabulary_name(name: str) -> str | None:
     except KeyError:
         return None
     return (
-        SHARED_VOCABULARIES.get(encoding_name, encoding_name)
-        if encoding_name in (*VOCABULARY_DIGESTS, *SHARED_VOCABULARIES)
+        VOCABULARY_ALIASES.get(encoding_name, encoding_name)
+        if encoding_name in (*VOCABULARY_DIGESTS, *VOCABULARY_ALIASES)
         else None
     )
 
@@ -122,7 +122,7 @@ def vocabulary_file(name: str, folder: Path) -> Path:
     return folder / hashlib.sha1(VOCABULARY_URL.format(name).encode(), usedforsecurity=False).hexdigest()
 
 
-def ensure_vocabulary(name: str, folder: Path) -> bool:
+def copy_cached_vocabulary(name: str, folder: Path) -> bool:
     """Whether the folder contains a complete vocabulary. If `tiktoken` has cached it for another program, it is copied
     to the folder."""
     target = vocabulary_file(name, folder)
@@ -176,8 +176,8 @@ def load_in_background(
     counter. `on_loaded` is not called on failure. The thread does not keep the program from exiting."""
 
     def load() -> None:
-        if ensure_vocabulary(name, folder) or download_vocabulary(name, folder, url):
-            count_tokens = load_encoding(name, folder)
+        if copy_cached_vocabulary(name, folder) or download_vocabulary(name, folder, url):
+            count_tokens = load_token_counter(name, folder)
             if count_tokens is not None:
                 on_loaded(count_tokens)
 

@@ -21,7 +21,7 @@ from ebbtide.agent.providers.usage import counted_request, is_anchored_by_other_
 from ebbtide.agent.tokens.estimate import is_plausible_count
 from ebbtide.agent.tokens.incremental import is_prefix
 
-CountReading: TypeAlias = Literal["counted", "missing", "implausible", "fresh", "doubtful", "truncated"]
+UsageVerdict: TypeAlias = Literal["counted", "missing", "implausible", "fresh", "doubtful", "truncated"]
 """Whether a reported usage can be trusted. `fresh`: it covers only new content. `doubtful`: it was impossibly low once,
 which is not yet treated as truncation."""
 
@@ -32,27 +32,27 @@ class UsageCheck:
     def __init__(self) -> None:
         self.count_record: CountRecord | None = None
         """History of the server's counts, with which new counts are compared; None before the first one."""
-        self._visible_minimum: tuple[tuple[Message, ...], int] = ((), 0)
+        self._last_messages_and_min_tokens: tuple[tuple[Message, ...], int] = ((), 0)
         """The messages of the last request, and the minimum number of tokens that they take."""
-        self._reported_readings: set[CountReading] = set()
+        self._reported_readings: set[UsageVerdict] = set()
 
     def after_rewrite(self) -> None:
         """Allow for shorter requests after a rewrite."""
         self.count_record = self.count_record and self.count_record.after_rewrite()
-        self._visible_minimum = (), 0
+        self._last_messages_and_min_tokens = (), 0
 
     def allow_truncation_report(self) -> None:
         """Allow the next truncation to be reported again."""
         self._reported_readings.discard("truncated")
 
-    def assess(
+    def check_usage(
         self,
         reply: Reply,
         conversation: Conversation,
         visible: tuple[Message, ...],
         budget: ContextBudget,
         count_tokens: Callable[[Sequence[Message]], int],
-    ) -> CountReading:
+    ) -> UsageVerdict:
         """Return whether a reply's usage is plausible and covers everything that was sent, or what is wrong with it.
         `visible`: the messages sent. `count_tokens`: estimates the tokens of messages."""
         usage = reply.usage
@@ -60,14 +60,14 @@ class UsageCheck:
             return "implausible"
         if usage.prompt == 0:
             return "missing"
-        record = self._record_for(conversation, visible, reply.message.model)
+        record = self._comparable_record(conversation, visible, reply.message.model)
         request = self._sent_request(visible, usage, budget, count_tokens, is_first=has_no_reply(conversation))
         finding, self.count_record = assess_count(record, request)
         if finding != "whole" and (finding == "fresh" or usage.prompt >= MIN_WINDOW_TOKENS):
             return finding
         return "counted" if finding == "whole" and is_plausible_count(usage.prompt, budget.used) else "implausible"
 
-    def _record_for(self, conversation: Conversation, visible: tuple[Message, ...], model: str) -> CountRecord:
+    def _comparable_record(self, conversation: Conversation, visible: tuple[Message, ...], model: str) -> CountRecord:
         """Return the record to compare a count with. A resumed session starts with its last count, unless requests may
         have become shorter since then."""
         is_incomparable = is_anchored_by_other_model(conversation, model) or may_drop_reasoning(conversation)
@@ -87,12 +87,14 @@ class UsageCheck:
         *,
         is_first: bool,
     ) -> CountedRequest:
-        measured, min_count = self._visible_minimum if is_prefix(self._visible_minimum[0], visible) else ((), 0)
+        measured, min_count = (
+            self._last_messages_and_min_tokens if is_prefix(self._last_messages_and_min_tokens[0], visible) else ((), 0)
+        )
         min_count += min_tokens(visible[len(measured) :])
-        self._visible_minimum = visible, min_count
+        self._last_messages_and_min_tokens = visible, min_count
         return counted_request(visible, min_count, usage.prompt, budget, count_tokens, is_first=is_first)
 
-    def report(self, reading: CountReading, reply: Reply, budget: ContextBudget, emit: Callable[[Event], None]) -> None:
+    def report(self, reading: UsageVerdict, reply: Reply, budget: ContextBudget, emit: Callable[[Event], None]) -> None:
         """Inform the user that counts are not used. Each reason is reported once."""
         if reply.stop_reason in ("interrupted", "repetition") or reading in self._reported_readings:
             return

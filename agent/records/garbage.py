@@ -12,7 +12,7 @@ from ebbtide.store.locks import is_open
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.lazy import dataclass, regex
 
-EXCESS_MARKER_PREFIX = "over"
+OVER_LIMIT_MARKER_PREFIX = "over"
 """File name prefix of a marker file, which lies next to the blobs while sessions use more space than the limit
 allows."""
 
@@ -26,7 +26,7 @@ _OUTPUT_URI = regex(
 class _SessionReferences:
     """The outputs to which a session itself still refers."""
 
-    start: int
+    first_visible_position: int
     """Position of the first message that any of the session's views still shows."""
     output_numbers: frozenset[int]
     """Numbers of the outputs named in the session's views, summaries and messages."""
@@ -51,7 +51,7 @@ class OutputReferences:
             self._references_by_session[output.session] = self._find_references(output.session)
         references = self._references_by_session[output.session]
         return (
-            output.position >= references.start
+            output.position >= references.first_visible_position
             or output.number in references.output_numbers
             or self._is_named_by_others(output)
         )
@@ -68,7 +68,7 @@ class OutputReferences:
         bodies += [row.body for row in ArchiveStore(self._store).summaries(session_id)]
         bodies += [row.body for row in self._store.messages(session_id, start)]
         return _SessionReferences(
-            start, frozenset(number for text in _strings_in(bodies) for number in _numbers_in(text))
+            start, frozenset(number for text in _json_strings(bodies) for number in _output_numbers_in(text))
         )
 
     def _is_named_by_others(self, output: OutputPosition) -> bool:
@@ -87,7 +87,7 @@ class OutputReferences:
                     yield session, int(number)
 
 
-def _strings_in(bodies: Sequence[str]) -> Iterator[str]:
+def _json_strings(bodies: Sequence[str]) -> Iterator[str]:
     """Yield all strings in these JSON bodies. A body that is not valid JSON is yielded as one string."""
     for body in bodies:
         try:
@@ -106,7 +106,7 @@ def _strings_in(bodies: Sequence[str]) -> Iterator[str]:
                     pass
 
 
-def _numbers_in(text: str) -> Iterator[int]:
+def _output_numbers_in(text: str) -> Iterator[int]:
     return (int(number) for number in _OUTPUT_REF.findall(text))
 
 
@@ -142,18 +142,18 @@ def excess_note(used_bytes: int, max_bytes: int) -> str:
 
 
 def _update_excess_marker(folder: Path, used_bytes: int, max_bytes: int) -> None:
-    marker_path = folder / f"{EXCESS_MARKER_PREFIX}-{max_bytes}"
-    for marker in folder.glob(f"{EXCESS_MARKER_PREFIX}-*"):
+    marker_path = folder / f"{OVER_LIMIT_MARKER_PREFIX}-{max_bytes}"
+    for marker in folder.glob(f"{OVER_LIMIT_MARKER_PREFIX}-*"):
         if marker != marker_path or used_bytes <= max_bytes:
             marker.unlink(missing_ok=True)
     if used_bytes > max_bytes and not marker_path.exists():
         marker_path.write_text(excess_note(used_bytes, max_bytes), "utf-8")
 
 
-def pop_excess_note(folder: Path, max_bytes: int) -> str:
+def pop_over_limit_note(folder: Path, max_bytes: int) -> str:
     """Return the note in the marker file, but only the first time. It is returned again only after the limit has
     changed, or after the size has been below the limit."""
-    marker_path = folder / f"{EXCESS_MARKER_PREFIX}-{max_bytes}"
+    marker_path = folder / f"{OVER_LIMIT_MARKER_PREFIX}-{max_bytes}"
     try:
         text = marker_path.read_text("utf-8")
         if text:

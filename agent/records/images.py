@@ -25,7 +25,7 @@ def load_image_bytes(messages: Sequence[Message], blobs: BlobStore | None) -> tu
     )
 
 
-def inline_images(message: User) -> User:
+def without_image_digests(message: User) -> User:
     """Return the message with its images stored inline, because their bytes could not be stored anywhere else."""
     return User(
         tuple(
@@ -50,14 +50,14 @@ def _load_message_images(message: Message, blobs: BlobStore | None) -> Message:
 
 def _load_output_images(output: ToolOutput, blobs: BlobStore | None) -> ToolOutput:
     loaded_images = [
-        image if image.data else replace(image, data=_load_base64(image, blobs)) for image in output.images
+        image if image.data else replace(image, data=_load_image_base64(image, blobs)) for image in output.images
     ]
     missing_notes = [MISSING_IMAGE_NOTE.format(image.media_type) for image in loaded_images if not image.data]
     text = "\n".join(filter(None, (output.text, *missing_notes)))
     return replace(output, text=text, images=tuple(image for image in loaded_images if image.data))
 
 
-def _load_base64(image: Image, blobs: BlobStore | None) -> str:
+def _load_image_base64(image: Image, blobs: BlobStore | None) -> str:
     """Return an image's bytes in base64; empty if they are missing or damaged."""
     if blobs is None:
         return ""

@@ -38,9 +38,9 @@ class JobPortForwarder:
     def __init__(self, workspace: Workspace, rule: PortRule, notify: Callable[[str], None]) -> None:
         self._workspace, self._rule, self._notify = workspace, rule, notify
         self._ports: JobPorts | None = None
-        workspace.jobs.on_start = self._watch
+        workspace.jobs.on_start = self._start_forwarding
 
-    def _watch(self, job: Job) -> None:
+    def _start_forwarding(self, job: Job) -> None:
         sandbox = self._workspace.sandbox
         if not job.is_in_session_network or sandbox is None or (network := sandbox.network) is None:
             return

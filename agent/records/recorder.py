@@ -21,7 +21,7 @@ from ebbtide.agent.messages import Assistant, CallState, Conversation, Message, 
 from ebbtide.agent.prompt.reminder_notes import reported_job_ids
 from ebbtide.agent.records.call_progress import has_open_question, output_for_open_call
 from ebbtide.agent.records.event_rows import EventRows
-from ebbtide.agent.records.images import inline_images
+from ebbtide.agent.records.images import without_image_digests
 from ebbtide.agent.records.message_rows import describe_messages, encode_message, session_title
 from ebbtide.agent.records.rows import (
     call_state_changes,
@@ -243,7 +243,7 @@ class Recorder:
                 await self._write(rows, call_states={})
             except StoreFailed:  # separately stored outputs then cannot be found, but the session continues
                 self._unsaved_outputs.clear()
-                await self._write([encode_message(inline_images(outputs), row.position) for row in rows])
+                await self._write([encode_message(without_image_digests(outputs), row.position) for row in rows])
             self.write_queue.notify(f"the session's snapshot could not be written; resuming will be slower: {error}")
 
     async def record_calibration(self, model: str, calibration: str) -> None:

@@ -28,7 +28,7 @@ class Reminders:
         self,
         read_facts: Callable[[], ReminderFacts] = ReminderFacts,
         conversation: Conversation | None = None,
-        first_note_share: float = 0.80,
+        first_note_threshold: float = 0.80,
         mode: str = "",
         is_interactive: bool | None = None,
     ) -> None:
@@ -36,7 +36,7 @@ class Reminders:
         conversation. `mode`, `is_interactive`: the values in the system prompt, if they differ from the current
         ones."""
         self._read_facts = read_facts
-        self._note_share = first_note_share
+        self._note_threshold = first_note_threshold
         facts = read_facts()
         was_interactive = facts.is_interactive if is_interactive is None else is_interactive
         self._initial_facts = replace(
@@ -53,7 +53,7 @@ class Reminders:
     def correction_note(self, conversation: Conversation, used_percent: float, rewrite_count: int) -> Note | None:
         """Build a note that corrects an earlier note after a rewrite. None if no correction is needed."""
         return (
-            context_correction_note(conversation, used_percent, self._note_share)
+            context_correction_note(conversation, used_percent, self._note_threshold)
             if rewrite_count != self._known_facts.rewrite_count
             else None
         )
@@ -77,12 +77,12 @@ class Reminders:
             announced = replace(
                 self._initial_facts, rewrite_count=announced.rewrite_count, deferred_count=announced.deferred_count
             )
-        self._known_facts = facts_after_notes(facts, announced, self._note_share)
-        notes = due_notes(facts, announced, self._note_share)
+        self._known_facts = facts_after_notes(facts, announced, self._note_threshold)
+        notes = due_notes(facts, announced, self._note_threshold)
         return replace(message, parts=(*message.parts, *notes)) if notes else message
 
 
-def current_facts(
+def build_reminder_facts(
     read_environment: Callable[[], ReminderFacts],
     approver: Approver,
     tools: Sequence[Tool],

@@ -50,7 +50,7 @@ from ebbtide.agent.session import Session
 from ebbtide.agent.view.previews import OffloadLimits
 from ebbtide.agent.window.deferral import ToolDeferral, create_specs
 from ebbtide.agent.window.prefix_watch import PrefixWatch
-from ebbtide.agent.window.reminders import Reminders, current_facts
+from ebbtide.agent.window.reminders import Reminders, build_reminder_facts
 from ebbtide.agent.window.server_tools import ServerTools, searchable_tools
 from ebbtide.agent.window.session_context import (
     CallContext,
@@ -68,7 +68,7 @@ from ebbtide.tools.base import Tool, Workspace, no_user
 from ebbtide.tools.catalog import create_builtin_tools
 from ebbtide.tools.outputs.stored_content import StoredContent
 from ebbtide.tools.submit_plan import SubmitPlan
-from ebbtide.tools.tool_output_cache import unlisted_tools
+from ebbtide.tools.tool_output_cache import create_unlisted_tools
 
 E = TypeVar("E")
 BRIEF, USUAL = Instructions("Be brief."), OffloadLimits()
@@ -147,7 +147,7 @@ async def assembled(
     approval.record_mode = lambda mode: recorder.switch_model(targets.provider.facts.id, mode)
     reader = OutputReader(lambda: targets.provider, row.id, interrupt, emit, summarisers)
     runner = CallRunner(
-        ChainMap({tool.name: tool for tool in (*tools, SubmitPlan(), *unlisted_tools())}, served.callable_tools),
+        ChainMap({tool.name: tool for tool in (*tools, SubmitPlan(), *create_unlisted_tools())}, served.callable_tools),
         workspace,
         approval,
         interrupt,
@@ -172,7 +172,9 @@ async def assembled(
         prefix_watch=PrefixWatch(
             emit, debug, now, instructions.sections, recorder.last_request_mark, recorder.previous_model_use
         ),
-        reminders=Reminders(partial(current_facts, surroundings, approval, tools, deferral, served), conversation),
+        reminders=Reminders(
+            partial(build_reminder_facts, surroundings, approval, tools, deferral, served), conversation
+        ),
         **parts_of(WindowContext, parts),
     )
     calls = CallContext(runner, **parts_of(CallContext, parts))

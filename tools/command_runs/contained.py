@@ -12,7 +12,7 @@ from ebbtide.tools.command_runs.read_only import git_readable_paths
 from ebbtide.tools.commands.command_line import CommandLine, SimpleCommand
 from ebbtide.tools.commands.looks import BUILTINS, parse_probably_read_only
 from ebbtide.tools.commands.nested import assigned_variables, expand_variables, program_index
-from ebbtide.tools.commands.proof import prove_read_only
+from ebbtide.tools.commands.proof import check_read_only
 from ebbtide.tools.files.command_paths import find_command_paths
 from ebbtide.tools.files.paths import check_granted, display_path
 from ebbtide.tools.lazy import regex
@@ -149,7 +149,7 @@ def _possible_paths(command: SimpleCommand) -> Iterator[str]:
     program, all words."""
     words = command.words[program_index(command.texts) :]
     yield from (redirection.target.text for redirection in command.redirections if redirection.operator == "<")
-    proof = prove_read_only(words, has_input=True) if words else None
+    proof = check_read_only(words, has_input=True) if words else None
     if proof is not None and not proof.unproved_indices:
         yield from (file.text for file in proof.files)
         return

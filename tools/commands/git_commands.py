@@ -12,7 +12,7 @@ from ebbtide.tools.commands.programs import (
     split_words,
 )
 from ebbtide.tools.commands.scripts import may_be_option
-from ebbtide.tools.commands.tool_options import unknown_word_indices
+from ebbtide.tools.commands.tool_options import unsafe_argument_indices
 from ebbtide.tools.lazy import regex
 
 READ_ONLY_FORMS_REASON = "is covered only in forms known to be read-only"
@@ -77,7 +77,7 @@ def uncovered_git_word(words: Sequence[Word]) -> tuple[int, str] | None:
             return index, "can become an option; write `--` before it"
         if reason := _uncovered_option_reason(command, words[index].text):
             return index, reason
-    unknown_indices = unknown_word_indices(["git", *(word.text for word in words[command_index:])])
+    unknown_indices = unsafe_argument_indices(["git", *(word.text for word in words[command_index:])])
     return (
         (
             unknown_indices[0] + command_index - 1,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ebbtide.tools.commands.nested import program_index
 from ebbtide.tools.commands.programs import READ_ONLY_ROWS, split_words
-from ebbtide.tools.commands.tool_options import unknown_word_indices
+from ebbtide.tools.commands.tool_options import unsafe_argument_indices
 
 _PROJECT_TOOLS = split_words(
     "pytest ruff mypy pyright flake8 black isort pylint eslint prettier tsc shellcheck gofmt rustfmt"
@@ -49,7 +49,7 @@ def min_rule_words(command: Sequence[str]) -> int:
     """Return how many words a rule must have to include every word that might make the tool do something else. 0 if
     there is no such word."""
     prefix_length = 2 if " ".join(command[:2]) in _RUN_PREFIXES or tuple(command[:2]) in _MODULE_PREFIXES else 0
-    unknown_indices = unknown_word_indices(command[prefix_length:])
+    unknown_indices = unsafe_argument_indices(command[prefix_length:])
     return prefix_length + unknown_indices[-1] + 1 if unknown_indices else 0
 
 

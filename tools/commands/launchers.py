@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ebbtide.tools.commands.command_line import Word
 from ebbtide.tools.commands.nested import SHELLS, WRAPPERS
-from ebbtide.tools.commands.programs import COVERED_OPTION_ROWS, READ_ONLY_ROWS, split_words
+from ebbtide.tools.commands.programs import READ_ONLY_ROWS, RULE_APPROVED_ROWS, split_words
 from ebbtide.tools.lazy import dataclass, regex
 
 _TOOL_NAME = regex(r"[A-Za-z][\w-]*")
@@ -140,7 +140,7 @@ _NOT_TOOLS = (
     SHELLS
     | WRAPPERS
     | {name.split()[0] for name in _RUNNERS if " " in name and name.split()[0] not in _PROJECT_CODE_TOOLS}
-    | {name.split()[0] for name in (*READ_ONLY_ROWS, *COVERED_OPTION_ROWS, "find", "sed", "awk")}
+    | {name.split()[0] for name in (*READ_ONLY_ROWS, *RULE_APPROVED_ROWS, "find", "sed", "awk")}
     | {"eval", "source", "npx", "bunx"}
 )
 """Programs that do not count as tools: programs that run other programs, and read-only programs. Read-only programs are

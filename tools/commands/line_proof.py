@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from ebbtide.tools.commands.command_line import SimpleCommand, Word
 from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.commands.programs import VERSION_OPTIONS
-from ebbtide.tools.commands.proof import prove_read_only
+from ebbtide.tools.commands.proof import check_read_only
 from ebbtide.tools.commands.scripts import Operand, Proof
 from ebbtide.tools.lazy import dataclass, regex
 
@@ -52,7 +52,7 @@ def _prove_command(command: SimpleCommand, *, is_first: bool) -> Proof | None:
     elif command.words[0].is_unquoted and "/" not in command.texts[0]:
         # The program's name must not include a folder, because the folder could contain any program.
         has_input = command.has_input or bool(command.redirections)
-        proof = _version_proof(command) or prove_read_only(command.words, has_input=has_input)
+        proof = _version_proof(command) or check_read_only(command.words, has_input=has_input)
     if any(word.is_glob and not word.is_unquoted for word in command.words):
         return None  # the word no longer shows which of its characters were quoted
     if any(word.has_exit_status for word in command.words) and (

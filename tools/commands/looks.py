@@ -13,7 +13,7 @@ from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.commands.named_files import find_named_files
 from ebbtide.tools.commands.nested import program_index
 from ebbtide.tools.commands.programs import READ_ONLY_ROWS, VERSION_OPTIONS, split_words
-from ebbtide.tools.commands.proof import PROGRAM_ALIASES, prove_read_only
+from ebbtide.tools.commands.proof import PROGRAM_ALIASES, check_read_only
 from ebbtide.tools.commands.scripts import MAX_SCRIPT_CHARS
 from ebbtide.tools.lazy import regex
 
@@ -142,5 +142,5 @@ def _is_read_only_git(words: Sequence[Word]) -> bool:
     texts = [word.text for word in words if word.text != "--no-pager"]
     if texts[1:2] and texts[1] in _READ_ONLY_GIT_COMMANDS:
         return not any(text.startswith(("--output", "--ext-diff", "--open-files", "-O")) for text in texts[2:])
-    proof = prove_read_only(words)
+    proof = check_read_only(words)
     return proof is not None and proof.is_read_only_program and not proof.unproved_indices

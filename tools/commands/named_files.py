@@ -22,7 +22,7 @@ from ebbtide.tools.commands.nested import (
     wrapped_program_index,
 )
 from ebbtide.tools.commands.programs import split_words
-from ebbtide.tools.commands.proof import prove_read_only
+from ebbtide.tools.commands.proof import check_read_only
 from ebbtide.tools.commands.scripts import Proof, writes_archive
 from ebbtide.tools.lazy import dataclass, regex
 
@@ -186,7 +186,7 @@ def _files_of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
         output_indices = (index + 1 for index, text in enumerate(texts[:-1]) if text in _FIND_OUTPUT_OPTIONS)
         yield from (NamedFile(texts[index], is_changed=True) for index in output_indices)
     if name == "tree":
-        yield from _output_option_files(name, words, prove_read_only(words))
+        yield from _output_option_files(name, words, check_read_only(words))
     if name in ("cd", "pushd"):
         yield from (
             NamedFile(word.text, is_glob=word.is_glob, is_certain=True) for word in words[1:] if word.text[:1] != "-"
@@ -199,7 +199,7 @@ def _files_of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
         yield from (NamedFile(word.text, is_changed=True, is_glob=word.is_glob) for word in operands[1:] if is_changing)
     elif name == "tar":
         yield from _archive_files(words, operands)
-        archive_proof = prove_read_only(words, has_input=True)
+        archive_proof = check_read_only(words, has_input=True)
         yield from (
             NamedFile(file.text, is_glob=file.is_glob, is_certain=True)
             for file in (archive_proof.files if archive_proof else ())
@@ -212,7 +212,7 @@ def _files_of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
         yield from (NamedFile(word.text, is_changed=True, is_glob=word.is_glob) for word in operands)
     elif name in _LAST_OPERAND_WRITERS and len(operands) > 1:
         yield NamedFile(operands[-1].text, is_changed=True, is_glob=operands[-1].is_glob)
-    proof = prove_read_only(words, has_input=True)
+    proof = check_read_only(words, has_input=True)
     output_files = tuple(_output_option_files(name, words, proof))
     yield from output_files
     for index in proof.unproved_indices if proof is not None and name in _WRITTEN_BY_SCRIPT else ():

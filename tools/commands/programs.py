@@ -188,7 +188,7 @@ READ_ONLY_ROWS: Mapping[str, str] = {
 }
 """Rows by program name, or by `git` and its subcommand."""
 
-COVERED_OPTION_ROWS: Mapping[str, str] = {
+RULE_APPROVED_ROWS: Mapping[str, str] = {
     "git fetch": "-apqtvn --all --prune --tags --no-tags --quiet --verbose --dry-run --depth:n | text*",
     "git ls-remote": "-htq --heads --tags --refs --quiet --exit-code --sort:t | text*",
     "git archive": "-lv --list --format:t --prefix:t | rev*",

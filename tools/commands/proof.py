@@ -8,11 +8,11 @@ from functools import cache
 from ebbtide.tools.commands.command_line import Word
 from ebbtide.tools.commands.nested import program_name
 from ebbtide.tools.commands.programs import (
-    COVERED_OPTION_ROWS,
     GIT_DANGEROUS_OPTIONS,
     GIT_KNOWN_COMMANDS,
     GIT_PROGRAM_RUNNERS,
     READ_ONLY_ROWS,
+    RULE_APPROVED_ROWS,
     split_words,
 )
 from ebbtide.tools.commands.scripts import Operand, Proof, check_awk, check_find, check_sed, check_tar, may_be_option
@@ -33,7 +33,7 @@ _PATTERN_PROGRAMS = {"grep", "egrep", "fgrep", "rg", "git grep"}
 _PS_DASHED, _PS_AMBIGUOUS_LETTERS = regex(r"-[A-Za-z]\S*"), regex("[xu]")
 _PS_LETTERS = set("acfghjlnSTuvwxX")
 _SECRET_SETTING = regex("(?i)header|pass|token|secret|credential|insteadof|proxy|cookie")
-_GUARDED_SETTINGS = split_words(
+_OVERRIDDEN_GIT_SETTINGS = split_words(
     "core.fsmonitor core.hookspath core.untrackedcache core.pager diff.external diff.submodule diff.ignoresubmodules "
     "diff.autorefreshindex status.submodulesummary submodule.recurse log.showsignature gpg.program gpg.x509.program "
     "gpg.ssh.program safe.barerepository protocol.ext.allow"
@@ -69,7 +69,7 @@ class ProgramRow:
     is_read_only: bool = True
 
 
-def prove_read_only(words: Sequence[Word], *, has_input: bool = False) -> Proof | None:
+def check_read_only(words: Sequence[Word], *, has_input: bool = False) -> Proof | None:
     """Check a call against the table. None if the program is not in it."""
     if not words or not words[0].is_plain:
         return None
@@ -94,13 +94,13 @@ def prove_read_only(words: Sequence[Word], *, has_input: bool = False) -> Proof 
     elif row is not None:
         _check_by_row(words, start, row, proof, has_input=has_input)
     else:
-        _check_changing_git(words, start, proof)
+        _check_unlisted_git_command(words, start, proof)
     return proof
 
 
 @cache
 def parse_row(name: str) -> ProgramRow | None:
-    text = READ_ONLY_ROWS.get(name) or COVERED_OPTION_ROWS.get(name)
+    text = READ_ONLY_ROWS.get(name) or RULE_APPROVED_ROWS.get(name)
     if text is None:
         return None
     options, _, operands = text.partition("|")
@@ -151,7 +151,7 @@ def _git_command(words: Sequence[Word]) -> tuple[str, int]:
     )
 
 
-def _check_changing_git(words: Sequence[Word], start: int, proof: Proof) -> None:
+def _check_unlisted_git_command(words: Sequence[Word], start: int, proof: Proof) -> None:
     """Check a git command that is in no table. This only determines whether it might run other programs."""
     subcommand = proof.name.removeprefix("git ")
     if subcommand in GIT_PROGRAM_RUNNERS or subcommand not in GIT_KNOWN_COMMANDS | {"git"}:
@@ -382,7 +382,7 @@ def _check_command(operands: Sequence[Word], words: Sequence[Word], proof: Proof
         proof.unproved_indices.append(len(words) - 1)
 
 
-def _check_archive(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
+def _check_git_archive(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
     """Check `git archive`: for formats other than tar and zip, the repository's settings name the programs to run."""
     texts = [word.text for word in words]
     for index, text in enumerate(texts):
@@ -391,15 +391,15 @@ def _check_archive(operands: Sequence[Word], words: Sequence[Word], proof: Proof
             proof.unproved_indices.append(index)
 
 
-def _check_config(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
+def _check_git_config(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
     """Check `git config`. One word reads a setting; two words would write it. Settings that may contain secrets, or
     that guarded git calls override, are not allowed."""
     key = operands[0].text.casefold() if len(operands) == 1 and operands[0].is_plain else ""
-    if "." not in key or _SECRET_SETTING.search(key) or key in _GUARDED_SETTINGS:
+    if "." not in key or _SECRET_SETTING.search(key) or key in _OVERRIDDEN_GIT_SETTINGS:
         proof.unproved_indices.append(len(words) - 1)
 
 
-def _check_clean(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
+def _check_git_clean(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
     """Check `git clean`: only a dry run is read-only."""
     if not any(re.fullmatch("-[dxXq]*n[dnxXq]*|--dry-run", word.text) for word in _before_dashes(words)):
         proof.unproved_indices.append(len(words) - 1)
@@ -413,7 +413,7 @@ def _check_jq(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> 
     ]
 
 
-def _check_remote(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
+def _check_git_fetch(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
     """Check `git fetch`. A rule covers the configured remotes, but no other addresses and no forced branch updates."""
     proof.unproved_indices += [
         index
@@ -424,7 +424,7 @@ def _check_remote(operands: Sequence[Word], words: Sequence[Word], proof: Proof)
 
 _CHECKS: Mapping[str, Callable[[Sequence[Word], Sequence[Word], Proof], None]] = {
     "test": _check_test, "printf": _check_printf, "date": _check_date, "ps": _check_ps, "command": _check_command,
-    "tar": check_tar, "git archive": _check_archive, "jq": _check_jq,
-    "git config": _check_config, "git clean": _check_clean,
-    "git fetch": _check_remote, "git ls-remote": _check_remote,
+    "tar": check_tar, "git archive": _check_git_archive, "jq": _check_jq,
+    "git config": _check_git_config, "git clean": _check_git_clean,
+    "git fetch": _check_git_fetch, "git ls-remote": _check_git_fetch,
 }  # fmt: skip

@@ -94,7 +94,7 @@ _GO_MODULE = regex(r"[\w.-]+\.[a-z]{2,}/.*|.*@.*")
 """Matches Go modules that would be downloaded and then tested."""
 
 
-_DIVERTING_OPTION = regex(
+_ESCAPING_LONG_OPTION = regex(
     r"--?(?!no-)(?:[a-z]+-)*(?:config|configfile|config-file|kubeconfig|userconfig|globalconfig|rcfile|init-script|exec"
     r"|init-file|settings-file|execute|toolexec|shell|rsh|rsync-path|pager|editor|plugins?|require|preload|loader|eval"
     r"|askpass|modfile|overlay|vettool|manifest-path|node-options|registry|index-url|prefix|cwd|chdir|project-dir)"
@@ -102,15 +102,15 @@ _DIVERTING_OPTION = regex(
     re.DOTALL,
 )
 """Matches options whose names suggest that they make the tool load, run or read something else, or work elsewhere."""
-_DIVERTING_LETTERS: Mapping[str, str] = {
+_ESCAPING_SHORT_OPTIONS: Mapping[str, str] = {
     "rsync": "e", "ssh": "oF", "scp": "oFS", "sftp": "oFSb", "curl": "K", "wget": "e", "kubectl": "s", "npm": "C",
     "pnpm": "C", "go": "C", "cargo": "CZ", "gradle": "Ibcp", "gradlew": "Ibcp", "mvn": "fs", "node": "rep",
     "perl": "eEmMI", "ruby": "erI", "php": "drBRFc",
 }  # fmt: skip
-_LANGUAGES = ("node", "perl", "ruby", "php", "python", "python3", "ssh")
+_SCRIPT_RUNNERS = ("node", "perl", "ruby", "php", "python", "python3", "ssh")
 _SCRIPT_NAME = regex(r"\A\.?/|\.(?:py|[cm]?[jt]sx?|sh|rb|pl|php)\Z")
 """Matches a script. The words after it are the script's own arguments."""
-_HARMLESS_MAKE_WORD = regex(
+_SAFE_MAKE_ARGUMENT = regex(
     r"-j\d*|\d+|-[ksBiwnO]+|--(?:silent|keep-going|no-print-directory|always-make)|[A-Z_]+=\d{0,4}"
 )
 
@@ -122,7 +122,7 @@ class _ParsedOptions:
     path_options: frozenset[str]
 
 
-def unknown_word_indices(command: Sequence[str]) -> tuple[int, ...]:
+def unsafe_argument_indices(command: Sequence[str]) -> tuple[int, ...]:
     """Return the indices of words that may change what the tool does or where; empty for an unknown program."""
     name = " ".join(command[:2]) if " ".join(command[:2]) in _OPTIONS_BY_TOOL else "".join(command[:1])
     if name not in _OPTIONS_BY_TOOL:
@@ -140,7 +140,7 @@ def unknown_word_indices(command: Sequence[str]) -> tuple[int, ...]:
         elif word == "--" and not is_after_dashes:
             options, is_after_dashes = _parse_row(_OPTIONS_AFTER_DASHES.get(name, "")), True
         elif word[:1] != "-" or word == "-":
-            if not _is_inside(word) or (name[:3] == "go " and _GO_MODULE.fullmatch(word)):
+            if not _is_inside_working_folder(word) or (name[:3] == "go " and _GO_MODULE.fullmatch(word)):
                 indices.append(index)
         elif is_after_dashes and name not in _OPTIONS_AFTER_DASHES:
             pass  # a file whose name begins with a dash
@@ -155,7 +155,7 @@ def unknown_word_indices(command: Sequence[str]) -> tuple[int, ...]:
     return tuple(indices)
 
 
-def diverts_from_rule(command: Sequence[str], rule_word_count: int) -> bool:
+def escapes_rule(command: Sequence[str], rule_word_count: int) -> bool:
     """Whether the words after a rule's words make the program do something other than what the rule says. False for a
     rule that consists only of the program's name, because it does not say what the program does."""
     name, later_words = posixpath.basename(command[0]), command[rule_word_count:]
@@ -163,10 +163,10 @@ def diverts_from_rule(command: Sequence[str], rule_word_count: int) -> bool:
         return False
     if name in ("make", "gmake"):
         has_target = any(word[:1] != "-" and "=" not in word for word in command[1:rule_word_count])
-        return has_target and not all(map(_HARMLESS_MAKE_WORD.fullmatch, later_words))
-    letters = _DIVERTING_LETTERS.get(name, "")
+        return has_target and not all(map(_SAFE_MAKE_ARGUMENT.fullmatch, later_words))
+    letters = _ESCAPING_SHORT_OPTIONS.get(name, "")
     operands = [word for word in command[1:rule_word_count] if word[:1] != "-"]
-    if len(operands) > (name == "ssh") and (name in _LANGUAGES or any(map(_SCRIPT_NAME.search, operands))):
+    if len(operands) > (name == "ssh") and (name in _SCRIPT_RUNNERS or any(map(_SCRIPT_NAME.search, operands))):
         return False
     if _SCRIPT_NAME.search(command[0]) and not letters:
         return False
@@ -174,7 +174,9 @@ def diverts_from_rule(command: Sequence[str], rule_word_count: int) -> bool:
         if name == "ssh" and word[:1] != "-":
             return False
         is_short = word[:1] == "-" and (word[1:2] in letters or (word[1:].isalpha() and len(word) < 6))
-        if _DIVERTING_OPTION.fullmatch(word) or (is_short and word != "-" and not set(letters).isdisjoint(word[1:])):
+        if _ESCAPING_LONG_OPTION.fullmatch(word) or (
+            is_short and word != "-" and not set(letters).isdisjoint(word[1:])
+        ):
             return True
     return name == "go" and command[1:2] == ["env"] and any(word in ("-w", "-u") for word in later_words)
 
@@ -191,7 +193,9 @@ def _check_option(command: Sequence[str], index: int, options: _ParsedOptions) -
         value = value if equals else "".join(command[index + 1 : index + 2])
         is_lint_level = name in _LINT_LEVEL_OPTIONS and name in options.value_options
         is_valid = (
-            bool(_LINT_NAME.fullmatch(value)) if is_lint_level else name in options.value_options or _is_inside(value)
+            bool(_LINT_NAME.fullmatch(value))
+            if is_lint_level
+            else name in options.value_options or _is_inside_working_folder(value)
         )
         return is_valid and (bool(equals) or value == "-" or value[:1] != "-"), value_count
     letters = [f"-{letter}" for letter in word[1:]]
@@ -204,7 +208,7 @@ def _check_option(command: Sequence[str], index: int, options: _ParsedOptions) -
     return False, 0
 
 
-def _is_inside(word: str) -> bool:
+def _is_inside_working_folder(word: str) -> bool:
     """Whether the word cannot be a path outside the working folder."""
     return word[:1] not in ("/", "~", "") and ".." not in re.split("[/:]", word)
 
@@ -219,11 +223,11 @@ def _parse_row(row: str) -> _ParsedOptions:
     )
 
 
-_LONG_NAMES: Mapping[str, str] = {"r": "--recursive", "f": "--force"}
+_LONG_BY_SHORT: Mapping[str, str] = {"r": "--recursive", "f": "--force"}
 """Long names of options whose letters have the same meaning in nearly every program. Letters are in lower case: `-R`
 counts as `-r`."""
-_LETTERS = {name: letter for letter, name in _LONG_NAMES.items()}
-_CLUSTER, _LETTER_GROUP = regex("-[a-z]{1,3}"), regex("-[a-z]+")
+_SHORT_BY_LONG = {name: letter for letter, name in _LONG_BY_SHORT.items()}
+_SHORT_OPTION_CLUSTER, _LETTER_GROUP = regex("-[a-z]{1,3}"), regex("-[a-z]+")
 _SINGLE_DASH_LONG_OPTIONS = {"find", "go", "java", "javac", "terraform", "openssl", "ffmpeg", "xargs"}
 """Programs in which several letters after one dash form one option."""
 
@@ -234,17 +238,18 @@ def has_option(program: str, words: Sequence[str], option: str) -> bool:
     if any(word == option or word.startswith(f"{option}=") for word in words if option[:2] == "--" or word == option):
         return True
     if option[:2] == "--":
-        return _has_name(words, option) or _has_letter(words, _LETTERS.get(option, ""))
-    is_cluster = _CLUSTER.fullmatch(option) is not None and program not in _SINGLE_DASH_LONG_OPTIONS
+        return _has_long_option(words, option) or _has_short_option(words, _SHORT_BY_LONG.get(option, ""))
+    is_cluster = _SHORT_OPTION_CLUSTER.fullmatch(option) is not None and program not in _SINGLE_DASH_LONG_OPTIONS
     return is_cluster and all(
-        _has_letter(words, letter) or _has_name(words, _LONG_NAMES.get(letter, "")) for letter in option[1:]
+        _has_short_option(words, letter) or _has_long_option(words, _LONG_BY_SHORT.get(letter, ""))
+        for letter in option[1:]
     )
 
 
-def _has_letter(words: Sequence[str], letter: str) -> bool:
+def _has_short_option(words: Sequence[str], letter: str) -> bool:
     return bool(letter) and any(letter in word and _LETTER_GROUP.fullmatch(word) for word in words)
 
 
-def _has_name(words: Sequence[str], name: str) -> bool:
+def _has_long_option(words: Sequence[str], name: str) -> bool:
     """Whether the words contain the long name or an abbreviation of it."""
     return bool(name) and any(len(word) > len("--") and word[:2] == "--" and name.startswith(word) for word in words)

@@ -115,8 +115,8 @@ def autorun_reason(path: str, root: str) -> str:
     """Explain why a change to the file needs approval: which program runs or reads it automatically. Empty if none
     does. `path`: absolute and resolved. `root`: the working folder, whose parent folders are ignored."""
     relative_path = path.removeprefix(root.rstrip("/")) if f"{path}/".startswith(root.rstrip("/") + "/") else path
-    names = [_normalise_leniently(name) for name in relative_path.split("/") if name not in ("", ".")]
-    return _reason_for_names(names)
+    names = [_normalise_for_lenient_file_systems(name) for name in relative_path.split("/") if name not in ("", ".")]
+    return _reason_for_components(names)
 
 
 def find_autorun_file(paths: Iterable[str], root: str) -> tuple[str, str] | None:
@@ -136,12 +136,12 @@ def normalise_path(path: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
 
 
-def _normalise_leniently(name: str) -> str:
+def _normalise_for_lenient_file_systems(name: str) -> str:
     """Normalise a name as the most lenient file systems do. They also drop trailing spaces and dots."""
     return _ALTERNATE_STREAM.sub("", normalise_path(name)).rstrip(" .") or name
 
 
-def _reason_for_names(names: list[str]) -> str:
+def _reason_for_components(names: list[str]) -> str:
     for name in names:
         if reason := _REASON_BY_NAME.get(name, ""):
             return reason

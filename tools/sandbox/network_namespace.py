@@ -62,8 +62,8 @@ class NetworkNamespace:
 
 def create_namespace() -> NetworkNamespace:
     """Create a namespace and test it, which takes about 40 ms. Raises `NamespaceUnavailableError`."""
-    namespace = _create_untested()
-    if error := _entry_error(namespace):
+    namespace = _create_namespace()
+    if error := _test_entering(namespace):
         namespace.close()
         raise NamespaceUnavailableError(f"a network namespace cannot be entered: {error}")
     return namespace
@@ -79,7 +79,7 @@ def namespace_problem() -> str:
     return ""
 
 
-def _entry_error(namespace: NetworkNamespace) -> str:
+def _test_entering(namespace: NetworkNamespace) -> str:
     """Return the error with which entering the namespace fails. Empty if it succeeds."""
     detected = detect_sandbox()
     assert isinstance(detected, SandboxProgram)
@@ -105,7 +105,7 @@ def _entry_error(namespace: NetworkNamespace) -> str:
     return "" if result.returncode == 0 else problem or f"exit code {result.returncode}"
 
 
-def _create_untested() -> NetworkNamespace:
+def _create_namespace() -> NetworkNamespace:
     detected = detect_sandbox()
     if isinstance(detected, NoSandbox):
         raise NamespaceUnavailableError(detected.problem)

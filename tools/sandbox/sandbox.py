@@ -246,7 +246,9 @@ def _bubblewrap_launch(
 ) -> Launch:
     mount_table = os.fsdecode(Path("/proc/self/mountinfo").read_bytes())
     sockets: Sockets = "none" if boundary.is_read_only else "network"
-    filter_descriptor = create_readable_descriptor(sandbox.system_calls.system_call_filter(os.uname().machine, sockets))
+    filter_descriptor = create_readable_descriptor(
+        sandbox.system_calls.build_seccomp_filter(os.uname().machine, sockets)
+    )
     copies = {path: create_readable_descriptor(copy.text.encode()) for path, copy in boundary.settings_copies.items()}
     program = detected.full_argv if sandbox.bubblewrap.has_shared_mounts(mount_table) else detected.argv
     sandboxed_argv = sandbox.bubblewrap.bubblewrap_command(
@@ -257,7 +259,7 @@ def _bubblewrap_launch(
 
 
 def _landlock_launch(boundary: "Boundary", argv: Sequence[str], environment: Mapping[str, str]) -> Launch:
-    filter_bytes = sandbox.system_calls.system_call_filter(
+    filter_bytes = sandbox.system_calls.build_seccomp_filter(
         os.uname().machine, "local" if boundary.network == "open" else "none"
     )
     ruleset = sandbox.landlock.create_ruleset(boundary.access_by_path, boundary.temp_folder)

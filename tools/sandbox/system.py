@@ -124,7 +124,7 @@ def landlock_problem() -> str:
 
 def _filter_for_machine(sockets: "Sockets") -> bytes | NoSandbox:
     machine = os.uname().machine
-    return sandbox.system_calls.system_call_filter(machine, sockets) or NoSandbox(
+    return sandbox.system_calls.build_seccomp_filter(machine, sockets) or NoSandbox(
         f"the system calls of {machine} are unknown"
     )
 

@@ -13,12 +13,12 @@ Sockets: TypeAlias = Literal["network", "local", "none"]
 those of the network namespace; `none`: only socket pairs."""
 
 _EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
-_ALLOW, _ERROR, _ASK = 0x7FFF0000, 0x00050000, 0x7FC00000
+_ALLOW, _ERROR, _USER_NOTIFICATION = 0x7FFF0000, 0x00050000, 0x7FC00000
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _CALL_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _SECOND_ARGUMENT = 0, 4, 16, 24
 """Offsets in the kernel's record of a call. Only the lower half of each argument is examined, which is enough for these
 calls."""
-_NEW_NAMESPACES = 0x7E020000
+_CLONE_NAMESPACE_FLAGS = 0x7E020000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _FIRST_X32_CALL = 0x40000000
@@ -43,7 +43,7 @@ _GENERIC_REJECTED_CALLS = {
     "request_key": 218, "keyctl": 219, "perf_event_open": 241, "open_by_handle_at": 265, "bpf": 280,
     "userfaultfd": 282,
 }  # fmt: skip
-_MACHINES: Mapping[str, tuple[int, Mapping[str, int], tuple[int, int, int, int]]] = {
+_ARCHITECTURES: Mapping[str, tuple[int, Mapping[str, int], tuple[int, int, int, int]]] = {
     "x86_64": (0xC000003E, _X86_64_REJECTED_CALLS, (56, 41, 16, 302)),
     "aarch64": (0xC00000B7, _GENERIC_REJECTED_CALLS, (220, 198, 29, 261)),
     "riscv64": (0xC00000F3, _GENERIC_REJECTED_CALLS, (220, 198, 29, 261)),
@@ -52,16 +52,16 @@ _MACHINES: Mapping[str, tuple[int, Mapping[str, int], tuple[int, int, int, int]]
 """For each machine: the number of the architecture, the rejected calls, and the numbers of clone, socket, ioctl and
 prlimit64."""
 
-_RENAMES: Mapping[str, Mapping[int, tuple[int, ...]]] = {
+_RENAME_CALLS: Mapping[str, Mapping[int, tuple[int, ...]]] = {
     "x86_64": {82: (-1, 0, -1, 1), 264: (0, 1, 2, 3), 316: (0, 1, 2, 3)}
 }
-_GENERIC_RENAMES = {38: (0, 1, 2, 3), 276: (0, 1, 2, 3)}
+_GENERIC_RENAME_CALLS = {38: (0, 1, 2, 3), 276: (0, 1, 2, 3)}
 
 
 def rename_calls(machine: str) -> Mapping[int, tuple[int, ...]]:
     """Return the system calls that rename files, each with the argument positions of the old folder, old name, new
     folder and new name. -1 is the process's working folder."""
-    return _RENAMES.get(machine, _GENERIC_RENAMES)
+    return _RENAME_CALLS.get(machine, _GENERIC_RENAME_CALLS)
 
 
 def rename_listener_filter(machine: str) -> bytes:
@@ -69,47 +69,51 @@ def rename_listener_filter(machine: str) -> bytes:
     return b"".join(
         (
             _instruction(_LOAD, _ARCHITECTURE),
-            *_unless(_MACHINES[machine][0], _allow()),
+            *_when_not_equal(_ARCHITECTURES[machine][0], _allow()),
             _instruction(_LOAD, _CALL_NUMBER),
-            *(step for number in rename_calls(machine) for step in _if(number, _instruction(_RETURN, _ASK))),
+            *(
+                step
+                for number in rename_calls(machine)
+                for step in _when_equal(number, _instruction(_RETURN, _USER_NOTIFICATION))
+            ),
             _allow(),
         )
     )
 
 
-def system_call_filter(machine: str, sockets: Sockets = "network") -> bytes:
+def build_seccomp_filter(machine: str, sockets: Sockets = "network") -> bytes:
     """Build the filter. Empty if the machine is unknown."""
-    if machine not in _MACHINES:
+    if machine not in _ARCHITECTURES:
         return b""
-    architecture, rejected, (clone, socket, ioctl, prlimit) = _MACHINES[machine]
+    architecture, rejected, (clone, socket, ioctl, prlimit) = _ARCHITECTURES[machine]
     return b"".join(
         (
             _instruction(_LOAD, _ARCHITECTURE),
-            *_unless(architecture, _refuse(_EPERM)),
+            *_when_not_equal(architecture, _refuse(_EPERM)),
             _instruction(_LOAD, _CALL_NUMBER),
             *((_instruction(_AT_LEAST, _FIRST_X32_CALL, 0, 1), _refuse(_EPERM)) if machine == "x86_64" else ()),
-            *_if(_CLONE3, _refuse(_ENOSYS)),  # filters cannot see its flags; programs fall back to clone
+            *_when_equal(_CLONE3, _refuse(_ENOSYS)),  # filters cannot see its flags; programs fall back to clone
             *(
                 step
                 for number in (*rejected.values(), *_COMMON_REJECTED_CALLS.values())
-                for step in _if(number, _refuse(_EPERM))
+                for step in _when_equal(number, _refuse(_EPERM))
             ),
-            *_if(
+            *_when_equal(
                 clone,
                 _instruction(_LOAD, _FIRST_ARGUMENT),
-                _instruction(_ANY_BIT, _NEW_NAMESPACES, 0, 1),
+                _instruction(_ANY_BIT, _CLONE_NAMESPACE_FLAGS, 0, 1),
                 _refuse(_EPERM),
                 _allow(),
             ),
-            *_if(socket, *_socket_family_steps(sockets)),
-            *_if(
+            *_when_equal(socket, *_socket_family_steps(sockets)),
+            *_when_equal(
                 ioctl,
                 _instruction(_LOAD, _SECOND_ARGUMENT),
-                *_if(_TIOCSTI, _refuse(_EPERM)),
-                *_if(_TIOCLINUX, _refuse(_EPERM)),
+                *_when_equal(_TIOCSTI, _refuse(_EPERM)),
+                *_when_equal(_TIOCLINUX, _refuse(_EPERM)),
                 _allow(),
             ),
-            *(() if sockets == "network" else _if(prlimit, *_own_limits_only())),
+            *(() if sockets == "network" else _when_equal(prlimit, *_own_limits_only())),
             _allow(),
         )
     )
@@ -118,7 +122,7 @@ def system_call_filter(machine: str, sockets: Sockets = "network") -> bytes:
 def _own_limits_only() -> Iterator[bytes]:
     """Yield steps that let a process change only its own limits. Lower limits could end the user's other programs."""
     yield _instruction(_LOAD, _FIRST_ARGUMENT)
-    yield from _if(0, _allow())
+    yield from _when_equal(0, _allow())
     yield _refuse(_EPERM)
 
 
@@ -128,18 +132,18 @@ def _socket_family_steps(sockets: Sockets) -> Iterator[bytes]:
         sockets
     ]
     for family in allowed_families:
-        yield from _if(family, _allow())
+        yield from _when_equal(family, _allow())
     yield _refuse(_EAFNOSUPPORT if sockets == "network" else _EPERM)
 
 
-def _if(value: int, *steps: bytes) -> Iterator[bytes]:
+def _when_equal(value: int, *steps: bytes) -> Iterator[bytes]:
     """Yield the steps, after an instruction that skips them unless the loaded value equals `value`. The last step must
     be a decision."""
     yield _instruction(_EQUAL, value, 0, len(steps))
     yield from steps
 
 
-def _unless(value: int, *steps: bytes) -> Iterator[bytes]:
+def _when_not_equal(value: int, *steps: bytes) -> Iterator[bytes]:
     yield _instruction(_EQUAL, value, len(steps), 0)
     yield from steps
 

@@ -18,9 +18,9 @@ NPM_SETTINGS_VARIABLES = ("NPM_CONFIG_USERCONFIG", "npm_config_userconfig")
 """Variables that name another npm settings file."""
 _MAX_COPY_BYTES = 60_000
 """Maximum size of a copied file, in bytes. This is the capacity of a pipe."""
-_MAY_BE_SECRET = regex(r"(?i)pass|pwd|token|secret|auth|cred|key|cert|user|login|cookie|header|private|otp|e?mail")
+_SECRET_KEYWORD = regex(r"(?i)pass|pwd|token|secret|auth|cred|key|cert|user|login|cookie|header|private|otp|e?mail")
 _URL_LOGIN = regex(r"(?<=://)[^/\s'\"]*@")
-_RANDOM_WORD = regex(r"(?=\S*\d)(?=\S*[A-Z])(?=\S*[a-z])[A-Za-z0-9+_=-]{20,}")
+_HIGH_ENTROPY_TOKEN = regex(r"(?=\S*\d)(?=\S*[A-Z])(?=\S*[a-z])[A-Za-z0-9+_=-]{20,}")
 _BLANK_OR_COMMENT = regex(r"\s*(?:[;#].*)?")
 
 
@@ -51,13 +51,16 @@ def copy_without_secrets(name: str, text: str, *, must_use_proxy: bool = False) 
     return SettingsCopy(name, allowed_lines, is_complete=allowed_lines == text)
 
 
-def strip_url_credentials(url: str) -> str:
+def strip_url_credentials(text: str) -> str:
     """Remove user names and passwords from every URL in text."""
-    return _URL_LOGIN.sub("", url)
+    return _URL_LOGIN.sub("", text)
 
 
 def _may_contain_secret(text: str) -> bool:
     match = (
-        _MAY_BE_SECRET.search(text) or SECRET_VALUE.search(text) or _URL_LOGIN.search(text) or _RANDOM_WORD.search(text)
+        _SECRET_KEYWORD.search(text)
+        or SECRET_VALUE.search(text)
+        or _URL_LOGIN.search(text)
+        or _HIGH_ENTROPY_TOKEN.search(text)
     )
     return bool(match or detect_secrets(text, {}))

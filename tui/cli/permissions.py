@@ -38,7 +38,7 @@ from ebbtide.tools.commands.git_commands import runs_without_repository_programs
 from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.commands.here_documents import inline_here_documents
 from ebbtide.tools.commands.launchers import find_wrapped_git_call
-from ebbtide.tools.commands.proof import prove_read_only
+from ebbtide.tools.commands.proof import check_read_only
 from ebbtide.tools.network.destinations import DEFAULT_PORTS, parse_destination
 from ebbtide.tools.sandbox.sandbox import Sandbox
 from ebbtide.tools.sandbox.system import sandbox_kind
@@ -172,7 +172,7 @@ def _uncovered_commands(request: PermissionRequest, policy: Policy) -> list[str]
 def _uncovered_reason(words: Sequence[Word]) -> str:
     """Explain which word keeps a prefix rule from matching and, if known, why."""
     uncovered_word = uncovered_git_word(words) if words[0].text == "git" else None
-    proof = prove_read_only(words, has_input=True)
+    proof = check_read_only(words, has_input=True)
     if uncovered_word is not None and (
         proof is None or proof.last_unproved_index is None or not runs_without_repository_programs(words)
     ):

@@ -49,9 +49,7 @@ def run(arguments: Sequence[str]) -> int:
             if items_to_approve and not options.json:
                 print(
                     sanitise(
-                        build_project_question(
-                            [(item, trust.approval_before_change(item)) for item in items_to_approve]
-                        )
+                        build_project_question([(item, trust.previous_approval(item)) for item in items_to_approve])
                     )
                 )
             if items_to_approve and not (options.yes or confirm("Approve it?", as_json=options.json)):

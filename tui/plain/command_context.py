@@ -18,7 +18,7 @@ from ebbtide.tui.plain.reader import PromptReader
 from ebbtide.tui.prompt.history import History
 from ebbtide.tui.session.compaction import ManualCompaction, estimate_summary_tokens
 from ebbtide.tui.session.controller import SessionController
-from ebbtide.tui.session.greeter import Greeter
+from ebbtide.tui.session.greeter import GreetingCollector
 from ebbtide.tui.session.view_edits import propose_typed_action, run_typed_action
 from ebbtide.tui.slash_commands import Invocation
 from ebbtide.tui.terminal.edit_text import editor_command, ignore_interrupt_keys, run_editor
@@ -78,7 +78,7 @@ class LineContext:
     invoke: Callable[[Invocation], None]
     settings: Settings | None
     close: Callable[[], None]
-    greeter: Greeter
+    greeter: GreetingCollector
     get_reader: Callable[[], PromptReader]
     """Returns the current reader."""
 

@@ -11,7 +11,7 @@ from ebbtide.tui.text.unified_diff import DiffLine, Hunk, Remark, parse_diff
 from ebbtide.tui.view.call_titles import argument_lines
 from ebbtide.tui.view.permission import SCOPE_TEXTS, rule_description
 from ebbtide.tui.view.plain_lines import plain_lines, text_lines
-from ebbtide.tui.view.question import Answer, Choice, QuestionSpec, Subject, TextEntry, typed_choice
+from ebbtide.tui.view.question import Answer, Choice, QuestionSpec, Subject, TextEntry, find_typed_choice
 
 ANSWER_PROMPT = "Answer: "
 
@@ -86,9 +86,9 @@ def parse_answer(spec: QuestionSpec, line: str) -> Answer | TextEntry | None:
         return _text_answer(spec, text)
     word = text.lower()
     if rule_match := _PROJECT_RULE_ANSWER.fullmatch(word):
-        choice = typed_choice(rule_match[1], spec, is_for_project=True)
+        choice = find_typed_choice(rule_match[1], spec, is_for_project=True)
         return choice.answer if choice is not None and choice.is_lasting else None
-    choice = typed_choice(_ANSWER_WORDS.get(word, word), spec)
+    choice = find_typed_choice(_ANSWER_WORDS.get(word, word), spec)
     if choice is not None:
         return choice.text_entry if choice.answer is None else choice.answer
     denial_entry = _denial_text_entry(spec)
@@ -101,7 +101,7 @@ def _text_answer(spec: QuestionSpec, text: str) -> str | None:
     """Convert typed numbers to the options they stand for, one per line; several are possible if the question allows
     it. Other text is returned unchanged if the question accepts text."""
     numbers = re.split(r"[\s,]+", text) if spec.allows_multiple else [text]
-    choices = [typed_choice(word, spec) for word in numbers]
+    choices = [find_typed_choice(word, spec) for word in numbers]
     answers = [str(choice.answer) for choice in choices if choice is not None]
     if len(answers) == len(numbers):
         return "\n".join(answers)

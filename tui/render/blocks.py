@@ -51,7 +51,7 @@ from ebbtide.tui.view.outcomes import (
 )
 from ebbtide.tui.view.plan import plan_text
 from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneCompaction
-from ebbtide.tui.view.todos import limited_todo_lines, todo_items, todo_lines
+from ebbtide.tui.view.todos import todo_items, todo_lines, todo_lines_around_current
 from ebbtide.tui.view.turn_total import total_text
 
 _MAX_TAIL_LINES = 8
@@ -293,7 +293,7 @@ def _result_lines(block: Call, diff: str, width: int, console: PaletteConsole) -
             _short_diff_lines(diff, edited_path(block), max(1, width - MARGIN - 2), console), console.palette
         )
     if role_of(block.name) == "list_todos":
-        todo_text = clipped_text(limited_todo_lines(todo_items(block), _MAX_TODO_ITEMS), console.palette)
+        todo_text = clipped_text(todo_lines_around_current(todo_items(block), _MAX_TODO_ITEMS), console.palette)
         return (
             _with_left_border(console.render_to_lines(todo_text, max(1, width - MARGIN - 2)), console.palette)
             if todo_text

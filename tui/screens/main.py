@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # no question is asked before the first paint
 
 DRAFT_SAVE_DELAY_S = 1.0
 """Seconds after a change to the prompt until its text is saved."""
-ROOMY_LINES, CRAMPED_LINES, TINY_LINES, MIN_QUESTION_LINES = 30, 18, 9, 6
+ROOMY_MIN_HEIGHT, CRAMPED_MAX_HEIGHT, TINY_MAX_HEIGHT, MIN_QUESTION_LINES = 30, 18, 9, 6
 """Screen heights that give a question more space. Below the first, it may use most of the transcript's lines. Below the
 second, it may use all of them, and those of the prompt. Below the third, it is hidden while the user types in the
 prompt. Below the last, the status line is hidden."""
@@ -47,7 +47,7 @@ class MainScreen(TypeaheadGuard[None]):
     AUTO_FOCUS = "#prompt"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (140, "-wide")]  # noqa: RUF012  # as Textual declares it
     """Screen widths from which the side panel is hidden or shown."""
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (ROOMY_LINES, "-tall")]  # noqa: RUF012  # as Textual declares it
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (ROOMY_MIN_HEIGHT, "-tall")]  # noqa: RUF012  # as Textual declares it
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("main"),
         Binding("tab", "to_question", show=False),
@@ -133,7 +133,7 @@ class MainScreen(TypeaheadGuard[None]):
     def indent(self) -> int:
         """Number of columns to the left of the centred prompt; 0 if it is not centred."""
         width, height = self.size
-        is_centred = self._is_session_new and self.question is None and height >= ROOMY_LINES
+        is_centred = self._is_session_new and self.question is None and height >= ROOMY_MIN_HEIGHT
         return max(0, (width - CENTRED_WIDTH) // 2) if is_centred else 0
 
     @property
@@ -179,7 +179,9 @@ class MainScreen(TypeaheadGuard[None]):
         height = self.size.height
         siblings = (child for child in self.query_one("#desk").children if child is not self.question)
         sibling_lines = sum(child.outer_size.height for child in siblings if child.display and child.id != "reader")
-        transcript_lines = 0 if is_full or height < CRAMPED_LINES else 3 if height < ROOMY_LINES else height // 4
+        transcript_lines = (
+            0 if is_full or height < CRAMPED_MAX_HEIGHT else 3 if height < ROOMY_MIN_HEIGHT else height // 4
+        )
         return max(1, height - sibling_lines - transcript_lines)
 
     def _fit_question(self) -> None:
@@ -188,12 +190,12 @@ class MainScreen(TypeaheadGuard[None]):
             return
         self.move_prompt()
         question = self.question
-        is_cramped = question is not None and self.size.height < CRAMPED_LINES
+        is_cramped = question is not None and self.size.height < CRAMPED_MAX_HEIGHT
         is_writing = self.focused is self.prompt
         self.set_class(is_cramped and not is_writing, "cramped")
         self.query_one(StatusBar).display = question is None or self.size.height >= MIN_QUESTION_LINES
         if question is not None:
-            question.display = not (is_cramped and is_writing and self.size.height < TINY_LINES)
+            question.display = not (is_cramped and is_writing and self.size.height < TINY_MAX_HEIGHT)
             question.fit_to_screen()
             self.call_after_refresh(question.fit_to_screen)  # again when the other widgets have their new height
 

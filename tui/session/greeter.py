@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # session modules load only after the first paint
 _SECONDS_PER_DAY = 86_400
 
 
-class Greeter:
+class GreetingCollector:
     """Collects the parts of the greeting. Until all are there, the greeting is shorter."""
 
     def __init__(self, get_controller: "Callable[[], SessionController]") -> None:
@@ -48,7 +48,7 @@ class Greeter:
             : view.greeting.MAX_LISTED_SESSIONS
         ]
         self._branch, self._instruction_files = await asyncio.to_thread(
-            _branch_and_sizes, session.working_folder, sessions.instruction_files()
+            _read_branch_and_file_sizes, session.working_folder, sessions.instruction_files()
         )
         return True
 
@@ -89,7 +89,7 @@ def path_with_tilde(root: Path) -> str:
     return str(root) if not root.is_relative_to(home) or root == home else f"~/{root.relative_to(home)}"
 
 
-def _branch_and_sizes(root: Path, files: tuple[Path, ...]) -> tuple[str, tuple[tuple[str, int], ...]]:
+def _read_branch_and_file_sizes(root: Path, files: tuple[Path, ...]) -> tuple[str, tuple[tuple[str, int], ...]]:
     """Get the Git branch, and the size of each file. Paths in the folder are made relative to it."""
     files_with_sizes = []
     for path in files:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from ebbtide.agent.errors import AgentError
-from ebbtide.tui.session.greeter import Greeter
+from ebbtide.tui.session.greeter import GreetingCollector
 from ebbtide.tui.session.keep_alive import CacheKeepAlive
 from ebbtide.tui.slash_commands import Invocation, UnknownCommand, custom_command_name, parse_command
 
@@ -80,7 +80,7 @@ class JobQueue(ABC):
         )
         self._was_stopped = False
         """Whether the user interrupted the last job."""
-        self.greeter = Greeter(lambda: self.controller)
+        self.greeter = GreetingCollector(lambda: self.controller)
 
     # To be defined by the front end
 

@@ -15,7 +15,7 @@ from ebbtide.tools.tool_traits import role_of
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.unified_diff import count_changes
 from ebbtide.tui.view.blocks import Call
-from ebbtide.tui.view.todos import progress_text, todo_items
+from ebbtide.tui.view.todos import format_progress, todo_items
 
 if TYPE_CHECKING:
     from ebbtide.agent.events.session import ToolFinished
@@ -58,7 +58,7 @@ def _status_text(call: Call, diff: str, line_count: int) -> str:
         case "done":
             role = role_of(call.name)
             if role == "list_todos":
-                return progress_text(todo_items(call))
+                return format_progress(todo_items(call))
             if role == "start_agent" and (agent_result := _agent_result(call)):
                 return agent_result
             if role == "ask_question":

@@ -61,7 +61,13 @@ def build_call_question(question: PermissionAsked) -> QuestionSpec:
     project_choices = _build_choices(question, "project") if question.rules_file and question.offers else ()
     is_short = len(reason) == 1 and not question.dangers
     return QuestionSpec(
-        headline, _build_subject(question), choices, reason, project_choices, question.rules_file, is_short=is_short
+        headline,
+        _build_subject(question),
+        choices,
+        reason,
+        project_choices,
+        question.rules_file,
+        has_one_line_reason=is_short,
     )
 
 
@@ -71,7 +77,7 @@ def _build_subject(question: PermissionAsked) -> Subject:
     if command:
         return Subject("code", command, "bash", tuple((danger.start, danger.end) for danger in question.dangers))
     if question.preview:
-        return Subject("diff", question.preview, is_named=_single_file(question) is not None)
+        return Subject("diff", question.preview, is_named_in_headline=_single_file(question) is not None)
     return Subject("arguments", arguments=question.arguments)
 
 

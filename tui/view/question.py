@@ -22,7 +22,7 @@ class Subject:
     """Ranges of the text to highlight."""
     lines: tuple[Line, ...] = ()
     arguments: Mapping[str, object] = field(default_factory=dict)
-    is_named: bool = False
+    is_named_in_headline: bool = False
     """Whether the subject is a single file that the headline already names."""
 
 
@@ -71,7 +71,7 @@ class QuestionSpec:
     project."""
     project_file: str = ""
     """The file in which the project's rules are stored."""
-    is_short: bool = False
+    has_one_line_reason: bool = False
     """Whether the reason is a single line. It is shown after the headline if it fits."""
     escape_hint: str = "stop the turn"
     """The key hint for what Esc does."""
@@ -140,16 +140,16 @@ def key_effect(
 
 
 def key_effect_in_text(
-    key: str, spec: QuestionSpec, state: AnswerState, *, is_writing: bool, is_empty: bool, is_expanded: bool
+    key: str, spec: QuestionSpec, state: AnswerState, *, is_entering_text: bool, is_empty: bool, is_expanded: bool
 ) -> tuple[KeyEffect, AnswerState]:
-    """Determine what a key does in the text field, if it does more than type a character. `is_writing`: whether the
-    text belongs to a choice."""
+    """Determine what a key does in the text field, if it does more than type a character. `is_entering_text`: whether
+    the text belongs to a choice."""
     match key:
-        case "escape" if is_writing:
+        case "escape" if is_entering_text:
             return "back", state
         case "escape":
             return ("cleared" if spec.choices and not is_empty else "stopped"), state
-        case "up" | "down" if spec.choices and not is_writing:
+        case "up" | "down" if spec.choices and not is_entering_text:
             return "moved", replace(state, marked_index=len(spec.choices) - 1 if key == "up" else 0)
         case "ctrl+o":
             return "whole", state
@@ -169,7 +169,7 @@ def _choice_index(key: str, choices: Sequence[Choice]) -> int | None:
     return next((index for index, choice in enumerate(choices) if choice.key and choice.key == key), None)
 
 
-def typed_choice(line: str, spec: QuestionSpec, *, is_for_project: bool = False) -> Choice | None:
+def find_typed_choice(line: str, spec: QuestionSpec, *, is_for_project: bool = False) -> Choice | None:
     """Find the choice whose number or letter was typed; None if there is none."""
     choices = spec.project_choices if is_for_project else spec.choices
     typed_text = line.strip().lower()

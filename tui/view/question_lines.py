@@ -19,7 +19,7 @@ MAX_CHOICE_LINES, MAX_DETAILS_LINES = 5, 2
 def headline_and_reason(spec: QuestionSpec, width: int, position_text: str = "") -> tuple[Line, tuple[Line, ...]]:
     """Get the headline and the reason below it. `position_text`: the question's position among several."""
     headline: Line = (*spec.headline, (f"  {position_text}", "dim")) if position_text else spec.headline
-    if spec.is_short:
+    if spec.has_one_line_reason:
         combined: Line = (*headline, ("   ", "dim"), *spec.reason[0])
         if sum(cell_len(text) for text, _ in combined) <= width:
             return combined, ()

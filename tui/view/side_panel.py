@@ -16,7 +16,7 @@ from ebbtide.tui.view.blocks import Block, Call, SessionView
 from ebbtide.tui.view.file_changes import change_row
 from ebbtide.tui.view.outcomes import call_diff
 from ebbtide.tui.view.status import context_bar
-from ebbtide.tui.view.todos import limited_todo_lines, progress_text, todos_from_blocks
+from ebbtide.tui.view.todos import format_progress, todo_lines_around_current, todos_from_blocks
 
 if TYPE_CHECKING:
     from ebbtide.agent.control_calls import TodoItem
@@ -173,8 +173,8 @@ def _todo_lines(state: SidePanelState) -> tuple[Line, ...]:
     if not state.todos:
         return ()
     return (
-        (("To do  ", "strong"), (progress_text(state.todos), "dim")),
-        *limited_todo_lines(state.todos, _MAX_TODO_ITEMS),
+        (("To do  ", "strong"), (format_progress(state.todos), "dim")),
+        *todo_lines_around_current(state.todos, _MAX_TODO_ITEMS),
     )
 
 

@@ -43,7 +43,7 @@ def todo_items(call: Call) -> "tuple[TodoItem, ...]":
     return tuple(_todo_item(item) for item in items) if isinstance(items, list | tuple) else ()
 
 
-def limited_todo_lines(items: "Sequence[TodoItem]", max_items: int) -> tuple[Line, ...]:
+def todo_lines_around_current(items: "Sequence[TodoItem]", max_items: int) -> tuple[Line, ...]:
     """Format one line per item. If there are more than `max_items`, only those around the current one are shown, with
     the number of items before and after them."""
     if len(items) <= max_items:
@@ -56,23 +56,23 @@ def limited_todo_lines(items: "Sequence[TodoItem]", max_items: int) -> tuple[Lin
     return (*earlier_line, *todo_lines(items[first_index:end]), *later_line)
 
 
-def progress_text(items: "Sequence[TodoItem]") -> str:
+def format_progress(items: "Sequence[TodoItem]") -> str:
     """Format the progress as `3 of 7 done`; empty if there are no items."""
     return f"{sum(item.status == 'done' for item in items)} of {len(items)} done" if items else ""
 
 
-def todo_summary(items: "Sequence[TodoItem]") -> str:
+def format_summary(items: "Sequence[TodoItem]") -> str:
     """Format the progress and the current item as `2 of 7 done · fix the parser`; empty if everything is done."""
     unfinished = [item for item in items if item.status != "done"]
     if not unfinished:
         return ""
     current_item = next((item for item in unfinished if item.status == "doing"), unfinished[0])
-    return f"{progress_text(items)} · {strip_backticks(sanitise_line(current_item.text))}"
+    return f"{format_progress(items)} · {strip_backticks(sanitise_line(current_item.text))}"
 
 
 def build_todos_panel(items: "Sequence[TodoItem]") -> Panel:
     """Return the to-do panel."""
-    heading: Line = (("To do  ", "strong"), (progress_text(items) or "empty", "dim"))
+    heading: Line = (("To do  ", "strong"), (format_progress(items) or "empty", "dim"))
     close = PanelAction(("f3",), run=_close, needs_row=False)
     return replace(build_report_panel("todos", heading, todo_lines(items)), actions=(close,))
 

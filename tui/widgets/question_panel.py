@@ -274,7 +274,7 @@ class QuestionPanel(Vertical, can_focus=True):
             return key_effect(key, self.spec, self._state, is_expanded=self._is_expanded)
         is_writing, is_empty = self._text_entry is not None, not self._field.value
         return key_effect_in_text(
-            key, self.spec, self._state, is_writing=is_writing, is_empty=is_empty, is_expanded=self._is_expanded
+            key, self.spec, self._state, is_entering_text=is_writing, is_empty=is_empty, is_expanded=self._is_expanded
         )
 
     def _process_key(self, effect: KeyEffect, state: AnswerState, event: events.Key) -> bool:

@@ -65,7 +65,9 @@ class _CodeView(DiffView, can_focus=False):
         subject = self._subject
         match subject.kind:
             case "diff":
-                self.show_diff(tuple(map(without_blank_edges, parse_diff(subject.text))), is_named=subject.is_named)
+                self.show_diff(
+                    tuple(map(without_blank_edges, parse_diff(subject.text))), is_named=subject.is_named_in_headline
+                )
             case "arguments":
                 self.show_code("\n".join(argument_lines(subject.arguments)), "yaml")
             case _:

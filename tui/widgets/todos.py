@@ -7,7 +7,7 @@ from textual.widget import Widget
 
 from ebbtide.tui.text.styles import get_palette
 from ebbtide.tui.view.blocks import Block, SessionView
-from ebbtide.tui.view.todos import IN_PROGRESS_MARK, todo_summary, todos_from_blocks
+from ebbtide.tui.view.todos import IN_PROGRESS_MARK, format_summary, todos_from_blocks
 
 if TYPE_CHECKING:  # the message module loads only after the first paint
     from ebbtide.agent.control_calls import TodoItem
@@ -35,7 +35,7 @@ class TodoLine(Widget):
         if view.past_blocks is not self._past_blocks:
             self._past_blocks, self._past_items = view.past_blocks, todos_from_blocks(view.past_blocks) or ()
         items = todos_from_blocks(view.turn_blocks)
-        summary = todo_summary(self._past_items if items is None else items) if view.is_busy else ""
+        summary = format_summary(self._past_items if items is None else items) if view.is_busy else ""
         if summary != self._summary:
             self._summary = summary
             self.set_class(bool(summary), "working")

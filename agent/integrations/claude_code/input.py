@@ -61,7 +61,7 @@ class ClaudeInput:
         again, it is approved without asking the client."""
 
     def parse_line(self, line: InputLine) -> InputRequest | None:
-        """Parse a line; None if it requires no action. Raises `RefusedLine`."""
+        """Parse a line; None if it requires no action. Raises `RefusedLineError`."""
         value = parse_json_object(line)
         match value:
             case None:
@@ -94,7 +94,7 @@ class ClaudeInput:
                 raise RefusedLineError("it is not a valid `user`, `control_request` or `control_response`")
 
     def convert_answer(self, question: Question, content: Mapping[str, Any]) -> Answer:
-        """Convert a `can_use_tool` response to an answer. Raises `RefusedLine`."""
+        """Convert a `can_use_tool` response to an answer. Raises `RefusedLineError`."""
         behavior, note = content.get("behavior"), str(content.get("message", ""))
         if behavior not in ("allow", "deny"):
             raise RefusedLineError(f"the `behavior` for `{question.id}` must be `allow` or `deny`")
@@ -126,7 +126,7 @@ class ClaudeInput:
     def end_input(self) -> None:
         self._hooks.end_input()
 
-    def _parse_setup(self, request: Mapping[str, Any]) -> tuple[SetupRequest | None, str]:
+    def _parse_initialize(self, request: Mapping[str, Any]) -> tuple[SetupRequest | None, str]:
         """Parse an `initialize` request. Return its setup (None if there is nothing to set up), and the reason if it is
         refused."""
         unsupported_keys = [name for name in _UNSUPPORTED_KEYS if request.get(name)]
@@ -149,7 +149,7 @@ class ClaudeInput:
     def _parse_control(self, request_id: str, subtype: str, request: Mapping[str, Any]) -> InputRequest:
         match subtype:
             case "initialize":
-                setup, refusal = self._parse_setup(request)
+                setup, refusal = self._parse_initialize(request)
                 return ControlRequest(request_id, setup, self._init_response, refusal, is_required=True)
             case "interrupt":
                 return ControlRequest(request_id, InterruptRequest())
@@ -165,8 +165,8 @@ class ClaudeInput:
 
 
 def _allow_decision(question: PermissionAsked, updates: object) -> Decision:
-    """Allow the call, and add the suggested rule if the client asks for it. Raises `RefusedLine` for other permission
-    updates."""
+    """Allow the call, and add the suggested rule if the client asks for it. Raises `RefusedLineError` for other
+    permission updates."""
     requested_updates = updates if isinstance(updates, list) else [updates] if updates else []
     suggested = {**suggestion, "destination": ""} if (suggestion := suggested_update(question)) is not None else None
     tables = (update for update in requested_updates if isinstance(update, Mapping))
@@ -202,7 +202,7 @@ def _parse_content(content: object) -> Iterator[Text | Image]:
 def _convert_arguments(
     name: str, claude_name: str, updated_input: Mapping[str, Any], root: str
 ) -> Mapping[str, object]:
-    """Convert arguments that the client has changed to this program's names. Raises `RefusedLine`."""
+    """Convert arguments that the client has changed to this program's names. Raises `RefusedLineError`."""
     schema = next((tool.schema for tool in create_builtin_tools() if tool.name == name), {})
     properties = schema.get("properties")
     try:

@@ -21,10 +21,10 @@ def test_what_a_project_brings_is_off_until_it_is_approved_as_it_is(project: Ext
     changed = replace(DEPLOY, digest="d2")
     assert [again.trust_state(item) for item in (DEPLOY, changed, other)] == ["on", "changed", "refused"]
     assert again.trust_state(replace(other, digest="new")) == "not approved"
-    before = again.approval_before_change(changed)
+    before = again.previous_approval(changed)
     assert before is not None
     assert before.details == ("SKILL.md", "run.sh")
-    assert again.approval_before_change(DEPLOY) is None
+    assert again.previous_approval(DEPLOY) is None
     again.forget(["skill:deploy", "skill:lint"])
     assert ProjectTrust(project.config()).records == {}
 

@@ -26,7 +26,7 @@ from ebbtide.agent.prompt.build import Instructions, build_prompt
 from ebbtide.agent.providers.base import Reply
 from ebbtide.agent.providers.token_meter import TokenMeter
 from ebbtide.agent.providers.usage import carried_usage
-from ebbtide.agent.providers.usage_check import CountReading
+from ebbtide.agent.providers.usage_check import UsageVerdict
 from ebbtide.agent.tokens.estimate import (
     Estimator,
     TextCounts,
@@ -128,7 +128,7 @@ def test_what_was_counted_is_exact_and_the_rest_is_learned() -> None:
         (Usage(cache_read=3000, cache_write=400, output=10), "counted"),
     ],
 )
-def test_a_usage_is_judged_before_it_is_believed(usage: Usage, reading: CountReading) -> None:
+def test_a_usage_is_judged_before_it_is_believed(usage: Usage, reading: UsageVerdict) -> None:
     meter = TokenMeter()
     before, _ = steps_taken(meter, ASKED, Usage(input=3000, output=50))
     learned, used = meter.estimator, measured(meter, before)

@@ -10,10 +10,10 @@ import pytest
 
 import ebbtide.agent.providers.tokenizers
 from ebbtide.agent.providers.tokenizers import (
+    copy_cached_vocabulary,
     download_vocabulary,
-    ensure_vocabulary,
-    load_encoding,
     load_in_background,
+    load_token_counter,
     load_tokenizer,
     tokens_per_o200k_token,
     vocabulary_file,
@@ -92,7 +92,7 @@ def test_bytes_means_no_tokenizer(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["o200k_base", "gpt-4", "gpt-4o", "no-such-model"])
 def test_an_encoding_is_not_loaded_without_its_vocabulary(name: str, tmp_path: Path) -> None:
-    assert load_encoding(name, tmp_path) is None
+    assert load_token_counter(name, tmp_path) is None
 
 
 def test_a_chosen_tokenizer_never_counts_less_than_four_characters_a_token(
@@ -123,9 +123,9 @@ def test_factors_follow_the_family_of_the_model() -> None:
 @pytest.mark.usefixtures("known")
 def test_a_vocabulary_counts_only_when_it_is_whole(tmp_path: Path, cache: Path) -> None:
     file = write_file(vocabulary_file("o200k_base", tmp_path / "ours"), VOCABULARY[:-1])
-    assert not ensure_vocabulary("o200k_base", tmp_path / "ours")
+    assert not copy_cached_vocabulary("o200k_base", tmp_path / "ours")
     write_file(cache / file.name, VOCABULARY)
-    assert ensure_vocabulary("o200k_base", tmp_path / "ours")
+    assert copy_cached_vocabulary("o200k_base", tmp_path / "ours")
     assert file.read_bytes() == VOCABULARY
 
 

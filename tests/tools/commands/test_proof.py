@@ -2,13 +2,13 @@
 
 import pytest
 
-from ebbtide.tools.commands.proof import prove_read_only
+from ebbtide.tools.commands.proof import check_read_only
 from tests.kit.recorded_bash import simple_commands
 
 
 def beyond(text: str) -> int | None:
     (command,) = simple_commands(text)
-    proof = prove_read_only(command.words, has_input=True)
+    proof = check_read_only(command.words, has_input=True)
     return proof.last_unproved_index if proof is not None else None
 
 

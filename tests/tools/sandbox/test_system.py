@@ -24,7 +24,7 @@ def test_the_numbers_of_system_calls_are_those_of_the_kernel(machine: str, heade
         pytest.skip("the kernel's headers are not installed")
     defined = re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", header.read_text())
     real = {name: int(number) for name, number in defined}
-    _, refused, (clone, socket, ioctl, limit) = system_calls._MACHINES[machine]
+    _, refused, (clone, socket, ioctl, limit) = system_calls._ARCHITECTURES[machine]
     named = {"clone": clone, "socket": socket, "ioctl": ioctl, "prlimit64": limit, "clone3": system_calls._CLONE3}
     ours = {**refused, **named, **system_calls._COMMON_REJECTED_CALLS}
     assert ours == {name: real[name] for name in ours}

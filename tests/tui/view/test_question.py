@@ -109,7 +109,9 @@ def test_behind_the_last_choice_is_the_line_for_words() -> None:
 def test_a_line_of_words_leaves_few_keys_to_the_question(
     key: str, spec: QuestionSpec, is_writing: bool, is_empty: bool, did: KeyEffect, at: int
 ) -> None:
-    found = key_effect_in_text(key, spec, AnswerState(1), is_writing=is_writing, is_empty=is_empty, is_expanded=True)
+    found = key_effect_in_text(
+        key, spec, AnswerState(1), is_entering_text=is_writing, is_empty=is_empty, is_expanded=True
+    )
     assert found == (did, AnswerState(at))
 
 

@@ -8,7 +8,7 @@ from ebbtide.agent.control_calls import TodoItem
 from ebbtide.agent.events.session import ToolFinished, ToolStarted, TurnFinished
 from ebbtide.agent.messages import Assistant, Conversation, ToolCall, ToolOutput, User
 from ebbtide.tui.view.blocks import Call, UserText
-from ebbtide.tui.view.todos import todo_lines, todo_summary, todos_from_blocks
+from ebbtide.tui.view.todos import format_summary, todo_lines, todos_from_blocks
 from ebbtide.tui.widgets.todos import TodoLine
 from tests.kit.app_pilot import terminal
 from tests.kit.fake_sessions import FakeSession, Hold
@@ -37,7 +37,7 @@ def test_whatever_a_model_wrote_is_a_list(items: object) -> None:
     assert found is not None
     assert all(isinstance(item, TodoItem) for item in found)
     assert len(todo_lines(found)) == len(found)
-    todo_summary(found)
+    format_summary(found)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_whatever_a_model_wrote_is_a_list(items: object) -> None:
     ],
 )
 def test_the_line_tells_where_it_stands(items: tuple[TodoItem, ...], summary: str) -> None:
-    assert todo_summary(items) == summary
+    assert format_summary(items) == summary
 
 
 async def test_the_line_is_there_while_something_is_done() -> None:

@@ -166,7 +166,7 @@ class AcpServer(Agent):
     async def _check_key(self) -> None:
         """Check that the configured model has its key. Raises `AgentError`."""
         async with self._temporary_sessions(os.getcwd()) as sessions:
-            sessions.check_key()
+            sessions.check_api_key()
 
     @asynccontextmanager
     async def _temporary_sessions(self, cwd: str) -> AsyncIterator[Sessions]:

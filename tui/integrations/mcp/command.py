@@ -241,7 +241,7 @@ def _ensure_approved(declaration: DeclaredServer, config: Config, options: argpa
     trust, item = ProjectTrust(config), create_trust_item(declaration)
     if trust.trust_state(item) == "on":
         return True
-    if options.approve or confirm(build_item_question(item, trust.approval_before_change(item)), as_json=options.json):
+    if options.approve or confirm(build_item_question(item, trust.previous_approval(item)), as_json=options.json):
         trust.decide([item], "approved")
         return True
     return False

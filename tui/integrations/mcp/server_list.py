@@ -22,7 +22,7 @@ PHASE_LABELS: dict[str, tuple[str, TextStyle]] = {
     "disabled": ("off", "dim"),
     "closed": ("closed", "dim"),
 }
-OFFER_LABELS: "dict[ToolAvailability, tuple[str, TextStyle]]" = {
+AVAILABILITY_LABELS: "dict[ToolAvailability, tuple[str, TextStyle]]" = {
     "offered": ("", "text"),
     "held back": ("deferred", "dim"),
     "due": ("from your next message", "dim"),
@@ -116,7 +116,7 @@ def log_lines(server: "ServerStatus", output_lines: Sequence[str]) -> list[Line]
 
 
 def _tool_line(tool: "ToolStatus") -> Line:
-    label, style = OFFER_LABELS[tool.availability]
+    label, style = AVAILABILITY_LABELS[tool.availability]
     return (
         (f"  {sanitise_line(tool.name)}", "text" if tool.availability == "offered" else "dim"),
         (f"  {format_tokens(tool.token_count)}", "dim"),
@@ -138,15 +138,15 @@ MAX_LOG_LINES = 200
 """Maximum number of log lines shown."""
 
 
-async def show_servers(context: CommandContext, _: str) -> None:
+async def show_mcp_servers(context: CommandContext, _: str) -> None:
     running_servers = context.controller.session.servers if context.controller.session is not None else None
     if running_servers is None:
         context.controller.show_notice("No MCP servers yet. Add one with `ebb mcp add`.")
     else:
-        await context.show(ServerList(cast("RunningServers", running_servers)).build_panel())
+        await context.show(McpServersPanel(cast("RunningServers", running_servers)).build_panel())
 
 
-class ServerList:
+class McpServersPanel:
     """The list of servers and its actions."""
 
     def __init__(self, running_servers: "RunningServers") -> None:
