@@ -38,7 +38,8 @@ class Interrupt:
         self._event.clear()
 
     async def race(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """Return the result of `work`, or None if the interrupt came first; the work is then cancelled and awaited."""
+        """Return the result of `work`. If the interrupt comes first, cancel `work`, wait for it to stop, and return
+        None."""
         if self._event.is_set():
             work.close()
             return None
@@ -218,8 +219,8 @@ class Channel:
                 self._undelivered.clear()
 
     def leave_turn(self) -> None:
-        """End the turn because the program exits. Works like an interrupt, except that a question about a call stays
-        open; it is asked again when the session is resumed."""
+        """End the turn because the program exits. Works like an interrupt, except that an open question about a call
+        stays open. It is asked again when the session is resumed."""
         if self.questions.has_call_question and self._turn is not None:
             self._turn.cancel()
         self.interrupt.request()

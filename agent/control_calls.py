@@ -33,7 +33,7 @@ def submitted_report(reply: Assistant, outputs: Iterable[ToolOutput], *, plan_en
 
 
 def skipped_call_outputs(reply: Assistant, reason: str, *, plan_ends_turn: bool) -> tuple[ToolOutput, ...]:
-    """Return outputs for calls that are too late to be run. A submitted report or plan is still accepted."""
+    """Return outputs for calls that come too late to be run. A submitted report or plan is still accepted."""
     return tuple(
         ToolOutput(call.id, f"{'report' if call.name == REPORT_TOOL else 'plan'} accepted")
         if _is_report(call) or (plan_ends_turn and _is_plan(call))
@@ -61,8 +61,8 @@ class CompactionRequest:
 
 
 def compaction_request(messages: Sequence[Message]) -> CompactionRequest | None:
-    """Return the model's request to compact, if the last step contains a successful `compact_context` call; otherwise
-    None. A message after that step cancels the request."""
+    """Return the model's request to compact, if the last step contains a successful `compact_context` call. A message
+    after that step cancels the request."""
     match messages:
         case (*_, Assistant() as reply, User() as outputs) if not outputs.text:
             successful_ids = {output.call_id for output in outputs.outputs if output.status == "done"}

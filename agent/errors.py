@@ -72,8 +72,8 @@ class AgentError(Exception):
     cause: str = ""
     """A more specific cause than `code`, if known; the advice depends on it."""
     todo: str = ""
-    """The last sentence of the text, which says what to do, if it can be separated. The interface omits it when it
-    shows its own advice."""
+    """The last sentence of the text, if it says what to do and can be separated. The interface omits it when it shows
+    its own advice."""
 
 
 class UsageError(AgentError):

@@ -1,5 +1,5 @@
-"""Registry of the integrations in `ebbtide.agent.integrations`. A folder can be deleted together with its row;
-everything else works without it."""
+"""Registry of the integrations in `ebbtide.agent.integrations`. An integration can be removed by deleting its folder
+and its row here."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -44,7 +44,7 @@ TRUST_ITEMS: Mapping[str, str] = {
     "mcp": "mcp.approvals:project_trust_items",
     "lsp": "lsp.server_detection:project_trust_items",
 }
-"""Functions that list further project items that need approval, for `ebb trust`."""
+"""Functions that list more project items that need approval, for `ebb trust`."""
 
 SIGN_INS: Mapping[str, str] = {
     "copilot": "sign_in.token_source:shared_token_source",

@@ -1,4 +1,5 @@
-"""Messages and conversations as plain values, without timestamps and independent of providers' wire formats."""
+"""Data classes for messages and conversations. They contain no timestamps and do not depend on any provider's wire
+format."""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ OutputStatus: TypeAlias = Literal["done", "failed", "denied", "cancelled", "inte
 StopReason: TypeAlias = Literal[
     "end", "calls", "max_tokens", "refusal", "overflow", "pause", "interrupted", "repetition"
 ]
-"""Why the reply ended: the model was done, wants tools to be run, reached the output limit, refused, ran out of window,
+"""Why the reply ended: the model finished, called tools, reached the output limit, refused, ran out of context window
 or paused; the user interrupted it; or it was stopped because it repeated itself."""
 
 USER_CALL_PREFIX = "by-user-"
@@ -46,7 +47,7 @@ def digest_name(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Elision:
-    """A note within text, from `start` to `end`, which says that `size` bytes were omitted there."""
+    """A note inside text, from `start` to `end`, saying that `size` bytes were omitted there."""
 
     start: int
     end: int
@@ -109,7 +110,7 @@ class ToolCall:
     source: str = ""
     """The arguments as the model wrote them, as JSON; sent back unchanged."""
     problem: str = ""
-    """Why the call is invalid. It is answered with this text and never run."""
+    """Why the call is invalid. An invalid call is not run; this text is its output."""
     called: str = ""
     """The tool name that the model wrote, if a different tool is run; sent back unchanged."""
     note: str = ""
@@ -146,7 +147,7 @@ class ToolOutput:
     pictures: tuple[StoredBlob, ...] = ()
     """Images that `images` does not contain."""
     files: tuple[StoredBlob, ...] = ()
-    """Documents and other media of the output; a line of `text` names each of them."""
+    """Documents and other media in the output. Each of them is named on a line of `text`."""
     edited: Mapping[str, object] | None = None
     """The arguments that the call ran with, if the user or a hook changed them."""
     extent: Extent | None = None
@@ -169,7 +170,7 @@ class ToolOutput:
 
 @dataclass(frozen=True, slots=True)
 class PendingEdit:
-    """State of a call that the user has edited, so that approval must be requested again."""
+    """State of a call that the user has edited and that therefore needs approval again."""
 
     arguments: Mapping[str, object]
     """The arguments after the edit."""
@@ -299,7 +300,7 @@ class Usage:
 
 
 ShortenedForm: TypeAlias = Literal["line", "preview", "summary"]
-"""A shorter form of an output or message: one line, its start and end, or a model's summary."""
+"""A shorter form of an output or message: a single line, only the start and end, or a model's summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +328,7 @@ class CarriedPart:
 
     @property
     def title(self) -> str:
-        """The heading under which the model sees it in the summary."""
+        """Heading of this content in the summary that the model sees."""
         return f"{self.what} [recall:{self.ref}]"
 
 
@@ -348,10 +349,11 @@ class Summary:
     pinned: tuple[CarriedPart, ...] = ()
     """Pinned content whose messages were compacted away, in session order."""
     carried: tuple[CarriedPart, ...] = ()
-    """Recently read files whose messages were compacted away and that have not changed since, in session order. The
+    """Recently read files that have not changed since, but whose messages were compacted away, in session order. The
     next summary drops them."""
     names: str = ""
-    """Outputs that were compacted away, one line each, with names found in them. The next summary drops them."""
+    """One line for each output that was compacted away, with the names found in it. The next summary drops these
+    lines."""
 
     def __bool__(self) -> bool:
         return bool(self.text or self.request.parts or self.pinned)
@@ -373,8 +375,8 @@ class Recalls:
 
 
 class SharedTuple(tuple[M_co, ...]):
-    """A tuple that shares its content with the tuples extended from it. All of them are prefixes of one log, so
-    comparing lengths shows which is a prefix of which."""
+    """A tuple that shares its storage with the tuples extended from it. All of them are prefixes of one log, so
+    comparing their lengths shows which is a prefix of which."""
 
     log: list[object]
     """The content of the longest tuple that shares the log. Append-only."""
@@ -387,7 +389,7 @@ class SharedTuple(tuple[M_co, ...]):
 
 
 def extend_tuple(prefix: tuple[M, ...], *values: M) -> tuple[M, ...]:
-    """Append values to `prefix`. If `prefix` already has a log, its content is not read."""
+    """Append values to `prefix`, sharing its log if possible."""
     if not values:
         return prefix
     log = prefix.log if isinstance(prefix, SharedTuple) else list[object](prefix)

@@ -62,7 +62,8 @@ P = ParamSpec("P")
 
 
 class Session:
-    """A conversation in turns, one at a time. During a turn, `interrupt` and `answer` may be called at any time."""
+    """A conversation that runs one turn at a time. During a turn, `interrupt` and `answer` may be called at any
+    time."""
 
     def __init__(
         self,
@@ -121,7 +122,7 @@ class Session:
 
     async def change_mode(self, mode: PermissionMode) -> int:
         """Change the permission mode, even during a turn. The next request informs the model. Return how many open
-        questions were approved automatically because the new mode does not ask them."""
+        questions the new mode approved automatically."""
         return await self._ctx.calls.runner.approver.change_mode(mode)
 
     @property
@@ -367,7 +368,7 @@ class Session:
 
     @property
     def archive_listing(self) -> ArchiveListing:
-        """The stored outputs and messages, to browse. Raises `AgentError` if the session is not stored."""
+        """The stored outputs and messages, for browsing. Raises `AgentError` if the session is not stored."""
         return require_stored(self._ctx.records.archive).listing
 
     async def trace_text(self, text: str) -> "Occurrences":

@@ -16,7 +16,7 @@ UNKNOWN_TOOL_ERROR = "there is no tool `{}`"
 
 @dataclass(frozen=True, slots=True)
 class ToolGroup:
-    """A group of tools that a search finds together. A group without a name is a single tool."""
+    """A group of tools that a search finds together. A group without a name contains a single tool."""
 
     name: str = ""
     description: str = ""

@@ -47,7 +47,7 @@ class Agent:
     root: str | Path = "."
     """The folder to work in."""
     model: str | None = None
-    """The model as PROVIDER/NAME. None for the configured model or that of the resumed session."""
+    """The model as PROVIDER/NAME. None for the resumed session's model or the configured one."""
     mode: PermissionMode | None = None
     """The permission mode; None for the configured one."""
     allow: Sequence[str] = ()

@@ -41,7 +41,7 @@ class BlobStore:
         return blob
 
     def commit(self, digest: str, owner: str) -> None:
-        """Make a blob that the owner has put permanent, replacing any damaged file of that digest. Call this in the
+        """Make an owner's uncommitted blob permanent, replacing any damaged file of that digest. Call this in the
         transaction that records the use of the blob."""
         with translate_os_errors(self.folder):
             unsettled, blob_path = self._unsettled_path(digest, owner), self._blob_path(digest)

@@ -11,7 +11,7 @@ MAX_EXAMINED_SESSIONS = 100
 
 
 def replies_with_calls(store: SessionStore, project: str, session: str, limit: int) -> tuple[MessageRow, ...]:
-    """Find the newest replies with calls, newest first, in the most recently updated sessions. The last reply of
+    """Find the newest replies with calls in the most recently updated sessions, newest first. The last reply of
     `session` is skipped."""
     rows: list[MessageRow] = []
     newest = store.query(

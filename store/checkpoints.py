@@ -223,7 +223,7 @@ class CheckpointStore:
             return int(newest)
 
     def sessions_since(self, point: int, session: str) -> set[str]:
-        """Find the sessions other than `session` that have a point newer than `point` or a running point."""
+        """Find the sessions that have a running point or a point newer than `point`. `session` itself is left out."""
         sql = "select distinct session from points where session != ? and (id > ? or state = 'running')"
         with self._translate_errors():
             return {session_id for (session_id,) in self._db.execute(sql, (session, point))}

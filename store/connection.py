@@ -173,7 +173,7 @@ def copy_file(source: Path, target: Path) -> None:
 
 def open_read_only(path: Path, timeout: float) -> sqlite3.Connection:
     """Open a database that cannot be written. If SQLite would have to write in order to read it, or if it needs a
-    migration, a temporary copy is opened instead. The copy is deleted when the connection is."""
+    migration, a temporary copy is opened instead. The copy is deleted together with the connection."""
     with translate_sqlite_errors(path):
         wal = path.with_name(f"{path.name}-wal")
         has_log = wal.exists() and wal.stat().st_size > 0
@@ -186,7 +186,7 @@ def open_read_only(path: Path, timeout: float) -> sqlite3.Connection:
 
 
 def open_copy(path: Path, timeout: float) -> sqlite3.Connection:
-    """Open a temporary copy of a database and its log. It is deleted when the connection is."""
+    """Open a temporary copy of a database and its log. The copy is deleted together with the connection."""
     folder = Path(tempfile.mkdtemp(prefix="ebb-store-"))
     try:
         for file in (path, path.with_name(f"{path.name}-wal")):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 _FileId: TypeAlias = tuple[int, int]
-"""Device and inode of a file. Paths would not do, because a file may have several."""
+"""Device and inode of a file. Paths would not work, because a file may have several."""
 
 _open_counts: Counter[_FileId] = Counter()
 

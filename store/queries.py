@@ -129,7 +129,8 @@ def path_terms(path: str) -> tuple[str, ...]:
 
 
 def sql_filters(query: SearchQuery) -> tuple[str, list[object]]:
-    """Build the SQL conditions that the full-text index cannot check, with the values of their parameters."""
+    """Build SQL conditions for the filters that the full-text index cannot apply, with the values of their
+    parameters."""
     clause, values = "", list[object]()
     if query.since is not None:
         clause += " and d.created >= ?"
@@ -147,5 +148,5 @@ def sql_filters(query: SearchQuery) -> tuple[str, list[object]]:
 
 
 def path_pattern(path: str) -> str:
-    """Build a glob pattern for paths that contain `path`, or match it if it is a pattern itself."""
+    """Build a glob pattern for paths that contain `path`. If `path` is itself a pattern, whole paths must match it."""
     return storable_text(path if set(path) & _GLOB_CHARACTERS else f"*{path}*")

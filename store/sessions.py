@@ -160,7 +160,7 @@ class SessionStore:
     ) -> None:
         """Write everything in one transaction. `deleted_facts`: kinds and keys of the facts to delete. `previous_view`:
         the view that the snapshot replaces. `restored_view`: the number of the view that the snapshot restores. Blobs
-        that were put for the session and that outputs use become permanent."""
+        that were put for the session become permanent if outputs use them."""
         now = time.time()
         with self.transaction():
             self._db.executemany(
@@ -309,8 +309,8 @@ class SessionStore:
         return tuple(UsageRow(*row) for row in rows)
 
     def recent_prompt_sizes(self, provider: str, count: int) -> tuple[tuple[str, float, int], ...]:
-        """Get the newest `count` requests to any of a provider's models that answered the user. Returns session, time
-        and prompt tokens of each."""
+        """Get the newest `count` requests that answered the user, to any of a provider's models. Returns the session,
+        time and prompt tokens of each."""
         sql = (
             "select session, created, input + cache_read + cache_write from usage "
             "where purpose = 'step' and model >= ?1 || '/' and model < ?1 || '0' order by id desc limit ?2"

@@ -185,7 +185,7 @@ class TransferStore:
         should_replace: bool = False,
     ) -> None:
         """Add a new session in one transaction, replacing a session with the same id if `should_replace`. Blobs that
-        were put for the session and that outputs use become permanent. The iterables are consumed as rows are written:
+        were put for the session become permanent if outputs use them. The iterables are consumed as rows are written:
         messages first, then the tables in order. If one raises an exception, nothing is written and the exception
         propagates."""
         with self._store.transaction() as db:

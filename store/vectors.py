@@ -54,7 +54,7 @@ class VectorStore:
     in the thread of the session store, after the full-text index has been created."""
 
     def __init__(self, store: SessionStore, model: str) -> None:
-        """`model`: an identifier of how the vectors are computed."""
+        """`model`: identifies the way in which the vectors are computed."""
         self._store = store
         self._model = model
         self._is_prepared = False

@@ -1,4 +1,4 @@
-"""The `apply_patch` tool: changes several files at once. If any change fails, none is made."""
+"""The `apply_patch` tool: changes several files at once, or none of them if any change fails."""
 
 from ebbtide.tools import edits, search
 from ebbtide.tools.base import Arguments, Workspace, read_description

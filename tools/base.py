@@ -23,8 +23,8 @@ if TYPE_CHECKING:  # for type checking only: tools that run commands import thes
     from ebbtide.tools.sandbox.sandbox import Sandbox
 
 Effect: TypeAlias = Literal["none", "read", "write", "run", "serve", "fetch"]
-"""The most that a tool can do. `none`: affect only the session. `read`: read files. `write`: change files. `run`: run
-programs. `serve`: call its MCP server. `fetch`: fetch from the web."""
+"""The strongest effect that a tool can have. `none`: affect only the session. `read`: read files. `write`: change
+files. `run`: run programs. `serve`: call its MCP server. `fetch`: fetch from the web."""
 
 Arguments: TypeAlias = Mapping[str, object]
 
@@ -85,7 +85,7 @@ class Result:
     """The text with all lines complete; None if no line of `text` was truncated."""
     images: tuple[ImageData, ...] = ()
     files: tuple[Attachment, ...] = ()
-    """Other files in the output. Readable documents are shown as text."""
+    """Attachments other than `images`. Readable documents are shown as text."""
     changed_files: tuple[Path, ...] = ()
     """Files that the call created, changed or deleted."""
     file_changes: tuple[AppliedChange, ...] = ()
@@ -155,7 +155,7 @@ class Workspace:
     environment_variables: dict[str, str] = field(default_factory=dict)
     """Extra environment variables for commands."""
     network_policy: "NetworkPolicy | None" = None
-    """What the running call may access on the network from inside the sandbox; None if not set."""
+    """The running call's network access inside the sandbox; None if not set."""
     max_output_bytes: int = MAX_OUTPUT_BYTES
     """Maximum number of bytes stored of one command's output."""
     read_limits: ReadLimits = ReadLimits()
@@ -250,12 +250,12 @@ class HasCallEffect(Protocol):
     """A tool whose actual effect depends on its arguments."""
 
     def effect_of(self, arguments: Arguments) -> Effect:
-        """Return the most that this call can do. Raises `ToolError`."""
+        """Return the strongest effect that this call can have. Raises `ToolError`."""
 
 
 @runtime_checkable
 class Deferrable(Protocol):
-    """A tool whose definition can be deferred, because there are many tools or to keep requests small."""
+    """A tool whose definition can be deferred if there are many tools or if requests must stay small."""
 
     @property
     def kind(self) -> Literal["skill", "mcp", "rare"]:

@@ -1,5 +1,5 @@
-"""The `call_tool` tool, which calls another tool by name. The caller unwraps its calls, so this tool runs only for
-tools that must be called directly."""
+"""The `call_tool` tool, which calls another tool by name. Such a call is normally replaced with the call inside it. The
+tool itself only runs, and fails, if the other tool must be called directly."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, ToolError, Workspace, read_description
 from ebbtide.tools.call_arguments.schema import get_text, object_schema

@@ -1,5 +1,5 @@
-"""The `compact_context` tool, with which the model requests compaction. The turn reads the request from the call's
-arguments and compacts before the next request."""
+"""The `compact_context` tool, with which the model asks for compaction. The turn reads the call's arguments, and
+compacts before it sends the next request."""
 
 from ebbtide.tools.base import Arguments, Effect, Result, Workspace, read_description
 from ebbtide.tools.call_arguments.schema import object_schema

@@ -99,7 +99,7 @@ def _to_claude(arguments: dict[str, object]) -> None:
 
 
 def _suggested_pattern(arguments: Arguments) -> str:
-    """Suggest a pattern argument, made of those words in a question that may occur in code."""
+    """Suggest a `pattern` argument made of a question's words, without stop words."""
     texts = [value[:500] for value in arguments.values() if isinstance(value, str)]
     words = re.findall(r"[A-Za-z_]\w{2,}", max(texts, key=len, default=""))
     search_words = list(dict.fromkeys(word for word in words if not _STOP_WORDS.match(word)))

@@ -33,8 +33,8 @@ class ContinuationHint:
     pattern: str = "pattern"
     """Name of the tool's argument for a search pattern."""
     parts_in_reference: Literal["nothing", "bytes", "all"] = "nothing"
-    """What must be given in the reference because the tool has no arguments for it: nothing, byte ranges, or line
-    ranges too."""
+    """Which ranges must be part of the reference because the tool has no arguments for them: none (`nothing`), byte
+    ranges (`bytes`), or line ranges too (`all`)."""
 
     def at_offset(self, stored: StoredContent, offset: int) -> str:
         """Return the arguments that continue at a byte offset."""
@@ -341,7 +341,7 @@ async def matching_lines_result(
 ) -> Result:
     """Return as many matching lines as fit, with their context.
 
-    `start`: the byte offset at which the search begins, unless that is the beginning of the range in the reference.
+    `start`: the byte offset at which the search begins; by default, the beginning of the range in the reference.
     """
     content, preceding_count = stored.content, (stored.first_line or 1) - 1
     first, last = line_range or stored.line_range or (1, 10**18)

@@ -147,7 +147,7 @@ def _facts_line(stored: StoredContent, result: Result, estimate_tokens: Callable
 
 
 def _without_brackets(name: str) -> str:
-    """Replace square brackets in an untrusted name, so that it can stand inside square brackets."""
+    """Replace square brackets in an untrusted name, so that it can be put inside square brackets."""
     return printable_name(name).translate(_BRACKET_REPLACEMENTS)
 
 
@@ -233,7 +233,7 @@ def parse_time(time_text: str, now: float) -> float | None:
 
 
 def _search_pattern(search: str) -> str:
-    """Return the regular expression, or its escaped form if it is invalid."""
+    """Return the search as a regular expression, escaped if it is not a valid one."""
     try:
         re.compile(search)
     except (re.error, OverflowError, RecursionError):

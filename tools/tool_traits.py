@@ -93,8 +93,8 @@ class ToolTraits:
     """Verb and noun for the line that replaces consecutive lookups, such as `searched` and `pattern`. None if calls to
     the tool are not lookups."""
     rule_noun: str = ""
-    """What a permission rule for the tool allows, as a plural noun such as `patches`. If empty, the tool's name after
-    "calls to" is used."""
+    """What a permission rule for the tool allows, as a plural noun such as `patches`. The default is "calls to"
+    followed by the tool's name."""
     editable_argument: str = ""
     """The argument that the user may edit before approving a call."""
     acp_kind: AcpKind = "other"

@@ -20,12 +20,12 @@ if TYPE_CHECKING:  # session and command modules load only after the first paint
     from ebbtide.tui.session.controller import SessionController
 
 _GC_THRESHOLDS = (5_000, 5, 1_000)
-"""Garbage collection thresholds used once all modules are loaded. Less frequent collections delay keys and drawing less
-often, although each collection takes longer."""
+"""Garbage collection thresholds, used once all modules are loaded. With fewer collections, keys and drawing are delayed
+less often, although each delay is longer."""
 
 
 class AppJobs(JobQueue):
-    """The job queue of the app. Messages and commands entered before the session is open are handled once it is."""
+    """The job queue of the app. Messages and commands entered before the session is open are handled once it opens."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class AppJobs(JobQueue):
         self._load_modules = load_modules
         self._get_context = get_context
         self.first_session = first_session
-        """Which session to open first. It is tried again if opening fails."""
+        """Which session to open first. If opening fails, the next attempt opens the same session."""
         self.opening_error: AgentError | None = None
         """Why the first session could not be opened."""
         self.is_busy = True

@@ -236,8 +236,8 @@ class Presenter:
         self._draw_status()
         if self._hint_timer is not None:
             self._hint_timer.stop()
-        # Use a timer of the status bar, because that timer stops when the bar is removed. A timer of the app could look
-        # for the bar during shutdown.
+        # Set the timer on the status bar, so that it stops when the bar is removed. A timer on the app might fire
+        # during shutdown and look for the bar.
         self._hint_timer = self._app.query_one(StatusBar).set_timer(HINT_DURATION_S, self._clear_hint)
 
     def _clear_hint(self) -> None:

@@ -233,7 +233,7 @@ def parse_command(text: str) -> Invocation | UnknownCommand | None:
 
 
 def custom_command_name(text: str) -> str:
-    """Get the custom command that a message starts with; empty if it starts with a built-in one or none."""
+    """Get the name of the custom command at the start of a message; empty if there is none."""
     match = _CUSTOM_COMMAND.fullmatch(text.strip())
     return match[1] if match is not None and match[1].lower() not in _COMMANDS_BY_NAME else ""
 

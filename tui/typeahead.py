@@ -1,4 +1,4 @@
-"""Keeps keys that were typed before a question appeared from answering it."""
+"""Prevents keys that were typed before a question appeared from answering it."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
@@ -67,7 +67,8 @@ class TypeaheadFilter:
         question, arrival = self._question_screen(), arrival_of(key, key.time)
         if question is None or not question.could_answer(key):
             self._arrivals.record_key(arrival)
-            # Do not submit a line that arrived in one read if its beginning was moved from a question to the prompt.
+            # Drop Enter if it arrived in one read with text that was moved from a question to the prompt. Otherwise,
+            # that text would be submitted.
             return (
                 key.key == "enter"
                 and arrival.read_number is not None

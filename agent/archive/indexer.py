@@ -43,8 +43,8 @@ MAX_INDEXED_MESSAGE_CHARS = 1 << 22
 MESSAGES_PER_BATCH = 200
 """Messages indexed in one batch. Between batches, other tasks can use the database."""
 MAX_BATCH_CHARS = 1 << 21
-"""Number of characters after which a batch ends early. More would use too much memory and block the store for too long.
-"""
+"""Number of characters after which a batch ends early. Larger batches would use too much memory and block the store for
+too long."""
 MAX_TITLE_CHARS = 160
 INDEX_TIMEOUT_S = 10.0
 """Maximum time in seconds that a search waits for indexing. After that, it searches what has been indexed so far."""
@@ -209,8 +209,8 @@ def message_documents(
     read_full_text: Callable[[ToolOutput], tuple[str, int]],
 ) -> Iterator[SearchDocument]:
     """Yield the documents of a message: one for its text, and one for each output. Notes from the program are skipped.
-    So are lookup calls and their outputs, because they only repeat text that is already indexed. `pending_calls`: the
-    calls before the message."""
+    So are lookup calls and their outputs, because they only repeat text that is already indexed. `pending_calls`: calls
+    made before this message."""
     if isinstance(message, Assistant):
         searchable = replace(message, parts=tuple(part for part in message.parts if not _is_lookup_call(part)))
         text, paths = message_text(searchable), _named_paths(searchable.calls)

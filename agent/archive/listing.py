@@ -33,7 +33,7 @@ MAX_LISTED_OUTPUTS = 5_000
 MAX_LINE_BYTES = 1_000
 """Longest line on a page, in bytes."""
 MAX_SEARCHED_BYTES = 1 << 18
-"""Maximum number of bytes that `find_line` searches. As many bytes are indexed."""
+"""Maximum number of bytes that `find_line` searches. It is as large as the indexed part of an output."""
 _MAX_PREVIEW_CHARS = 400
 
 
@@ -65,7 +65,7 @@ class ContentPage:
 
     lines: tuple[str, ...]
     first_line: int
-    """The number of the first line, from 1."""
+    """The first line's number, counted from 1."""
     line_count: int
     """The total number of lines."""
 

@@ -172,10 +172,9 @@ def _filter_documents(needle: str, documents: Sequence[SearchDocument]) -> dict[
 
 
 def search_queries(text: str) -> tuple[str, ...]:
-    """Build search queries that together find every document containing the text. The text can begin and end inside a
-    word, so only its inner words are certain to be complete. One query is therefore the phrase of all words, and the
-    other is the phrase of the inner words. If the text has only one or two words, the second query finds them as parts
-    of longer words."""
+    """Build search queries that together find every document containing the text. Since the text can begin and end
+    inside a word, only its inner words are known to be complete. The first query is the phrase of all words. The second
+    is the phrase of the inner words or, if there are at most two words, a search for them as parts of longer words."""
     words = _WORD.findall(text)
     queries = [f'"{" ".join(words)}"']
     if len(words) > 2:

@@ -30,8 +30,8 @@ UNREADABLE_MESSAGE_NAME = "0" * 8
 """Used in place of the name of an unreadable message."""
 
 MAX_BEGINNING_CHARS = 120
-"""Maximum characters shown per result when a search has no words. It is low, so that more results fit into one
-answer."""
+"""Maximum characters shown per result when a search has no words. The limit is low so that an answer can contain more
+results."""
 
 MAX_SCAN_SECONDS = 10.0
 """Maximum time in seconds for scanning outputs beyond their indexed part."""
@@ -182,8 +182,8 @@ class RecallSearch:
         return self._semantic_index
 
     async def unsearched_outputs_notes(self, advice: str, found_refs: Collection[str] = ()) -> list[str]:
-        """Return a note about the outputs of this session that are too long to be searched fully, except those in
-        `found_refs`; empty if there are none. The note ends with `advice`."""
+        """List this session's outputs that are too long to be searched fully, except those in `found_refs`, in a note
+        that ends with `advice`. Empty if there are none."""
         numbers = await self._thread.run(
             ArchiveStore(self._store).outputs_larger_than, self._session, MAX_INDEXED_OUTPUT_BYTES
         )
@@ -251,7 +251,7 @@ class RecallSearch:
 
 
 def _partial_search_note(refs: Sequence[str], advice: str, unlisted_count: int = 0) -> str:
-    """Return the note about partly searched outputs. `unlisted_count`: number of such outputs in addition to `refs`."""
+    """Format the note about partly searched outputs. `unlisted_count`: number of such outputs in addition to `refs`."""
     unnamed_count = max(len(refs) - MAX_NAMED_OUTPUTS, 0) + unlisted_count
     more_text = f" and {unnamed_count} more" if unnamed_count else ""
     names = ", ".join(refs[:MAX_NAMED_OUTPUTS])

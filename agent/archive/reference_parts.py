@@ -155,8 +155,8 @@ def first_line_number(content: Content) -> int | None:
 
 
 def find_match_line(content: Content, number: int) -> int | None:
-    """Find the line of search output that contains match `number`. Both are counted from 1. None if there are fewer
-    matches."""
+    """Find the line of search output that contains match `number`; None if there are fewer matches. Lines and matches
+    are counted from 1."""
     lines = b"".join(content.chunks()).split(b"\n")
     line_numbers = (line_number for line_number, line in enumerate(lines, 1) if _MATCH_LINE.match(line))
     return next(islice(line_numbers, number - 1, None), None)

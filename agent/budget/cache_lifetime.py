@@ -64,7 +64,7 @@ def input_cost(requests: Iterable[PastRequest], lifetime: CacheLifetime) -> floa
         if previous.session != request.session:
             total += lifetime.write_price * request.tokens
             continue
-        # A shorter prompt follows a rewrite, which leaves only the beginning unchanged.
+        # If the prompt became shorter, the conversation was rewritten, and only the beginning is unchanged.
         unchanged = previous.tokens if request.tokens >= previous.tokens else min(STATIC_TOKENS, request.tokens)
         is_cached = request.sent_at - previous.sent_at <= lifetime.seconds
         total += unchanged * (READ_PRICE if is_cached else lifetime.write_price)

@@ -46,8 +46,8 @@ class RequestRecord:
     believed: int | None = None
     """Window size that was assumed before the server revealed a smaller one; None if it never did."""
     record: CountRecord | None = None
-    """History of the server's token counts. It is saved so that a server that truncates is detected just as early after
-    a resume."""
+    """History of the server's token counts. It is saved so that detection of a truncating server need not start over
+    after a resume."""
     scale: float = 1.0
     """Ratio of actual to estimated tokens of messages, before the last rewrite."""
     misses: int | None = 0
@@ -85,7 +85,7 @@ def messages_digest(request: RequestFingerprint, count: int) -> str:
 
 @dataclass(slots=True)
 class RunningDigest:
-    """A running digest of texts, separated by spaces."""
+    """A running digest of strings, separated by spaces."""
 
     hasher: blake2b = field(default_factory=lambda: blake2b(digest_size=DIGEST_BYTES))
     is_empty: bool = True

@@ -188,8 +188,7 @@ _UNSENT_FIELDS = ("whole", "stored", "pictures", "files", "digest", "tools", "no
 
 
 def serialise_canonically(value: PromptPart | ToolSpec) -> bytes:
-    """Serialise the fields of a value that can be sent to a provider. If the results are equal, the same bytes are
-    sent."""
+    """Serialise the fields of a value that can be sent to a provider. Equal results mean that equal bytes are sent."""
     sent_fields = {name: content for name, content in _sent_values(value).items() if content not in (None, "")}
     return json.dumps([digest_name(value), sent_fields], default=_json_default, separators=(",", ":")).encode()
 
@@ -278,7 +277,8 @@ MIN_CACHE_DROP_SHARE = 0.05
 
 
 def is_cache_miss(cached_tokens: int, usage: Usage) -> bool:
-    """Whether a request read far fewer tokens from the cache than the previous request had left in it."""
+    """Whether a request read far fewer tokens from the cache than the previous request was certain to have left
+    there."""
     drop = cached_tokens - usage.cache_read
     return drop > MIN_CACHE_DROP_TOKENS and drop > MIN_CACHE_DROP_SHARE * cached_tokens
 

@@ -43,9 +43,9 @@ class ContextCounters:
         return replace(self, new_tokens=self.new_tokens + max(tokens, 0))
 
     def with_measurement(self, budget: ContextBudget, *, is_counted: bool = False) -> "ContextCounters":
-        """Return the counters, updated with a measurement of the next request. Tokens beyond the known ones count as
-        new. `is_counted`: the provider has counted most of the request, including the tool definitions, so its count
-        replaces estimates."""
+        """Return the counters, updated with a measurement of the next request. Measured tokens that the counters do not
+        include yet are added to the new ones. `is_counted`: the provider has counted most of the request, including the
+        tool definitions, so its count replaces estimates."""
         if is_counted and not self.is_schema_counted:
             new = max(budget.used - self.finished_turn_tokens - self.pending_tokens, 0)
             return replace(self, new_tokens=new, tool_tokens=budget.tools, is_schema_counted=True)
@@ -215,7 +215,7 @@ def create_tool_budget(counters: ContextCounters, window: Window, extra: int = 0
 
 
 def reserve_tool_output(budget: ToolBudget, tokens: int) -> Reservation:
-    """Reserve space for an output. An output that does not fit reserves nothing and prevents further calls."""
+    """Reserve space for an output. If the output does not fit, no space is reserved and no further calls are run."""
     tokens = max(tokens, 0)
     if budget.is_exceeded or tokens > budget.remaining:
         return Reservation(False, tokens, replace(budget, is_exceeded=True))
@@ -223,7 +223,7 @@ def reserve_tool_output(budget: ToolBudget, tokens: int) -> Reservation:
 
 
 def check_output_fit(budget: ToolBudget, tokens: int) -> OutputFit:
-    """Return what `reserve_tool_output` would do, without reserving anything."""
+    """Check what `reserve_tool_output` would do, without reserving anything."""
     tokens = max(tokens, 0)
     remaining = budget.limit - budget.used - budget.reserved - tokens
     return OutputFit(not budget.is_exceeded and remaining >= 0, tokens, remaining)

@@ -113,7 +113,7 @@ class ContextBudget:
     history: int = 0
     """Messages that a provider has counted or that were sent before."""
     pending: int = 0
-    """Messages that are not in `history`, as an estimate."""
+    """Estimated tokens of the messages that are not in `history`."""
     has_output_overflow: bool = False
     """Whether an output of the last step did not fit, so that space must be freed before the next step."""
 

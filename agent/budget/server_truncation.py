@@ -138,8 +138,8 @@ def _with_count(record: CountRecord, request: CountedRequest) -> CountRecord:
 
 
 def _is_count_stuck(record: CountRecord, request: CountedRequest, shortfall: float) -> bool:
-    """Whether the latest counts are identical although the requests grew. The lower bound alone would take much longer
-    to detect this, for example in Chinese, because `shortfall` is only half of the minimum growth."""
+    """Whether the latest counts are identical although the requests grew. The lower bound alone would detect this much
+    later, especially in languages such as Chinese."""
     _, expected, repeat_count = record.standing
     return repeat_count >= _MIN_EQUAL_COUNTS and max(request.expected - expected, 2 * shortfall) >= _MIN_GROWTH_TOKENS
 
@@ -198,8 +198,8 @@ def _may_count_only_new_text(record: CountRecord, request: CountedRequest) -> bo
 
 
 def _ignores_new_text(record: CountRecord, request: CountedRequest) -> bool:
-    """Whether the count does not depend on the new text: a similar count was reported before with far more or far less
-    new text, or the same count twice with different new text."""
+    """Whether the count does not depend on the new text. That is the case if a similar count was reported before with
+    far more or far less new text, or if the same count was reported twice with different new text."""
     similar = [low for low in record.low if abs(low[0] - request.counted) <= 0.1 * request.counted]
     equal = [
         low for low in similar if abs(low[0] - request.counted) <= 1 and not _has_similar_growth(low, request, 1.01)

@@ -9,8 +9,9 @@ SUMMARY_REQUEST_TOKENS, SUMMARY_REPLY_TOKENS = 400, 1800
 """Estimated tokens of a summary request and of the summary."""
 
 MAX_COST_RATIO = 0.7
-"""Another model must cost at most this share of what the session's model costs. Token counts differ between models by
-up to a third, and up to one summary in ten is rejected after it was paid for. 0.75 · 0.9 is about this share."""
+"""Another model must cost at most this share of what the session's model costs. The margin covers two risks: token
+counts differ between models by up to a third (0.75), and up to one summary in ten is rejected after it was paid for
+(0.9)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,8 @@ def cost_of_transcript(prices: DollarsPerToken, transcript_tokens: int) -> float
 def cheapest_summary_model(
     own_prices: DollarsPerToken | None, job: SummaryJob, candidates: Sequence[SummaryCandidate]
 ) -> str | None:
-    """Choose the cheapest model for the summary. None if it is not clearly cheaper than the session's model. Models
-    with unknown prices are never chosen, nor are models with a window so small that the transcript must be split."""
+    """Choose the cheapest model for the summary; None if it is not clearly cheaper than the session's model. Never
+    chooses a model with unknown prices, or one whose window is so small that the transcript must be split."""
     if own_prices is None:
         return None
     own_cost = (

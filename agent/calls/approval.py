@@ -88,7 +88,7 @@ class Approver:
     ask_about_plan: AskAboutPlan | None = None
     """Asks the user about a plan; None if there is no user to decide."""
     can_ask: Callable[[], bool] = lambda: True
-    """Returns whether a question can be shown now. None can be shown between turns."""
+    """Returns whether a question can be shown now. Between turns, no question can be shown."""
     record_mode: Callable[[PermissionMode], Awaitable[None]] = record_nothing
     """Called with the new mode after each change of mode."""
     get_sandbox_problem: Callable[[], str] = no_sandbox_problem
@@ -115,7 +115,8 @@ class Approver:
 
     @property
     def plan_ends_turn(self) -> bool:
-        """Whether a submitted plan is the turn's final answer. This is so if no user can accept or reject the plan."""
+        """True in plan mode if no user can accept or reject a plan. A submitted plan is then the turn's final
+        answer."""
         return self.policy.mode == "plan" and self.ask_about_plan is None
 
     def check_for_sandbox(self, request: PermissionRequest) -> bool:
@@ -180,8 +181,8 @@ class ReviewedCall:
 
     @property
     def effective_request(self) -> PermissionRequest:
-        """The request with the access that the call will have when it runs: read-only only if the ruling requires
-        it."""
+        """The request with the access that the call will have when it runs. Access is limited to reading if the ruling
+        requires it."""
         return self.request if self.ruling.requires_read_only else replace(self.request, read_only_access=None)
 
 
@@ -270,7 +271,7 @@ async def approve(call: ToolCall, context: ApprovalContext) -> ApprovalResult:
         question = await _build_question(reviewed, is_edited, question_count, context)
         new_ruling = decide(reviewed.request, context.approver.policy)
         if not is_edited and not context.must_ask_user and new_ruling.verdict == "allow":
-            # In the meantime, a rule was added in answer to another question, or the mode was changed.
+            # While the question was open, a rule was added in answer to another question, or the mode was changed.
             return ApprovalResult(reviewed.call, reviewed.tool, reviewed.effective_request)
         if context.is_recorded:
             await context.approver.record_question(reviewed.call.id, reviewed.call.arguments if is_edited else None)
@@ -397,7 +398,7 @@ async def _offers_with_trials(
     reviewed: ReviewedCall, context: ApprovalContext
 ) -> tuple[tuple[str, ...], tuple[RuleTrial, ...], bool]:
     """Return the rules to offer with the question, the past calls that each would have allowed, and whether the first
-    rule matches exactly this call."""
+    rule matches only this call."""
     request, policy = reviewed.request, context.approver.policy
     offers = agent_calls.rule_suggestions.suggest_rules(request, policy)
     is_exact = agent_calls.rule_suggestions.exact_rule(request, policy.root) in offers

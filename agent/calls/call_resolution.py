@@ -154,8 +154,9 @@ def _as_bash_call(call: ToolCall, command: str) -> ToolCall:
 
 
 def _as_patch_call(arguments: Arguments, note: str) -> tuple[str, Arguments, str]:
-    """Convert a shell command that only passes a patch to `apply_patch` into a call to the tool of that name, since no
-    such program exists. Any other command stays a call to `bash`. Return the tool, arguments and note."""
+    """Convert a shell command that only passes a patch to `apply_patch` into a call to the tool of that name:
+    `apply_patch` does not exist as a program. Any other command stays a call to `bash`. Return the tool, arguments and
+    note."""
     if "*** Begin Patch" not in str(arguments.get("command")):
         return Bash.name, arguments, note
     patch = calls.shell_patch.patch_in_command(arguments)
@@ -246,7 +247,7 @@ def require_tool(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:
 
 def _unknown_tool_error(call: ToolCall, tools: Mapping[str, Tool], offered_names: Collection[str]) -> str:
     """Build the error message for an unknown tool. It suggests offered or deferred tools with similar names that accept
-    these arguments, or else other tools that accept them."""
+    these arguments. If there are none, it suggests any tools that accept them."""
     callable_names = [
         tool_name for tool_name, tool in tools.items() if tool_name in offered_names or isinstance(tool, Deferrable)
     ]
@@ -317,7 +318,7 @@ def _argument_fit(arguments: Arguments, tool: Tool) -> _ArgumentFit | None:
 
 
 def find_similar_names(name: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Find the names spelt most like `name`, or else those that share words with it."""
+    """Find the names spelt most like `name`. If there are none, find names that share words with it."""
     import difflib  # noqa: PLC0415  # deferred: only needed for a wrong name
 
     names_by_lower_name = {candidate.lower(): candidate for candidate in names}

@@ -37,7 +37,7 @@ _SHELL_CHANGING_BUILTINS = {
     "wait", "eval", "source", ".", "trap", "alias", "unalias", "hash", "enable", "exec", "set", "shopt", "bind",
     "complete", "compgen", "compopt", "fc", "coproc", "ulimit", "umask", "pushd", "popd", "builtin",
 }  # fmt: skip
-"""Shell builtins that evaluate their operands, or whose operands change the meaning of later words."""
+"""Shell builtins that evaluate their operands, or whose operands change the meaning of words later in the line."""
 _RUNS_CONFIGURED_PROGRAMS = {"less", "more", "man", "most"}
 """Programs that run other programs named by an environment variable or a settings file."""
 _MAX_WORDS_BEFORE_SUBCOMMAND = 40
@@ -64,11 +64,14 @@ def find_coverage(
     trusted_launches: Collection[tuple[str, ...]] = frozenset(),
     root: str = "",
 ) -> tuple[Coverage, ...]:
-    """Return each command of a line with the first rule that covers it; empty unless the line consists only of literal
-    commands and the operators between them. A rule that covers `cd` does not cover the commands after it. A `cd` needs
-    no rule if the other commands mean the same in any folder, or if it leads to the working folder `root`. Read-only
-    commands need no rule, unless another program reads their output. Text that the line feeds to a program needs no
-    approval, since it could just as well come from a file in the working folder."""
+    """Return each command of a line with the first rule that covers it. Empty if the line contains anything but literal
+    commands and the operators between them.
+
+    A rule that covers `cd` does not cover the commands after it. A `cd` needs no rule if the other commands mean the
+    same in any folder, or if it leads to the working folder `root`. Read-only commands need no rule, unless another
+    program reads their output. Text that the line feeds to a program needs no approval, since it could just as well
+    come from a file in the working folder.
+    """
     parsed_line = parse_command_line(inline_here_documents(line))
     if parsed_line.problem:
         return ()
@@ -96,8 +99,8 @@ def find_coverage(
 
 
 def _without_own_folder_option(command: SimpleCommand, root: str) -> SimpleCommand:
-    """Remove a `-C` that leads to the working folder from a git command. If the command would then be read-only, it is
-    left unchanged, because such commands are handled differently."""
+    """Remove a `-C` that leads to the working folder from a git command. Read-only commands keep it, because they are
+    handled differently."""
     texts = command.texts
     if texts[:2] != ("git", "-C") or len(texts) < 4 or texts[2] not in (".", "./", root, f"{root}/"):
         return command
@@ -142,7 +145,7 @@ def prefix_covers(
     prefix: Sequence[str], words: Sequence[Word], trusted_launches: Collection[tuple[str, ...]] = frozenset()
 ) -> bool:
     """Whether a rule covers a command. The command, or the tool that it launches indirectly, must begin with the rule's
-    words, and no other word must make it do something else. `trusted_launches`: as
+    words, and its other words must not make it do something else. `trusted_launches`: as
     `PermissionRequest.trusted_launches`."""
     if _has_prefix(prefix, words):
         return True
@@ -197,8 +200,8 @@ def is_partial_cover(
 
 
 def stays_in_workspace(line: str, root: str) -> bool:
-    """Whether the commands stay in the working folder, judging by their text. Git must not run in a subfolder: it could
-    be someone else's repository, whose settings make git run programs."""
+    """Whether the commands stay in the working folder, judging by their text. Running git in a subfolder does not count
+    as staying: the subfolder could be someone else's repository, whose settings make git run programs."""
     folder = root
     for command in parse_command_line(inline_here_documents(line)).commands:
         words = command.words[program_index(command.texts) :]
@@ -223,8 +226,8 @@ def is_fully_visible(line: str, root: str) -> bool:
 
 
 def reason_to_ask_about_files(coverages: Sequence[Coverage], root: str, readable_folders: Sequence[str]) -> str:
-    """Return why a reading tool would need approval for a file that the line's programs read; empty if it would not.
-    Files named by a rule are exempt."""
+    """Check the files that the line's programs read. Return why a reading tool would need approval for one of them;
+    empty if it would not. Files named by a rule are exempt."""
     folder = root
     for coverage in coverages:
         proof, rule_length = check_read_only(coverage.command.words, has_input=True), len(coverage.prefix or ())
@@ -243,8 +246,9 @@ def reason_to_ask_about_files(coverages: Sequence[Coverage], root: str, readable
 
 
 def reason_to_ask_about_search(coverages: Sequence[Coverage]) -> str:
-    """Return why a search in the line needs approval; empty if it does not. When a program that searches folders is
-    combined with other commands, files with secrets cannot be excluded from the search."""
+    """Return why a search in the line needs approval; empty if it does not. Approval is needed if a program that
+    searches folders is combined with other commands, because files with secrets cannot be excluded from such a
+    search."""
     program = next(filter(None, (_recursive_search_program(coverage.command.words) for coverage in coverages)), "")
     reason = "together with other commands may show files with secrets; on its own it skips them"
     return program and f"`{program}` {reason}"
@@ -261,8 +265,8 @@ def _recursive_search_program(words: Sequence[Word]) -> str:
 def reason_to_always_ask(
     read_paths: Sequence[str], named_paths: CommandPaths, root: str, allowed_paths: Collection[str] = frozenset()
 ) -> str:
-    """Return why a call needs approval in every mode; empty if it does not. Approval is needed to read a file that
-    might contain secrets, and for a command that names such a file or changes a file that makes other programs run
+    """Return why a call needs approval in every mode; empty if it does not. Approval is needed if a call reads a file
+    that might contain secrets, or if a command names such a file or changes a file that makes other programs run
     commands. `allowed_paths`: paths named by a rule."""
     secret_paths = (
         path
@@ -392,7 +396,7 @@ def has_all_arguments(program: str, words: Sequence[str], start: int, rule_words
 
 
 def _index_after(words: Sequence[str], index: int, target: str) -> int:
-    """Return the index after the word `target`. Options with at most one value each are skipped. If the word is
+    """Return the index after the word `target`. Options, with at most one value each, are skipped. If the word is
     missing, the index is beyond the end."""
     last_index = index + _MAX_WORDS_BEFORE_SUBCOMMAND
     while index < len(words) and words[index] != target:

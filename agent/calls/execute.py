@@ -308,7 +308,8 @@ async def _run_call(call: ToolCall, position: CallPosition, call_runner: CallRun
 
 
 def _needs_approval(result: Result, call_runner: CallRunner) -> bool:
-    """Whether a call failed because it ran read-only, so that it now needs approval. Always false in plan mode."""
+    """Whether a call failed because it was restricted to reading, and now needs approval to run without that
+    restriction. Always false in plan mode."""
     return bool(result.denied_access) and call_runner.approver.policy.mode != "plan"
 
 

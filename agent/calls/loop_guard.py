@@ -59,7 +59,7 @@ class LoopGuard:
 async def should_stop_turn(
     guard: LoopGuard | None, ask: Callable[[str, tuple[str, ...]], Awaitable[str]], interrupt: Interrupt
 ) -> bool:
-    """Return whether to end the turn because of repeated calls. Asks the user, if there is one."""
+    """Decide whether to end the turn because of repeated calls. Ask the user, if there is one."""
     if guard is None or not guard.repeated_tool:
         return False
 

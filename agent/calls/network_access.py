@@ -57,7 +57,7 @@ class CallNetworkAccess:
         """For each destination, by its name in rules, the task that asks the user about it. Answers are valid for this
         command only."""
         self._reported_destinations = set[str]()
-        """Destinations whose refusal was reported. Further attempts to connect are not reported."""
+        """Destinations whose refusal was already reported. It is not reported again."""
         self._questions_open_since: float | None = None
         self._open_question_count = 0
         self._finished_wait_seconds = 0.0

@@ -20,8 +20,8 @@ SHORT_OUTPUT_TOKENS = 100
 """Outputs of at most this many tokens are always shown: a note about their removal would be as long."""
 
 MIN_PREVIEW_TOKENS = 200
-"""Minimum number of tokens to show of each output if room will be freed before the next request. What is cut now cannot
-be shown later."""
+"""Minimum number of tokens to show of each output if room will be freed before the next request. Text that is cut now
+cannot be added back when there is room again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class OutputBudget:
     ) -> tuple[ToolOutput, ...]:
         """Fit the outputs into the remaining room. If they all fit, they stay unchanged. Otherwise, each output that
         exceeds its share is stored in full with its function in `store_functions` and then cut. The outputs share half
-        of the remaining room, or the tokens that can be freed if that is more."""
+        of the remaining room or, if that is more, the tokens that can be freed."""
         token_counts = [self._count_tokens(output) for output in outputs]
         available = replace(self._budget, reserved=0).remaining
         if sum(token_counts) <= available:

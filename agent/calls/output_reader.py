@@ -30,7 +30,7 @@ RESERVED_TOKENS = 3000
 """Tokens reserved in a request for everything but the piece of output, that is, for the prompt and the answer."""
 BYTES_PER_TOKEN = 2
 MAX_PURPOSE_CHARS = 2000
-"""Maximum length of the purpose, and of the call, in the prompt, in characters."""
+"""Maximum number of characters of the purpose in the prompt. The same limit applies to the call."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,8 @@ class PermissionRequest:
     """The files that a command reads. None unless the command is known to be read-only, or runs where it can only
     read."""
     hard_linked_paths: tuple[str, ...] = ()
-    """Files that the call would change and that have other hard links. The other links change as well, and can be in
-    any folder."""
+    """Files that the call would change and that have other hard links. A change also affects the other links, which can
+    be in any folder."""
     named_paths: CommandPaths = CommandPaths()
     """Files that the command names and that always need approval."""
     trusted_launches: frozenset[tuple[str, ...]] = frozenset()
@@ -96,15 +96,15 @@ def _git_settings_programs(line: str, workspace: Workspace) -> str:
 
 
 def _is_repository(root: Path, word: str) -> bool:
-    """Whether git might take a word for the path of a local repository."""
+    """Whether git might interpret a word as the path of a local repository."""
     path = os.path.join(root, os.path.expanduser(word.removeprefix("--repo=").removeprefix("file://")))
     return word[:2] not in ("", "-") and any(os.path.lexists(os.path.join(path, name)) for name in ("HEAD", ".git"))
 
 
 @lru_cache(maxsize=256)
 def _implements(tool_type: type, protocol: type) -> bool:
-    """Whether a tool's class implements a protocol. Cached, because the check would otherwise take a tenth of a
-    ruling's time."""
+    """Whether a tool's class implements a protocol. Cached, because the check would otherwise take a tenth of the time
+    for a ruling."""
     return issubclass(tool_type, protocol)
 
 

@@ -63,7 +63,7 @@ async def approve_plan(call: ToolCall, context: ApprovalContext) -> ApprovalResu
 
 
 def is_plan_decided(calls: Sequence[ToolCall], outputs: Sequence[ToolOutput]) -> bool:
-    """Whether one of the calls submitted a plan that was accepted or rejected. The reply's other calls are then
+    """Whether one of the calls submitted a plan that was accepted or rejected. If so, the reply's other calls are
     outdated."""
     decided_call_ids = {output.call_id for output in outputs if output.status in ("done", "denied")}
     return any(call.name == PLAN_TOOL and call.id in decided_call_ids for call in calls)

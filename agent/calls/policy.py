@@ -177,8 +177,8 @@ def decide(request: PermissionRequest, policy: Policy) -> Ruling:
 
 
 def apply_hook_decision(request: PermissionRequest, policy: Policy, decision: "HookDecision | None") -> Ruling:
-    """Decide about a call, given the hooks' decision. An approval by hooks counts like an allow rule for the tool. It
-    does not allow a call that is denied, doubtful or always in need of approval. Project hooks cannot allow
+    """Decide about a call, given the hooks' decision. Approval by hooks counts like an allow rule for the tool. It does
+    not allow a call that is denied, that is in doubt, or that always needs approval. Project hooks cannot allow
     anything."""
     ruling = decide(request, policy)
     if ruling.verdict == "deny" or decision is None:
@@ -275,7 +275,7 @@ def _ruling_on_command(request: PermissionRequest, policy: Policy) -> Ruling:
 
 def _apply_skill_bounds(ruling: Ruling, request: PermissionRequest, policy: Policy) -> Ruling:
     """Apply the bounds of active skills to what the mode allowed. They do not restrict reading. If several skills are
-    active, it is enough that one of them allows the call."""
+    active, one skill that allows the call is enough."""
     if ruling.verdict != "allow" or not policy.skill_bounds or request.effect in ("none", "read"):
         return ruling
     rules = tuple(rule for bounds in policy.skill_bounds for rule in bounds.rules)
@@ -318,8 +318,8 @@ def unsandboxed_variant(request: PermissionRequest, policy: Policy) -> tuple[Per
 
 
 def rule_matches_call(rule: Rule, request: PermissionRequest, root: str) -> bool:
-    """Whether a call involves what a rule names: its tool or server; a command of the line; a file or folder, or a file
-    in that folder. A trailing `*` matches any continuation."""
+    """Whether a rule names something that the call involves: its tool or server, a command of the line, a file, or a
+    folder that contains the file. A trailing `*` matches any continuation."""
     if not _names_tool(rule, request):
         return False
     if request.effect == "fetch":
@@ -454,7 +454,7 @@ def _ruling_by_prefixes(request: PermissionRequest, policy: Policy) -> Ruling | 
 
 
 def _link_target_reason(request: PermissionRequest, coverages: Sequence[Coverage], policy: Policy) -> str:
-    """Return why a reading tool would need approval for the target of a link; empty if it would not."""
+    """Return why a reading tool would need approval for the file that a link points to; empty if it would not."""
     rule_named_paths, access = rule_paths(coverages, policy.root), request.proved_access
     other_paths = [
         path

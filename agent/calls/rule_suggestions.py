@@ -28,8 +28,8 @@ _PROGRAMS_BEYOND_SANDBOX = split_words(
     "docker docker-compose podman podman-compose nerdctl buildah skopeo kubectl helm minikube kind gh glab aws gcloud "
     "az ssh scp systemctl journalctl adb flatpak"
 )
-"""Programs that need the machine's services, keys or devices, which the sandbox does not allow. The user is offered a
-rule that runs them outside the sandbox; running them still needs approval."""
+"""Programs that need services, keys or devices of the machine, which the sandbox blocks. The user is offered a rule
+that runs them outside the sandbox. Even with that rule, running them needs approval."""
 MAX_OFFERED_RULES = 3
 """Maximum number of rules that a question offers."""
 MAX_EXAMPLES = 3
@@ -60,8 +60,8 @@ def suggest_allow_rule(request: PermissionRequest, policy: Policy) -> str:
 
 
 def suggest_unsandboxed_rules(request: PermissionRequest, policy: Policy) -> tuple[str, ...]:
-    """Return the rules that would make a command run outside the sandbox: an exact rule, and a rule for the command's
-    program if that program is known to need more than the sandbox allows. `request` and `policy` are those returned by
+    """Return the rules that would make a command run outside the sandbox: an exact rule and, if the command's program
+    is known to need more than the sandbox allows, a rule for that program. `request` and `policy` are those returned by
     `unsandboxed_variant`."""
     uncovered_programs = [
         coverage.command.texts[0] for coverage in command_coverage(request, policy) if coverage.prefix is None

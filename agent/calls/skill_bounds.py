@@ -1,6 +1,6 @@
-"""Tracks which skills are active. A skill becomes active when the user names it or the model reads it, and stays so
-until the turn ends. While it is active, the mode allows only tools that the skill lists; a skill never allows more than
-the mode."""
+"""Tracks which skills are active. A skill becomes active when the user names it or the model reads it, and remains
+active until the turn ends. While it is active, the mode allows only tools that the skill lists. A skill never allows
+anything that the mode does not allow."""
 
 import os
 from collections.abc import Callable, Sequence

@@ -15,8 +15,8 @@ from ebbtide.tools.base import Result
 async def retry_unsandboxed(
     approval: ApprovalResult, result: Result, context: ApprovalContext, rerun: Callable[[], Awaitable[Result | None]]
 ) -> Result | None:
-    """Ask the user whether to run the command again outside the sandbox. Return the new result, or the first one if the
-    command is not run again. None if the user interrupts the second run. The user is not asked in `auto` mode."""
+    """Ask the user whether to run the command again outside the sandbox. Return the new result, the first result if the
+    command is not run again, or None if the user interrupts the second run. In `auto` mode, the user is not asked."""
     approver, call = context.approver, approval.call
     ask = approver.ask_user
     if not result.sandbox_block or approver.policy.mode == "plan":

@@ -19,11 +19,11 @@ T = TypeVar("T")
 QueuedWork: TypeAlias = "tuple[Callable[[ProjectCheckpoints], Any], Future[Any], bool]"
 
 MIN_SCANNED_AHEAD_PATHS = 2000
-"""A folder is scanned ahead of time if it has at least this many paths."""
+"""Minimum number of paths in a folder for it to be scanned ahead of time."""
 
 
 class CheckpointThread:
-    """Runs submitted jobs in order. `short` jobs do not wait for an early scan of the folder to finish."""
+    """Runs submitted jobs in order. Short jobs do not wait for a scan ahead of time to finish."""
 
     def __init__(self, open_project: "Callable[[], ProjectCheckpoints]") -> None:
         self._open_project = open_project
@@ -50,7 +50,7 @@ class CheckpointThread:
         self._run_in_thread(partial(self._scan_ahead, root, session_id, is_cancelled))
 
     def close(self) -> None:
-        """Stop an early scan of the folder, and finish all submitted jobs. Raises `AgentError`."""
+        """Stop a scan ahead of time, and finish all submitted jobs. Raises `AgentError`."""
         self._is_closing = True
         if self._executor is None:
             return

@@ -10,8 +10,8 @@ from ebbtide.agent.checkpoints.folder_record import FIELDS_PER_FILE, FolderRecor
 StateChange = tuple[FileState, FileState]
 _CLOCK_TOLERANCE_NS = 20_000_000
 """How far the file system's clock may be ahead of the clock read here, in nanoseconds. A generous value is safe:
-keeping an unneeded folder does less harm than removing a needed one, and before a file is restored, the user is
-asked."""
+keeping an unneeded folder does less harm than removing a needed one, and the user is asked before a file is
+restored."""
 
 
 @dataclass(slots=True)
@@ -70,7 +70,8 @@ class _Comparison:
                     self._note_removed(path, may_still_exist=name in self.changed_rules)
 
     def _was_ignored(self, name: str, old: FolderRecord | None) -> bool:
-        """Whether a folder probably existed at the last scan, and is new only because ignore rules have changed."""
+        """Whether a folder probably existed at the last scan but was ignored then, and only seems new because ignore
+        rules have changed."""
         is_newly_visible = old is None and name.rpartition("/")[0] in self.changed_rules
         return (
             is_newly_visible

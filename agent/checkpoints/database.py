@@ -58,7 +58,8 @@ class UsageLock:
         fcntl.flock(self._fd, fcntl.LOCK_SH)  # prevents other processes from removing data that is still needed
 
     def has_exclusive_use(self) -> bool:
-        """Whether no other process uses the checkpoints. If so, none can use them until this lock is closed."""
+        """Check whether no other process uses the checkpoints. If so, no process can start using them until this lock
+        is closed."""
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -28,8 +28,8 @@ class FileState:
     mode: int = 0
     """Permission bits of files and folders."""
     digest: str = ""
-    """The SHA-256 of a file's content or of a link's target, in hexadecimal. For a staged entry, the entry itself; for
-    other kinds, a value that changes when the path does."""
+    """The SHA-256 of a file's content or of a link's target, in hexadecimal. For a staged entry, the entry itself. For
+    anything else, a value that changes when the path does."""
 
     @property
     def is_stored(self) -> bool:
@@ -158,8 +158,8 @@ def plan_restore(
 
 
 def _plan_blocked_path(planned: PlannedPath, blocking_path: str, paths: Mapping[str, PlannedPath]) -> PlannedPath:
-    """Plan a path that is blocked because its ancestor `blocking_path` is not a folder. The path can be restored only
-    if the plan also removes `blocking_path`."""
+    """Plan a path that is blocked because its ancestor `blocking_path` is not a folder. It can be restored only if the
+    plan also removes that ancestor."""
     blocker = paths.get(blocking_path)
     if planned.outcome not in ("restore", "ask") or (blocker is not None and blocker.outcome == "restore"):
         return planned

@@ -56,8 +56,8 @@ class PointLog:
     def finish_interrupted_turns(
         self, session: str, changes: Mapping[str, StateChange], is_session_open: Callable[[str], bool]
     ) -> None:
-        """After a program was killed during a turn, add its command's changes to the turn's point, mark them as
-        doubtful, and end the point."""
+        """Finish the points of turns during which the program was killed. Add the changes made by the interrupted
+        command, and note that something else might also have made them."""
         for point in self.interrupted_points(session, is_session_open):
             if changes:
                 self._write(point, [PathChange(path, *change, INTERRUPTED_COMMAND) for path, change in changes.items()])

@@ -107,8 +107,8 @@ class ProjectCheckpoints:
         self._other_sessions = OtherSessions(data, self._store)
         self._last_scan = FolderChanges()
         self._unscannable_reason = ""
-        """Why the folder cannot be scanned; empty if it can, or if that is not known yet. Kept because it takes long to
-        determine."""
+        """Why the folder cannot be scanned; empty if it can, or if that is not known yet. Kept because finding out
+        takes long."""
 
     def close(self) -> None:
         try:

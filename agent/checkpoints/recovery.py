@@ -114,8 +114,8 @@ class Recovery:
 
     @contextmanager
     def lock_restores(self) -> Iterator[bool]:
-        """Yield whether no other process is restoring files of the project. If so, none can start a restore until the
-        context ends."""
+        """Lock restores, so that no other process can restore files of the project until the context ends. Yield False
+        if another process is restoring files already."""
         fd = os.open(self._folder / "restoring", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             try:

@@ -45,8 +45,8 @@ ReadContent = Callable[[str], bytes]
 
 
 def plan_moves(root: str, paths: Iterable[PlannedPath]) -> tuple[Move, ...]:
-    """Plan the moves for these paths. A folder that contains other files is not removed. Raises `RestoreFailed` if such
-    a folder is in the way of a file to restore."""
+    """Plan the moves for these paths. A folder that contains other files is not removed. If such a folder is where a
+    file must be restored, raise `RestoreFailed`."""
     planned_paths = list(paths)
     planned_paths += _missing_parents(root, planned_paths)
     removed_paths = {
@@ -290,8 +290,8 @@ class Restore:
 
 
 def _must_remove_first(move: Move) -> bool:
-    """Whether the existing path must be removed first. Only a file or link can be replaced directly, and only by
-    another file or link."""
+    """Whether the existing path must be removed before the new one is put in place. Only a file or link can be replaced
+    directly, and only by another file or link."""
     return move.target == ABSENT or (move.current.kind == "folder") != (move.target.kind == "folder")
 
 

@@ -108,7 +108,7 @@ class StagedFiles:
         return states
 
     def restore_staged(self, index_path: str, changes: Iterable[PathChange], point: int) -> str:
-        """Set the staged entries of one index to the `after` state of each change, provided that all have the `before`
+        """Set the staged entries of one index to the `after` state of each change, if all of them are in the `before`
         state. Return why that was not done, or an empty string on success."""
         changes_by_entry = {os.fsencode(change.path.partition("\0")[2]): change for change in changes}
         snapshot = self._current_snapshot(index_path)

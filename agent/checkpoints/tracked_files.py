@@ -98,7 +98,7 @@ class TrackedFiles:
 
 def _path_prefixes(work_tree: str, root: str) -> tuple[bytes, bytes]:
     """Return the path from the root down to the work tree, and the path from the work tree down to the root. At least
-    one is empty; otherwise they end with `/`."""
+    one is empty. A path that is not empty ends with `/`."""
     if root == work_tree:
         return b"", b""
     if root.startswith(f"{work_tree.rstrip('/')}/"):

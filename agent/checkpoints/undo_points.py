@@ -97,8 +97,8 @@ def selected_point(points: Sequence[UndoPoint], point_id: int | None, *, is_redo
 def turns_since(
     points: Sequence[UndoPoint], sessions: Collection[str], message_time: float, own_session: str, position: int
 ) -> tuple[UndoPoint, ...]:
-    """Return the turns of these sessions since a message in `own_session`, except undone turns. Turns are compared by
-    position within `own_session`, and elsewhere by id where possible, because the clock might have gone backwards.
+    """Return the turns of these sessions since a message in `own_session`, except undone turns. Compares turns by
+    position within `own_session`, and by id elsewhere if possible, because the clock might have gone backwards.
     `message_time`: the message's time in Unix seconds; `position`: its position."""
     own_turns = [point for point in points if point.kind == "turn" and point.session == own_session]
     last_id_before = max((point.id for point in own_turns if point.position < position), default=-1)

@@ -184,7 +184,7 @@ class WorkTree:
                 record.file_names, numbers[1::4], numbers[2::4], numbers[3::4], strict=True
             ):
                 file_status = get_status(file_name, dir_fd=fd, follow_symlinks=False)
-                # Any change to a file, even of its mode, updates the ctime, which programs cannot set.
+                # Any change to a file, even of its mode, updates the ctime. Programs cannot set the ctime.
                 if file_status.st_ctime_ns != change_time or file_status.st_size != size or file_status.st_ino != inode:
                     if not (stat.S_ISREG(file_status.st_mode) or stat.S_ISLNK(file_status.st_mode)):
                         return self._list_folder(name, path, fd, status, rules_hash, now, limits), has_new_rules
@@ -335,7 +335,7 @@ class WorkTree:
 
 
 def _reliable_time(change_time_ns: int, now: int) -> int:
-    """Return a file's change time, or 0 if a later change could get the same time."""
+    """Return a file's change time; 0 if it is so recent that another change could get the same time."""
     tick = TICK_NS if change_time_ns % 1_000_000_000 else COARSE_TICK_NS
     return change_time_ns if change_time_ns + tick < now else 0
 

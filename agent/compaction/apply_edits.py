@@ -58,7 +58,7 @@ def token_scale(actual_tokens: int, conversation: Conversation, count_tokens: Ca
 
 
 MAX_ITEM_BYTES = 1 << 20
-"""A model summarises at most this many bytes of one item."""
+"""Maximum number of bytes of one item that a model summarises."""
 ITEM_SUMMARY_PURPOSE = (
     "Extract what the ongoing work still needs from this text; quote verbatim where exact wording matters."
 )
@@ -243,7 +243,7 @@ async def _summarise_item(
 
 
 async def _fetch_item(ref: str, archive: SessionArchive | None) -> bytes | None:
-    """Return the content of a reference, up to the length that a model reads; None if it is not text or not stored."""
+    """Return the content of a reference, up to the maximum length for a model; None if it is not text or not stored."""
     try:
         stored = await archive.recall.fetch(ref) if archive is not None else None
     except (ReferenceFailed, StoreFailed):

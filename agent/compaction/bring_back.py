@@ -28,7 +28,7 @@ MAX_BROUGHT_BACK_BYTES = 51_200
 SNIFF_BYTES = 1 << 14
 """Number of bytes examined to determine whether the content is text."""
 MIN_RETRY_BYTES = 64
-"""If not even this many bytes of the content fit, only the note without content is added."""
+"""Minimum number of content bytes to add. If fewer fit, the note is added without content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,7 @@ def cost_of_new_tokens(new_tokens: int, request_tokens: int, prices: Prices | No
 
 
 def require_stored(lookup: T | None) -> T:
-    """Return `lookup`, an object that looks up stored content. Raises `AgentError` if it is None, which means that the
-    session is not stored."""
+    """Return `lookup`. If it is None, the session is not stored: raise `AgentError`."""
     if lookup is None:
         raise AgentError("this session is not stored, so there is nothing to look up")
     return lookup

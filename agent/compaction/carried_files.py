@@ -1,7 +1,7 @@
 """Files that stay in view across a summary, with the content that was read. No I/O.
 
-In recorded sessions, a fifth to a third of the content needed again after a summary was in files that had been read
-shortly before and not changed since. Reading such a file again takes another request.
+Much of what a model needs again after a summary is in files that it read shortly before and that have not changed: a
+fifth to a third of it in recorded sessions. Reading such a file again takes another request.
 """
 
 from collections.abc import Iterator
@@ -20,8 +20,8 @@ from ebbtide.agent.view.stubs import one_line
 from ebbtide.agent.view.visible import numbered_outputs, outcome_with_ref
 
 MAX_NAME_LIST_SHARE, MIN_NAME_LIST_BYTES, MAX_NAMES_BYTES = 0.12, 40, 900
-"""Limits for the names listed for an output: the maximum share of the output's size, and the minimum and maximum in
-bytes. If there is less room than the minimum, no names are listed."""
+"""Limits for the names listed for an output: a share of the output's size, and a minimum and maximum in bytes. If there
+is less room than the minimum, no names are listed."""
 
 
 def list_dropped_outputs(
@@ -69,11 +69,11 @@ def _output_lines(
 MAX_FILES, MAX_AGE_REQUESTS = 5, 20
 """Maximum number of carried files, and maximum age of a read, in requests."""
 _MIN_REFETCH_COST_SHARE = 0.26
-"""A file stays if the expected cost of removing it exceeds this share of its size, both in tokens written to the cache.
-A file that stays is written once more and read about twenty times. Removing a file that is needed counts as ten times
-the cost of reading it again."""
+"""A file stays if the expected cost of removing it exceeds this share of its size. Both are measured in tokens written
+to the cache. A file that stays is written once more and read about twenty times. Removing a file that is still needed
+counts as ten times the cost of reading it again."""
 _REFETCH_COST_TOKENS, _MAX_FETCHED_TOKENS = 2_440, 2_500
-"""Fixed cost of reading a file again, and the maximum size of content that this fetches, both in tokens."""
+"""Fixed cost of reading a file again, and the maximum size of what is read again, both in tokens."""
 
 
 def with_carried_files(conversation: Conversation, plan: CompactionPlan, caps: CompactionCaps) -> CompactionPlan:
@@ -93,8 +93,8 @@ def with_carried_files(conversation: Conversation, plan: CompactionPlan, caps: C
 
 
 def carried_files(conversation: Conversation, cut: int, max_tokens: int) -> tuple[CarriedPart, ...]:
-    """Choose the files from the first `cut` messages that will stay in view, in the order they were read: the newest
-    complete reads of files that no call has touched since, within `max_tokens` tokens in total."""
+    """Choose the files from the first `cut` messages that will stay in view, in the order they were read. These are the
+    newest complete reads of files that no call has touched since, up to `max_tokens` tokens in total."""
     return tuple(reversed(tuple(_newest_reads(conversation, cut, max_tokens))))
 
 

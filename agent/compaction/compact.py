@@ -98,13 +98,13 @@ async def compact(
     replaces the removed messages, unless `forced_strategy` is set. An interrupted compaction changes nothing."""
     if cause == "asked":
         context.learned_limits.summary_failure_count, context.learned_limits.unresponsive_summarisers = 0, frozenset()
-    # The price of a chosen strategy assumes that the tools stay in the cache.
+    # If the strategy was chosen for its price, that price assumes that the tools stay in the cache.
     room = context.room if forced_strategy is None else replace(context.room, deferrable_tokens=0)
     context = replace(context, settings=replace(context.settings, caps=reduce_caps(context.settings.caps, room)))
     floor = await asyncio.to_thread(compute_floor, conversation, context.settings.caps, room)
     current, applied_strategies, summary_model = conversation, list[str](), ""
     if floor.deferred_tokens:
-        # The provider's count included the deferred tools.
+        # The provider's count is no longer valid, because it included the deferred tools.
         current, applied_strategies = replace(conversation, anchor=None, anchored=0), [DEFER_TOOLS]
         room = room.with_tools_deferred
     if floor.pin_form != "whole" and forced_strategy is None:
@@ -145,7 +145,7 @@ async def compact(
         build_compaction_result, conversation, current, applied_strategies, context.count_tokens, deferred
     )
     if "pictures" in applied_strategies and cause == "overflow":
-        # It is unknown how the provider counts images, but the request exceeded the available room.
+        # The provider's count of images is unknown, but the request must have exceeded the available room.
         result = replace(result, before_tokens=max(result.before_tokens, room.window_tokens, result.after_tokens + 1))
     if applied_strategies:
         receipt = await asyncio.to_thread(
@@ -187,8 +187,9 @@ def _is_accepted(
     count_tokens: Callable[[Conversation], int],
 ) -> bool:
     """Whether a strategy's outcome is accepted. It must be smaller; with a summary, by at least a tenth. `mask` and
-    `cut` must also leave enough room: otherwise, masking would only invalidate the cache that a summary would read, and
-    cutting would hide unseen outputs in vain. The last resorts must also be smaller as measured by `count_tokens`."""
+    `cut` must also leave enough room. Otherwise, masking would only invalidate the cache that a summary needs, and
+    cutting would hide unseen outputs for nothing. The last resorts must also be smaller as measured by
+    `count_tokens`."""
     match strategy:
         case "mask" | "cut":
             return conversation_tokens(new_view) < conversation_tokens(old_view) and has_room
@@ -264,7 +265,7 @@ def _worthwhile_plan(conversation: Conversation, floor: CompactionFloor, cut: in
 def _with_summary(
     conversation: Conversation, plan: CompactionPlan, draft: Draft, floor: CompactionFloor
 ) -> Conversation | None:
-    """Return the conversation with the summary; None if that saves too little."""
+    """Add the summary to the conversation; None if that saves too little."""
     compacted = apply_compaction(plan, draft, floor.caps)
     return compacted if is_worthwhile(conversation, compacted) else None
 

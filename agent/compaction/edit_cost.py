@@ -1,7 +1,7 @@
 """Cost and savings of a manual view edit, before it is applied. No I/O.
 
-Costs are in units of one fresh input token. Everything after the first change must be written to the provider's cache
-again. Removed content need no longer be read from the cache with each request.
+The unit of cost is one fresh input token. Everything after the first change must be written to the provider's cache
+again. Content that was removed is no longer read from the cache with each request.
 """
 
 import math
@@ -95,8 +95,8 @@ def price_edit(
 
 
 def invalidated_cache_tokens(old_view: Conversation, new_view: Conversation, pricing: EditPricing) -> int:
-    """Count the tokens that must be written to the cache again after the view changed from `old_view` to `new_view`:
-    those after the first change, except those that an earlier change has already invalidated."""
+    """Count the tokens that must be written to the cache again after the view changed from `old_view` to `new_view`.
+    These are the tokens after the first change, except those that an earlier change has already invalidated."""
     unchanged, first_changed = first_change(old_view, new_view)
     if first_changed is None:
         return 0
@@ -165,8 +165,8 @@ MAX_UNDO_GROWTH_TOKENS, HOLD_WINDOW_DIVISOR = 20_000, 10
 
 
 def min_size_after_undo(used: int, effective: int) -> int:
-    """Return the request size, in tokens, below which nothing is rewritten automatically after an undo. `used`: size of
-    the request after the undo. A nearly full window is rewritten nevertheless."""
+    """Return the request size, in tokens, that must be reached before anything is rewritten automatically after an
+    undo. `used`: size of the request after the undo. A nearly full window is rewritten in any case."""
     return used + max(min(effective // HOLD_WINDOW_DIVISOR, MAX_UNDO_GROWTH_TOKENS), 1)
 
 

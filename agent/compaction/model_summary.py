@@ -1,5 +1,5 @@
-"""Summaries written by a model: the session's model, which has the conversation in its cache, or another one, which
-reads it as text. `ebbtide.agent.compaction.summary` contains the prompt and the parser."""
+"""Summaries written by a model: either the session's model, which has the conversation in its cache, or another model,
+which reads the conversation as text. `ebbtide.agent.compaction.summary` contains the prompt and the parser."""
 
 import asyncio
 from collections.abc import Callable, Container, Coroutine, Sequence
@@ -125,7 +125,8 @@ def _summary_request(
     floor: CompactionFloor,
     focus: str | None,
 ) -> Request | None:
-    """Return the request to the model that has the conversation in its cache; None if it does not fit the window."""
+    """Build the request to the model whose cache holds the conversation; None if the request does not fit the
+    window."""
     caps, output_lines = floor.caps, output_reference_lines(plan)
     prompt = build_summary_prompt(
         context.settings.preferences,
@@ -148,7 +149,7 @@ def _seen_view(conversation: Conversation) -> Conversation:
 def summary_job(
     conversation: Conversation, plan: CompactionPlan, context: CompactionContext, *, is_cached: bool
 ) -> SummaryJob:
-    """Return the size of the input for a summary, in tokens as the provider counts them."""
+    """Describe the summary to write: the sizes of its possible inputs, in tokens as the provider counts them."""
     conversation_tokens = context.count_tokens(_seen_view(conversation))
     transcript_tokens = round(sum(map(estimate_text, render_transcript(plan))) * context.room.token_ratio)
     return SummaryJob(

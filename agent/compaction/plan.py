@@ -36,7 +36,7 @@ from ebbtide.agent.view.visible import (
 )
 
 MAX_REMAINING_SHARE = 0.9
-"""A summary must reduce the conversation to less than this share of its size."""
+"""A summary must reduce the conversation to less than this share of the previous size."""
 
 
 MIN_OUTPUT_SHARE = 0.2
@@ -62,20 +62,20 @@ class CompactionPlan:
     """How a conversation is cut: always between steps, so that no call is separated from its output."""
 
     earlier_summary: Summary
-    """The existing summary of what precedes `covered`."""
+    """The existing summary of the messages before `covered_messages`."""
     covered_messages: tuple[Message, ...]
     """Messages that the new summary replaces."""
     tail_messages: tuple[Message, ...]
     """Messages that stay unchanged."""
     request: User
-    """The open turn's user message, if it is among `covered`; it stays unchanged."""
+    """The open turn's user message, if it is among `covered_messages`. It stays unchanged."""
     ledger: Ledger
     """Facts that code can extract from the whole conversation, including the tail."""
     tail_view: Conversation = Conversation()  # noqa: RUF009  # a frozen value
     """The conversation after the cut, as the model sees it. Its summary contains only the content that was pinned
     before the cut."""
     outputs_before: int = 0
-    """Number of outputs in the session before `covered`."""
+    """Number of outputs in the session before `covered_messages`."""
     carried_files: tuple[CarriedPart, ...] = ()
     """Covered files that stay in view as they were read, next to a model's summary."""
     output_names: str = ""
@@ -85,10 +85,9 @@ class CompactionPlan:
 def plan_compaction(
     conversation: Conversation, tail_tokens: int, *, min_steps: int = 1, max_turns: int = 1
 ) -> CompactionPlan | None:
-    """Return a plan that keeps as many of the newest steps as fit into `tail_tokens`, but at least the last finished
-    one. Earlier turns are kept only as a whole, and at most `max_turns` turns in total. With `min_steps` 0, no finished
-    step need be kept, so the tail may be a single unanswered message. Unseen outputs are always kept. None if nothing
-    would be removed."""
+    """Plan to keep as many of the newest steps as fit into `tail_tokens`, but at least the last finished one. Earlier
+    turns are kept only as a whole, and at most `max_turns` turns in total. If `min_steps` is 0, the tail may consist of
+    a single unanswered message. Unseen outputs are always kept. None if nothing would be removed."""
     cut = _tail_start(conversation, tail_tokens, min_steps, max_turns)
     return plan_at(conversation, cut) if cut else None
 
@@ -119,7 +118,7 @@ def _tail_start_by_size(messages: Sequence[Message], tail_tokens: int, min_steps
 
 
 def plan_at(conversation: Conversation, cut: int) -> CompactionPlan:
-    """Return the plan that keeps all messages from index `cut` on. The message at `cut` must begin a step."""
+    """Plan to keep all messages from index `cut` on. The message at `cut` must begin a step."""
     messages, earlier = conversation.messages, conversation.summary
     facts = updated_ledger(earlier.facts or earlier.ledger, messages, conversation.outputs_before)
     request = covered_request(conversation, cut)
@@ -236,9 +235,9 @@ def _floor_sizes(conversation: Conversation, caps: CompactionCaps, min_steps: in
 
 
 def apply_compaction(plan: CompactionPlan, draft: Draft | None, caps: CompactionCaps) -> Conversation:
-    """Build the compacted conversation: the draft, with the required facts that it omits; half of the ledger; the open
-    request; and the tail. The full ledger is stored for the next compaction. Without a draft, the full ledger replaces
-    everything since the earlier summary."""
+    """Build the compacted conversation. It consists of the draft, the required facts that the draft omits, half of the
+    ledger, the open request, and the tail. The full ledger is stored for the next compaction. Without a draft, the full
+    ledger replaces everything since the earlier summary."""
     pinned = plan.tail_view.summary.pinned
     ledger = full_ledger = render_ledger(plan.ledger, caps.ledger)
     if draft is None:

@@ -87,8 +87,8 @@ async def rewrite_if_due(
 async def compact_to_fit(
     conversation: Conversation, budget: ContextBudget, window: WindowContext, turn: TurnContext
 ) -> tuple[Conversation, ContextBudget, str]:
-    """Compact a conversation that is too large. Return it with its budget, and a message about a component that is
-    still too large (empty if there is none). As a last resort, a summary is tried even if one was written recently."""
+    """Compact a conversation that is too large. Return it with its budget and a message about any component that is
+    still too large (otherwise empty). As a last resort, a summary is tried even if one was written recently."""
     compacted, budget = await compact_and_measure(conversation, budget, window, turn, "full")
     limits = window.model.learned_limits
     if budget.is_blocked and limits.is_in_cooldown(budget.effective_window) and not turn.interrupt.is_requested():
@@ -100,7 +100,7 @@ async def compact_to_fit(
 async def add_budget_correction(
     conversation: Conversation, budget: ContextBudget, window: WindowContext, turn: TurnContext
 ) -> MeasuredConversation:
-    """If a visible note about context usage is wrong after a rewrite, add a note with the current usage."""
+    """If a rewrite made a visible note about context usage wrong, add a note with the current usage."""
     if budget.verdict != "fits":
         return conversation, budget
     used_percent = 100 * budget.used / max(budget.window.available_tokens, 1)
@@ -221,8 +221,8 @@ async def compact_and_measure(
     forced: "ForcedStrategy | None" = None,
     counted_tokens: int | None = None,
 ) -> "tuple[CompactedConversation, ContextBudget]":
-    """Compact the conversation, whose budget is `budget`, and measure the result. `forced`: the only strategy to try;
-    `counted_tokens`: the request's tokens as counted by the provider, if it rejected the request as too large."""
+    """Compact the conversation and measure the result. `budget`: the conversation's budget. `forced`: the only strategy
+    to try. `counted_tokens`: the provider's token count of the request, if the provider rejected it as too large."""
     compacted = await _compact(conversation, budget, window, turn, cause, None, counted_tokens, forced)
     return compacted, measure_budget(compacted.conversation, window)
 
@@ -290,8 +290,8 @@ def _compaction_context(
     turn: TurnContext,
     counted_tokens: int | None,
 ) -> "CompactionContext":
-    """Build the context. Runs in a thread and measures with copies, because the session might measure a new message at
-    the same time."""
+    """Build the context. This runs in a thread and measures with copies, because the session might be measuring a new
+    message at the same time."""
 
     model = window.model
 
@@ -348,8 +348,8 @@ async def record_rewrite(
     window.prefix_watch.allow_rewrite(await asyncio.to_thread(unchanged_message_count, old_view, new_view, strategies))
     if compaction.room.DEFER_TOOLS in strategies:
         window.tools.deferral.defer_all()
-    # Masking keeps the cache valid up to the first masked output, tools included, unless the cache is cold. So the
-    # tools stay as they are.
+    # Masking keeps the cache valid up to the first masked output, and so it keeps the tools cached. Unless the cache is
+    # cold, the tools are left as they are.
     if not set(strategies) <= {"mask", *compaction.strategies.CUT_STRATEGIES} or cause == "cold":
         choose_tools(window, turn.emit)
     if forced is None or forced.price is None:

@@ -29,13 +29,13 @@ possible are deferred."""
 OUTPUT_SHARE = 0.5
 """If the outputs of a step do not all fit, they get at most this share of the room for messages."""
 MAX_SHARE_AFTER_MASK = 0.5
-"""Masking is enough if the seen messages then take at most this share of the room for messages. If it freed less, it
-would soon be needed again."""
+"""Masking is enough if the messages that the model has seen then take at most this share of the room for messages.
+Otherwise, masking would soon be needed again."""
 MIN_PART_TOKENS = 100
 """Minimum size of an excerpt, in tokens. A smaller excerpt is worth no more than a stub."""
 _MIN_FRAMED_BYTES = 256
-"""Minimum size, in bytes, of an excerpt that comes with a sentence on how to read the rest. A smaller excerpt would be
-shorter than that sentence, so it comes with a single line instead."""
+"""Minimum size, in bytes, of an excerpt that is shown with a sentence on how to read the rest. A smaller excerpt would
+be shorter than the sentence, so it is shown with a single line instead."""
 _MIN_PREVIEW_BYTES = 32
 _STEP_OMITTED = "[The latest step did not fit in the context window, so it is not shown. Its calls returned:"
 _MAX_NAMED_OUTPUTS = 24
@@ -51,8 +51,8 @@ class CompactionRoom:
     tool_tokens: int
     trigger_share: float = 0.95
     token_ratio: float = 1.0
-    """Actual tokens of the conversation per estimated token, at least 1. The tokens before the conversation are known
-    more precisely, so they are not scaled."""
+    """Actual tokens of the conversation per estimated token, at least 1. Only the conversation is scaled, because the
+    size of everything before it is known more precisely."""
     buffer_tokens: int = 0
     """Tokens beyond `window_tokens` that a request for a summary may take."""
     deferrable_tokens: int = 0
@@ -112,7 +112,7 @@ def measure_room(
 
 
 def reduce_caps(caps: CompactionCaps, room: CompactionRoom) -> CompactionCaps:
-    """Return caps low enough that the newest outputs still get their share of the room for messages."""
+    """Reduce the caps enough for the newest outputs to get their share of the room for messages."""
     message_tokens = room.with_tools_deferred.max_message_tokens
     return replace(
         caps,
@@ -126,7 +126,8 @@ def reduce_caps(caps: CompactionCaps, room: CompactionRoom) -> CompactionCaps:
 
 
 def leaves_enough_room(strategy: str, conversation: Conversation, room: CompactionRoom) -> bool:
-    """Whether no further strategy is needed. Masking must free so much room that it will not soon be needed again."""
+    """Whether a strategy's outcome leaves enough room, so that no other strategy is needed. After masking, there must
+    be enough room that it will not soon be needed again."""
     if room.used_share(conversation) > room.trigger_share:
         return False
     seen_tokens = conversation_tokens(conversation) - unseen_tokens(conversation)
@@ -148,7 +149,7 @@ def max_output_tokens(conversation: Conversation, room: CompactionRoom) -> int:
 
 def covered_request(conversation: Conversation, cut: int) -> User:
     """Return the open request: the user's last message, the ones directly before it, and those sent while the model
-    worked on it. Empty if it has been answered, or if the messages from index `cut` on contain it."""
+    worked on it. Empty if the request has been answered, or if it is part of the messages from index `cut` on."""
     messages = conversation.messages
     if messages and is_answer(messages[-1]):
         return User(())

@@ -85,8 +85,8 @@ def cut_outputs(strategy: Strategy, conversation: Conversation, room: Compaction
 
 
 def drop_older_turns(conversation: Conversation, caps: CompactionCaps) -> Conversation | None:
-    """Drop the older half of the turns, except the ledger's facts about them. None if there is only one turn, or if the
-    only possible cut would remove work that the model has not seen."""
+    """Drop the older half of the turns, but keep the ledger's facts about them. None if there is only one turn, or if
+    the only possible cut would remove work that the model has not seen."""
     first_unseen = first_unseen_index(conversation.messages)
     droppable_starts = [start for start in turn_starts(conversation.messages) if 0 < start <= first_unseen]
     if not droppable_starts:
@@ -114,8 +114,7 @@ def keep_last_message(conversation: Conversation, ledger_tokens: int = MIN_CAP_T
 
 
 def drop_unseen_step(conversation: Conversation, ledger_tokens: int = MIN_CAP_TOKENS) -> Conversation | None:
-    """Drop the unseen step and list its outputs. Calls without an output stay, because their outputs are still to come.
-    None if there is no such step."""
+    """Drop the unseen step and list its outputs. Calls that have no output yet stay. None if there is no such step."""
     outputs = unseen_outputs(conversation)
     if not outputs:
         return None

@@ -103,7 +103,7 @@ class UnusableSummary:
 
 SummaryResult: TypeAlias = Draft | UnusableSummary
 
-# Kept as a string, so that the pattern is compiled only when a summary is read. Most runs never read one.
+# Kept as a string, so that the pattern is compiled only when a summary is read. Most runs never read a summary.
 _EMPTY_SUMMARY = (
     r"(?is)^\W*(?:\(?\s*)?(?:n/?a|none|nothing|empty|null|todo|tbd|\.{3}|…"
     r"|(?:there (?:is|was) )?no (?:\w+ ){0,3}"
@@ -170,8 +170,8 @@ def with_facts(text: str, facts: Sequence[str], max_tokens: int | None = None) -
 
 
 def truncate_lines(text: str, max_tokens: int) -> str:
-    """Return as many whole lines from the beginning as fit into `max_tokens`. If not even the first line fits, it is
-    cut."""
+    """Return as many whole lines from the beginning as fit into `max_tokens`. If the first line alone is too long, it
+    is cut."""
     if estimate_text(text) <= max_tokens:
         return text
     retained_lines: list[str] = []
@@ -190,8 +190,8 @@ def draft_text(draft: Draft) -> str:
 
 
 def parse_edited_summary(text: str) -> Draft | None:
-    """Parse an edited summary. If it has no summary heading, all of it is the summary, and nothing is kept word for
-    word. None if it is empty."""
+    """Parse an edited summary. If it has no summary heading, all of it is the summary, and nothing is retained word for
+    word. None if the text is empty."""
     lines = without_tags(text).splitlines()
     heading_index = next((index for index, line in enumerate(lines) if line.strip() == SUMMARY_HEADING), None)
     sections = ([], lines) if heading_index is None else (lines[:heading_index], lines[heading_index + 1 :])

@@ -1,4 +1,4 @@
-"""Renders a conversation as text chunks for a model that has not seen it."""
+"""Renders a conversation as chunks of text for a model that has not seen it."""
 
 from collections.abc import Iterator, Sequence
 

@@ -115,8 +115,8 @@ def _plan_pin(part: ViewPart, conversation: Conversation, pricing: EditPricing) 
 
 
 def max_pin_tokens(pricing: EditPricing) -> int:
-    """Return how many tokens all pins together may take. If they took more, a compaction could not leave enough room
-    for work."""
+    """Return how many tokens all pins together may take. If they took more, compaction might not free enough room for
+    work."""
     return int(FLOOR_SHARE * pricing.effective_tokens) - pricing.fixed_tokens - 2 * MIN_CAP_TOKENS
 
 
@@ -304,8 +304,8 @@ def _plan_summary_before(part: ViewPart, conversation: Conversation, pricing: Ed
 
 
 def cut_after(conversation: Conversation, index: int) -> int | None:
-    """Return the index of the first step after the message at `index`; None if there is no such step. If everything
-    before that step is summarised, the tail begins with it."""
+    """Find the first step after the message at `index`; None if there is no such step. If everything before that step
+    is summarised, the step begins the tail."""
     messages = conversation.messages
     step_starts = (step_index for step_index in range(index + 1, len(messages)) if starts_step(messages[step_index]))
     return next(step_starts, None)

@@ -60,9 +60,9 @@ def create_approver(parts: SessionParts, tooling: SessionTooling) -> tuple[Appro
 
 
 def _create_user_approver(policy: Policy, parts: SessionParts) -> tuple[Approver, str]:
-    """Create the approver. Also return a message if the project's rules could not be read. With a user present, the
-    approver also accepts earlier approvals: those stored for the project, and those given for this session since the
-    program was started. Headless runs use only settings and flags."""
+    """Create the approver. Also return a message if the project's rules could not be read. If a user is present, the
+    approver also accepts what the user has allowed before, either for the project or for this session since the program
+    was started. Headless runs use only settings and flags."""
     setup, row, channel, granted_rules = parts.setup, parts.session_row, parts.channel, parts.grants.rules
     get_unsandboxed_reason = partial(no_sandbox_reason, setup.config)
     if not channel.is_interactive:

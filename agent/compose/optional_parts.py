@@ -165,7 +165,7 @@ def apply_skill_limits(
 def enable_hook_judges(
     hooks: "SessionHooks | None", ctx: SessionContext, connect: ConnectModel, compose: "ComposeAgentSession"
 ) -> None:
-    """If any hooks ask models, agents or servers, give them access."""
+    """If any hooks ask models, agents or servers, connect the hooks to them."""
     if hooks is None or not hooks.needs_judges:
         return
     hooks.set_judges(subagents.hook_backends.SessionHookBackends(ctx, connect, compose))

@@ -85,7 +85,7 @@ class SessionGrants:
 
 @dataclass(frozen=True, slots=True)
 class SessionParts:
-    """The parts of a session that is being opened; its contexts are created from them."""
+    """The parts of a session that is being opened. The session's contexts are created from them."""
 
     setup: ProjectSetup
     session_row: SessionRow

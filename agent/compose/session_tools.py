@@ -90,10 +90,10 @@ def select_session_tools(
     provider_searches: bool = False,
     extra_tools: Sequence[Tool] = (),
 ) -> tuple[Tool, ...]:
-    """Return the built-in tools, or those that the user has selected. Notebook tools, web search, language-server tools
-    and the repository map are included only if they are useful in this project. The report tool is included if a full
-    window ends the turn with a report. `can_store`: files may be stored on disk. `provider_searches`: the model's
-    provider searches the web itself. `extra_tools`: tools that a program adds through the SDK; they are always
+    """Select the built-in tools: all, or those that the user has selected. Notebook tools, web search, language-server
+    tools and the repository map are included only if they are useful in this project. The report tool is included if a
+    turn ends with a report when the window is full. `can_store`: files may be stored on disk. `provider_searches`: the
+    model's provider searches the web itself. `extra_tools`: tools that a program adds through the SDK; they are always
     included. Raises `ConfigError`."""
     servers = language_service.servers if language_service is not None else None
     rare = create_rare_tools(ToolSupport(config.folders.data if can_store else None, servers))

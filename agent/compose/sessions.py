@@ -65,11 +65,11 @@ ID_BYTES = 6
 """Number of random bytes in a session id, which is written as twice as many hexadecimal digits."""
 
 MAX_PREVIEW_MESSAGES = 200
-"""Maximum number of a long session's messages to show while the rest is still being read."""
+"""Maximum number of messages shown of a long session while the rest is still being read."""
 
 OpeningKind: TypeAlias = Literal["first", "replacement", "reopened"]
-"""How a session is opened: as the first one (`first`), in place of a session that has messages (`replacement`), or
-right after it was closed (`reopened`)."""
+"""How a session is opened: as the first one (`first`), to replace a session that has messages (`replacement`), or right
+after it was closed (`reopened`)."""
 
 READ_ONLY_ERROR = "no session can be stored in `{}`: {}; use `--ephemeral` to start one that is not saved"
 
@@ -217,13 +217,13 @@ class Sessions:
         )
 
     async def _find_row(self, id_prefix: str) -> SessionRow:
-        """Return the only session whose id begins with `id_prefix`; for an empty prefix, the project's newest
+        """Find the only session whose id begins with `id_prefix`. An empty prefix means the project's newest
         session."""
         thread, store = await self._open_store()
         return await thread.run(find_session, store, id_prefix, self._project)
 
     async def recent_sessions(self, *, in_all_projects: bool = False, limit: int = 100) -> tuple[SessionInfo, ...]:
-        """Return the sessions of this project, or of all projects, newest first."""
+        """Return up to `limit` sessions of this project, or of all projects, newest first."""
         thread, store = await self._open_store()
         rows = await thread.run(store.recent_sessions, None if in_all_projects else self._project, limit)
         return tuple(session_info(row) for row in rows)
@@ -294,8 +294,8 @@ class Sessions:
         return await asyncio.to_thread(build_overview, session_id, title, conversation, setup, requests, rewrites)
 
     async def _request_setup(self, model: str, last_request: RequestRecord | None) -> "RequestSetup":
-        """Return the request setup of a session that is not open. The flags and servers that it used are known only
-        from its last request."""
+        """Return the request setup of a session that is not open. Only its last request shows which flags and servers
+        it used."""
         from ebbtide.agent.window.overview import RequestSetup  # noqa: PLC0415  # deferred: as above
 
         thread, store = await self._open_store()

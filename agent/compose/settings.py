@@ -75,7 +75,7 @@ def additional_folders(config: Config) -> tuple[Path, ...]:
 
 
 def _no_shell_reason(config: Config) -> str:
-    """Return why commands may not run, because a sandbox is required but missing; empty if they may."""
+    """If a sandbox is required but missing, return why commands may not run; otherwise empty."""
     reason = _missing_sandbox_reason() if config.sandbox == "require" else ""
     return f"{NO_SANDBOX_ERROR}: {reason}" if reason else ""
 
@@ -86,14 +86,15 @@ def no_sandbox_reason(config: Config) -> str:
 
 
 def _missing_sandbox_reason() -> str:
-    """Return what is missing; empty if a sandbox works."""
+    """Return why no sandbox is available; empty if one is."""
     system_sandbox = sandbox.system.detect_sandbox()
     return system_sandbox.problem if isinstance(system_sandbox, sandbox.system.NoSandbox) else ""
 
 
 def _deny_rules(texts: Sequence[str], root: Path) -> tuple[Rule, ...]:
-    """Return the deny rules. If a path contains a symbolic link, a rule for its target is added, because the policy
-    sees only resolved paths. Allow rules are not resolved, because a repository could then choose what they cover."""
+    """Return the deny rules. If a path contains a symbolic link, a rule for the link's target is added, because the
+    policy sees only resolved paths. Links in allow rules are not resolved, because a repository could then choose what
+    the rules cover."""
     rules = tuple(parse_rule(text) for text in texts)
     paths = [
         (rule.tool, os.path.normpath(root / rule.prefix)) for rule in rules if rule.prefix and "\0" not in rule.prefix
@@ -149,8 +150,8 @@ def rewrite_patience(config: Config) -> RewritePatience:
 
 
 def _default_protected_tokens(config: Config, effective: int) -> int:
-    """Return the default for `protect`, in tokens. If the rewrite policy uses it as the budget for all outputs, it
-    grows with the window."""
+    """Return the default for `protect`, in tokens. It grows with the window if the rewrite policy uses it as the budget
+    for all outputs."""
     if config.rewrite_policy == "total_budget":
         return min(max(effective // 4, 20_000), 60_000)
     return CompactionCaps().protected_output_tokens

@@ -39,8 +39,8 @@ def build_system_text(
     is_interactive: bool,
     is_small_model: bool = False,
 ) -> SystemText:
-    """Return the system prompt of a new session. `windows`: the windows of the model and its fallbacks, all of which
-    the prompt must fit."""
+    """Build the system prompt of a new session. `windows`: the windows of the model and its fallbacks. The prompt must
+    fit all of them."""
     instructions = load_instructions(
         root,
         config.project_folder,
@@ -74,9 +74,9 @@ def build_resumed_system_text(
     is_small_model: bool = False,
 ) -> SystemText:
     """Build the system prompt of a resumed session. If possible, it is identical to the one in the last request,
-    because a different text would invalidate the provider's cache. The text can therefore state an earlier permission
-    mode. If the last request `is_cached`, the text can also be wrong about whether the user is present. Notes inform
-    the model of the current values."""
+    because a different text would invalidate the provider's cache. The text might therefore state an outdated
+    permission mode. If the last request `is_cached`, the text might also be wrong about whether the user is present.
+    Notes tell the model the current values."""
     current = build_system_text(
         config, root, model, mode, windows, is_interactive=is_interactive, is_small_model=is_small_model
     )

@@ -77,7 +77,7 @@ def create_window_context(
 
 
 def _create_model_context(parts: SessionParts) -> ModelContext:
-    """Create the model context. For a resumed session, it includes what the last request revealed about the model."""
+    """Create the model context. For a resumed session, it includes what the last request showed about the model."""
     config, connected, provider, last_request = (
         parts.setup.config,
         parts.connected_model,

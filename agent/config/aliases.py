@@ -41,8 +41,8 @@ COMPACTION_OFF_VALUES = {
     "compaction.enabled": False,
     "compaction.auto": False,
 }
-"""Keys that, with this value, turn off compaction before the window is full. With the opposite value, they have no
-effect."""
+"""Keys and the values with which they turn off compaction before the window is full. With the opposite value, they have
+no effect."""
 
 IGNORED_KEYS = {
     "condense_after_n": "what is condensed is decided by price and age, not by a number of messages",
@@ -62,8 +62,8 @@ class AliasedSetting:
 
 
 def table_entries(table: Mapping[str, object], allowed_keys: Container[str]) -> Iterator[tuple[str, AliasedSetting]]:
-    """Yield the entries of a provider's or model's table, each with its key. An alias is replaced by its real key if
-    that is in `allowed_keys`. Aliases of a key come before the key itself."""
+    """Yield the entries of a provider's or model's table, each with its key. An alias is replaced by the key that it
+    stands for, if that key is in `allowed_keys`. Aliases of a key come before the key itself."""
     for written_name in sorted(table, key=lambda written_name: snake_case(written_name) not in KEY_ALIASES):
         key = snake_case(written_name)
         real_key = KEY_ALIASES.get(key, key).removeprefix("agent.")

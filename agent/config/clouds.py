@@ -23,7 +23,8 @@ class Cloud(NamedTuple):
     sign_in: str
     """How a user signs in without a key."""
     gateway_variable: str = ""
-    """Claude Code's environment variable which says that a gateway at the configured address signs in to the cloud."""
+    """Claude Code's environment variable for a gateway. If it is set, the gateway at the configured address signs in to
+    the cloud."""
 
 
 CLOUDS: Mapping[str, Cloud] = {
@@ -41,7 +42,8 @@ CLOUDS: Mapping[str, Cloud] = {
         "gcloud auth application-default login", "CLAUDE_CODE_SKIP_VERTEX_AUTH",
     ),
 }  # fmt: skip
-"""The variables that Anthropic's and OpenAI's SDKs read. `vertex` has no keys."""
+"""Addresses, keys and packages of each cloud. The environment variables are those that Anthropic's and OpenAI's SDKs
+read. `vertex` has no keys."""
 
 GATEWAY_KEY_VARIABLE = "ANTHROPIC_AUTH_TOKEN"
 """The variable with the token for a gateway, as in Claude Code (code.claude.com/docs/en/llm-gateway)."""
@@ -74,8 +76,8 @@ def cloud_base_url(name: str, address: str, environment: Mapping[str, str]) -> s
 
 
 def uses_gateway(name: str, environment: Mapping[str, str], *, has_address: bool) -> bool:
-    """Whether a gateway signs in to the cloud. `has_address`: an address is configured. Raises `ConfigError` if a
-    gateway is to be used but no address is configured, because the cloud itself would reject unsigned requests."""
+    """Whether a gateway signs in to the cloud. `has_address`: an address is configured. If a gateway is to be used
+    without one, raises `ConfigError`, because the cloud itself would reject unsigned requests."""
     variable = CLOUDS[name].gateway_variable
     if environment.get(variable, "").strip().lower() not in ("1", "true", "yes", "on"):
         return False

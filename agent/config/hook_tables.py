@@ -42,8 +42,8 @@ _KEYS_BY_TYPE: Mapping[str, frozenset[str]] = {
     "agent": frozenset({"prompt", "model", "continueOnBlock"}),
     "mcp_tool": frozenset({"server", "tool", "input"}),
 }
-"""Allowed keys of each type of hook. Unknown keys are rejected: ignoring a key that restricts a hook would let it run
-more often."""
+"""Allowed keys of each type of hook. Unknown keys are rejected: one that is meant to restrict a hook must not be
+ignored, or the hook would run more often."""
 CALL_EVENTS = ("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure")
 _CONDITION_PATTERN = re.compile(r"[\w*.-]+(?:\(.*\))?", re.DOTALL)
 _LOOPBACK = re.compile(r"https?://(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?(?:[/?#]|\Z)")
@@ -67,7 +67,7 @@ class HttpAction:
 
 @dataclass(frozen=True, slots=True)
 class ModelAction:
-    """A question to a model, which answers whether it agrees and, if not, why."""
+    """A question to a model. The model answers whether it agrees and, if not, why."""
 
     prompt: str
     model: str = ""

@@ -32,9 +32,9 @@ _TIGHTEN_ONLY = ": a project may only tighten permissions"
 MAX_CONFIG_BYTES = 1_000_000
 """Maximum size of a configuration file. Project files are untrusted."""
 _MAX_CHEAP_DOTS, _MAX_PARSE_WORK = 200, 10_000_000
-"""A TOML line with more dots than the first number might be one long key. The second number limits the sum of the
-squared dot counts of all such lines in a file. The time to parse a key grows with the square of its parts; this limit
-keeps it below 150 ms."""
+"""Limits that keep the time to parse a file's keys below 150 ms, since parsing a key takes time that grows with the
+square of its parts. A TOML line with more dots than the first number might be one long key. The second number limits
+the sum of the squared dot counts of all such lines in a file."""
 
 
 def find_folders(environment: Mapping[str, str]) -> Folders:
@@ -185,8 +185,8 @@ def nested_tables(key: str, value: object) -> dict[str, object]:
 
 
 def _setting_variables(environment: Mapping[str, str], notices: list[str]) -> dict[str, str]:
-    """Map each environment variable that is named after a key or a key's alias to that key. Variables dedicated to a
-    key are not included. Adds a notice for each variable that has no effect."""
+    """Map environment variables that are named after a key, or after an alias of a key, to that key. Variables
+    dedicated to a key are not included. Adds a notice for each variable that has no effect."""
     key_by_variable: dict[str, str] = {}
     variable_by_key = {
         single_option.key: single_option.environment_variable

@@ -205,7 +205,8 @@ WEB_SEARCH_CHOICES = ("auto", "provider", "off")
 
 
 def web_search(value: object) -> str | tuple[str, ...]:
-    """Validate who searches the web: one of the choices, or a program with arguments. An empty list means `off`."""
+    """Validate the setting for web search: one of the choices, or a program with arguments. An empty list means
+    `off`."""
     if value in ([], ()):
         return "off"
     return str(value) if value in WEB_SEARCH_CHOICES else command_words(value)

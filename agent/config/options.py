@@ -133,7 +133,7 @@ def _with_project_names(current: object, project: object) -> object:
 
 def _common_names(current: object, project: object) -> object:
     """Return the names in both lists. An empty list means all names. If the lists have no name in common, the current
-    list is returned."""
+    list applies."""
     current_names, project_names = parse_nonempty_strings(current), parse_nonempty_strings(project)
     return (
         tuple(name for name in project_names if name in current_names) or current_names

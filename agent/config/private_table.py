@@ -20,7 +20,7 @@ class PrivateTable:
     """The table in a file, with entries by name."""
 
     def __init__(self, path: Path, name: str, *, advice: str | None = "fix or remove it") -> None:
-        """`advice`: what to do about an unreadable file, for the error message. If it is None, an unreadable file
+        """`advice`: what the error message says to do about an unreadable file. If it is None, an unreadable file
         counts as empty."""
         self.path = path
         self._name = name

@@ -35,7 +35,7 @@ class Setting:
 
     @property
     def effect_time(self) -> EffectTime:
-        """When a change to the setting takes effect."""
+        """The time when a change to the setting takes effect."""
         return "now" if self.key.startswith("tui.") else "in the next session"
 
 

@@ -15,7 +15,7 @@ class Subscription(NamedTuple):
     sign_in_url: str
     """Default address of the sign-in server."""
     client_id: str
-    """The client id that the provider has published for other programs to sign in with; empty if each program needs its
+    """The client id that the provider has published for other programs' sign-in; empty if each program needs its
     own."""
 
 

@@ -18,7 +18,7 @@ TomlEdit: TypeAlias = Callable[[dict[str, Any]], None]
 def edit_toml_file(path: Path, edit: TomlEdit, apply_expected: TomlEdit, manual_advice: str) -> None:
     """Apply `edit` to the document and write it atomically. To check the edit, `apply_expected` is applied to the
     parsed tables, and the edited text must parse to the same result. If it does not, nothing is written, and the error
-    ends with `manual_advice`, which tells the user what to do instead. Raises `ConfigError`."""
+    ends with `manual_advice`, which tells the user how to make the change by hand. Raises `ConfigError`."""
     text, expected_tables = read_toml_text(path)
     apply_expected(expected_tables)
     edited_text = _apply_edit(text, edit)

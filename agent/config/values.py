@@ -176,7 +176,7 @@ class Config:
     keep_alive: int | Literal["off"]
     """Maximum number of consecutive requests that keep the provider's cache alive."""
     web_search: Literal["auto", "provider", "off"] | tuple[str, ...]
-    """Who searches the web: the provider (`auto`: only at its official address), nobody, or a program."""
+    """What searches the web: the provider (`auto`: only at its official address), a program, or nothing."""
     web_private: tuple[str, ...]
     max_turns: int | None
     max_cost: float | None
@@ -229,8 +229,8 @@ class Config:
 
     @property
     def may_have_extensions(self) -> bool:
-        """Whether there is a folder that might contain extensions. This is checked at every start, so it reads no
-        files."""
+        """Whether there is a folder that might contain extensions. Reads no files, because this is checked at every
+        start."""
         own_folders = (
             self.folders.config,
             self.folders.data,
@@ -243,7 +243,7 @@ class Config:
 
     @property
     def may_have_hooks(self) -> bool:
-        """Whether there is a file that might declare hooks. This is checked at every start, so it reads no files."""
+        """Whether there is a file that might declare hooks. Reads no files, because this is checked at every start."""
         own_files = (
             self.folders.config / "hooks",
             self.project_folder / ".ebb" / "hooks",

@@ -49,7 +49,7 @@ class PermissionAsked:
     preview: str = ""
     """The effect of the call as a unified diff, if it changes files."""
     offers: tuple[str, ...] = ()
-    """Rules that would answer this question for the rest of the session, narrowest first."""
+    """Rules that would allow such calls for the rest of the session, narrowest first."""
     tried: tuple[RuleTrial, ...] = ()
     """For each offer, the past calls that it would have allowed."""
     rules_file: str = ""
@@ -61,7 +61,7 @@ class PermissionAsked:
     dangers: tuple[Danger, ...] = ()
     """Parts of the command that can do irreversible harm."""
     host: str = ""
-    """The network host that the running command wants to reach; empty if the command has not started."""
+    """The network host that a command wants to reach while it runs; otherwise empty."""
     agent: str = ""
     """Name of the sub-agent that makes the call; empty for the session itself."""
 
@@ -76,7 +76,7 @@ class PermissionAnswered:
 
 @dataclass(frozen=True, slots=True)
 class CallEdited:
-    """The user or a hook has edited a call; it will run in this form."""
+    """The user or a hook has edited a call, which will run as edited."""
 
     call_id: str
     name: str

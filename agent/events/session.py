@@ -184,7 +184,7 @@ class ToolFinished:
     program: ProgramState | None = None
     """State of the program that the call started or queried, if any."""
     diff: str = ""
-    """The call's file changes as a unified diff; empty in headless sessions, and if the tool does not report them."""
+    """The call's file changes as a unified diff, if the tool reports them. Always empty in headless sessions."""
     problems: NewProblems | None = None
     """Problems introduced by these changes, as reported by language servers; `text` also lists them."""
 
@@ -203,8 +203,8 @@ class WindowLearned:
 
 @dataclass(frozen=True, slots=True)
 class ModelSwitched:
-    """The session continues with another model, because the conversation does not fit the previous one, the previous
-    one does not answer, or a command requests another model until the end of the turn."""
+    """The session continues with another model. Either the conversation does not fit the previous model, that model
+    does not answer, or a command requests another model for the rest of the turn."""
 
     before: str
     """`provider/name`."""
@@ -257,7 +257,7 @@ class Remembered:
     before: int | None
     """Previous size of the file in bytes; None if it did not exist."""
     digest: str
-    """SHA-256 of the file afterwards."""
+    """SHA-256 of the file after the change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +316,7 @@ class TurnFailed:
     cause: str = ""
     """A more specific cause than `code`, if known."""
     todo: str = ""
-    """The end of the message, which says what to do, if it can be separated."""
+    """The last part of the message, which says what to do, if it can be separated."""
 
     @classmethod
     def from_error(cls, error: AgentError) -> "TurnFailed":

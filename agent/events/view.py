@@ -66,7 +66,7 @@ class ContextCompacted:
     cause: Cause = "asked"
     receipt: tuple[ReceiptItem, ...] = ()
     price: Price | None = None
-    """Cost and savings of the rewrite. They are the reason for the rewrite, unless `cause` names another one."""
+    """Cost and savings of the rewrite. They are also its reason, unless `cause` names another one."""
     model: str = ""
     """The model that wrote the summary; empty if there is no summary."""
     cost: float | None = 0.0

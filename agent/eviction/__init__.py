@@ -1,1 +1,2 @@
-"""Decides what leaves the view and when: maskable outputs, the cost of carrying them, and the user's settings."""
+"""Decides what leaves the view and when. Finds outputs that can be masked, tracks the cost of carrying them, and
+defines the user's settings."""

@@ -1,9 +1,9 @@
 """Decides which outputs and replies leave the view, and when a rewrite pays for itself. No I/O.
 
 Costs are in units of one fresh input token. Every request reads removable content from the cache again; that is its
-carrying cost. It is added up for each kind of rewrite, and the rewrite is done once the sum reaches its one-time cost.
-If the conversation grows evenly, this is optimal for any window and needs no forecast (the ski-rental problem). An
-output may be masked once carrying it has cost more than the expected cost of fetching it again.
+carrying cost. For each kind of rewrite, the carrying cost is added up. The rewrite is done once the sum reaches the
+rewrite's one-time cost. If the conversation grows evenly, this is optimal for any window and needs no forecast (the
+ski-rental problem). An output may be masked once carrying it has cost more than the expected cost of fetching it again.
 """
 
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -42,9 +42,9 @@ REREAD_FILE_TOKENS, REREAD_CALL_TOKENS, REREAD_FILE_COUNT = 2_200, 120, 3
 _REFETCH_COST_TOKENS, _MAX_FETCHED_TOKENS = 2_000, 2_500
 """Cost of recalling an output, in tokens: the fixed part, and the maximum size of the content."""
 KEEP_COST_THRESHOLD = 1.0
-"""If `refetch_cost_per_token` of an item is above this threshold, it is kept, although it must be written to the cache
-again. An item that stays is written once and read about twenty times, which together costs 2.5 times as much as the
-writing alone. The cost of missing it is also multiplied by 2.5 (`RewritePatience.wanted`), so the threshold is 1."""
+"""An item whose `refetch_cost_per_token` is above this threshold is kept, although it must then be written to the cache
+again. An item that stays is written once and read about twenty times, which costs 2.5 times as much as writing it. The
+cost of missing it is also multiplied by 2.5 (`RewritePatience.recall`), so the threshold is 1."""
 
 RewriteAction: TypeAlias = Literal["nothing", "mask", "compact"]
 
@@ -53,7 +53,7 @@ PriceRewrite: TypeAlias = Callable[[Sequence[str], Container[str]], Price]
 
 @dataclass(frozen=True, slots=True)
 class CarryingCosts:
-    """Carrying cost since the last rewrite, for each kind of rewrite that would have saved it."""
+    """The carrying cost since the last rewrite that each kind of rewrite would have saved."""
 
     mask: float = 0.0
     compact: float = 0.0
@@ -157,9 +157,9 @@ def create_rewrite_pricer(
     is_uncached: bool,
     triggering_cost: float | None = None,
 ) -> PriceRewrite:
-    """Return a function that computes the price of a rewrite from its strategies and the keys that it masked, at the
-    prices that the provider actually charges. `triggering_cost`: the carrying cost that triggered the rewrite; None to
-    use the cost accumulated so far."""
+    """Return a function that computes a rewrite's price from its strategies and the masked keys, at the prices that the
+    provider actually charges. `triggering_cost`: the carrying cost that triggered the rewrite; None to use the cost
+    accumulated so far."""
     charged_prices = unit_prices(prices, is_uncached=is_uncached)
     _, compaction = carrying_cost_tracker.rewrite_offers(
         conversation, budget, charged_prices, settings, is_cold=is_cold
@@ -217,8 +217,8 @@ def decide_rewrite(
     is_cold: bool,
 ) -> RewriteDecision:
     """Add the carrying cost of the next request, and decide what to do before it. `is_cold`: the provider's cache
-    contains nothing of this session. Masking then costs only the expected cost of fetching content again, while a
-    summary costs the most."""
+    contains nothing of this session. Masking then costs nothing unless content is fetched again, while a summary costs
+    the most."""
     accumulated = CarryingCosts(
         costs.mask + prices.read * mask.removed_tokens, costs.compact + prices.read * compaction.removed_tokens
     )
@@ -348,9 +348,9 @@ def _refetch_cost(item: MaskableItem, measurements: Measurements, request_tokens
 def compaction_offer(
     caps: CompactionCaps, request_tokens: int, fixed_tokens: int, prices: UnitPrices, pinned_tokens: int = 0
 ) -> RewriteOffer:
-    """Return the offer of a summary by the session's model, which has the conversation in its cache. `request_tokens`:
-    tokens of the next request; `fixed_tokens`: tokens of the system prompt and tool definitions; `pinned_tokens`:
-    tokens of pinned items."""
+    """Return the offer to compact with a summary. The session's model writes it, because that model's cache holds the
+    conversation. `request_tokens`: tokens of the next request; `fixed_tokens`: tokens of the system prompt and tool
+    definitions; `pinned_tokens`: tokens of pinned items."""
     summary_tokens = caps.summary
     retained_tokens = summary_tokens + min(caps.tail + pinned_tokens, max(request_tokens - fixed_tokens, 0))
     remaining_tokens = fixed_tokens + retained_tokens
@@ -392,9 +392,9 @@ def _outputs(message: Message) -> Sequence[ToolOutput]:
 def old_maskable_items(
     conversation: Conversation, protected_tokens: int, newest_message_count: int = 0
 ) -> list[MaskableItem]:
-    """Return the maskable items that a newer item repeats, or that are older than the newest `protected_tokens` tokens
-    of outputs (for replies: of outputs and replies). Newest first. `newest_message_count`: number of newest messages to
-    exclude."""
+    """Return the old maskable items, newest first. An item is old if a newer item repeats it, or if it is not within
+    the newest `protected_tokens` tokens. Only outputs count towards these tokens; for a reply, long replies count too.
+    `newest_message_count`: number of newest messages to exclude."""
     measurements = MeasurementCache().measure(conversation)
     return [
         item

@@ -1,5 +1,5 @@
-"""Measures a session's outputs and messages, each of them once: their size, and whether the files that they show have
-changed since. No I/O."""
+"""Measures each of a session's outputs and messages once: its size, and whether the file that it shows has changed
+since. No I/O."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -137,7 +137,7 @@ class MaskableItem:
     tokens: int
     """Tokens when shown in full."""
     tokens_before: int
-    """Tokens of the outputs before it, as shown; for a long reply, also of the long replies before it."""
+    """Tokens of the outputs before it, as shown. For a long reply, earlier long replies count too."""
     content: OutputContent = "other"
     is_superseded: bool = False
     """Whether a newer item shows everything that this one shows."""
@@ -156,7 +156,7 @@ class MaskableItem:
 
 @dataclass(slots=True)
 class Measurements:
-    """Measurements of the messages so far. `masked`, `pinned` and `retold` are taken from the conversation."""
+    """Measurements of the messages so far. `masked`, `pinned` and `shortened_parts` are taken from the conversation."""
 
     masked: frozenset[str]
     pinned: frozenset[str]

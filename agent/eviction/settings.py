@@ -25,20 +25,20 @@ class CompactionCaps:
     retain: int = 1200
     summary: int = 1800
     protected_output_tokens: int = 4_000
-    """Tokens of the newest outputs, which masking spares as long as possible."""
+    """Tokens of the newest outputs that are left unmasked as long as possible."""
     protected_message_count: int = 0
-    """Number of newest messages whose outputs masking spares as long as possible, regardless of their size."""
+    """Number of newest messages whose outputs are left unmasked as long as possible, regardless of their size."""
     carried_file_tokens: int = 6_000
     """Tokens of files that stay in view across a summary because they have not changed since they were read."""
     output_name_tokens: int = 2_500
-    """Tokens of the list of names from outputs that a summary removes."""
+    """Maximum tokens of the list of removed outputs and the names found in them."""
     max_tail_turns: int = 1
     """Number of newest turns that the tail may contain if they fit."""
 
 
 RewritePolicy: TypeAlias = Literal["cost", "total_budget", "fixed", "off"]
 """When the view is rewritten automatically. `cost`: as soon as a rewrite pays off. `total_budget`: when its outputs
-exceed `protect`. `fixed`: only when the window is nearly full. `off`: never."""
+exceed `protect_tokens`. `fixed`: only when the window is nearly full. `off`: never."""
 
 
 @dataclass(frozen=True, slots=True)

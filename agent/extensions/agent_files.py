@@ -74,7 +74,7 @@ def is_listed(agent: AgentFile, agent_list: str) -> bool:
 
 
 def _read_agent(path: Path, extension_folder: ExtensionFolder) -> AgentFile | None:
-    """Parse an agent file. None if other programs would not offer it as a sub-agent either."""
+    """Parse an agent file. None if other programs do not offer this agent as a sub-agent."""
     file_text = read_text_file(path, extension_folder.boundary)
     front_matter, prompt = split_front_matter(file_text)
     name = (one_line_value(front_matter, "name") or path.stem).replace(" ", "-")
@@ -121,8 +121,8 @@ def _denies_all(permission: object) -> bool:
 
 
 def _allowed_and_denied_tools(front_matter: Mapping[str, object]) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
-    """Return the allowed and the denied tools; None means that all are allowed. In a table, tools that are not listed
-    are allowed."""
+    """Return the allowed and the denied tools; None means that all are allowed. If `tools` is a table, tools that it
+    does not list are allowed."""
     denied_tools, tools_value = list_value(front_matter, "disallowedTools") or (), front_matter.get("tools")
     permission = front_matter.get("permission")
     if isinstance(permission, Mapping):  # opencode's newer format, in which "edit" includes writing

@@ -44,10 +44,10 @@ def expand_arguments(
     argument_names: Sequence[str] = (),
     values: Mapping[str, str] = _NO_VALUES,
 ) -> Expansion:
-    r"""Expand arguments in text. `arguments` is the text after the command's name; it is appended if there is no
-    placeholder. The first word is `$1`, or `$0` if the text contains `$0`, as in `$ARGUMENTS[0]`. The text refers to
-    `argument_names` with a leading `$`. In a Codex prompt, `NAME=word` sets `$NAME` and `$$` is a literal `$`; in other
-    syntaxes `\$1` is a literal `$1`. `values` replace `${NAME}`."""
+    r"""Expand arguments in text. `arguments`: the text after the command's name; it is appended if there is no
+    placeholder. The first word is `$1`, unless the text contains `$0`; then the first word is `$0`. `$ARGUMENTS[0]` is
+    always the first word. The text refers to `argument_names` with a leading `$`. In a Codex prompt, `NAME=word` sets
+    `$NAME` and `$$` is a literal `$`; in other syntaxes `\$1` is a literal `$1`. `values` replace `${NAME}`."""
     parts = tuple(_fill_variables(part, values) for part in split_shell_commands(text, syntax))
     first_index = (
         0 if any(match[0] == "$0" for part in parts if not part.is_shell for match in _placeholders(part)) else 1
@@ -114,8 +114,8 @@ def _placeholders(part: TextPart) -> Iterator[re.Match[str]]:
 
 
 def rules_for_tools(tools: Sequence[str]) -> tuple[str, ...]:
-    """Return the permission rules that are equivalent to the listed tools: exact commands or command prefixes. Tools
-    without an equivalent are skipped: those that allow all commands, or contain `*` elsewhere than at the end."""
+    """Convert the listed tools to permission rules for exact commands or command prefixes. Tools that allow all
+    commands, or contain `*` before the end, have no equivalent rule and are skipped."""
     rules = []
     for tool in tools:
         match = _BASH_TOOL.fullmatch(tool)

@@ -73,8 +73,8 @@ class ExtensionFolder:
 
 def find_extension_folders(kind: ExtensionKind, config: Config) -> tuple[ExtensionFolder, ...]:
     """Return the existing folders in order of precedence. The user's folders precede the project's, so that an
-    extension from a clone never replaces one of the user's own. A folder reachable by several paths is listed once; one
-    that leads outside its project or plugin is skipped."""
+    extension from a clone never replaces one of the user's own. A folder reachable by several paths is listed once. A
+    link that leads outside its project or plugin is skipped."""
     folders: dict[str, ExtensionFolder] = {}
     for candidate in _candidates(kind, config):
         if os.path.isdir(candidate.path):

@@ -1,4 +1,4 @@
-"""Copies plugins from a folder, or from a commit of a Git repository, to a private folder for inspection. None of their
+"""Copies a plugin from a folder, or from a commit of a Git repository, to a private folder for inspection. None of its
 code is run."""
 
 import json

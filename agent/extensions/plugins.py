@@ -45,9 +45,8 @@ class Plugin:
         return _one_line_text(self.manifest, "description")
 
     def component_locations(self, kind: str) -> tuple[tuple[Path, str], ...]:
-        """Return the folders with components of a kind. If only one file in a folder is used, its name is returned too,
-        otherwise an empty string. With `strict = false` in the manifest, only components that the manifest names are
-        included."""
+        """Return each folder with components of a kind, and the name of the only file to use in it; the name is empty
+        if all files are used. If the manifest has `strict = false`, components that it does not name are ignored."""
         if kind not in FILE_KINDS:
             return ()
         declared_value = self.manifest.get(f"{kind}s")
@@ -59,7 +58,7 @@ class Plugin:
 
     @property
     def unsupported_notices(self) -> tuple[str, ...]:
-        """One line that lists the plugin's unsupported components, in a tuple; an empty tuple if there are none."""
+        """A notice that lists the plugin's unsupported components, if it has any."""
         unsupported_keys = [
             f"`{key}`"
             for key in _UNSUPPORTED_COMPONENTS
@@ -122,7 +121,7 @@ class PluginStore:
         """The table of added plugins. An unreadable table counts as empty."""
 
     def list_with_problems(self) -> tuple[tuple[Plugin, str], ...]:
-        """Return each plugin with the reason why it cannot be used; the reason is empty if it can."""
+        """Return each plugin, with the reason if it cannot be used."""
         plugins_with_problems = []
         for name, entry in sorted(self._table.read().items()):
             source, commit, digest = (str(entry.get(key, "")) for key in ("source", "commit", "digest"))

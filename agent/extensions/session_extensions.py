@@ -19,7 +19,7 @@ UserInvocable: TypeAlias = CustomCommand | Skill
 
 
 class SessionExtensions:
-    """The extensions of a session, loaded when it is opened. The extensions of the project are approved together."""
+    """The extensions of a session, loaded when it is opened. The project's extensions are approved together."""
 
     def __init__(self, config: Config, trust: SessionTrust) -> None:
         self.skills, skill_problems = find_skills(config)

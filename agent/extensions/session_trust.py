@@ -94,7 +94,7 @@ class SessionTrust:
         self._trust.forget([item.key])
 
     def decide(self, item: TrustItem, verdict: TrustVerdict) -> None:
-        """Store a decision without asking. Raises `ConfigError` if it could not be saved; it then applies to this
+        """Store a decision without asking. Raises `ConfigError` if saving fails; the decision then applies to this
         session only."""
         self._trust.decide([item], verdict)
 

@@ -14,8 +14,8 @@ PROJECT_OPTIONS = (POSTPONE_OPTION, TRUST_ALL_OPTION, ASK_EACH_OPTION, REFUSE_OP
 """Options of a question about all items. The safe option comes first, in case a key is pressed by mistake."""
 
 MAX_ITEM_LINES = 40
-"""Maximum number of lines per item in a question about several items. Hooks and servers are always shown in full, and
-so is the item in a question about a single item."""
+"""Maximum number of lines per item in a question about several items. Hooks and servers are always shown in full. A
+question about a single item shows it in full."""
 MAX_NAMES_PER_KIND = 6
 """Maximum number of names per kind that the notice lists."""
 
@@ -138,8 +138,8 @@ def _escape_layout(text: str) -> str:
 
 
 def _change_lines(item: TrustItem, earlier: TrustRecord | None) -> list[str]:
-    """List the lines that were removed or added since the earlier approval, with a heading and an empty line; empty if
-    the earlier lines are unknown."""
+    """List the lines removed or added since the earlier approval, between a heading and a blank line. Returns nothing
+    if the earlier lines are unknown."""
     if earlier is None or not earlier.details:
         return []
     removed_lines = [f"  - {_escape_layout(line)}" for line in earlier.details if line not in item.details]

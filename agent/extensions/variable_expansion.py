@@ -17,8 +17,8 @@ _FILE_MENTION = re.compile(r"(?<![\w@])@\$\{(\w+)\}(\S*?)(?=[.,;:!?)]*(?:\s|\Z))
 
 
 def quote_variables(line: str, values: Mapping[str, str]) -> str:
-    """Quote the variables `values` in a shell command line where needed, so that each of them expands to a single
-    word."""
+    """Quote variables in a shell command line where needed, so that each expands to a single word. `values`: the
+    variables to quote."""
 
     def quote_piece(match: re.Match[str]) -> str:
         value = values.get(match["bare"] or match["braced"] or "", "")

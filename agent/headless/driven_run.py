@@ -57,7 +57,8 @@ class ClientDrivenRun:
         end_turn: Callable[[RunOutcome], None] = lambda outcome: None,
     ) -> None:
         """`sessions`: the object that opened the session. `has_reader`: returns whether the output is still being read.
-        `schema`: the JSON Schema for answers, as in `Turns`. `end_turn`: reports the outcome of a turn."""
+        `schema`: the JSON Schema for answers, as in `HeadlessTurns`. `end_turn`: reports the outcome of a turn.
+        """
         self._session = session
         self._sessions = sessions
         self._initial_model = session.model

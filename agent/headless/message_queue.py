@@ -39,7 +39,7 @@ class MessageQueue:
         self._queued_messages.append(message)
 
     def pop(self) -> User | None:
-        """Remove and return the oldest message; None if there is none."""
+        """Remove and return the oldest message, if there is one."""
         return self._queued_messages.pop(0).message if self._queued_messages else None
 
     def take_steering_messages(self) -> tuple[User, ...]:

@@ -52,8 +52,8 @@ class HeadlessTurns:
             raise SchemaNotMet(f"the answer does not match the schema: {'; '.join(problems)}")
 
     def _check_answer(self, schema: Mapping[str, object]) -> list[str]:
-        """Return the reasons why the answer does not match the schema; empty if it matches or there is no answer. If it
-        matches, replace it with its bare JSON text."""
+        """Check the answer and return the reasons why it does not match the schema. A matching answer is replaced with
+        its bare JSON text. A missing answer is not checked."""
         if self.outcome.stop_reason not in ("answered", "denied"):
             return []
         text, problems = parse_answer(self.outcome.result, schema)

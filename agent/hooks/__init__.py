@@ -1,6 +1,5 @@
-"""Hooks: programs from the user, a project or a plugin that run on session events and can block actions. This folder
-builds their input, runs them (including around tool calls) and interprets their answers. It does not depend on the call
-loop or on models."""
+"""Hooks: programs from the user, a project or a plugin that run on session events and can block actions. This package
+builds their input, runs them and interprets their answers. It does not depend on the call loop or on models."""
 
 from typing import TYPE_CHECKING
 

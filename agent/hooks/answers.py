@@ -355,8 +355,9 @@ def _decision_answers(
     specific_output: Mapping[str, object],
     problems: list[str],
 ) -> Iterator[HookAnswer]:
-    """Yield the decisions with their reasons. Both the newer and the older key are accepted in either object, because
-    some hooks put `permissionDecision` at the top level (https://github.com/anthropics/claude-code/issues/4669)."""
+    """Yield the decisions with their reasons. The newer and the older key are both accepted, in `specific_output` and
+    at the top level, because some hooks put `permissionDecision` at the top level
+    (https://github.com/anthropics/claude-code/issues/4669)."""
     for source in (specific_output, answer_object):
         for key in ("permissionDecision", "decision"):
             decision, table = source.get(key), source

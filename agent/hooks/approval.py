@@ -51,8 +51,8 @@ class HookApproval:
         return hook_trust_state(hook, self._project_trust, self._user_trust)
 
     def decide(self, hook: DeclaredHook, verdict: TrustVerdict | None) -> None:
-        """Store a decision about all hooks in the hook's file; None removes it. Raises `ConfigError` if it could not be
-        saved; it then applies to this session only."""
+        """Store a decision about all hooks in the hook's file; None removes the decision. Raises `ConfigError` if
+        saving fails; the decision then applies to this session only."""
         if hook.hook_file is None:
             return
         item = hook.hook_file.trust_item
@@ -90,7 +90,8 @@ class HookApproval:
 
 
 def approval_question(item: TrustItem, state: TrustState) -> str:
-    """Build the question of whether these hooks may run. It lists everything that would be approved."""
+    """Build the question that asks whether these hooks may run. The question lists everything that would be
+    approved."""
     introduction = "has changed its hooks, which" if state == "changed" else "has hooks that"
     lines = (
         f"`{item.source}` {introduction} were written for Claude Code:",

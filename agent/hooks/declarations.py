@@ -1,5 +1,5 @@
-"""Collects the hooks of a session from our configuration and from files written for Claude Code, and the files that
-need approval. Does not run hooks."""
+"""Collects a session's hooks from our configuration and from files written for Claude Code. Also finds the hook files
+that need approval. Does not run hooks."""
 
 import json
 import os

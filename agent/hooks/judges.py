@@ -81,8 +81,8 @@ async def call_server_tool(
 
 
 async def ask_program(action: ClientAction, payload: bytes, timeout: float, ask: CallClient | None) -> ChildResult:
-    """Call the client's function and convert the answer to hook output. If the call fails, a hook that must answer
-    counts as objecting; for others, `ValueError` is raised."""
+    """Call the client's function and convert the answer to hook output. If the call fails, a hook whose answer is
+    required counts as objecting; for other hooks, `ValueError` is raised."""
     if ask is None:
         raise ValueError("no program drives this session")
     try:

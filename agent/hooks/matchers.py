@@ -1,4 +1,4 @@
-"""Decides whether a hook's `matcher` applies to a call, or to the name of another event, such as the trigger of a
+"""Decides whether a hook's `matcher` applies to a call or, for other events, to a name such as the trigger of a
 compaction."""
 
 import re

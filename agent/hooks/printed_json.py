@@ -28,7 +28,7 @@ class PrintedObject:
     fields: Mapping[str, Any]
     start: int
     end: int
-    """The offset in the text after the end of the object."""
+    """The position in the text just after the object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class HookOutput:
     objects: tuple[PrintedObject, ...] = ()
 
     def text_without(self, objects: Sequence[PrintedObject]) -> str:
-        """Return the text without these objects, which must be in text order."""
+        """Return the text without these objects, which must be sorted by position."""
         offset, pieces = 0, []
         for printed_object in objects:
             pieces.append(self.text[offset : printed_object.start])

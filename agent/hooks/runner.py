@@ -105,8 +105,8 @@ class HookRunner:
         call: ClaudeToolCall | None,
         build_input: Callable[[], Awaitable[bytes]],
     ) -> HookAnswer:
-        """Run the matching hooks of an event and return their merged answer. `names`: the names that matchers are
-        compared with; `call`: the tool call, if there is one; `build_input`: returns the input. Identical hooks run
+        """Run the matching hooks of an event and return their merged answer. `names`: the names to which matchers are
+        applied; `call`: the tool call, if there is one; `build_input`: returns the input. Identical hooks run only
         once."""
         matching_hooks = await self._matching_hooks(event, names, call)
         if not matching_hooks:
@@ -266,8 +266,8 @@ async def run_program(
     *,
     may_write: bool = True,
 ) -> ChildResult:
-    """Run the program of a hook. A project's hooks run in the sandbox. `on_first_line` receives the first line as soon
-    as it is printed; `may_write`: whether a sandboxed hook may change the working folder. Raises `OSError` or
+    """Run a hook's program. A project's hooks run in the sandbox. `on_first_line`: receives the first line as soon as
+    it is printed. `may_write`: whether a sandboxed hook may change the working folder. Raises `OSError` or
     `ValueError`."""
     root = workspace.root
     variables = {PROJECT_DIR_VARIABLE: project}

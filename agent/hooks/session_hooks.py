@@ -93,7 +93,7 @@ class SessionHooks:
         self._start_source = start_source
         self.has_started = start_source is None
         self.end_reason: EndReason | None = "other"
-        """The reason reported to `SessionEnd` hooks; None if the session is about to be reopened, so that these hooks
+        """The reason reported to `SessionEnd` hooks. If the session is about to be reopened, it is None and these hooks
         do not run."""
         self._objection_count = 0
         self._pending_context: list[tuple[HookEvent, str]] = []
@@ -122,8 +122,8 @@ class SessionHooks:
         return self._runner.hook_states
 
     def decide(self, hook: DeclaredHook, verdict: TrustVerdict | None) -> None:
-        """Store whether the hooks in this hook's file may run; None removes the decision. Raises `ConfigError` if it
-        could not be saved; it then applies to this session only."""
+        """Store whether the hooks in this hook's file may run; None removes the decision. Raises `ConfigError` if
+        saving fails; the decision then applies to this session only."""
         self._approval.decide(hook, verdict)
 
     def has_hooks(self, event: HookEvent) -> bool:
@@ -239,7 +239,7 @@ class SessionHooks:
         return pending_context
 
     async def close(self) -> None:
-        """Report the end of the session to hooks, and cancel hooks that still run."""
+        """Report the end of the session to hooks, and cancel hooks that are still running."""
         self._cancel_idle_notice()
         if self.has_started and self.end_reason is not None:
             self.has_started = False
@@ -339,7 +339,7 @@ class SessionHooks:
 
 
 def model_feedback(answer: HookAnswer) -> str:
-    """Return the hooks' text that the model should act on; empty if they have no objection and add no context."""
+    """Return the text that the model should act on: the hooks' objection and the context that they add."""
     return "\n".join(filter(None, (answer.reason if answer.verdict == "deny" else "", answer.context)))
 
 
@@ -354,8 +354,8 @@ def create_session_hooks(
     trust: SessionTrust,
     save_checkpoint: CheckpointSaver,
 ) -> SessionHooks | None:
-    """Create the hooks of a session. Return None if there are no hooks, Claude Code rules or problems to report, and
-    the client cannot add hooks."""
+    """Create the hooks of a session. Return None if hooks are not needed: there are no hooks, Claude Code rules or
+    problems, and the client cannot add hooks."""
     declared_hooks, claude_rules = collect_hooks(config), load_claude_rules(config)
     declared_hooks = replace(declared_hooks, problems=(*declared_hooks.problems, *claude_rules.problems))
     if not (declared_hooks.hooks or declared_hooks.problems or claude_rules.rules or config.accepts_client_hooks):

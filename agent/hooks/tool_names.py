@@ -85,8 +85,8 @@ def claude_name_and_arguments(call: ToolCall, root: str) -> tuple[str, Mapping[s
 
 
 def to_our_names(tool_names: Sequence[str]) -> tuple[str, ...]:
-    """Translate tool names to ours. They may be ours or Claude Code's, such as `Read` and `Bash(git log:*)`. Case and
-    the part in parentheses are ignored. Unknown names are returned unchanged."""
+    """Translate Claude Code's tool names, such as `Read` and `Bash(git log:*)`, to ours. Case and the part in
+    parentheses are ignored. Other names are returned unchanged."""
     names = (name.partition("(")[0].strip() for name in tool_names)
     return tuple(dict.fromkeys(_tools_by_claude_name().get(name.replace("_", "").lower(), name) for name in names))
 

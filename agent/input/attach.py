@@ -93,8 +93,8 @@ def _note_bytes(part: UserPart) -> int:
 def _first_existing(
     interpretations: tuple[MentionInterpretation, ...], workspace: Workspace
 ) -> tuple[Path, MentionInterpretation, str] | None:
-    """Find the first reading of a mention whose path exists. Return the path, that reading, and a notice if the file's
-    name is only similar. None if no path exists."""
+    """Find the first interpretation of a mention whose path exists. Return the path, the interpretation, and a notice
+    if the file's name is only similar to the mention. None if no path exists."""
     for interpretation in interpretations:
         try:
             path, note = locate_existing(interpretation.path, workspace)

@@ -67,9 +67,9 @@ def folders_down_to(working_folder: Path, project: Path) -> tuple[Path, ...]:
 
 
 def instruction_files_in(folder: Path) -> Iterator[Path]:
-    """Yield the instruction files of one folder. An entry that is not a regular file is yielded too, so that it is
-    reported, and the next name is then used as well. A file that imports the main file and adds text is also
-    included."""
+    """Yield the instruction files of one folder: the first main file, main files that import it and add text, and the
+    extra files. A main file that is not a regular file is yielded too, so that it is reported, and the search goes on
+    with the next name."""
     main_file: Path | None = None
     for name in MAIN_FILE_NAMES:
         path = folder / name
@@ -158,8 +158,8 @@ def read_with_imports(
     reader: InstructionReader,
     importers: tuple[Path, ...] = (),
 ) -> list[InstructionFile]:
-    """Read a file, to be shown under the title, and all files that it imports. The text of an unreadable file is
-    replaced by the reason. `allowed_folders`: nothing outside these folders is read."""
+    """Read a file and all files that it imports. `title`: the title under which the file is shown. The text of an
+    unreadable file is replaced by the reason. `allowed_folders`: nothing outside these folders is read."""
     try:
         real_path = _resolve_path(path)
         if real_path in importers:

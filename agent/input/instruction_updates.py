@@ -155,8 +155,8 @@ class InstructionTracker:
         ]
 
     def _restore_from_notes(self, notes: Iterable[Note]) -> None:
-        """Restore the state from the notes that the model saw before the session was closed, except notes about files
-        that the system prompt now contains."""
+        """Restore the state from the notes that the model saw before the session was closed. Notes about files that the
+        system prompt now contains are skipped."""
         for note in notes:
             if note.name in self._initial_texts:
                 continue

@@ -43,7 +43,7 @@ def load_instructions(
 ) -> Instructions:
     """Return the sections of the system prompt for a session in `working_folder`. Unreadable files are omitted and
     reported. `is_interactive`: whether the user is present to answer; `home`: where to look for other programs' files;
-    other arguments as in `base_text`."""
+    for the other arguments, see `build_base_text`."""
     reader = InstructionReader()
     files = _read_files(working_folder, project, config_folder, home, reader)
     return Instructions(

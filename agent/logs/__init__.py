@@ -1,1 +1,1 @@
-"""The files in the log folder: crash reports, and the debug log of the context engine."""
+"""The log folder's files: crash reports and the context engine's debug log."""

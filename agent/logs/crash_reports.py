@@ -1,4 +1,4 @@
-"""Crash reports: a short error for the user, and a report without secrets in the log folder."""
+"""Crash reports. The user sees a short error; the full report, without secrets, goes to the log folder."""
 
 import logging
 import os

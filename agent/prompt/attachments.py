@@ -172,8 +172,8 @@ def has_large_parts(message: Message) -> bool:
 
 
 def compacted_request_parts(message: User) -> tuple[UserPart, ...]:
-    """Return a message's parts as a compaction keeps them: as they were sent. If any part is large, a note with the
-    message's reference follows."""
+    """Return a message's parts as they were sent, for use after a compaction. If any part is large, add a note with the
+    message's reference."""
     parts = tuple(
         replace(part, whole="") if isinstance(part, Note | Text) and part.whole else part for part in message.parts
     )

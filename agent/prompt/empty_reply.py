@@ -1,4 +1,5 @@
-"""Handles an empty reply after tool calls: asks the model for a sentence, or else lists what its calls have done."""
+"""Handles an empty reply after tool calls: asks the model for an answer; if that fails, lists what its calls have
+done."""
 
 from collections.abc import Sequence
 

@@ -72,9 +72,9 @@ class ReminderFacts:
 def due_notes(
     current_facts: ReminderFacts, announced: ReminderFacts, first_note_share: float = 0.80
 ) -> tuple[Note, ...]:
-    """Build notes on what has changed since `announced`, which is what the model knows. A rewrite removes earlier
-    notes: `announced` is then what the system prompt says, and the notes are repeated. `first_note_share`: fraction of
-    the window at which the first note about context usage is due."""
+    """Build notes on what has changed since `announced`, the facts that the model already knows. A rewrite removes
+    earlier notes. After a rewrite, `announced` therefore holds only what the system prompt says, and the notes are
+    repeated. `first_note_share`: fraction of the window at which the first note about context usage is due."""
     is_after_rewrite = current_facts.rewrite_count != announced.rewrite_count
     notes = [
         Note(
@@ -268,8 +268,8 @@ JOB_ENDED_PROMPT = (
 
 
 def job_notes(ended_jobs: Iterable[EndedJob]) -> tuple[Note, ...]:
-    """Build a note about these jobs; empty if there are none. Their output is indented, so that it cannot be mistaken
-    for one of the program's own notes."""
+    """Build a note about finished jobs. Their output is indented, so that it cannot be mistaken for one of the
+    program's own notes."""
     jobs = tuple(ended_jobs)
     if not jobs:
         return ()
@@ -278,7 +278,7 @@ def job_notes(ended_jobs: Iterable[EndedJob]) -> tuple[Note, ...]:
 
 
 def job_change_notes(changes: Sequence[str]) -> tuple[Note, ...]:
-    """Build a note about other changes in jobs; empty if there are none."""
+    """Build a note about other changes in jobs."""
     return (Note(f"[Background jobs: {'; '.join(changes)}.]"),) if changes else ()
 
 

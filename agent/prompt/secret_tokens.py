@@ -26,7 +26,7 @@ PartT = TypeVar("PartT")
 
 
 class UnknownTokenError(Exception):
-    """Raised for a token that does not belong to a known secret. The message is the token."""
+    """Raised for a token that does not belong to a known secret. Its message is the token."""
 
 
 class SecretTokens:
@@ -39,7 +39,8 @@ class SecretTokens:
         self._secret_by_token: dict[str, str] = {}
         """Secrets that were replaced so far, by token."""
         self._hidden_form_cache: dict[int, tuple[object, object]] = {}
-        """Cached results by the `id()` of a message or part: the object itself, and its form without secrets."""
+        """Cache, by the `id()` of a message or part. Each entry holds the object itself and its form without
+        secrets."""
         self._clean_system_texts: dict[str, str] = {}
         self.learn_environment(environment or {})
 

@@ -176,7 +176,7 @@ def tools_to_defer(
 
 
 def count_definition_tokens(specs: Sequence[ToolSpec], count_tokens: Callable[[ToolSpec], int]) -> int:
-    """Return the size of the definitions that the model sees. Of deferred tools, the model sees only the groups."""
+    """Count the tokens of the definitions that the model sees. For deferred tools, it sees only their groups."""
     groups = dict.fromkeys(spec.deferred for spec in specs if spec.deferred is not None and spec.deferred.name)
     visible_tokens = sum(count_tokens(spec) for spec in specs if spec.deferred is None)
     return visible_tokens + sum(count_tokens(_group_spec(group)) for group in groups)

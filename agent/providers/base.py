@@ -54,7 +54,7 @@ class ModelFacts:
     cache_lifetime: str = ""
     """The API's name of the cache lifetime that requests ask for; empty for the API's default."""
     renews_cache: bool = False
-    """Whether the provider guarantees `cache_ttl` and restarts it at each use."""
+    """Whether the provider guarantees `cache_ttl`, counted from the last use."""
     sources: tuple[tuple[str, str], ...] = ()
     """Pairs of a fact's name and its source: `registry`, `config`, `live` or `default`."""
     server_digest: str = ""
@@ -67,8 +67,8 @@ class ModelFacts:
 
     @property
     def is_small(self) -> bool:
-        """Whether the model is so small that it needs guidance. Such models begin work without looking at any file,
-        write calls into their text, and report changes that they did not make."""
+        """Whether the model is so small that it needs extra guidance. Small models start work without looking at any
+        file, write calls as plain text, and report changes that they did not make."""
         return self.parameter_count is not None and self.parameter_count <= MAX_SMALL_MODEL_PARAMETERS
 
 
@@ -88,7 +88,7 @@ class Request:
     """Number of characters at the start of `system` that other sessions also send. They are sent as a separate block.
     """
     breakpoints: Breakpoints = field(default_factory=Breakpoints)
-    """Positions where the provider may end a cached prefix. They do not change what the model reads."""
+    """Positions at which a cached prefix can end. They do not change what the model reads."""
     max_web_searches: int = 0
     """Maximum number of web searches by the provider itself; 0 disables its search."""
 
@@ -116,7 +116,7 @@ class Endpoint:
     """Seconds of silence, before or during a reply, after which a request fails."""
     connect_timeout: float = 10.0
     is_gateway: bool = False
-    """Whether a gateway at this address signs in to the cloud, so that requests are sent as they are."""
+    """Whether this address is a gateway that signs in to the cloud itself, so that requests are sent unsigned."""
 
 
 class KeySource(Protocol):
@@ -126,8 +126,8 @@ class KeySource(Protocol):
         """Return the current key. Raises `AuthFailed` if there is none."""
 
     async def renew_key(self, rejected_key: str) -> str:
-        """Return a new key after the server has rejected one, or the rejected key if there is no other. Raises
-        `AuthFailed` if there is no key."""
+        """Return a key to replace `rejected_key`, which the server has rejected. Returns `rejected_key` itself if there
+        is no other. Raises `AuthFailed` if there is no key."""
 
 
 @dataclass(frozen=True, slots=True)

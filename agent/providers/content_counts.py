@@ -95,8 +95,7 @@ class ContentCounts:
         return message_counts.counts + self._found_tool_counts(message_counts.names)
 
     def _found_tool_counts(self, names: Sequence[str]) -> TextCounts:
-        """Return the size of the deferred definitions that the provider's search has found and the model therefore
-        reads."""
+        """Count the deferred definitions that the provider's search has found, because the model reads them."""
         if not names:
             return TextCounts()
         deferred = {spec.name: replace(spec, deferred=None) for spec in self.tools if spec.deferred is not None}

@@ -70,7 +70,7 @@ def configured_models(config: Config) -> tuple[str, ...]:
 
 
 def known_facts_and_window(config: Config, model: str) -> tuple[ModelFacts, Window]:
-    """Return the facts about a model that are known offline, and the window that follows from them."""
+    """Return the facts about a model that are known offline, and the window computed from them."""
     provider, _, model_name = model.partition("/")
     overrides = (
         registry_overrides(config, config.provider_config(provider), provider, model_name)
@@ -161,8 +161,8 @@ async def _connect_model(
 async def _endpoint_with_key(
     name: str, config: Config, environment: Mapping[str, str]
 ) -> tuple[Endpoint, KeySource | None]:
-    """Return a provider's endpoint. If its key comes from a command or a sign-in, get the key from there, and also
-    return the source. Raises `AuthFailed` and `ConfigError`."""
+    """Return a provider's endpoint, including its key. If the key comes from a command or a sign-in, also return that
+    source. Raises `AuthFailed` and `ConfigError`."""
     provider_config = config.provider_config(name)
     endpoint = find_endpoint(name, provider_config, environment)
     if name in SUBSCRIPTIONS and endpoint.key is None and not uses_key_command(name, provider_config, environment):

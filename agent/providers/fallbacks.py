@@ -31,7 +31,7 @@ class ConnectedModel:
 
 
 ConnectModel: TypeAlias = Callable[[str], Awaitable[ConnectedModel]]
-"""Connects to a model, `provider/name`. Raises `UsageError` and `ProviderError`."""
+"""Connects to a model named `provider/name`. Raises `UsageError` and `ProviderError`."""
 
 
 async def _no_connection(model: str) -> ConnectedModel:

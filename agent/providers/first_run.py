@@ -1,5 +1,5 @@
-"""Detects API keys in the environment and model servers on this machine at the first run, and tests keys. Changes
-nothing."""
+"""Support for the first run: detects API keys in the environment and model servers on this machine, and tests keys.
+Changes nothing."""
 
 import asyncio
 import http.client

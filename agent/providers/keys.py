@@ -110,7 +110,7 @@ def validate_key(text: str) -> str:
 
 
 def add_stored_keys(folder: Path, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Add the stored keys to the environment, under names that only `read_stored_key` reads, and the addresses that the
+    """Add to the environment the stored keys, under names that only `read_stored_key` reads, and the addresses that the
     user is signed in to. If they cannot be read, nothing is added; `ebb doctor` reports the reason."""
     variables = _key_variables(KeyStore(folder)) | _sign_in_variables(sign_in_store(folder))
     return {**environment, **variables} if variables else environment

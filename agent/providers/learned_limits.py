@@ -29,8 +29,8 @@ MIN_LEARNED_WINDOW_TOKENS = 4_000
 
 
 def learned_window(mark: RequestRecord | None, provider: Provider) -> Window | None:
-    """Return the window that the provider revealed in an earlier run, if it was smaller than assumed. None if none was
-    revealed, or if the model, server or settings have changed since then."""
+    """Return the window that the provider revealed in an earlier run, if it was smaller than assumed. None if the
+    model, server or settings have changed since then."""
     if mark is None or mark.window is None or mark.believed != provider.window.size:
         return None
     if mark.window.size < MIN_LEARNED_WINDOW_TOKENS or not has_answered(mark, provider):
@@ -79,8 +79,8 @@ class LearnedLimits:
         self.window, self.summary_failure_count, self.is_insufficient_space_reported = None, 0, False
 
     def is_refuted_by(self, counted_tokens: int) -> bool:
-        """Whether the server has clearly read more tokens than fit into the window that was inferred from its
-        counts."""
+        """Whether this count refutes the inferred window, because the server has clearly read more tokens than would
+        fit into it."""
         window = self.window
         return (
             window is not None

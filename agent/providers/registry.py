@@ -173,8 +173,7 @@ def registry_models(provider: str, updates_folder: Path | None = None) -> tuple[
 
 
 def store_served_models(provider: str, rows: Mapping[str, Mapping[str, object]], updates_folder: Path) -> None:
-    """Store the facts that a provider's server reports about its models as the provider's table. Raises
-    `ConfigError`."""
+    """Store the list of models that a server reports as the provider's table. Raises `ConfigError`."""
     date = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
     path = updates_folder / f"{provider}.json"
     unfinished = path.with_name(f"{path.name}.new")

@@ -19,7 +19,7 @@ MAX_PIECE_CHARS = 3_000
 CHECK_INTERVAL_CHARS = 500
 """Number of new characters after which a growing text is checked again."""
 _TAIL_CHARS = 64
-"""Number of characters at the end of the text that are searched for in the text before them."""
+"""Number of characters at the end of the text. The preceding text is searched for them."""
 _WORD = regex(r"[^\W\d_]{3,}")
 
 
@@ -48,8 +48,8 @@ class RepetitionDetector:
     _pending_chars: int = 0
 
     def add(self, piece: str) -> Repetition | None:
-        """Add a piece, and look for a repetition at the end of the text. None if there is none, or if too little text
-        has arrived since the last check."""
+        """Add a piece, and check whether the text now ends in a repetition. The check is skipped if too little text has
+        arrived since the last one."""
         self._pending_pieces.append(piece)
         self._pending_chars += len(piece)
         if self._pending_chars < CHECK_INTERVAL_CHARS:
@@ -61,7 +61,7 @@ class RepetitionDetector:
 
 
 def trailing_repetition(text: str) -> Repetition | None:
-    """Find an exact repetition at the end of text. None if there is none, or if it is too short to be certain."""
+    """Find an exact repetition at the end of text. Repetitions that are too short to be certain are ignored."""
     if len(text) < MIN_WORD_REPETITION_CHARS:
         return None
     tail_start = len(text) - _TAIL_CHARS

@@ -110,8 +110,8 @@ def _cited_text(part: Text, sources: _Sources) -> Iterator[str]:
 
 
 def _with_numbers(text: str, piece: Mapping[str, object], sources: _Sources) -> str:
-    """Replace the links that OpenAI's annotations mark with source numbers. If an annotation's offsets do not contain
-    its link, for example because they count other units, only its source is added."""
+    """Replace links marked by OpenAI's annotations with source numbers. If an annotation's offsets do not match its
+    link, such as when they count different units, only its source is added."""
     pieces, position = [], 0
     for annotation in _tables(piece.get("annotations")):
         source, start, end = _source_of(annotation), annotation.get("start_index"), annotation.get("end_index")

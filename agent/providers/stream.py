@@ -43,10 +43,10 @@ MAX_STREAM_ATTEMPTS = 5
 FIRST_RETRY_DELAY_S = 0.5
 MAX_RETRY_DELAY_S = 30.0
 MAX_TRUSTED_ATTEMPTS = 3
-"""Up to this attempt, the delay that the server requests is used exactly. Later delays grow even if the server keeps
-requesting no delay."""
+"""Up to this attempt, the delay is exactly what the server requests. Later delays grow even if the server keeps asking
+for an immediate retry."""
 MAX_DELAY_JITTER = 0.25
-"""Maximum random share of a delay. It keeps many clients from retrying at the same time."""
+"""Maximum share by which a delay is randomly shortened, so that clients do not all retry at the same time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from ebbtide.agent.providers.base import ModelFacts, Provider, Reply, Request
 
 EventCallback = Callable[[Event], None]
 ProviderConnector = Callable[[str], Awaitable[Provider]]
-"""Connects to a model, `provider/name`. Raises `AgentError`."""
+"""Connects to a model named `provider/name`. Raises `AgentError`."""
 
 PROBE_TIMEOUT_S = 5.0
 

@@ -43,7 +43,8 @@ class _FullCount:
     prompt_tokens: int
 
     def tool_tokens(self, estimator: Estimator, tool_counts: TextCounts) -> int:
-        """Return the tokens of the tool definitions. `tool_counts`: their counts, whose estimate bounds the result."""
+        """Return the tokens of the tool definitions. `tool_counts`: the counts of their text. The result stays within a
+        range around the estimate for these counts."""
         estimate = estimator.estimate(tool_counts)
         rest = self.prompt_tokens - estimator.estimate(self.counts_without_tools)
         return min(max(rest, estimate // 3), estimate * 4)
@@ -87,7 +88,7 @@ class TokenMeter:
         self._previous_schema_tokens = 0
         self._actual_window: int | None = None
         self.scale = 1.0
-        """Ratio of counted to estimated tokens of messages, as of the last rewrite. Estimates of messages are
+        """Ratio of counted to estimated tokens in messages, as of the last rewrite. Estimates of messages are
         multiplied by it until the provider has counted them."""
 
     @property
@@ -218,8 +219,8 @@ class TokenMeter:
         self.counters = counters_for_final_turn(self.counters)
 
     def take_schema_scale(self, tools: Sequence[ToolSpec]) -> float | None:
-        """Return the tokens of the tool definitions per four characters. None if the size of the definitions has not
-        changed since the last call."""
+        """Return the size of the tool definitions, in tokens per four characters. None if the size has not changed
+        since the last call."""
         schema_tokens, previous_schema = self.counters.tool_tokens, self._previous_schema_tokens
         self._previous_schema_tokens = schema_tokens
         return (
@@ -301,8 +302,9 @@ class TokenMeter:
             self.estimator = update_estimator(self.estimator, added_counts, reported_tokens, usage.prompt)
 
     def _uncounted_message_counts(self, conversation: Conversation) -> tuple[TextCounts, TextCounts]:
-        """Count the messages that the provider has not counted. The first result covers all messages if it has counted
-        none; the second covers the messages since its last count. One of the two is always empty."""
+        """Count the messages that the provider has not counted. If it has counted none at all, the first result covers
+        all messages; otherwise, the second result covers the messages since its last count. The other result is
+        empty."""
         visible = self._view_cache.visible_messages(conversation)
         if conversation.anchor is None:
             return self._content.count_all_messages(visible), TextCounts()

@@ -123,8 +123,8 @@ def vocabulary_file(name: str, folder: Path) -> Path:
 
 
 def copy_cached_vocabulary(name: str, folder: Path) -> bool:
-    """Whether the folder contains a complete vocabulary. If `tiktoken` has cached it for another program, it is copied
-    to the folder."""
+    """Check whether the folder contains a complete vocabulary. If it does not, copy the vocabulary from `tiktoken`'s
+    cache, where another program may have put it."""
     target = vocabulary_file(name, folder)
     for candidate in (target, *_tiktoken_cache_files(target.name)):
         try:

@@ -37,7 +37,7 @@ class UsageCheck:
         self._reported_readings: set[UsageVerdict] = set()
 
     def after_rewrite(self) -> None:
-        """Allow for shorter requests after a rewrite."""
+        """Expect shorter requests, because the view was rewritten."""
         self.count_record = self.count_record and self.count_record.after_rewrite()
         self._last_messages_and_min_tokens = (), 0
 
@@ -53,8 +53,8 @@ class UsageCheck:
         budget: ContextBudget,
         count_tokens: Callable[[Sequence[Message]], int],
     ) -> UsageVerdict:
-        """Return whether a reply's usage is plausible and covers everything that was sent, or what is wrong with it.
-        `visible`: the messages sent. `count_tokens`: estimates the tokens of messages."""
+        """Assess a reply's usage: whether it is plausible and covers everything that was sent. `visible`: the messages
+        sent. `count_tokens`: estimates the tokens of messages."""
         usage = reply.usage
         if min(usage.input, usage.cache_read, usage.cache_write, usage.output) < 0:
             return "implausible"

@@ -62,8 +62,8 @@ class ProviderSearch:
 
     async def _ask(self, query: str) -> list[AssistantPart]:
         """Return the parts of the answer. A paused reply is sent back unchanged as the last message, because the API
-        rejects its open search anywhere else (anthropic-sdk-python issue 1339). If the reply cannot be continued,
-        return what was found so far."""
+        rejects its unfinished search in any other position (anthropic-sdk-python issue 1339). If the reply cannot be
+        continued, return what was found so far."""
         messages: tuple[Message, ...] = (User((Text(query),)),)
         parts: list[AssistantPart] = []
         for _ in range(1 + MAX_CONTINUATIONS):

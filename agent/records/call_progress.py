@@ -39,8 +39,8 @@ class CallProgress:
     _states: dict[str, CallState] = field(default_factory=dict)
     _is_recorded: bool = False
     _must_be_stored: bool = False
-    """Whether a failure to store a state must be reported: states of this step are already stored, or the user is being
-    asked."""
+    """Whether a failure to store a state must be reported, because states of this step are already stored or the user
+    is being asked."""
     _answered_call_ids: frozenset[str] = frozenset()
     """Ids of the calls that already had outputs when the session ended."""
     _change_count: int = 0

@@ -64,8 +64,8 @@ def restore_messages(
     decode: Callable[[MessageRow], Message] = decode_message,
 ) -> RestoredMessages:
     """Decode rows in order of position. A placeholder replaces each message that is unreadable, or missing between
-    other messages. It contains the calls and outputs that the neighbouring messages require. If a message was changed
-    on disk, the changed version is returned.
+    other messages. The placeholder contains the calls and outputs that the neighbouring messages require. If a message
+    was changed on disk, the changed version is returned.
 
     `positions`: return exactly one message for each of these positions. `start`: expected position of the first row.
     `answered_call_ids`: ids of the calls answered at each position. `decode`: converts a row to a message, or raises

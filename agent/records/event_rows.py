@@ -1,4 +1,4 @@
-"""What a session's events add to its records: rows for usage and rewrites, their totals, and the current turn."""
+"""Collects what events add to a session's records: rows for usage and rewrites, their totals, and the current turn."""
 
 import time
 

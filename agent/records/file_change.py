@@ -29,4 +29,4 @@ class FileChanges:
     scope: ChangeScope
     files: tuple[FileChange, ...] = ()
     notes: tuple[str, ...] = ()
-    """A sentence about each thing that is unknown."""
+    """One sentence about each fact that could not be determined."""

@@ -13,7 +13,7 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.lazy import dataclass, regex
 
 OVER_LIMIT_MARKER_PREFIX = "over"
-"""File name prefix of a marker file, which lies next to the blobs while sessions use more space than the limit
+"""File name prefix of the marker file that exists next to the blobs while sessions use more space than the limit
 allows."""
 
 _OUTPUT_REF = regex(r"(?<![^\W_])[rR]([1-9]\d{0,17})(?![^\W_])")
@@ -43,7 +43,7 @@ class OutputReferences:
         self._outputs_in_uris: frozenset[tuple[str, int]] | None = None
 
     def is_needed(self, outputs: Sequence[OutputPosition]) -> bool:
-        """Whether any of these outputs is shown or named in a session, or belongs to a running one."""
+        """Whether any of these outputs is shown or named in a session, or belongs to a running session."""
         return any(map(self._is_output_needed, outputs))
 
     def _is_output_needed(self, output: OutputPosition) -> bool:

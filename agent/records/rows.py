@@ -31,7 +31,7 @@ from ebbtide.store.session_rows import FactRow, MessageRow, OutputRow, SummaryRo
 from ebbtide.tools.process.jobs import EndedJob
 
 CALL_FACT_KIND = "call"
-"""The kind of facts that store the progress of calls."""
+"""Fact kind under which the progress of calls is stored."""
 
 
 def encode_call_state(state: CallState) -> str:

@@ -94,8 +94,8 @@ class SessionLog:
         return rows, decoded
 
     async def usage_by_reply(self, start: int, end: int) -> Mapping[int, Usage]:
-        """Return the usage of each reply between the positions `start` and `end`, by its offset from `start`. It covers
-        all requests for steps since the previous reply."""
+        """Return the usage of each reply between the positions `start` and `end`, by its offset from `start`. A reply's
+        usage covers all requests for steps since the previous reply."""
         return await self._thread.run(self._usage_by_reply, start, end)
 
     def _usage_by_reply(self, start: int, end: int) -> Mapping[int, Usage]:

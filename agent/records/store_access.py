@@ -45,8 +45,8 @@ def open_store_briefly(folders: Folders) -> Iterator[SessionStore]:
 
 
 async def delete_session(thread: "StoreThread", store: SessionStore, session_id: str, *, is_copy: bool = False) -> None:
-    """Delete a session and its entries in the search index. `is_copy`: whether another session contains the same text.
-    If so, the word index stays valid, so it is not reset; rebuilding it is slow."""
+    """Delete a session and its entries in the search index. `is_copy`: another session contains the same text, so the
+    word index is still valid and need not be rebuilt, which is slow."""
     await thread.run(delete_session_rows, store, session_id)
     if not is_copy:
         await thread.run(reset_word_index, store)

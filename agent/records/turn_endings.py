@@ -11,7 +11,7 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.lazy import dataclass
 
 TURN_END = "turn end"
-"""The kind of facts that store turn endings. Their keys are positions."""
+"""Fact kind under which turn endings are stored. Their keys are positions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The usage of requests, and the rewrites of the context, as values and as database rows."""
+"""Request usage and context rewrites, as data classes and as database rows."""
 
 from dataclasses import field
 from typing import TypeAlias
@@ -44,7 +44,7 @@ class Rewrite:
     """Tokens before the rewrite."""
     after: int
     cost: float | None
-    """Cost in US dollars: of the summary or, if there is none, of writing the remaining context to the cache again.
+    """Cost in US dollars of the summary or, without a summary, of writing the remaining context to the cache again.
     None if unknown."""
     at: float
     requests: int

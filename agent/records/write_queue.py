@@ -16,7 +16,7 @@ from ebbtide.tools.lazy import dataclass
 LOCK_TIMEOUT_S, RETRY_DELAY_S = 600.0, 0.2
 """How long a write waits for a locked database, and the delay between attempts, in seconds."""
 INTERRUPT_GRACE_S = 0.5
-"""Minimum time for which a write is awaited before an interrupt can end the wait, in seconds."""
+"""Minimum time to wait for a write before an interrupt can end the wait, in seconds."""
 LOCKED_NOTICE = "another program has locked the session database; changes wait in memory until it is free"
 CLOSING_NOTICE = (
     "another program has locked the session database; the session will close once its changes are stored; "

@@ -26,8 +26,8 @@ PAUSE_DISTRIBUTION: tuple[tuple[float, float], ...] = (
     (3_600, 0.037),
     (14_400, 0.022),
 )
-"""Distribution of the user's pauses: pairs of a duration in seconds and the share of pauses that last longer, from 325
-pauses in recorded coding sessions. Half of the pauses that exceed five minutes end within ten."""
+"""Distribution of the user's pauses, from 325 pauses in recorded coding sessions. Each pair is a duration in seconds
+and the share of pauses that last longer. Half of the pauses that exceed five minutes end within ten."""
 
 
 def share_of_longer_pauses(seconds: float) -> float:
@@ -55,8 +55,8 @@ def is_renewal_worthwhile(
     cost: float, saving: float, pause_so_far: float, expires_at: float, cache_lifetime: float
 ) -> bool:
     """Whether it is worth paying `cost` to keep the cache for another `cache_lifetime` seconds. `saving`: what the
-    cache saves in the next request. `pause_so_far`: length of the pause so far. `expires_at`: when in the pause the
-    cache expires."""
+    cache saves in the next request. `pause_so_far`: length of the pause so far. `expires_at`: when the cache expires,
+    in seconds since the pause began."""
     return saving * pause_end_probability(expires_at, pause_so_far + cache_lifetime, pause_so_far) > cost
 
 

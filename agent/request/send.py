@@ -211,7 +211,7 @@ async def recover_truncated(
     turn: TurnContext,
     attempt: int,
 ) -> MeasuredConversation | None:
-    """Shrink the conversation if the server has truncated the request and replied only to the rest. None if the whole
+    """Shrink the conversation if the server has truncated the request and answered only part of it. None if the whole
     request was read, if the reply has calls, or if nothing can be shrunk. The actual window size is recorded in any
     case, because the next request must fit."""
     model = window.model

@@ -52,7 +52,7 @@ class AgentApprover(Approver):
 
     @policy.setter
     def policy(self, new_policy: Policy) -> None:
-        """Pass a changed sandbox problem on to the parent session; ignore other changes."""
+        """If the sandbox problem has changed, pass it on to the parent session. Ignore other changes."""
         if new_policy.sandbox_problem != self._parent.policy.sandbox_problem:
             self._parent.policy = replace(self._parent.policy, sandbox_problem=new_policy.sandbox_problem)
 

@@ -40,8 +40,8 @@ def all_definitions(files: Sequence[AgentFile], skills: Sequence[Skill] = ()) ->
 
 
 def unknown_tools_notice(files: Sequence[AgentFile], known_tools: Collection[str]) -> str:
-    """List, on one line, the tools that agent definitions name but that do not exist. Empty if all exist.
-    `known_tools`: the existing tools."""
+    """List the unknown tools that agent definitions name, on one line. Empty if there are none. `known_tools`: the
+    existing tools."""
     agents_by_tool: dict[str, list[str]] = {}
     for file in files:
         for name in (*(file.allowed_tools or ()), *file.denied_tools):

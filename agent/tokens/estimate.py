@@ -61,7 +61,7 @@ class TextCounts:
     """Number of replies sent back for the first time. The provider has reported the tokens of their content, but not
     the overhead of each message."""
     exact_tokens: int = 0
-    """Image tokens, which follow from an exact rule."""
+    """Image tokens, computed exactly from the provider's rule."""
 
     def __add__(self, other: "TextCounts") -> "TextCounts":
         return TextCounts(
@@ -150,7 +150,7 @@ def count_tools(specs: Iterable[ToolSpec], token_counter: TokenCounter = BYTE_CO
 
 
 def tool_definitions_text(specs: Iterable[ToolSpec]) -> str:
-    """Return the tool definitions as text, about as long as what the model reads."""
+    """Return the tool definitions as text that is about as long as what the model reads."""
     return "".join(_tool_texts(specs))
 
 

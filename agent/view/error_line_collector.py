@@ -29,7 +29,7 @@ _MIN_STRONG_SHAPES = 3
 _MAX_SHAPES, _RETAINED_OLDEST_SHAPES = 256, 8
 _MAX_CACHED_WEIGHTS = 4096
 _MAX_WEIGHED_LINES, _MAX_RARE_COUNT = 20_000, 100
-"""After `_MAX_WEIGHED_LINES` different lines, a string of `ERROR_KEYWORDS` is searched for only if fewer than
+"""After `_MAX_WEIGHED_LINES` different lines, a keyword from `ERROR_KEYWORDS` is searched for only if fewer than
 `_MAX_RARE_COUNT` of these lines contained it."""
 _BLOCK_BYTES = 1 << 16
 
@@ -61,7 +61,7 @@ class ErrorLineCollector:
     """Weight and shape of lines, by the line with its digits normalised."""
     _weighed_count: int = 0
     _keyword_counts: Counter[bytes] = field(default_factory=Counter)
-    """For each string of `ERROR_KEYWORDS`, the number of weighed lines that contained it."""
+    """For each keyword in `ERROR_KEYWORDS`, the number of weighed lines that contained it."""
     _active_keywords: tuple[bytes, ...] = _KEYWORDS
     """The keywords that are still searched for."""
     _recent_lines: list[bytes] = field(default_factory=list)
@@ -148,7 +148,7 @@ class ErrorLineCollector:
 
     def _prune_shapes(self) -> None:
         """If there are too many shapes, keep those with the highest weights and, among equal weights, the newer ones. A
-        few of the oldest with the highest weight are also kept."""
+        few of the oldest shapes with the highest weight are also kept."""
         if len(self._by_shape) < _MAX_SHAPES:
             return
         shapes = sorted(

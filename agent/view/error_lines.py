@@ -99,7 +99,7 @@ ERROR_PATTERNS: tuple[ErrorPattern, ...] = (
         ("conflict", r"^CONFLICT \("),
     ),
 )
-"""All shapes, in descending order of weight."""
+"""All patterns, in descending order of weight."""
 
 _FAILURE_WORDS = regex(
     r"(?<![\w./-])(?:errors?|fail(?:s|ed|ure|ures)?|exceptions?|fatal|can(?:no|')t|could(?: not|n't)|unable to|"

@@ -93,7 +93,7 @@ def byte_size(text: str) -> int:
 
 
 def original_bytes(text: str) -> bytes:
-    """Return the bytes from which a text was decoded, including those that could not be decoded."""
+    """Return the bytes from which text was decoded, including any that could not be decoded."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # some surrogates represent no byte
@@ -101,8 +101,8 @@ def original_bytes(text: str) -> bytes:
 
 
 def fair_limit(sizes: Iterable[int], room: int) -> int:
-    """Find the limit to which each size must be cut so that the total fits into `room`. Items smaller than the limit
-    leave more room for the others."""
+    """Find the size limit per item that makes the total fit into `room`. Room that smaller items leave unused goes to
+    the others."""
     sorted_sizes = sorted(sizes)
     for remaining_count, size in zip(range(len(sorted_sizes), 0, -1), sorted_sizes, strict=True):
         if size > room // remaining_count:

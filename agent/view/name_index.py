@@ -1,8 +1,8 @@
 """An index of the names (files, functions, issue numbers) that a preview or stub omits.
 
 What a model needs from a truncated output is usually a single name, which it then searches for, reads or changes. In
-recorded sessions, a line of names in each preview halves how often models need the full output, and raises the cost by
-less than half a per cent (`bench.context.recorded`).
+recorded sessions, with a line of names in each preview, models needed the full output half as often, and the cost rose
+by less than 0.5 % (`bench.context.recorded`).
 """
 
 import sys
@@ -18,7 +18,8 @@ MAX_INDEX_SHARE, MIN_INDEX_BYTES, MAX_INDEX_BYTES = 0.12, 900, 4_500
 _MIN_NAME_CHARS, _MAX_NAME_CHARS = 8, 80
 """Minimum and maximum length of a name, in characters. Shorter names would often match by chance."""
 _MAX_SIMILAR_NAMES = 3
-"""How many names that differ only in digits are listed. A hundred compiled files or passed tests add no information."""
+"""How many names that differ only in digits are listed. Listing a hundred compiled files or passed tests would add no
+information."""
 INDEX_HEADING = "names left out"
 
 _WORD = regex(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*")

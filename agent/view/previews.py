@@ -17,7 +17,7 @@ from ebbtide.tools.tool_traits import OutputLimit, traits_of
 OffloadMode: TypeAlias = Literal["auto", "full-chunked", "read-grep", "truncate"]
 
 _HEAD_SHARE = 0.6
-"""Share of the visible text taken from the start of an output that is cut for lack of room."""
+"""Share of the visible text taken from the start, for an output that is cut for lack of room."""
 _PREVIEW_HEAD_SHARE = 0.3
 """Share of a preview taken from the start. The end gets more, because the end of a program's output is more
 informative."""
@@ -135,7 +135,7 @@ def shift_ranges(ranges: Iterable[tuple[int, int]], offset: int) -> Ranges:
 
 
 def text_without_insertions(text: str, inserted: Ranges) -> str:
-    """Remove the ranges `inserted` from the text. They contain what Ebbtide added to it."""
+    """Remove what Ebbtide added to the text. `inserted`: the ranges to remove."""
     pieces, offset = list[str](), 0
     for start, end in inserted:
         pieces.append(text[offset:start])
@@ -200,7 +200,7 @@ class StreamedPreview:
         return "".join(self.excerpt_and_error_lines(limits))
 
     def excerpt_and_error_lines(self, limits: OffloadLimits) -> tuple[str, str]:
-        """Build the preview as two texts: start and end, then error lines and the index of names."""
+        """Build the preview in two parts: the start and end, then the error lines and the index of names."""
         ends, matches = self._head_tail_and_matches(limits)
         if self.is_binary or self.size > MAX_INDEXED_BYTES:
             return ends, matches
@@ -209,7 +209,8 @@ class StreamedPreview:
         )
 
     def _head_tail_and_matches(self, limits: OffloadLimits) -> tuple[str, str]:
-        """Build two texts: the start and end, and the error lines. The error lines take at most half of the room."""
+        """Build two parts of the preview: the start and end, and the error lines. Error lines take at most half of the
+        room."""
         if self.is_binary:
             return f"not text; it begins with {bytes(self._head[:32]).hex(' ')}", ""
         if self.line_count <= 3:

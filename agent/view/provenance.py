@@ -1,4 +1,4 @@
-"""Finds every occurrence of a text in a session, and determines whether the model still sees it. No I/O."""
+"""Finds every occurrence of the given text in a session, and determines whether the model still sees it. No I/O."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ around it is stored, but not shown. `summarised`: a summary replaces it. `droppe
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """One occurrence of a text."""
+    """One occurrence of the text."""
 
     ref: str
     fate: OccurrenceStatus
@@ -30,7 +30,7 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class Occurrences:
-    """All occurrences of some text."""
+    """All occurrences of the text."""
 
     occurrences: tuple[Occurrence, ...] = ()
     """The occurrences, oldest first; empty if the text was never seen."""
@@ -114,7 +114,7 @@ def _part_ref(part: MessagePart | OutputPart) -> str:
 
 
 def _hidden_status(part: MessagePart | OutputPart) -> OccurrenceStatus:
-    """Return what happened to text that a part contains but does not show."""
+    """Return the status of text that a part contains but does not show."""
     return "masked" if part.state == "masked" and isinstance(part, OutputPart) else "stored"
 
 

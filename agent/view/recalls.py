@@ -52,14 +52,15 @@ FILE_CURVES: tuple[tuple[int, ReuseCurve], ...] = (
 )
 """Curves for unchanged files, by maximum size in tokens."""
 STALE_FILE_CURVE = ReuseCurve(0.13, 12)
-"""Curve for the output of a read whose file was later changed or read again."""
+"""Curve for a file that was changed or read again after this output."""
 
 MIN_AGE_REQUESTS = 3
 """Number of requests for which an output always stays in view. The curves apply only to older outputs."""
 EXPECTED_RECALL_SHARE = 0.1
 """Expected share of masked or cut outputs that are recalled, if the curves are accurate."""
 PRIOR_RECALLS = 1.0
-"""Weight of the curves, as a number of recalls. From the second recall on, the session's own recalls count for more."""
+"""Weight of the curves compared with the session's own recalls, as a number of recalls. From the second recall on, the
+session's own count for more."""
 MAX_REUSE_FACTOR = 4.0
 """Maximum factor by which a session's recalls can raise the curves."""
 

@@ -131,7 +131,7 @@ class Reference:
 
 
 def parse_reference(text: str) -> Reference:
-    """Parse a reference, in its short form or as a URI. Raises `BadReference` if it is not one."""
+    """Parse a reference, in its short form or as a URI. Raises `BadReference`."""
     trimmed = _SURROUNDING_TEXT.sub("", text)
     scheme = _SCHEME.match(trimmed)
     if scheme is None:

@@ -1,8 +1,8 @@
 """Identifiers listed in the stubs of masked outputs. Each is listed only for the first output that contains it.
 
-In recorded sessions, half of what models needed again from masked outputs were names that fit in a stub. A session
-searches, lists and reads the same files, so stubs would otherwise mostly repeat each other's names. A stub depends only
-on earlier outputs in the view, so it is the same in all requests.
+In recorded sessions, half of what models needed again from masked outputs was names that fit in a stub. A session keeps
+searching, listing and reading the same files, so stubs would otherwise mostly repeat each other's names. A stub depends
+only on earlier outputs in the view, so it is the same in all requests.
 """
 
 from collections.abc import Sequence

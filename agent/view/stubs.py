@@ -30,7 +30,7 @@ _MATCH_LINE = regex(r"(?:matches: )?\d+[:-] (.*?)(?: \(and \d+ like it, from lin
 HOOK_NOTE_PREFIX = "[A hook of the user for "
 """Prefix of a hook's note, which follows the output."""
 _EXTENT_LINE = regex(r"\n\((?:lines \d+-\d+ of|there are more|stopped after|\d+ of \d+ files)\b[^\n]*\)\s*\Z")
-"""Matches the last line of some outputs of earlier versions, which says what part of the content they show."""
+"""Matches the last line that earlier versions added to some outputs, to say which part of the content is shown."""
 _PATCHED_FILE = regex(r"^[ \t]*\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
 _DIFF_FILE = regex(r"^--- .+\n\+\+\+ (?:b/)?(.+)$", re.MULTILINE)
 _STUB_FIELD = regex(r"\{(\w+)\}")
@@ -73,7 +73,7 @@ def outcome_line(call: ToolCall, output: ToolOutput) -> str:
 
 
 def _stub_field(call: ToolCall, name: str) -> str:
-    """Return the text for one of the fields in `ToolTraits.stub`."""
+    """Return the text for one of the fields in `ToolTraits.stub_template`."""
     match name:
         case "path":
             return safe_path(_argument_text(call, "path"))

@@ -85,12 +85,12 @@ def first_unseen_index(messages: Sequence[Message]) -> int:
 
 
 def is_user_command(message: Assistant) -> bool:
-    """Whether a reply represents a command that the user ran, instead of text from the model."""
+    """Whether the message records a command that the user ran, instead of a reply from the model."""
     return bool(message.calls) and all(call.id.startswith(USER_CALL_PREFIX) for call in message.calls)
 
 
 SHORT_NOTE_CHARS = 400
-"""When a message is replaced, its notes of at most this many characters are kept."""
+"""Notes up to this length, in characters, are kept when their message is replaced."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,7 +208,7 @@ class ToolDeferral:
         )
 
     def defer_all(self) -> None:
-        """From the next choice on, defer every tool that may be deferred, if that saves tokens."""
+        """Defer every deferrable tool from the next choice on, if that saves tokens."""
         self._share = 0.0
 
     def reset_share(self) -> None:

@@ -20,7 +20,7 @@ from ebbtide.agent.view.visible import visible_messages
 from ebbtide.agent.window.session_context import WindowContext
 
 MeasuredConversation: TypeAlias = tuple[Conversation, ContextBudget]
-"""A conversation with its budget as the next request."""
+"""A conversation, and its budget if it is sent as the next request."""
 
 
 def measure_budget(conversation: Conversation, window: WindowContext) -> ContextBudget:
@@ -116,8 +116,8 @@ def choose_tools(window: WindowContext, emit: Callable[[Event], None]) -> None:
 
 
 def create_request_sizer(conversation: Conversation, window: WindowContext) -> Callable[[Conversation], int]:
-    """Create a function that measures, in tokens, requests with conversations derived from this one. It does not change
-    the session's own measurements."""
+    """Create a function that measures requests in tokens, for variants of this conversation. It does not change the
+    session's own measurements."""
     measuring_window = measuring_copy(window)
     measuring_window.model.meter.update_scale(conversation, measure_budget(conversation, measuring_window))
     return lambda view: measure_budget(view, measuring_window).used

@@ -140,7 +140,7 @@ class RequestSetup:
     facts: ModelFacts
     window: Window
     meter: TokenMeter
-    """A copy of the meter: measuring changes a meter, and an open session's meter must not change."""
+    """A copy, because measuring changes a meter, and an open session's meter must stay unchanged."""
     instructions: Instructions
     tools: Sequence[ToolSpec]
     """All tools except those of MCP servers."""
@@ -228,7 +228,7 @@ def build_overview(
 
 
 def resend_prices(prices: Prices | None, requests: Sequence[RequestUsage]) -> tuple[float, ...] | None:
-    """Compute the price of sending a token again, in US dollars, for each request except the first. Cached tokens have
+    """Compute the price of sending a token again, in US dollars, for each request except the first. Cached tokens cost
     the cache price, all others the full price."""
     if prices is None or not prices.input:
         return None
@@ -254,8 +254,8 @@ def budget_by_component(
     meter: TokenMeter,
     tool_tokens: int | None = None,
 ) -> tuple[TokenCount, ...]:
-    """Estimate the components of the next request with these tools, each with its source. `tool_tokens`: tokens of all
-    definitions, if known and `tools` does not contain all of them."""
+    """Estimate the size of each component of the next request with these tools, and say where each number comes from.
+    `tool_tokens`: tokens of all definitions, if known and `tools` does not contain all of them."""
     prompt = build_prompt(conversation, instructions, supports_images=supports_images)
     budget = meter.measure(prompt, conversation, tuple(tools), window, budget_sections(instructions))
     is_counted = conversation.anchor is not None
@@ -273,8 +273,8 @@ def budget_by_component(
 def create_tool_token_counter(
     components: Sequence[TokenCount], offered_specs: Sequence[ToolSpec], meter: TokenMeter
 ) -> Callable[[ToolSpec], int]:
-    """Return a function that estimates the tokens of a definition. Its results are scaled so that all definitions add
-    up to their known total."""
+    """Create a token estimator for tool definitions. Its estimates are scaled so that they add up to the known
+    total."""
     total_tokens = next((component.tokens for component in components if component.name == "tools"), 0)
     estimated_tokens = sum(meter.estimate_definition(spec) for spec in offered_specs if spec.deferred is None)
     scale = total_tokens / estimated_tokens if total_tokens and estimated_tokens else 1.0
@@ -299,7 +299,7 @@ def server_shares(
 def message_items(
     conversation: Conversation, components: Sequence[TokenCount], meter: TokenMeter
 ) -> tuple[ViewItem, ...]:
-    """Return each part of the messages, with its share of their known total size."""
+    """List the parts of all messages. Their sizes are scaled to add up to the known total."""
     total_tokens = sum(component.tokens for component in components if component.name in MESSAGE_COMPONENTS)
     return view_items(conversation, meter.estimate_message, total_tokens)
 
@@ -307,7 +307,7 @@ def message_items(
 def instruction_shares(
     instructions: Instructions, components: Sequence[TokenCount], meter: TokenMeter
 ) -> tuple[TokenCount, ...]:
-    """Return each instruction file, with its share of their known total size."""
+    """List the instruction files. Their sizes are scaled to add up to the known total."""
     component = next((number for number in components if number.name == "instructions"), None)
     if component is None or not instructions.files:
         return ()

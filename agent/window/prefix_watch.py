@@ -149,8 +149,8 @@ class PrefixWatch:
         self._sent_part_count = self._settled_part_count if unchanged_count else 0
 
     def record_reload(self) -> None:
-        """Record that the view was reloaded from disk. If the last messages had not been stored, the next request may
-        differ from the last one; an event then reports the difference."""
+        """Record that the view was reloaded from disk. If the last messages were not stored, the next request may lack
+        them. An event then reports the difference."""
         self._is_reloaded = True
         self._unchanged_count = 0
 
@@ -239,7 +239,7 @@ class PrefixWatch:
         return request
 
     def _check_prefix(self, fingerprint: RequestFingerprint) -> str | None:
-        """Return where a request differs from the last one without permission. None if it does not. After a restart,
+        """Find where a request unexpectedly differs from the last one. None if it does not. After a restart,
         differences are only emitted as events."""
         if self._last_fingerprint is not None and self._is_rewritten:
             previous = (

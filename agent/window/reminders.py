@@ -59,9 +59,9 @@ class Reminders:
         )
 
     def add_notes(self, message: User, state: SessionState, used_percent: float, rewrite_count: int) -> User:
-        """Add the notes that are due to a message. A message without parts gets none, because it is not sent. `state`:
-        the session's state after the message. `used_percent`: percentage of the effective window taken by the next
-        request. `rewrite_count`: number of rewrites so far."""
+        """Add all notes that are currently due. A message without parts gets none, because it is not sent. `state`: the
+        session's state after the message. `used_percent`: percentage of the effective window taken by the next request.
+        `rewrite_count`: number of rewrites so far."""
         if not message.parts:
             return message
         todos = format_open_items(state.todos)

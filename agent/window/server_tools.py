@@ -17,7 +17,7 @@ TOOL_GONE_REASON = "its server is gone or no longer offers it"
 
 class ServerTools:
     """The tools of a session's servers. The model's list is at the start of every request, so it changes only when
-    `update_listed` is called. The tools that can be called change whenever a server changes."""
+    `update_listed` is called. The callable tools change whenever a server changes."""
 
     def __init__(self) -> None:
         self.listed_tools: tuple[Tool, ...] = ()

@@ -98,8 +98,8 @@ class McpServers(Protocol):
     async def close(self) -> None: ...
 
     async def prepare_turn(self, *, is_first: bool) -> None:
-        """Ask the user the servers' pending questions, and emit the servers' notices. Called at the start of a turn.
-        `is_first`: no request has been sent yet, so wait a while for servers that are still starting."""
+        """Ask the user any pending questions from servers, and emit the servers' notices. Called at the start of a
+        turn. `is_first`: no request has been sent yet, so wait a while for servers that are still starting."""
 
     async def expand_mentions(self, message: User) -> User:
         """Add the server prompts and resources that a message mentions. Raises `UsageError`."""
@@ -116,8 +116,8 @@ class LanguageService(Protocol):
 
     @property
     def may_need_trust(self) -> bool:
-        """Whether the project contains language servers, or whether a language server could run the project's code
-        without a sandbox."""
+        """Whether the user might have to trust language servers: the project contains one, or one could run the
+        project's code without a sandbox."""
 
     def trust_items(self) -> "tuple[TrustItem, ...]":
         """Items to approve for language servers that handle the project's file types."""
@@ -170,7 +170,8 @@ class ModelContext:
     models: SessionModels
     """The current model and its fallbacks."""
     cache_key: str = ""
-    """Key for the provider's cache. All forks of a session share it, because their requests have a common beginning."""
+    """Key for the provider's cache. All forks of a session share it, because their requests begin with the same
+    content."""
     meter: TokenMeter = field(default_factory=TokenMeter)
     """Measures requests."""
     retries: RetryPolicy = field(default_factory=RetryPolicy)

@@ -49,7 +49,7 @@ class TurnUsage:
 
     @property
     def is_at_last_step(self) -> bool:
-        """Whether the last request was the last one allowed."""
+        """Whether no further request is allowed after the current one."""
         max_steps = self._limits.max_steps
         has_reached_limit = max_steps is not None and self._step_count >= max_steps
         return has_reached_limit or (self._parent is not None and self._parent.is_at_last_step)

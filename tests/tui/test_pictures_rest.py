@@ -42,7 +42,9 @@ def test_a_session_that_begins(picture: Picture, monkeypatch: pytest.MonkeyPatch
         session_info("s1", "the last token of a line gets lost", updated_at=995_000.0),
         session_info("s2", "make the parser accept trailing commas, and say so in the changelog", updated_at=640_000.0),
     )
-    monkeypatch.setattr("ebbtide.tui.session.greeter._read_branch_and_file_sizes", lambda *_: ("main", (("AGENT.md", 4_200),)))
+    monkeypatch.setattr(
+        "ebbtide.tui.session.greeter._read_branch_and_file_sizes", lambda *_: ("main", (("AGENT.md", 4_200),))
+    )
     sessions = FakeSessions([FakeSession(working_folder=Path("/home/me/project"))], infos)
     assert picture(EbbApp(sessions, guard_s=0.0))
 

@@ -126,9 +126,9 @@ def _names_by_argument_alias(tool: str) -> Mapping[str, str]:
 def translate_arguments(
     tool: str, called_name: str, arguments: Arguments, parameters: Collection[str], root: str
 ) -> ArgumentValues:
-    """Rename the arguments to this program's names, and convert values that have a different meaning here. Unknown
-    arguments keep their names. `called_name`: the tool name in the call. `root`: the working folder, in which commands
-    run by default. Raises `ToolError` if no tool here does the same."""
+    """Rename the arguments to Ebbtide's names, and convert values whose meaning differs here. Unknown arguments keep
+    their names. `called_name`: the tool name in the call. `root`: the working folder, in which commands run by default.
+    Raises `ToolError` if Ebbtide has no equivalent tool."""
     names = _names_by_argument_alias(tool)
     translated: ArgumentValues = {name: value for name, value in arguments.items() if name in parameters}
     if normalise_name(called_name) in EDITOR_TOOLS:
@@ -156,8 +156,7 @@ def argument_names(tool: str, schema: Mapping[str, object]) -> Iterator[str]:
 def split_unknown_arguments(
     arguments: Arguments, parameters: Collection[str]
 ) -> tuple[ArgumentValues, tuple[str, ...]]:
-    """Split the arguments into those that the tool supports, and the names of unknown arguments that might have
-    mattered."""
+    """Return the arguments that the tool supports, and the names of unknown ones that might have mattered."""
     known_arguments = {name: value for name, value in arguments.items() if name in parameters}
     return known_arguments, tuple(
         name for name in arguments if name not in parameters and normalise_name(name) not in _IGNORED_ARGUMENTS

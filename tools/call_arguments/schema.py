@@ -42,7 +42,7 @@ def validate_arguments(arguments: Arguments, schema: Mapping[str, object], tool:
 
 
 def schema_violations(value: object, schema: Mapping[str, object]) -> list[str]:
-    """Return a message for each of the first violations of the schema (JSON Schema 2020-12), in document order."""
+    """Return messages for the first few violations of the schema (JSON Schema 2020-12), in document order."""
     validator = _compile_validator(json.dumps(schema))
     as_dict = dict(value) if isinstance(value, Mapping) else value
     violations = []
@@ -77,7 +77,7 @@ def _first_errors(validator: "jsonschema_rs.Validator", value: object) -> "Seque
 
 
 def is_nested_deeper(value: object, max_depth: int) -> bool:
-    """Whether the value is nested deeper than `max_depth`, which is too deep to validate or copy."""
+    """Whether the value is nested too deeply to validate or copy: deeper than `max_depth`."""
     children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     if max_depth == 0:
         return bool(children)

@@ -38,7 +38,7 @@ _ConfigFileStates: TypeAlias = Mapping[str, tuple[int, int, int]]
 
 @dataclass(frozen=True, slots=True)
 class FilesBefore:
-    """Files before a command runs."""
+    """The state of files before a command runs."""
 
     config_files: _ConfigFileStates
     """Configuration files that other programs run or read automatically."""
@@ -68,7 +68,7 @@ async def note_changes(result: Result, before: FilesBefore, run: CommandRun) -> 
 
 
 async def record_viewed_files(run: CommandRun) -> None:
-    """Record that the command may have shown the files that it names to the model."""
+    """Record that the command may have shown the model the files that it names."""
     if names := viewed_names(run.line):
         await run_exclusive(lambda: record_partial_views((run.folder / name for name in names), run.workspace))
 

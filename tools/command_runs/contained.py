@@ -135,7 +135,7 @@ def _named_paths(line: CommandLine, text: str, folder: Path, workspace: Workspac
 
 
 def _resolved_path(folder: str, word: str) -> str:
-    """Return the resolved path that a word refers to. For a pattern, return the folder that it matches in."""
+    """Return the resolved path that a word refers to. For a pattern, return the folder in which it matches names."""
     literal_part, special_character, _ = word.partition(next(filter(word.__contains__, "*?[{$"), "\0"))
     return os.path.realpath(
         posixpath.join(

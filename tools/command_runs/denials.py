@@ -45,8 +45,8 @@ def sandbox_denials(run: CommandRun, program: Program) -> str:
 
 
 def contained_denials(run: CommandRun, printed: str, code: int, boundary: Boundary) -> str:
-    """Describe, as a phrase, what a contained command was denied. Empty if the command does not seem to have needed
-    more access."""
+    """Describe what a contained command was denied, as a phrase. Empty if the command does not seem to have needed more
+    access."""
     reasons = _denial_reasons(run, printed, code, boundary)
     if reasons or not code:
         return reasons
@@ -74,7 +74,7 @@ def _denial_reasons(run: CommandRun, printed: str, code: int, boundary: Boundary
 
 
 def _reported_path(run: CommandRun, printed: str, boundary: Boundary, access: PathAccess) -> str:
-    """Return the first file with this access that the command reports as missing or unreadable; empty if none."""
+    """Find the first path with the given access that the command reports as missing or unreadable."""
     return next((path for path in _reported_paths(printed, str(run.folder)) if boundary.access_to(path) == access), "")
 
 

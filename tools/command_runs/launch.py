@@ -37,12 +37,12 @@ class CommandRun:
     access: "NetworkAccess | None"
     """Its network access through the sandbox; None if there is no sandbox or it gets no access."""
     settings: "GitSettingsWatcher | None"
-    """The store for the command's Git settings. None if there is no sandbox, or if the command is read-only or does not
-    use Git."""
+    """Stores the command's Git settings. None without a sandbox, and for commands that are read-only or do not use
+    Git."""
 
 
 async def prepare_run(line: str, folder: Path, workspace: Workspace) -> CommandRun:
-    """Return the run, with its network access and Git settings."""
+    """Prepare to run a command: determine its network access and Git settings."""
     run = CommandRun(line, folder, workspace, await _network_access(workspace), _git_settings(line, workspace))
     if workspace.sandbox is not None and not workspace.sandbox.has_found_repositories:
         await run_exclusive(workspace.sandbox.find_repositories)
@@ -95,7 +95,7 @@ async def build_launch(run: CommandRun) -> Launch:
 
 
 def background_launch(run: CommandRun, *, terminal: bool) -> Launch:
-    """Determine how to launch a job. It may keep running while other commands run."""
+    """Determine how to launch a job, which may keep running alongside other commands."""
     return _sandboxed_launch(_shell_launch(run), run, has_terminal=terminal)
 
 
@@ -107,8 +107,7 @@ def removes_submodules(run: CommandRun) -> bool:
 
 
 def submodule_removal_problem(run: CommandRun) -> str:
-    """Explain why a command that removes a submodule must not be started: the sandbox would stop it halfway. Empty if
-    it can be started."""
+    """Explain that the sandbox would stop this submodule removal halfway. Empty if the command can be started."""
     workspace = run.workspace
     if workspace.sandbox is None or workspace.is_read_only or not _MAY_REMOVE_SUBMODULE.search(run.line):
         return ""

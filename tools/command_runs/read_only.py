@@ -29,8 +29,8 @@ from ebbtide.tools.secrets.files import (
 )
 
 _SAFE_DIFF_OPTIONS = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty")
-"""Git options that turn off features which a repository can turn on for single files or submodules, and which settings
-cannot turn off.
+"""Git options that turn off certain features. A repository can turn these on for single files or submodules, and git
+settings cannot turn them off.
 
 One such feature is the ignore-revs file of `git blame`: it can be any file, and git prints its invalid lines. Another
 is the check for uncommitted changes in a submodule: git would run inside the submodule, with the submodule's settings

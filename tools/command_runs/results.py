@@ -58,8 +58,7 @@ def with_note(result: Result, note: str) -> Result:
 
 
 def printed_text(log: LoggedOutput) -> str | None:
-    """Return the log's text without its final newline. None if it is too long, or if the output cannot be represented
-    as text."""
+    """Return the log's text without its final newline. None if it is too long or cannot be represented as text."""
     if log.end - log.start > MAX_PRINTED_BYTES:
         return None
     with log.path.open("rb") as file:

@@ -30,7 +30,7 @@ _SIDE_EFFECTS_BY_PROGRAM: Mapping[str, str] = {
 
 
 def possible_side_effect(words: Sequence[str]) -> str:
-    """Say what a seemingly read-only command may do besides reading, worded to follow its name in a sentence. Empty if
+    """Say what a seemingly read-only command might do besides reading, worded to follow the command's name. Empty if
     nothing is known."""
     name = program_name(words)
     if name in ("make", "gmake") and not _DRY_RUN_OPTIONS.isdisjoint(words[1:]):

@@ -73,7 +73,7 @@ class CommandLine:
     commands: tuple[SimpleCommand, ...]
     """All commands in order, including those in substitutions."""
     problem: str = ""
-    """What the line contains other than literal commands and operators, as a clause; empty if nothing."""
+    """Why the line does not consist only of literal commands and operators, as a clause; empty if it does."""
     is_unparsable: bool = False
     """Whether the line is incomplete, invalid or too complex."""
     redirections: tuple[Redirection, ...] = ()

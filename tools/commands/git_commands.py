@@ -38,7 +38,7 @@ _SUBCOMMANDS: Mapping[str, tuple[str, str]] = {
     "bisect": ("start good bad new old skip reset log terms", "can run other programs"),
     "remote": ("add remove rm rename set-url set-branches get-url", "connects to a server: use `git fetch`"),
 }
-"""Commands that are covered only with some subcommands. For each command, these subcommands, and what the other
+"""Commands that are covered only with certain subcommands. Maps each command to those subcommands and to what its other
 subcommands can do."""
 _REBASE_OPTIONS = split_words(
     "-q --quiet -v --verbose --abort --quit --onto --autostash --no-autostash -f --force-rebase --no-ff --keep-base "
@@ -174,8 +174,8 @@ def _uncovered_fetch_word(words: Sequence[Word], command_index: int) -> tuple[in
 
 
 def _uncovered_remote_word(words: Sequence[Word], subcommand_index: int) -> tuple[int, str] | None:
-    """Return a word's index and the reason if the remote's address might name another program or a local folder.
-    Pushing to a folder runs its hooks."""
+    """Find a remote's address that might name another program or a local folder. Return the word's index and the
+    reason. Pushing to a folder runs the folder's hooks."""
     operands = [index for index in range(subcommand_index + 1, len(words)) if words[index].text[:1] != "-"]
     local_index = next((index for index in operands[1:] if not _REMOTE_URL.fullmatch(words[index].text)), None)
     if local_index is None:

@@ -26,7 +26,8 @@ _EXPANSION_CHARACTER = re.compile(rb"[$`\\]")
 _WORDS_AND_QUOTES = re.compile(rb"(?:[\w \t\n./:,+%@=|&;<>*?~^\[\]\x80-\xff-]|\$\?|'[^']*'|\"(?:[^\"\\$`]|\$\?)*\")*+")
 _TRANSPARENT_NODES = {"program", "list", "pipeline", "redirected_statement"}
 _MAY_HAVE_OLD_BASH = sys.platform == "darwin"
-"""The bash on macOS looks for the end of a substitution even inside a here-document in it."""
+"""Whether bash may be the old version from macOS. It looks for the end of a substitution even inside the substitution's
+here-documents."""
 
 
 class _Body(NamedTuple):
@@ -34,7 +35,7 @@ class _Body(NamedTuple):
 
     text: bytes
     end: int
-    """Offset of the end of the end marker."""
+    """Offset after the end marker."""
 
 
 def inline_here_documents(text: str) -> str:

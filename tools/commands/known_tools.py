@@ -46,8 +46,8 @@ def rule_prefix(command: Sequence[str]) -> tuple[str, ...]:
 
 
 def min_rule_words(command: Sequence[str]) -> int:
-    """Return how many words a rule must have to include every word that might make the tool do something else. 0 if
-    there is no such word."""
+    """Return how many words a rule needs so that it includes every word that might change what the tool does. 0 if no
+    word might."""
     prefix_length = 2 if " ".join(command[:2]) in _RUN_PREFIXES or tuple(command[:2]) in _MODULE_PREFIXES else 0
     unknown_indices = unsafe_argument_indices(command[prefix_length:])
     return prefix_length + unknown_indices[-1] + 1 if unknown_indices else 0

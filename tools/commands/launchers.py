@@ -34,8 +34,8 @@ _HARMLESS_ASSIGNMENT = regex(
     r"|GIT_(?:SEQUENCE_)?EDITOR=(?:true|:)|(?:GIT_)?PAGER=(?:cat|)|GIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)=[^\n]*"
     r"|GIT_(?:TERMINAL_PROMPT|OPTIONAL_LOCKS|LFS_SKIP_SMUDGE|TRACE)=[012]|GIT_MERGE_AUTOEDIT=no"
 )
-"""Matches harmless assignments to variables that could load code if they had other values, such as a warning class that
-is not built in, or a program for go to start."""
+"""Matches harmless values of variables that can also load or run code: `PYTHONWARNINGS` could name a class, and
+`GOFLAGS` a program."""
 _CODE_ASSIGNMENT = regex(r"PYTHONPATH=(?P<folders>[\w./:-]*)|DJANGO_SETTINGS_MODULE=[A-Za-z_][\w.]*")
 """Matches assignments that point a variable at project code."""
 _RUNNERS: Mapping[str, str] = {

@@ -9,9 +9,8 @@ MAX_NODES = 200
 limit."""
 _MAX_HEREDOCS = 8
 LONG_LINE_CHARS, MAX_WORDS_IN_LONG, _MAX_NODES_IN_LONG = 2_000, 20, 120
-"""A line with more than `LONG_LINE_CHARS` characters counts as long, and has its own limits for words and syntax nodes.
-With more words than its limit, it is not treated as read-only, because looking up the file that each word might name
-takes time. With more nodes than its limit, it is not parsed."""
+"""A line with more than `LONG_LINE_CHARS` characters counts as long. A long line with too many words is not treated as
+read-only, because looking up a file for each word takes time. A long line with too many syntax nodes is not parsed."""
 _SINGLE_NODE_TEXT = re.compile(
     r"<(?<!<<)<-?[ \t]*(?P<q>['\"]?)(?P<end>[\w.-]{1,40})(?P=q)(?P<behind>[^\n]{0,200})\n"
     r"(?:(?:[^\n]*+\n)*?[ \t]*(?P=end)(?=\n|\Z)|(?s:.*))"

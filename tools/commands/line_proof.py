@@ -39,8 +39,8 @@ def prove_line(text: str) -> tuple[ProvedStep, ...]:
 
 
 def _is_allowed_after_cd(steps: Sequence[ProvedStep]) -> bool:
-    """Check a line that starts with `cd`: it must run other commands too, and none of them may be git, because the
-    folder may be someone else's repository."""
+    """Check a line that starts with `cd`: it must also run other commands. Git is not allowed, because the folder might
+    be someone else's repository."""
     return len(steps) > 1 and not any(step.proof.name.startswith("git") for step in steps)
 
 

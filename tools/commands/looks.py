@@ -48,8 +48,8 @@ _CHANGING_ARGUMENTS: Mapping[str, Pattern[str]] = {
     "yq": regex("-[a-zA-Z]*i.*|--inplace.*"), "shuf": regex("-o.*|--output.*"), "xmllint": regex("--output.*|-o.*"),
     "ps": regex("[a-zA-Z]*e[a-zA-Z]*|.*environ.*"),
 }  # fmt: skip
-"""Arguments with which these programs do more than read, as far as they can be recognised. The user is asked about a
-line with such an argument instead of trying it, because a failed attempt to write could go unnoticed."""
+"""Known arguments with which these programs do more than read. A line with such an argument is not tried: a failed
+attempt to write could go unnoticed. The user is asked instead."""
 _LOADING_VARIABLE = regex("(?:PATH|LD_|DYLD_|BASH|ENV|GIT_(?!PAGER=cat)|GCONV|LOCPATH|PYTHON|NODE|PERL|PS[0-9])")
 """Matches the beginnings of variable names that make programs load or run something."""
 _STANDARD_STREAMS = ("/dev/null", "/dev/stderr", "/dev/stdout", "1", "2")

@@ -74,7 +74,7 @@ class NamedFile:
     is_certain: bool = False
     """Whether this is certainly a file that is read, not just a word that might name a file."""
     required_folder: str = ""
-    """A destination folder that must exist for the path to matter. Empty if there is no such condition."""
+    """The path matters only if this destination folder exists. Empty if there is no such condition."""
 
 
 def find_named_files(text: str) -> tuple[NamedFile, ...]:
@@ -219,7 +219,7 @@ def _files_of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
         yield from (NamedFile(file, is_changed=True) for file in _WRITTEN_BY_SCRIPT[name].findall(texts[index]))
     if proof is not None and proof.is_read_only_program:
         yield from (NamedFile(file.text, is_glob=file.is_glob, is_certain=True) for file in proof.files)
-        # A pattern that may expand to options also names files.
+        # A pattern that might expand to options also names files.
         yield from (
             NamedFile(words[index].text, is_glob=True)
             for index in proof.unproved_indices
@@ -234,7 +234,7 @@ def _files_of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
 
 
 def _copy_targets(words: Sequence[Word], operands: Sequence[Word]) -> Iterator[NamedFile]:
-    """Yield the possible destinations. A target may be a file, or a folder that receives the files."""
+    """Yield the files that a copy might write. The destination may be a file, or a folder that receives the files."""
     folders = [file for _, file in _option_values(words, ("-t", "--target-directory"))]
     targets = folders or [word.text for word in operands[-1:]]
     for target in targets:

@@ -76,8 +76,8 @@ class StringBudget:
         """Whether a string could not be parsed completely. Set by the code that parses it."""
 
     def take_texts(self, texts: Iterable[str]) -> Sequence[str]:
-        """Return the strings found in a word, or none if they exceed the budget. The first word's strings are always
-        allowed."""
+        """Return the strings found in a word, or none if they would exceed the budget. The first word's strings are
+        always allowed."""
         strings = tuple(texts)
         if not strings or self.is_spent:
             return ()
@@ -309,7 +309,7 @@ def _hides_program(command: SimpleCommand) -> bool:
 
 
 def _commands_run_by_find(command: SimpleCommand) -> Iterator[SimpleCommand]:
-    """Yield the commands that find runs for the files it finds."""
+    """Yield the commands that `find` runs on its results."""
     starts = [index + 1 for index, text in enumerate(command.texts) if text in _FIND_EXEC_OPTIONS]
     for start in starts if program_name(command.texts) in ("find", "gfind") else ():
         yield replace(

@@ -48,7 +48,7 @@ _RG_HIDDEN = regex(r"-[A-Za-z0-9]*[u.][A-Za-z0-9.]*|--hidden|--no-ignore|--unres
 GLOB_SAFE_PROGRAMS = {"ls", "cat", "head", "nl", "stat", "echo", "printf"}
 """Programs that are read-only whatever names a pattern expands to."""
 _NO_ATTACHED_VALUES = {"tree"}
-"""Programs in which an option letter takes the next word as its value even if more letters follow it, as in `tree -Po
+"""Programs in which an option letter followed by more letters still takes the next word as its value, as in `tree -Po
 PATTERN FILE`."""
 _RESPONSE_FILE_PROGRAMS = split_words("nm objdump readelf strings")
 """Programs that read arguments from a file if a word begins with `@`."""
@@ -152,7 +152,7 @@ def _git_command(words: Sequence[Word]) -> tuple[str, int]:
 
 
 def _check_unlisted_git_command(words: Sequence[Word], start: int, proof: Proof) -> None:
-    """Check a git command that is in no table. This only determines whether it might run other programs."""
+    """For a git command that is in no table, check only whether it might run other programs."""
     subcommand = proof.name.removeprefix("git ")
     if subcommand in GIT_PROGRAM_RUNNERS or subcommand not in GIT_KNOWN_COMMANDS | {"git"}:
         proof.unproved_indices.append(min(start, len(words)) - 1)
@@ -224,7 +224,7 @@ def _check_option(words: Sequence[Word], index: int, row: ProgramRow, proof: Pro
 
 
 def searches_hidden(words: Sequence[Word]) -> bool:
-    """Whether a call shows lines from every file in a folder, including hidden files."""
+    """Whether a call searches every file in a folder, including hidden files."""
     name = program_name([words[0].text])
     if name in ("grep", "egrep", "fgrep"):
         return is_recursive(words)
@@ -359,9 +359,8 @@ def _check_date(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -
 
 
 def _check_ps(operands: Sequence[Word], words: Sequence[Word], proof: Proof) -> None:
-    """Check `ps`. `e` without a dash, or a column named `environ`, shows the environment of every program. If the
-    letters after a dash are invalid, as in `-x`, or in `-u` without a user, ps ignores the dash and reads all the
-    letters without it."""
+    """Check `ps`. `e` without a dash, or a column named `environ`, shows the environment of every program. With an
+    invalid option such as `-x`, ps might ignore all dashes, so that `-e` means `e`."""
     dashed_indices = [index for index in range(1, len(words)) if _PS_DASHED.fullmatch(words[index].text)]
     environment_indices = (
         [index for index in dashed_indices if "e" in words[index].text]

@@ -107,8 +107,8 @@ def check_find(words: Sequence[Word], proof: Proof) -> None:
 
 
 def _cannot_be_test(pattern: str) -> bool:
-    """Whether no file name that matches the pattern could be part of a `find` expression. Then the worst that can
-    happen is an error from `find`."""
+    """Whether `find` never reads a file name that matches the pattern as part of its expression. The worst outcome is
+    then an error from `find`."""
     return pattern[:1].isalnum() or "." in re.sub(r"\[[^]]*\]?", "", pattern)
 
 

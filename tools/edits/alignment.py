@@ -331,8 +331,8 @@ class _BlockRewriter:
 
 
 def _lost_indent(old: Sequence[str], file_lines: Sequence[str]) -> str | None:
-    """Return the indentation that the first line lost while later lines kept theirs. None if it lost none. Raises
-    `AmbiguousLineError` if the later lines do not make this clear."""
+    """Return the indentation that only the first line lost. None if it lost none. Raises `AmbiguousLineError` if the
+    later lines do not make this clear."""
     first_indent, quoted_indent = indent_of(file_lines[0]), indent_of(old[0])
     later_indents = {
         (indent_of(file_line), indent_of(old_line))
@@ -416,9 +416,8 @@ def _has_reindented_line(old: Sequence[str], new: Sequence[str]) -> bool:
 
 
 def _begins_with_moved_line(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether the new text begins with a line that comes later in the old text, but without its indentation. That line
-    may have lost its indentation, just as the first line of old text can if the old text is not literally in the
-    file."""
+    """Whether the new text begins with a later line of the old text, but without that line's indentation. The
+    indentation might have been lost by mistake."""
     first_text, later_indents = (
         _stripped(new[0]),
         {indent_of(line) for line in old[1:] if _stripped(line) == _stripped(new[0])},
@@ -433,8 +432,8 @@ def _begins_with_moved_line(old: Sequence[str], new: Sequence[str]) -> bool:
 
 
 def has_lost_indent(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether the new text begins with a line that comes later in the old text and has lost its indentation, while the
-    line after it kept its own. If the first line were meant to leave its block, no deeper line would follow it."""
+    """Whether the new text begins with a later line of the old text that has lost its indentation, while the line after
+    it has kept its own. If the first line were meant to leave its block, no deeper line would follow it."""
     next_line = next((line for line in new[1:] if line.strip()), "")
     return _begins_with_moved_line(old, new) and bool(indent_of(next_line)) and next_line in old[1:]
 
@@ -454,8 +453,9 @@ def _equal_pairs(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, 
 def _best_pairs(
     weights: list[list[int]], row_count: int, column_count: int
 ) -> Iterator[tuple[int, int, list[int], bool]]:
-    """Yield the pairs of rows and columns, both ascending, with the greatest total weight. With each pair, yield all
-    rows that its column could have in such a pairing, and whether a best pairing leaves the column unpaired."""
+    """Find the ascending pairing of rows and columns with the greatest total weight, and yield its pairs. Each comes
+    with all rows that equally good pairings assign to the column, and with whether one of them leaves the column
+    unpaired."""
     weights_after = _best_weights_from(weights, row_count, column_count)
     reversed_weights = _best_weights_from([row[::-1] for row in weights[::-1]], row_count, column_count)
     weights_before = [row[::-1] for row in reversed_weights[::-1]]

@@ -86,8 +86,8 @@ def _is_distinctive(line: str) -> bool:
 
 
 def is_level_unclear(before: str, old: str, new: str, get_indent_step: Callable[[], str]) -> bool:
-    """Whether the later lines of `new` may be indented relative to its first line instead of the margin. This is so if
-    `old` is one line without its indentation, and that reading is at least as plausible."""
+    """Whether the later lines of `new` may be indented relative to its first line instead of the margin. True if `old`
+    is one line without its indentation, and the relative reading is at least as plausible."""
     if not before or before.strip() or old != old.lstrip() or sum(map(bool, map(str.strip, old.split("\n")))) > 1:
         return False
     second_width = second_line_indent_width(new.split("\n"))
@@ -160,8 +160,8 @@ def indentation_mismatch(old: str, new: str, text: str, file_text: str) -> str |
 
 
 def _lacks_file_levels(old: Sequence[str], file_lines: Sequence[str]) -> bool:
-    """Whether the old text lacks indentation levels that the file has. If so, the new text's levels can only be derived
-    from the old lines that it contains."""
+    """Whether the old text lacks indentation levels that the file has. If so, the new text's levels can be derived only
+    from old lines that it repeats."""
     pairs = [(old_line, file_line) for old_line, file_line in zip(old, file_lines, strict=False) if old_line.strip()]
     return any(
         indent_of(old_above) == indent_of(old_below) and len(indent_of(file_below)) > len(indent_of(file_above))

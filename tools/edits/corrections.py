@@ -111,7 +111,7 @@ def _unescape(text: str) -> str:
 
 
 def _is_balanced(text: str) -> bool:
-    r"""Whether every line's quotes are closed. They would not be if a literal `\n` in a string had been unescaped."""
+    r"""Whether every line's quotes are closed. Wrongly unescaping a `\n` inside a string would leave them open."""
     return all(map(_ends_outside_quotes, ascii_punctuation(text).split("\n")))
 
 

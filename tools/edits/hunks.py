@@ -172,8 +172,8 @@ class _HunkPlacer:
         return start + 1, closeness
 
     def _starts_below_context(self, starts: list[int], closeness: Closeness) -> tuple[list[int], Closeness]:
-        """Return the possible positions below the lines given after @@. If some of them are inside the block of such a
-        line, return only those."""
+        """Return the possible positions below an `@@` line. If some of them are inside that line's block, return only
+        those."""
         if not self.hunk.preceding_lines:
             return starts, closeness
         context_lines = list(self._context_positions())
@@ -195,8 +195,8 @@ class _HunkPlacer:
         return matching_starts, max(closeness, loosest, key=CLOSENESS_ORDER.index)
 
     def _context_positions(self) -> Iterator[tuple[int, Closeness]]:
-        """Yield the index of each line that matches the last line given after @@. The other lines given there must come
-        above it, each inside the block of the one before."""
+        """Yield the index of each line that matches the hunk's last `@@` line. The other `@@` lines must match above
+        it, each inside the block of the one before."""
         positions: list[tuple[int, Closeness]] = [(-1, "exact")]
         for context in self.hunk.preceding_lines:
             matches = self._find_context_line(context)
@@ -209,7 +209,7 @@ class _HunkPlacer:
         yield from positions
 
     def _find_context_line(self, context: str) -> LineMatches:
-        """Find a line given after @@ by its full text or, if that is not found, by its beginning."""
+        """Find the line that an `@@` line quotes, by its full text or else by its beginning."""
         matches = find_lines(self.lines, [context])
         if matches.starts:
             return matches

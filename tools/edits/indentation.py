@@ -152,8 +152,8 @@ def _scale_indent(
 def _indent_from_one_level(
     indent: str, model_indent: str, file_indent: str, model_indents: Collection[str], file_step: str
 ) -> str | None:
-    """Translate the indentation if only one level is known. That level shows neither the width of a single level nor
-    how many levels it comprises. None if the indentation cannot be determined."""
+    """Translate the indentation if only one level is known. The known indentation might be one wide level or several
+    narrow ones. None if the result cannot be determined."""
     kind, model_kind = _only_indent_character([file_indent, file_step]), _only_indent_character([model_indent, indent])
     if kind is None or model_kind is None:
         return None

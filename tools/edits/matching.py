@@ -96,8 +96,8 @@ def find_loosely(text: str, old: str) -> Matches:
 
 
 def is_only_match(text: str, old: str, matches: Matches) -> bool:
-    """Whether the loosest comparison finds no further matches. Checked because the best match of inexactly quoted text
-    may not be the intended one."""
+    """Whether the loosest comparison finds no further matches. If the text was quoted inexactly, its best match is not
+    always the intended one."""
     loose_spans = find_loosely(text, old).spans
     return len(loose_spans) <= len(matches.spans) and all(
         any(span.start < loose_span.end and loose_span.start < span.end for span in matches.spans)

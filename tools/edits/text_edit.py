@@ -185,8 +185,8 @@ def _match_final_newline(target: EditTarget, matches: Matches, old: str, new: st
 
 
 def _must_end_line(text: str, span: TextSpan, new: str) -> bool:
-    """Whether `new` cannot be meant to join the text after `old`: there is no such text, it is indented, or it would
-    merge with `new` into one word."""
+    """Whether `new` cannot be meant to join the text after `old`. That text is missing, is indented, or would merge
+    with `new` into one word."""
     following_text = text[span.end :].partition("\n")[0]
     is_indented = bool(following_text.strip()) and following_text[0] in " \t"
     is_one_word = f"_{new[-1]}".isidentifier() and f"_{following_text[:1]}".isidentifier() and bool(following_text)

@@ -105,8 +105,8 @@ AUTORUN_SUFFIXES, AUTORUN_PREFIXES = (
     (".git", ".code-workspace", ".sublime-project", ".pth"),
     ("lefthook", ".lefthook", ".clinerules-", ".roorules-"),
 )
-"""In lower case. The path of every autorun file has a component that is in `AUTORUN_NAMES`, or that has one of these
-suffixes or prefixes."""
+"""Suffixes and prefixes of autorun names, in lower case. The path of every autorun file has a component with one of
+them, or one in `AUTORUN_NAMES`."""
 _TEST_FOLDERS = ("test", "tests", "testing")
 """Folders in which pytest's `conftest.py` belongs to the tests. Elsewhere, every run reads it."""
 

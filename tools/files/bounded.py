@@ -9,10 +9,10 @@ from io import BufferedReader
 from pathlib import Path
 
 _NON_BLOCKING_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-"""Flags with which opening a pipe or a terminal does not block."""
+"""Flags for opening a file without blocking, even if it is a pipe or a terminal."""
 
 MAX_PROGRAM_FILE_BYTES = 1 << 26
-"""Size limit for files that this program writes, in bytes. Such files are never that large."""
+"""Size limit for reading files that Ebbtide itself has written, in bytes. They never get that large."""
 
 
 def read_prefix(path: Path | str, max_bytes: int) -> bytes:
@@ -23,8 +23,8 @@ def read_prefix(path: Path | str, max_bytes: int) -> bytes:
 
 
 def read_trusted_prefix(path: Path | str, max_bytes: int) -> bytes:
-    """Read the first `max_bytes` bytes of a file that grants permissions. Raises `OSError` also if the file belongs to
-    another user or is writable by everyone."""
+    """Like `read_prefix`, but for a file that grants permissions. Also raises `OSError` if the file belongs to another
+    user or is writable by everyone."""
     with _open_regular(path) as file:
         status = os.fstat(file.fileno())
         if status.st_uid not in (0, os.geteuid()):

@@ -161,7 +161,7 @@ def get_codec(encoding: str) -> str:
 
 @contextmanager
 def translate_encoding_errors(name: str, file: TextFile) -> Iterator[None]:
-    """Translate the error for a change that cannot be written in the file's encoding into a `ToolError`."""
+    """Turn encoding errors into a `ToolError`, for changes that the file's encoding cannot represent."""
     try:
         yield
     except GuessedEncodingError as error:
@@ -231,8 +231,8 @@ def diff_changes(changes: Sequence[Change], root: Path) -> str:
 def diff_lines(
     name: str, old_content: bytes | None, new_content: bytes | None, new_name: str | None = None, encoding: str = ""
 ) -> list[str]:
-    r"""Format a unified diff of two contents, as lines. None means no file. Line endings other than `\n` are shown if
-    they differ between the two. A binary file is only reported as changed."""
+    r"""Format a unified diff, as lines. A content of None means that the file does not exist. Line endings other than
+    `\n` are shown if they differ between the old and the new content. A binary file is only reported as changed."""
     kind = next((kind for content in (old_content, new_content) if content and (kind := binary_kind(content))), None)
     if kind is not None:
         return (

@@ -28,9 +28,9 @@ _SENSITIVE_NAMES, _SENSITIVE_SUFFIXES, _SENSITIVE_PREFIXES = (
 _MAX_LISTED_NAMES = 2_000
 """Maximum number of names in a folder that are matched against a pattern."""
 _LONG_LINE_CHARS, _MAX_LOOKUPS_IN_LONG = 2_000, 20
-"""A line with more than `_LONG_LINE_CHARS` characters counts as long. In a long line, only `_MAX_LOOKUPS_IN_LONG` names
-are looked up, unless a name might be a secret file or the line changes files. A long line is never treated as
-read-only, so its link targets do not matter."""
+"""A line with more than `_LONG_LINE_CHARS` characters counts as long. In a long line, at most `_MAX_LOOKUPS_IN_LONG`
+names are looked up. The limit does not apply to possible secret files, or if the line changes files. A long line is
+never treated as read-only, so its link targets do not matter."""
 _MAX_LOOKUPS = 30
 """Maximum number of sensitive names looked up per line; each takes about ten microseconds."""
 _NAME_PASSING_WORDS = ("xargs", "parallel", "find", "for")

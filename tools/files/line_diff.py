@@ -8,9 +8,9 @@ from collections.abc import Hashable, Sequence
 from ebbtide.tools.lazy import dataclass
 
 MAX_COMPARED_PAIRS = 10_000
-"""Maximum number of line pairs in a gap for it to be compared line by line."""
+"""Gaps with more line pairs than this are not compared line by line."""
 MAX_COMPARISON_STEPS = 10_000_000
-"""Maximum number of steps for line-by-line comparison. Gaps beyond that count as replaced."""
+"""Maximum number of steps for line-by-line comparison. Once they are used up, all further gaps count as replaced."""
 MAX_DIVISION_DEPTH = 12
 """Maximum depth of nested divisions at anchors."""
 

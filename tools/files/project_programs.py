@@ -13,8 +13,8 @@ _FOLDER_CHANGES = {"cd", "pushd", "popd"}
 
 
 def trusted_launches(line: str, workspace: Workspace) -> frozenset[tuple[str, ...]]:
-    """Find the commands that can be trusted after checking files, and return them as words. Such a command either
-    starts the tool that it names (`ToolLaunch.needs_file_check`) or activates a virtual environment."""
+    """Find the commands that can be trusted once their files have been checked, and return them as words. Such a
+    command either starts the tool that it names (`ToolLaunch.needs_file_check`) or activates a virtual environment."""
     commands = parse_command_line(line).commands
     stays_in_folder = not any(command.texts[:1] and command.texts[0] in _FOLDER_CHANGES for command in commands)
     return frozenset(
@@ -48,7 +48,7 @@ def _starts_named_tool(
 
 def _predate_session(programs: Sequence[str], workspace: Workspace) -> bool:
     """Whether the programs are older than the session and unchanged since, so that the model cannot have written them.
-    Compares the change time (`ctime`) of a file, because no program can set it back."""
+    Compares change times (`ctime`), because no program can set them back."""
     try:
         paths = [workspace.root / program for program in programs]
         return all(status.st_ctime < workspace.started_at for path in paths for status in (path.lstat(), path.stat()))

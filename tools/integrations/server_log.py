@@ -17,7 +17,7 @@ MAX_LOG_BYTES = 4 * 1024**2
 _MAX_TAIL_BYTES = 2000
 _REDACTION_MARK = REDACTION_MARK.encode()
 _MIN_REDACTED_PREFIX_BYTES = 4
-"""Minimum length in bytes at which an incomplete secret at the end of the log is redacted."""
+"""An incomplete secret at the end of the log is redacted if it has at least this many bytes."""
 
 
 def read_last_lines(path: Path, max_lines: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Distinguishes public from private hosts and addresses, without any lookup."""
+"""Distinguishes public from private hosts and addresses, without resolving host names."""
 
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeAlias
@@ -18,8 +18,8 @@ _NON_PUBLIC_NETWORKS = tuple(
         ),
     )
 )  # fmt: skip
-"""Further networks that are not public. The standard library does not know all of them. One contains Azure's metadata
-service."""
+"""More networks that are not public, because the standard library does not know all of them. One contains Azure's
+metadata service."""
 _LOCAL_SUFFIXES = (
     "localhost",
     "localdomain",
@@ -39,7 +39,7 @@ _NAT64, _SIX_TO_FOUR = IPv6Network("64:ff9b::/96"), IPv6Network("2002::/16")
 
 
 def is_private(host: str) -> bool:
-    """Whether a host's name or address alone shows that it is not public. Nothing is looked up."""
+    """Whether a host's name or address alone shows that it is not public. Names are not resolved."""
     address = parse_address(host)
     return is_local_name(host) or (address is not None and not is_public(address))
 

@@ -56,8 +56,8 @@ async def connect(
     private_hosts: Sequence[str] = (),
 ) -> UpstreamConnection:
     """Connect to one of the host's current addresses, after checking each of them. If the environment sets a proxy,
-    names that cannot be looked up here are left to the proxy. `private_hosts`: hosts that the user has listed, which
-    are always permitted. Raises `UnreachableError`."""
+    host names that cannot be resolved locally are left to the proxy. `private_hosts`: private hosts that the user
+    permits. Raises `UnreachableError`."""
     if is_permitted_private(destination, private_hosts):
         return await _open_stream(destination.host, destination.port, str(destination))
     proxy = proxy_for("https" if is_tunnel else "http", destination.authority)
@@ -94,7 +94,7 @@ async def _open_stream(host: str, port: int, label: str, *, is_tls: bool = False
 
 
 def proxy_for(scheme: str, authority: str) -> str:
-    """Return the proxy that the environment sets for a host and port; empty if it sets none."""
+    """Return the proxy that the environment sets for a host and port, if any."""
     from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415  # deferred: it loads many modules
 
     if proxy_bypass(authority):

@@ -1,5 +1,5 @@
-"""Hosts and ports that commands connect to. They are parsed once, so that the connection goes to exactly what was
-checked. No I/O."""
+"""Hosts and ports that commands connect to. They are parsed once, so that the connection goes to exactly the
+destination that was checked. No I/O."""
 
 from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.network.addresses import ends_in_number, is_private, parse_address
@@ -25,11 +25,11 @@ class NetworkDestination:
 
     @property
     def is_private(self) -> bool:
-        """Whether the host alone shows that the destination is not public. Nothing is looked up."""
+        """Whether the host is recognisably private. The host name is not resolved."""
         return is_private(self.host)
 
     def __str__(self) -> str:
-        """Format as in permission rules, without a default port."""
+        """Format the destination as in permission rules. The default port is omitted."""
         return self._host if self.port in DEFAULT_PORTS else self.authority
 
 

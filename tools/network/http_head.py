@@ -1,5 +1,5 @@
-"""Parses HTTP headers for the proxy. Parsing is strict: whatever two programs could interpret differently is rejected.
-No I/O."""
+"""Parses HTTP headers for the proxy. Parsing is strict: anything that two programs could interpret differently is
+rejected. No I/O."""
 
 from collections.abc import Sequence
 
@@ -43,7 +43,7 @@ class ResponseHead:
 
 
 def parse_request(head: bytes) -> ProxyRequest:
-    """Parse a client's request. The destination is taken only from the request line, and a differing `Host` field is
+    """Parse a client's request. The destination comes only from the request line; a `Host` field that differs is
     replaced. Raises `InvalidHeadError`."""
     line, fields = _parse_head(head)
     match = _REQUEST.fullmatch(line)

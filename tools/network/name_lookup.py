@@ -1,4 +1,4 @@
-"""Looks up host names in threads that do not delay exit, and checks the resulting addresses."""
+"""Resolves host names in threads that do not delay exit, and checks the resulting addresses."""
 
 import asyncio
 import socket
@@ -49,8 +49,8 @@ def private_address_message(host: str, address: IpAddress) -> str:
 
 
 def install_lookup_threads(loop: asyncio.AbstractEventLoop) -> None:
-    """Make the event loop look up names in separate threads. Its default threads would delay exit by half a minute if
-    no name server responds. A few hanging lookups would also block everything else that uses these threads."""
+    """Make the event loop resolve host names in separate threads. Its default threads would delay exit by half a minute
+    if no name server responds, and a few hanging lookups would block everything else that uses them."""
 
     async def getaddrinfo(host: str | bytes | None, port: str | int | None, **options: int) -> list[Any]:
         result: asyncio.Future[list[Any]] = loop.create_future()

@@ -2,7 +2,7 @@
 everything else.
 
 Each request is checked individually, and a connection carries only one request or one tunnel, so that nothing can be
-smuggled in after a permitted request. A name is looked up only after its host was permitted, because a lookup can
+smuggled in after a permitted request. A host name is resolved only after the host was permitted, because a lookup can
 itself leak data.
 """
 
@@ -33,7 +33,7 @@ MAX_SILENCE_S = 300.0
 _CHUNK_BYTES = 65_536
 _MAX_REASON_CHARS = 300
 _LINGER_S = 2.0
-"""Seconds that a refused client has to finish sending."""
+"""Seconds that a refused client is given to finish sending."""
 _MAX_UNREAD_BYTES = 1 << 20
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,10})(?:[ \t]*;[^\r\n]*)?\r\n")
 
@@ -151,7 +151,8 @@ class ProxyServer:
 
 
 async def _tunnel(client: UpstreamConnection, server: UpstreamConnection) -> None:
-    """Forward bytes in both directions. A side that has finished sending still receives until the other side pauses."""
+    """Forward bytes in both directions. A side that has finished sending keeps receiving until the other side
+    pauses."""
     upload, download = (client.reader, server.writer), (server.reader, client.writer)
     tasks = [asyncio.create_task(_forward_bytes(*direction)) for direction in (upload, download)]
     try:
@@ -270,7 +271,7 @@ async def _send_error(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:
-    """Close the connection after the buffered data was sent, waiting only for a limited time. If the session is ending,
+    """Send the buffered data, waiting only for a limited time, and then close the connection. If the session is ending,
     close it at once."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():

@@ -1,5 +1,5 @@
-"""Connects its input and output to a host, through the proxy that the environment sets. Used as an SSH ProxyCommand.
-This file is run by its path inside the sandbox, so it imports nothing else from this program."""
+"""Connects stdin and stdout to a host, through the proxy that the environment sets. Used as an SSH ProxyCommand. This
+file is run by its path inside the sandbox, so it imports nothing else from this program."""
 
 import os
 import socket

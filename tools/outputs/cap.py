@@ -32,7 +32,7 @@ class Cap:
         )
 
     def count_fitting_lines(self, lines: Sequence[str]) -> int:
-        """Return how many lines, from the first one on, fit together."""
+        """Count how many lines fit, starting with the first one."""
         low, high = 0, len(lines)
         while low < high:
             middle = (low + high + 1) // 2

@@ -23,7 +23,7 @@ class Extent:
     unit: ExtentUnit
     shown: int
     total: int | None = None
-    """None if the total is unknown but larger than `shown`."""
+    """Total number of units; None if it is unknown but larger than `shown`."""
     first: int = 1
     """Number of the first unit shown, if the units are numbered."""
 

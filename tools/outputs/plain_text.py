@@ -55,7 +55,7 @@ def truncate_line(line: str, max_chars: int) -> str:
 
 def number_lines(lines: Sequence[str], first_number: int, max_line_chars: int = MAX_LINE_CHARS) -> str:
     """Number the lines and cut long ones. The separator is a tab, which costs one token. An arrow would cost two or
-    three, and aligning with spaces one more."""
+    three tokens, and alignment with spaces one more."""
     return "\n".join(
         f"{number}\t{truncate_line(line, max_line_chars)}" for number, line in enumerate(lines, start=first_number)
     )

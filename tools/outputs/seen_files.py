@@ -18,7 +18,7 @@ class SeenFiles:
     digests: dict[Path, str] = field(default_factory=dict)
     """SHA-256 of the content that was shown, by file."""
     partial_digests: dict[Path, str] = field(default_factory=dict)
-    """SHA-256 of the full content of files that may have been shown in part by a command or search."""
+    """SHA-256 of the full content, by file, for files that a command or search may have shown in part."""
     encodings: dict[Path, str] = field(default_factory=dict)
     """The encodings that the model has specified for files."""
 

@@ -1,5 +1,4 @@
-"""Stored content that is no longer in context, as the tools that retrieve it see it. Storage itself is implemented
-elsewhere."""
+"""How tools see stored content that is no longer in context. Storage itself is implemented elsewhere."""
 
 from collections.abc import Iterator
 from typing import Protocol

@@ -8,11 +8,12 @@ if TYPE_CHECKING:
     from tree_sitter import Language, Node, Parser
 
 _MAX_STEPS = 30
-"""Limit on the parser's work, in hundreds of operations. A sensible line of 500 nodes takes at most 25."""
+"""Limit on the parser's work, in hundreds of operations. A realistic command line of 500 nodes takes at most 25."""
 _CHUNK_BYTES, _MAX_READS = 1_024, 60
-"""Number of bytes that the parser reads at a time, and maximum number of reads. A sensible line takes two or three."""
+"""Number of bytes that the parser reads at a time, and maximum number of reads. A realistic command line takes two or
+three."""
 _MAX_PARSE_SECONDS = 0.002
-"""Maximum processor time in seconds. A sensible line takes 0.3 ms, or 0.6 ms on a busy machine."""
+"""Maximum processor time in seconds. A realistic command line takes 0.3 ms, or 0.6 ms on a busy machine."""
 
 
 def parse_syntax_tree(source: bytes, *, with_time_limit: bool = False) -> "Node | None":
@@ -60,7 +61,7 @@ def _load_language() -> "Language":
 
 def _create_parser(language: "Language") -> "Parser":
     """Create a parser. Each line needs a new one: parsers cannot be shared between threads, and a stopped parser would
-    continue with its old text."""
+    resume with its previous text."""
     from tree_sitter import Parser  # noqa: PLC0415  # deferred: as above
 
     return Parser(language)

@@ -1,5 +1,5 @@
-"""Programs with piped input and output: long-running ones that exchange messages, and ones that get one input.
-Each has its own process group, which is ended together with the program. Independent of any protocol."""
+"""Programs with piped input and output: long-running ones that exchange messages, and ones that are given a single
+input. Each has its own process group, which is ended together with the program. Independent of any protocol."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ class StderrLog(Protocol):
 @dataclass(frozen=True, slots=True)
 class ChildResult:
     code: int | None
-    """The exit code; None if the program ran out of time and was ended."""
+    """The exit code; None if the program was ended because it ran out of time."""
     output: bytes
     """The beginning of the output."""
     error_output: bytes
@@ -47,7 +47,7 @@ class MessageBuffer(Protocol):
 
     @property
     def problem(self) -> str:
-        """Why no more messages can be read; empty if they can."""
+        """Why no more messages can be read, if reading has failed."""
 
     def feed(self, chunk: bytes) -> "Sequence[OutputLine]": ...
 
@@ -75,8 +75,8 @@ async def run_with_input(
     on_first_line: Callable[[bytes], object] = lambda _: None,
 ) -> ChildResult:
     """Run the program with an input. Return its exit code and up to `max_output_bytes` bytes each of stdout and stderr.
-    `on_first_line` is called with the first line as soon as it is printed. When this returns or is cancelled, no
-    process of its group remains. Raises `OSError` or `ValueError` if the program cannot be started."""
+    `on_first_line` is called with the first line as soon as it is printed. When this returns or is cancelled, every
+    process in the group has ended. Raises `OSError` or `ValueError` if the program cannot be started."""
     try:
         program = await _start_program(_OutputCollector(max_output_bytes, on_first_line), launch, folder)
     finally:
@@ -146,7 +146,7 @@ ProgramT = TypeVar("ProgramT", bound=_PipedProgram)
 
 
 async def _start_program(program: ProgramT, launch: Launch, folder: Path | None) -> ProgramT:
-    """Start the program. If cancelled, kill all of its processes, because the event loop would end only the program
+    """Start the program. If cancelled, kill all of its processes, because the event loop would kill only the program
     itself."""
     protect_own_memory()
     adopt_orphans()
@@ -202,7 +202,7 @@ class Child(_PipedProgram):
     def __init__(self, log: StderrLog, max_pending_bytes: int, messages: MessageBuffer | None = None) -> None:
         super().__init__()
         self.problem = ""
-        """Why reading has stopped although the program has not ended."""
+        """Why reading has stopped although the program is still running."""
         self._log = log
         self._max_pending_bytes = max_pending_bytes
         self._messages = messages or LineBuffer(max_pending_bytes)

@@ -52,8 +52,8 @@ _FILTER_SETTING = re.compile(r"filter\.(.*)\.(clean|smudge|process|required)", r
 
 
 _PRINTED_METADATA_FOLDERS = ("info", "objects/info", "rebase-merge", "rebase-apply", "sequencer")
-"""Metadata folders with files whose lines git might print. It quotes lines that it does not understand or has not
-processed yet."""
+"""Metadata folders with files that git might print: it quotes lines that it does not understand or has not processed
+yet."""
 
 
 class GitError(Exception):
@@ -61,9 +61,8 @@ class GitError(Exception):
 
 
 def metadata_link_targets(metadata: Path) -> Iterator[Path]:
-    """Yield the targets of symbolic links among the metadata files whose lines git prints: `shallow`, `packed-refs`,
-    `BISECT_START` and others. A link to a file of the same name is skipped, because this is how work trees share
-    files."""
+    """Yield the targets of metadata files that are symbolic links and that git might print: `shallow`, `packed-refs`,
+    `BISECT_START` and others. A link to a file of the same name is skipped, because work trees share files this way."""
     worktrees = metadata / "worktrees"
     folders = (metadata, *(metadata / name for name in _PRINTED_METADATA_FOLDERS), *_entries(worktrees))
     for folder in folders:
@@ -90,7 +89,7 @@ def search_path_outside(root: Path, path: str | None = None) -> str:
 
 
 def find_program_outside(name: str, root: Path) -> str | None:
-    """Find a program and return its absolute path. None if there is none outside `root`."""
+    """Find a program outside `root` and return its absolute path. None if there is no such program."""
     path = which(name, path=search_path_outside(root))
     return None if path is None or Path(os.path.realpath(path)).is_relative_to(root) else path
 
@@ -114,9 +113,9 @@ def filter_disabling_settings(git: str, root: Path) -> Mapping[str, str]:
 
 
 def setting_running_program(root: Path, command: str) -> str:
-    """Return the name of a repository setting or hook that makes a git command run a program. Empty if there is none.
-    The user's own settings and hooks are ignored. If the repository's settings cannot be read, the returned text says
-    so."""
+    """Find a repository setting or hook that makes a git command run a program, and return its name. Empty if there is
+    none. The user's own settings and hooks are ignored. If the repository's settings cannot be read, a text that says
+    so is returned instead."""
     git = find_program_outside("git", root)
     setting_pattern = _SETTINGS_RUNNING_PROGRAMS.get(command)
     if git is None or setting_pattern is None:

@@ -54,7 +54,7 @@ class Worktree:
 
     @property
     def folder(self) -> Path:
-        """The folder to work in. This is the counterpart of the original folder or, if there is none, the top
+        """The folder to work in: the one that corresponds to the original folder or, if it does not exist, the top
         folder."""
         subfolder = self.path / self.repository.subfolder
         return subfolder if subfolder.is_dir() else self.path

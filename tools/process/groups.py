@@ -15,7 +15,7 @@ from threading import Lock
 from typing import NamedTuple
 
 _CHILD_ID_RANGE = 64
-"""The ids of a program's first children are usually at most this far above its own."""
+"""A program's first children usually have ids at most this far above its own."""
 TERMINATE_GRACE_S = 2.0
 """Seconds for a program to end on its own before its group is killed."""
 
@@ -31,7 +31,7 @@ class _Process(NamedTuple):
 
 class ProcessTree:
     """A process that leads a session, all other processes in that session, and its descendants in other sessions.
-    Processes in other sessions are not included if they have been detached from their parents."""
+    Detached processes in other sessions are not included."""
 
     def __init__(self, leader: int, *, is_wrapped: bool = False) -> None:
         """`is_wrapped`: the leader is a wrapper that waits for its child. A termination signal would end the wrapper
@@ -39,8 +39,8 @@ class ProcessTree:
         self._leader = leader
         self._is_wrapped = is_wrapped
         self._other_groups = set[tuple[int, int]]()
-        """Groups other than the leader's, with their sessions. They are recorded because nothing links a group to the
-        tree any more once the parents of its processes have ended."""
+        """Groups other than the leader's, with their sessions. They are recorded because, once the parents of its
+        processes have ended, nothing shows that a group belongs to the tree."""
         self._start_ticks_by_id = dict[int, int]()
         """Known descendants with their start times. Recorded because a descendant may start a new session just as its
         parent ends."""
@@ -80,7 +80,7 @@ class ProcessTree:
         )
 
     def record_descendants(self) -> None:
-        """Record the current descendants. Once their parents have ended, nothing links them to the tree any more."""
+        """Record the current descendants. Once their parents have ended, nothing shows that they belong to the tree."""
         self._record_other_groups()
 
     def member_ids(self) -> list[int]:
@@ -183,7 +183,7 @@ def _signal_group(group: int, signal_number: int) -> bool:
 
 
 def _signal_nonleaders(leader: int, signal_number: int) -> bool:
-    """Send a signal to every process in a group except its leader, which stays to report how the others ended. Return
+    """Send a signal to every process in a group except its leader, which must still report how the others ended. Return
     whether there are any others."""
     followers = [process_id for process_id, process in _processes() if process.group == leader and process_id != leader]
     for follower in followers:
@@ -228,11 +228,11 @@ while [ "$grown" ]; do
 done
 for each in $groups $others; do kill -s KILL -- "-$each"; done
 """
-"""The helper's shell script. Its input ends when no process remains that could write to it."""
+"""The helper's shell script. Its input ends once every process that could write to it has ended."""
 
 
 class Guardian:
-    """A helper process. After this process has died, it kills the guarded groups, all other groups in their sessions
+    """A helper process. If this process dies, the helper kills the guarded groups, all other groups in their sessions
     and all their descendants. It is started with the first guarded group."""
 
     def __init__(self) -> None:

@@ -34,8 +34,8 @@ class Job:
     is_in_session_network: bool = False
     """Whether it runs in the shared network namespace of the session's commands."""
     ports: dict[int, int | None] = field(default_factory=dict)
-    """The ports that the job listens on in that namespace. Each maps to the port of 127.0.0.1 that is forwarded to it,
-    if any."""
+    """The ports that the job listens on in the shared network namespace, each with the port of 127.0.0.1 that is
+    forwarded to it, if any."""
     is_end_reported: bool = False
     """Whether the model knows that the job has ended: it was notified, or it ended the job itself."""
 
@@ -75,7 +75,7 @@ class BackgroundJobs:
     on_start: Callable[[Job], None] = ignore_job_start
     """Called with each new job."""
     pending_notes: list[str] = field(default_factory=list)
-    """Other notes about jobs, for the next message to the model."""
+    """Notes about jobs, for the next message to the model."""
     _jobs_of_earlier_runs: dict[str, EndedJob] = field(default_factory=dict)
     """Jobs that ended in earlier runs of the session and have not been reported to the model."""
     _job_count: int = 0
@@ -118,7 +118,7 @@ class BackgroundJobs:
 
     @property
     def unfinished_jobs(self) -> tuple[Job, ...]:
-        """Jobs that are not known to have ended, neither to this session nor to the model."""
+        """Jobs that are still running, as far as the session and the model know."""
         return tuple(job for job in self.by_id.values() if job.end is None and not job.is_end_reported)
 
     @property
@@ -137,7 +137,7 @@ class BackgroundJobs:
                 self.by_id[job_id].is_end_reported = True
 
     async def wait_for_end(self, excluded_ids: Collection[str] = ()) -> None:
-        """Wait until there is an ended job that has not been reported to the model and is not in `excluded_ids`."""
+        """Wait until a job that is not in `excluded_ids` has ended and the model does not know about it."""
         while not self.unreported_ends.keys() - set(excluded_ids):
             self._job_ended.clear()
             await self._job_ended.wait()

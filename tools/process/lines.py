@@ -9,7 +9,7 @@ _MAX_EDGE_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class TruncatedLine:
-    """A line that was too long, so that only its two ends were kept."""
+    """The start and end of a line that was too long."""
 
     head: bytes
     tail: bytes
@@ -33,7 +33,7 @@ class LineBuffer:
 
     @property
     def problem(self) -> str:
-        """Why reading should stop: a line is more than twice as long as the limit for truncation. Empty if reading can
+        """Why reading should stop: a line is longer than twice the limit for truncation. Empty if reading can
         continue."""
         return f"a line of more than {2 * self._max_line_bytes:,} bytes" if self.size > 2 * self._max_line_bytes else ""
 

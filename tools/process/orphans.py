@@ -24,7 +24,7 @@ _REAPING_INIT_PROGRAMS = frozenset(
 @cache
 def adopt_orphans() -> None:
     """On Linux, make this process the subreaper of all processes that it starts. Does nothing if process 1 is known to
-    reap orphans, because it is then better to leave detached processes to it."""
+    reap orphans: process 1 then takes care of detached processes."""
     if sys.platform != "linux" or os.getpid() == 1 or _init_name() in _REAPING_INIT_PROGRAMS:
         return
     import ctypes  # noqa: PLC0415  # deferred: only needed when something is started
@@ -33,8 +33,8 @@ def adopt_orphans() -> None:
 
 
 def reap_orphans(group: int) -> None:
-    """Wait for all orphans of a process group whose leader this process has started and waited for. Returns at once if
-    there are none. Children in other groups are left to the code that waits for them."""
+    """Wait for all orphans of a process group. This process must have started the group's leader and waited for it.
+    Returns at once if there are no orphans. Children in other groups are left to the code that waits for them."""
     with suppress(ChildProcessError):  # no orphans remain
         while True:
             os.waitpid(-group, 0)
@@ -46,7 +46,7 @@ def reap_orphans_in_background(group: int) -> None:
 
 
 def _init_name() -> str:
-    """Return the name of process 1. Empty if unknown."""
+    """Return the name of process 1, if known."""
     try:
         return Path("/proc/1/comm").read_text().rstrip("\n")
     except OSError:

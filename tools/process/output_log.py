@@ -11,7 +11,8 @@ MAX_RECLAIMED_BYTES = 1 << 20
 """Maximum number of bytes that a log gives up when the disk is full, so that the session itself can still be saved."""
 
 _MAX_TAIL_BYTES = 1 << 20
-"""Number of bytes kept from the end of output that exceeds the limit, but at most a quarter of the limit."""
+"""Maximum number of bytes kept from the end of output that exceeds the limit. Never more than a quarter of the limit is
+kept."""
 
 
 class OutputLog:
@@ -24,7 +25,7 @@ class OutputLog:
         self.file_bytes = 0
         """Size of the file in bytes."""
         self.problem = ""
-        """Why output could not be written; empty if it could."""
+        """Why output could not be written, if writing has failed."""
         self.max_bytes = limit
         self._descriptor = descriptor
         self._max_tail_bytes = min(_MAX_TAIL_BYTES, limit // 4)
@@ -32,7 +33,7 @@ class OutputLog:
         self._tail = deque[bytes]()
         self._buffered_bytes = self._unreported_dropped_bytes = 0
         self._dropped_bytes = 0
-        """Bytes dropped so far, even if the file does not mention them yet."""
+        """Number of bytes dropped so far, including those that the file does not mention yet."""
         self._lock = Lock()
 
     @property

@@ -12,8 +12,8 @@ _START_CODE = (
 
 
 def search_path() -> list[str]:
-    """Return this process's module search path, without the folder in which it was started. The content of that folder
-    may come from the user's projects."""
+    """Return this process's module search path, without the folder in which the process was started, because its
+    content may come from one of the user's projects."""
     folders = [path for path in sys.path if path]
     return folders if _PACKAGE_PARENT in folders else [_PACKAGE_PARENT, *folders]
 

@@ -60,7 +60,7 @@ class Program:
         self.output = OutputLog(descriptor, limits.output_bytes)
         """Writes `log`."""
         self.is_output_closed = False
-        """Whether no process remains that could still print."""
+        """Whether every process that could print has ended."""
         self._process = process
         self._is_wrapped = is_wrapped
         self._process_tree = ProcessTree(process.pid, is_wrapped=is_wrapped)
@@ -91,7 +91,7 @@ class Program:
 
     @property
     def is_fully_ended(self) -> bool:
-        """Whether the program has exited and no child remains that runs or could print."""
+        """Whether the program and all its children have ended, so that nothing more can be printed."""
         return self.code is not None and (self._was_killed or (self.is_output_closed and not self._has_children()))
 
     async def wait(self, seconds: float) -> bool:
@@ -284,7 +284,7 @@ class Program:
 
 
 class _OutputProgress:
-    """Collects new output and shows it several times a second. If there is much, only its end is shown."""
+    """Collects new output and shows it several times a second. If there is a lot of it, only the end is shown."""
 
     def __init__(self, on_output: Callable[[str], None]) -> None:
         self.on_output = on_output

@@ -118,9 +118,10 @@ def shell_launch(command: str, variables: Mapping[str, str] | None = None) -> La
 def child_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the environment for commands, including settings that keep programs quiet.
 
-    It is built from an allow-list, because secrets can have any name. Names that are allowed only by their prefix, and
-    all values, must also not look like secrets. Passwords are removed from addresses of registries and proxies.
-    Variables set by direnv are passed on unless they look like secrets.
+    It is built from an allow-list, because secrets can have any name. An allowed variable is still dropped if its value
+    looks like a secret. If its name is allowed only by a prefix, the name must not look like that of a secret either.
+    Passwords are removed from addresses of registries and proxies. Variables set by direnv are passed on unless they
+    look like secrets.
     """
     passed_variables = dict[str, str]()
     for name, value in environment.items():
@@ -138,8 +139,8 @@ def _direnv_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_login(name: str, value: str) -> str:
-    """Return the value of a variable. For a registry or proxy, the password is removed from its address. Programs then
-    fail to log in, rather than using a different registry or proxy."""
+    """Return the value of a variable. If it is the address of a registry or proxy, the password is removed. Programs
+    then fail to log in, rather than using a different registry or proxy."""
     if "@" not in value or not _ADDRESS_VARIABLE.search(name):
         return value
     return secrets.registry_settings.strip_url_credentials(value)

@@ -76,8 +76,8 @@ def _start_process(
 
 @contextmanager
 def _preferred_oom_victim() -> Iterator[None]:
-    """Make programs started in this context, and their children, the first to be killed when memory runs out. This
-    process has the setting meanwhile, because programs inherit it."""
+    """Make programs started in this context, and their children, the first to be killed when memory runs out. Programs
+    inherit the setting, so this process has it too while the context is active."""
     own_score = _own_oom_score()
     if own_score >= _EXPENDABLE_OOM_SCORE:  # not Linux, or already among the first
         yield

@@ -7,7 +7,7 @@ from ebbtide.tools.lazy import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ProgramState:
-    """The state of a program, independent of how the output words it."""
+    """The state of a program, independent of its wording in the output."""
 
     told: str = ""
     """The text about the program's state that follows the output."""

@@ -82,7 +82,7 @@ _BUBBLEWRAP_PATH = regex(r"/(?:[^:\n\"]+)")
 
 
 def visibility_note(command: str) -> str:
-    """Say in a few words what a command cannot see if it lists processes, ports or networks. Empty for other
+    """For a command that lists processes, ports or networks, say in a few words what it cannot see. Empty for other
     commands."""
     if not _LISTING_PROGRAM_WORD.search(command):
         return ""
@@ -107,7 +107,7 @@ def may_have_been_blocked(output: str) -> bool:
 
 
 def _own_error_lines(command: str, output: str) -> str:
-    """Return the output lines in which the programs of the command report errors."""
+    """Return the output lines in which the command's own programs report errors."""
     names = {commands.nested.program_name(words) for words in commands.nested.command_variants(command)} - {""}
     special_patterns = filter(
         None, (_ERROR_LINE_PATTERNS.get(_ERROR_STYLE_ALIASES.get(name, name), "") for name in sorted(names))
@@ -156,7 +156,7 @@ def _missing_in_tmp(output: str) -> Iterator[str]:
 
 
 def _write_denial(match: Match[str], boundary: Boundary, folder: str) -> str:
-    """Say in a few words that writing to a path was denied, if an error line reports it as not writable. Empty if the
+    """If an error line says that a path is not writable, say in a few words that writing to it was denied. Empty if the
     sandbox allows writing to it."""
     path_texts = [*_PATH.findall(match[2])[:1], *reversed(_PATH.findall(match[1]))]  # nearest to the message first
     paths = [normpath(join(folder, name)) for name in path_texts]

@@ -36,8 +36,8 @@ class Boundary:
 
     @property
     def is_read_only(self) -> bool:
-        """Whether this boundary is for a command that may only read. It sees only the listed paths, and can neither
-        write, not even to /tmp, nor open a socket."""
+        """Whether the command is only allowed to read. It then sees only the listed paths, cannot write anywhere (not
+        even to /tmp), and cannot open a socket."""
         return self.access_by_path.get("/") == "hidden folder"
 
     def access_to(self, path: str) -> PathAccess:

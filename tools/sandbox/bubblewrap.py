@@ -20,7 +20,7 @@ _BASE_MOUNTS = (
 )  # fmt: skip
 SYSTEM_MOUNTS = ("--cap-drop", "ALL", "--ro-bind", "/", "/", *_BASE_MOUNTS)
 _READ_ONLY_MOUNTS = ("--cap-drop", "ALL", *_BASE_MOUNTS)
-"""Mounts for commands that may only read. They do not see the rest of the file system."""
+"""Mounts for commands that are only allowed to read. Such commands do not see the rest of the file system."""
 _NIXOS_PROGRAM_FOLDERS = ("/run/current-system", "/run/opengl-driver")
 """Program folders of NixOS."""
 _CHECK_MOUNTS_SCRIPT = r"""
@@ -32,8 +32,8 @@ done
 shift
 exec "$@"
 """
-"""Starts the command only if every mount is as expected. Bubblewrap mounts paths. A process that still runs in a folder
-could replace a path with a link, and the link's target would be mounted."""
+"""Starts the command only if every mount is as expected. Bubblewrap mounts whatever it finds at a path. A process that
+is still running could replace a path with a link, and the link's target would be mounted."""
 _MOUNT_TABLE_ESCAPES = {ord(character): f"\\{ord(character):03o}" for character in " \t\n\\"}
 """Escapes for paths in the kernel's mount table."""
 

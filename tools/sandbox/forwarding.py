@@ -35,7 +35,7 @@ while (place := asked.recv(128).decode()):
         else:
             asked.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [made.fileno()]))])
 """
-"""The program of the connecting process. It ends when the other end of its socket is closed."""
+"""The program that the connecting process runs. It ends when the other end of its socket is closed."""
 
 
 class NamespaceConnector:
@@ -81,7 +81,7 @@ class NamespaceConnector:
 
 
 class PortForward:
-    """A forwarded port of a job. It is open only at 127.0.0.1, until it is closed."""
+    """A forwarded port of a job. It can be reached only at 127.0.0.1, until it is closed."""
 
     def __init__(self, connector: NamespaceConnector, address: str, port: int) -> None:
         """`address`: the address at which the job listens."""
@@ -91,8 +91,8 @@ class PortForward:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def open(self) -> int:
-        """Start listening, and return the port at 127.0.0.1. It is the job's own port or, if that is taken, another
-        one. Raises `OSError`."""
+        """Start listening on 127.0.0.1, and return the port: the job's own port or, if that is taken, another one.
+        Raises `OSError`."""
         preferred_port = self._port if self._port >= _FIRST_UNPRIVILEGED_PORT else 0
         try:
             self._server = await asyncio.start_server(self._accept, "127.0.0.1", preferred_port)

@@ -21,7 +21,8 @@ continue on the next line."""
 _MAX_SETTINGS_BYTES = 1 << 20
 """Maximum number of bytes read per file."""
 HEAD = "HEAD"
-"""Next to `objects` and `refs`, this file makes any folder a repository, even a work tree with a damaged `.git`."""
+"""Together with `objects` and `refs`, this file makes any folder a repository, even a work tree with a damaged
+`.git`."""
 _MAX_MODULE_DEPTH = 10
 """Maximum nesting depth of submodules that is searched."""
 _OPTIONAL_PREFIX = ":(optional)"
@@ -41,7 +42,7 @@ _BUILD_FOLDERS = frozenset(
 )  # fmt: skip
 """Folders in which programs create and delete repositories themselves."""
 _NO_LINK_NAMES = ("config", "config.worktree", "commondir", "hooks")
-"""Metadata that must not be links, because a mount cannot protect a link."""
+"""Metadata files and folders that must not be links, because a mount cannot protect a link."""
 
 
 def git_path_access(folder: Path, writable: Sequence[str]) -> dict[str, PathAccess]:
@@ -86,7 +87,7 @@ def git_path_access(folder: Path, writable: Sequence[str]) -> dict[str, PathAcce
 
 
 def _user_settings_files() -> Iterator[Path]:
-    """Yield the user's global settings files, which may be in the working folder or link to files in it."""
+    """Yield the user's global settings files, which might be in the working folder or link to files in it."""
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     for name in (os.environ.get("GIT_CONFIG_GLOBAL"), os.path.expanduser("~/.gitconfig"), f"{home}/git/config"):
         if name and os.path.isfile(name):
@@ -94,8 +95,9 @@ def _user_settings_files() -> Iterator[Path]:
 
 
 def included_settings_files(metadata: Path) -> Iterator[str]:
-    """Yield the files that a repository's settings include, regardless of the conditions of `includeIf`. If there are
-    too many files or they are too large to read, also yield the root folder, which contains all the unread ones."""
+    """Yield the files that a repository's settings include, regardless of the conditions of `includeIf`. If some files
+    are not read because there are too many or they are too large, also yield the root folder, which contains all of
+    them."""
     settings_files = {os.path.realpath(metadata / name) for name in ("config", "config.worktree")}
     for settings in tuple(settings_files):
         for name, section, value, file in _settings_with_includes(Path(settings)):
@@ -260,7 +262,7 @@ class Repositories:
     nested: tuple[Path, ...]
     """The nearest repositories below the folder, excluding its own submodules and work trees."""
     forbidden_files: tuple[Path, ...]
-    """Files that did not exist when the session started and that no command may create."""
+    """Files that did not exist when the session started and that commands are not allowed to create."""
 
 
 def find_repositories(folder: Path) -> Repositories:
@@ -314,8 +316,9 @@ def _is_bare_repository(folder: Path) -> bool:
 
 
 def _redirecting_files(folder: Path) -> Iterator[Path]:
-    """Yield files that do not exist but would make Git use other settings for a folder's repository or its submodules.
-    A mount cannot prevent their creation: it would need an empty file in their place, on which Git fails."""
+    """Yield missing files that, if created, would make Git use other settings for a folder's repository or its
+    submodules. A mount cannot prevent their creation: it would need an empty file in their place, on which Git
+    fails."""
     work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
     if work_tree != folder and _is_bare_repository(folder):
         yield from _metadata_redirections(folder, 0)
@@ -403,8 +406,8 @@ def _hook_link_targets(hooks: Path) -> Iterator[tuple[str, PathAccess]]:
 
 
 def _creation_barrier(path: str, access: PathAccess) -> tuple[str, PathAccess]:
-    """Return the path and access that keep a missing path from being created. This is its first ancestor that is
-    missing or not a folder."""
+    """Return the path and access that keep a missing path from being created. The returned path is the first ancestor
+    that is missing or not a folder."""
     while not os.path.isdir(parent := os.path.dirname(path)):
         path, access = parent, "hidden folder"
     return path, "read" if os.path.lexists(path) else access

@@ -1,7 +1,7 @@
 """Decides which Git settings a command may change, and writes them.
 
-`.git/config` is read-only in a sandbox, because many of its settings run programs. When Git renames a newly written
-file over it, Git itself is used to find the settings that differ. If all of them are harmless, only these settings are
+`.git/config` is read-only in a sandbox, because many of its settings run programs. When Git tries to rename a new file
+over it, the two files are compared, using Git itself. If all settings that differ are harmless, only these settings are
 changed in the old file. The new file is discarded.
 """
 
@@ -234,7 +234,7 @@ def _is_renamed(key: str, old_settings: ParsedSettings, new_settings: ParsedSett
 
 
 def _value_problem(section: str, name: str, value: str, new_settings: ParsedSettings, boundary: Boundary) -> str:
-    """Explain what is wrong with a value. Empty if nothing is."""
+    """Explain what is wrong with a value, if anything."""
     if (name != "description" and _CONTROL_CHARS.search(value)) or "\0" in value or "\ufffd" in value:
         return "its value contains control characters"
     if value.startswith("-"):
@@ -301,8 +301,8 @@ def with_absolute_urls(old_settings: ParsedSettings, new_settings: ParsedSetting
 
 
 def dangling_remote_problem(old_settings: ParsedSettings, new_settings: ParsedSettings) -> str:
-    """Explain the problem if a setting still names a removed remote, which Git would take for a path. Empty if no
-    setting does."""
+    """If a setting still names a removed remote, explain the problem: Git would take the name for a path. Empty
+    otherwise."""
     for key, values in new_settings.items():
         for value in values if _names_remote(key) else ():
             if value and _has_url(value, old_settings) and not _has_url(value, new_settings):

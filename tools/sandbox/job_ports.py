@@ -122,7 +122,7 @@ class JobPorts:
 
 
 def _listening_ports(processes: Iterable[int]) -> dict[int, str]:
-    """Return the TCP ports on which these processes listen, each with an address that accepts local connections, from
+    """Find the TCP ports on which these processes listen, each with an address that accepts local connections. Reads
     the tables of the Linux kernel. The processes must all be in the same network namespace."""
     process_ids = tuple(processes)
     sockets = {inode for process_id in process_ids for inode in _socket_inodes(process_id)}

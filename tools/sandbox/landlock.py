@@ -1,9 +1,10 @@
 """The boundary on Linux without bubblewrap. This module creates a Landlock ruleset. A small program applies it and a
-system call filter to itself, and then executes the command in its place.
+system call filter to itself, and then replaces itself with the command.
 
 This is weaker than bubblewrap. The names of hidden files are visible, though not their content. Nothing inside a
 writable folder can be protected, so Git's settings and hooks can be changed. Named sockets cannot be used; without
-network access, no sockets can. New terminals cannot be opened. /tmp cannot be used, so `TMPDIR` names another folder.
+network access, no sockets can be used at all. New terminals cannot be opened. /tmp cannot be used, so `TMPDIR` names
+another folder.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""Applies a Landlock ruleset and a system call filter to itself, and then executes a command in its place. It runs
+"""Applies a Landlock ruleset and a system call filter to itself, and then replaces itself with a command. It runs
 before every command, so it imports as little as possible.
 
 Arguments: the ruleset's descriptor, the filter in hexadecimal, the command.

@@ -1,5 +1,5 @@
-"""The boundary of a command that may only read. It sees the system's programs and the working folder, except for files
-with secrets. It cannot write anything, open sockets or reach other programs."""
+"""The boundary of a command that is only allowed to read. It sees the system's programs and the working folder, except
+for files with secrets. It cannot write anything, open sockets or reach other programs."""
 
 import os
 import stat
@@ -54,8 +54,8 @@ class FolderListing:
 def read_only_boundary(
     roots: Sequence[Path], readable: Sequence[str], hidden: Sequence[str], scratch: Path
 ) -> Boundary:
-    """Build the boundary of a command that may only read. `readable`: further paths that it sees. `hidden`: paths that
-    it does not see."""
+    """Build the boundary of a command that is only allowed to read. `readable`: further paths that it sees. `hidden`:
+    paths that it does not see."""
     access_by_path: dict[str, PathAccess] = {"/": "hidden folder"}
     for path in (*_PROGRAM_FOLDERS, *_SYSTEM_SETTINGS, *map(str, roots), *readable):
         if os.path.exists(path):
@@ -81,7 +81,7 @@ def folders_to_search(roots: Sequence[Path], readable: Sequence[str]) -> tuple[s
 
 def find_secret_files(folders: Sequence[str], listings: dict[str, FolderListing], *, runs_git: bool) -> list[str]:
     """Find the files with secrets in the folders. `listings`: cached listings, which are updated. `runs_git`: whether
-    Git needs its settings. Raises `TooManySecretFilesError`."""
+    the command runs Git, which needs its settings. Raises `TooManySecretFilesError`."""
     secret_paths = dict.fromkeys(path for folder in folders for path in _find_secrets(folder, listings))
     folder_prefixes = tuple(f"{folder}/" for folder in folders)
     real_paths = dict.fromkeys(map(os.path.realpath, secret_paths))

@@ -55,8 +55,8 @@ _CACHES_BY_VARIABLE = {
     "SCCACHE_DIR": ("",), "GRADLE_USER_HOME": ("caches", "wrapper"), "NUGET_PACKAGES": ("",),
     "COMPOSER_CACHE_DIR": ("",), "POETRY_CACHE_DIR": ("",),
 }  # fmt: skip
-"""Variables that set the path of a cache or of the folder that contains it, with the names of the caches in that
-folder."""
+"""Variables that set the path of a cache, or of a folder that contains caches. Each comes with the names of the caches
+in the folder, or with an empty name for the folder itself."""
 
 SHARED_SOCKET_FOLDERS = ("/tmp", "/var/tmp", "/run")
 """Folders that may be working folders although they contain other programs' sockets."""
@@ -220,7 +220,7 @@ def _user_database_home() -> Path:
 
 
 def _secret_paths_in_variables() -> Iterator[str]:
-    """Yield the absolute paths of keys that are set by variables."""
+    """Yield the absolute paths that environment variables give for files with keys."""
     for name in SECRET_PATH_VARIABLES:
         if not is_passed_on(name):
             yield from filter(os.path.isabs, os.environ.get(name, "").split(os.pathsep))

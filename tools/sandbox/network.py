@@ -40,7 +40,7 @@ class NetworkPolicy(Protocol):
         """Total time spent waiting for the user's answers so far, in seconds."""
 
     async def refusal_reason(self, destination: "NetworkDestination") -> str:
-        """Return why the command may not reach the destination. Empty if it may."""
+        """Return why the command is not allowed to reach the destination; empty if it is allowed."""
 
     async def close(self) -> None:
         """Withdraw questions that the user has not answered."""

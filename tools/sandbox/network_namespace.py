@@ -80,7 +80,7 @@ def namespace_problem() -> str:
 
 
 def _test_entering(namespace: NetworkNamespace) -> str:
-    """Return the error with which entering the namespace fails. Empty if it succeeds."""
+    """Try to enter the namespace, and return the error message if that fails."""
     detected = detect_sandbox()
     assert isinstance(detected, SandboxProgram)
     argv, descriptors = namespace.nsenter_command(

@@ -1,4 +1,4 @@
-"""Lets the agent decide about file renames in a sandbox, and then executes a command in its place.
+"""Lets the agent decide about file renames in a sandbox, and then replaces itself with a command.
 
 It runs before every command that may write Git's settings, so it imports as little as possible. Arguments: the
 descriptor of a socket, the system call filter in hexadecimal, the command. If the kernel does not support such a

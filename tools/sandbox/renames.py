@@ -1,5 +1,5 @@
-"""Decides about file renames in a sandbox. A rename waits for the decision. Git writes its settings by renaming a new
-file over the old one.
+"""Decides about file renames in a sandbox. Each rename waits until it has been decided. Git writes its settings by
+renaming a new file over the old one.
 
 All other renames proceed within the limits of the sandbox. Commands gain no rights from this, because this program
 decides on the new content of a watched file and writes it itself.

@@ -44,7 +44,7 @@ class Sandbox:
     own_folders: tuple[Path, ...] = ()
     """Folders with this program's own files, which are hidden from commands."""
     visible_paths: tuple[Path, ...] = ()
-    """Folders inside `own_folders` that commands may read anyway."""
+    """Folders inside `own_folders` that commands can read nevertheless."""
     has_network: bool = True
     """Whether commands can reach every address, not just what `network` permits."""
     network: "SessionNetwork | None" = None
@@ -57,7 +57,7 @@ class Sandbox:
     folder_listings: "dict[str, FolderListing]" = field(default_factory=dict)
     """Cached listings of the folders that were searched for files with secrets."""
     variables: dict[str, str] = field(default_factory=dict)
-    """Further environment variables for sandboxed commands that may write."""
+    """Further environment variables for sandboxed commands that are allowed to write."""
 
     @property
     def visible_temp_folder(self) -> Path | None:
@@ -111,8 +111,8 @@ class Sandbox:
     def wrap_read_only(
         self, launch: Launch, folder: Path, readable: Sequence[str], *, runs_git: bool
     ) -> "tuple[Launch, Boundary]":
-        """Wrap a command that may only read, and return its boundary too. `readable`: further paths that it sees.
-        `runs_git`: whether it runs Git. Raises `OSError`, also if the system has no bubblewrap."""
+        """Wrap a command that is only allowed to read. Also return its boundary. `readable`: further paths that it
+        sees. `runs_git`: whether it runs Git. Raises `OSError`, also if the system has no bubblewrap."""
         detected = detect_sandbox()
         if isinstance(detected, NoSandbox) or detected.kind != "bubblewrap":
             raise OSError("it needs bubblewrap")

@@ -120,7 +120,8 @@ def build_seccomp_filter(machine: str, sockets: Sockets = "network") -> bytes:
 
 
 def _own_limits_only() -> Iterator[bytes]:
-    """Yield steps that let a process change only its own limits. Lower limits could end the user's other programs."""
+    """Yield steps that let a process change only its own limits. By lowering the limits of the user's other programs,
+    it could end them."""
     yield _instruction(_LOAD, _FIRST_ARGUMENT)
     yield from _when_equal(0, _allow())
     yield _refuse(_EPERM)

@@ -29,7 +29,8 @@ IGNORED_SEARCH_TIMEOUT_S = 3.0
 """Seconds for searching files that git ignores. This is done only if nothing else was found."""
 
 LINE_TIMEOUT_S = 1.0
-"""Seconds that searching a line is always allowed to take. A line that takes twice as long is skipped."""
+"""Time limit for searching a line, in seconds. It is checked at intervals, so a line may take up to twice as long
+before it is skipped."""
 
 _MAX_RECORD_BYTES = 1 << 22
 _MATCH_RECORD = re.compile(rb'\{"type": ?"match"')
@@ -79,7 +80,7 @@ class SearchOutcome:
     path: str = ""
     """The file in which a search ran out of time, if known."""
     line: int = 0
-    """The last line that it reached; 0 if unknown."""
+    """The last line that the search reached; 0 if unknown."""
     skipped_lines: tuple[tuple[str, int], ...] = ()
     """Lines that were skipped because the pattern takes too long on them. Pairs of file and line number."""
 
@@ -185,7 +186,7 @@ def _relative_encodings(encodings: Mapping[str, str], folder: Path) -> dict[str,
 
 
 async def _non_utf8_files(base: Sequence[str], folder: Path, target: str, seconds: float) -> list[str]:
-    """Return the files with a line that is not UTF-8. In such a line, ripgrep finds only ASCII text."""
+    """Find the files with lines that are not UTF-8. In such lines, ripgrep finds only ASCII text."""
     paths: list[str] = []
 
     def on_record(record: bytes) -> SearchContinuation:
@@ -198,8 +199,8 @@ async def _non_utf8_files(base: Sequence[str], folder: Path, target: str, second
 
 
 class _LegacyFiles:
-    """Files that are not UTF-8. This program's own searcher searches them first. The lines found are buffered until
-    ripgrep has passed the files before them."""
+    """Files that are not UTF-8. This program's own searcher searches them first. Their lines are buffered until ripgrep
+    has searched all files that come before them."""
 
     def __init__(self, paths: Sequence[str], on_lines: Callable[[Sequence[FoundLine]], SearchContinuation]) -> None:
         self._paths = frozenset(paths)

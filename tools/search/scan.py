@@ -1,7 +1,7 @@
 """The process that searches bytes for matching lines. It reads bytes from standard input and prints JSON lists.
 
-RE2 is used for patterns that it interprets like `re`. It takes linear time and can search a megabyte at once. All other
-patterns are matched by `re`, line by line.
+RE2 is used for patterns that it interprets as `re` does. It takes linear time and can search a megabyte at once. All
+other patterns are matched by `re`, line by line.
 """
 
 import json
@@ -63,7 +63,7 @@ class LineTimeout:
 
     def __init__(self, seconds: float, on_slow_line: Callable[[int], None]) -> None:
         """`seconds`: interval of the alarm. A line is skipped after one to two intervals. `on_slow_line`: called with
-        the number of that line."""
+        the number of each skipped line."""
         self._on_slow_line = on_slow_line
         self._current_line = self._line_at_last_alarm = 0
         signal.signal(signal.SIGALRM, self._on_alarm)

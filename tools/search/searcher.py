@@ -55,8 +55,8 @@ def searcher_argv(
     includes_ignored: bool = False,
 ) -> list[str]:
     """Build the command that lists the files in its working folder or, with a pattern, searches them (or only `paths`).
-    `line_seconds`: seconds that searching a line is always allowed to take; a line that takes twice as long is skipped.
-    `encodings`: codecs specified for individual files."""
+    `line_seconds`: time limit for a line; a line may take up to twice as long before it is skipped. `encodings`: codecs
+    specified for individual files."""
     request = {
         "pattern": pattern,
         "paths": paths,

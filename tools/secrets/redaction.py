@@ -104,7 +104,7 @@ def find_secrets(text: str, forms: Mapping[str, str]) -> list[SecretSpan]:
 
 
 def find_likely_secrets(text: str) -> Iterator[SecretSpan]:
-    """Yield text that is probably secret, judging by its context. May contain duplicates."""
+    """Yield the parts of text that are probably secrets, judging by their context. May contain duplicates."""
     lowered = text.lower()
     for pattern in (pattern for hints, pattern in _CONTEXT_PATTERNS if any(hint in lowered for hint in hints)):
         for match in pattern.finditer(text):

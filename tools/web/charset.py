@@ -1,8 +1,8 @@
-"""Decodes a page by its bytes, by the encoding that the server or the page declares, or by a guess. No I/O.
+"""Decodes a page: the encoding comes from its bytes, a declaration, or a guess. No I/O.
 
 `charset_normalizer` recognises scripts well but cannot tell Latin encodings apart: French text decoded in the Central
-European code page contains almost no impossible characters. Latin encodings are therefore chosen by the alphabets of
-languages.
+European code page contains almost no impossible characters. A Latin encoding is therefore chosen by checking whose
+alphabet the letters fit.
 """
 
 import codecs
@@ -44,8 +44,8 @@ _LATIN_ALPHABETS = (
 """Encodings of Latin scripts, most likely first, with the non-ASCII letters of their languages."""
 
 _LONG_NON_ASCII_RUN = regex(rb"[\x80-\xff]{10}")
-"""A run of non-ASCII bytes so long that it must be double-byte text if every pair is valid. `charset_normalizer` does
-not check this."""
+"""A run of non-ASCII bytes so long that, if every pair is valid, the text must be in a double-byte encoding.
+`charset_normalizer` does not check this."""
 _NON_ASCII_TEXT = regex(rb"[^<>\r\n]*[\x80-\xff][^<>\r\n]*")
 _CONTROL = regex(r"[\x00-\x08\x0e-\x1a]")
 _MAX_SAMPLE_BYTES = 16_384

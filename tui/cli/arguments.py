@@ -144,8 +144,8 @@ class VersionAction(argparse.Action):
 
 
 def first_positional_index(arguments: Sequence[str]) -> int | None:
-    """Find the index of the first word that is neither a flag nor a flag's value. None if there is no such word, or it
-    follows `--`."""
+    """Find the index of the first word that is neither a flag nor a flag's value. None if there is no such word or if
+    it follows `--`."""
     index = 0
     while index < len(arguments):
         word = arguments[index]

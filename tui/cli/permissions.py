@@ -156,8 +156,8 @@ def _with_rules_from_file(policy: Policy, file: Path) -> Policy:
 
 
 def _uncovered_commands(request: PermissionRequest, policy: Policy) -> list[str]:
-    """From a command line, list the commands that no rule matches. Each is in backticks, with the word that keeps a
-    prefix rule from matching, if there is one. Empty if there are no prefix rules."""
+    """List the commands in a command line that no rule matches. Each is in backticks, followed by the word (if any)
+    that keeps a prefix rule from matching. Empty if there are no prefix rules."""
     coverages = command_coverage(request, policy)
     descriptions: list[str] = []
     prefixes = [rule.words for rule in policy.allow_rules if rule.tool == request.tool and rule.words]

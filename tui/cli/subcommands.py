@@ -9,7 +9,7 @@ from ebbtide.tui import integration_registry, session
 from ebbtide.tui.cli.arguments import create_subcommand_parser
 
 Subcommand: TypeAlias = Callable[[Sequence[str]], int]
-"""Runs a subcommand with the arguments from before and after its name; returns the exit code."""
+"""Runs a subcommand with the arguments before and after its name; returns the exit code."""
 
 _FUNCTION_PATHS: Mapping[str, str] = {
     "sessions": "stored_sessions:run",
@@ -27,7 +27,7 @@ _FUNCTION_PATHS: Mapping[str, str] = {
 
 
 def run(name: str, arguments: Sequence[str]) -> int:
-    """Run a subcommand with the arguments from before and after its name; return the exit code."""
+    """Run a subcommand with the arguments before and after its name; return the exit code."""
     if name in integration_registry.SUBCOMMANDS:
         return integration_registry.SUBCOMMANDS[name].load()(arguments)
     return load_subcommand(_FUNCTION_PATHS[name])(arguments)

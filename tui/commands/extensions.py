@@ -135,8 +135,8 @@ async def show_hooks(context: CommandContext, _: str) -> None:
 
 
 def _hooks_panel(hooks: "SessionHooks | None", after_tool: "Sequence[AfterToolHook]") -> Panel:
-    """Build the panel of hooks by event, `hooks.after_tool` commands, and reasons why other hooks are ignored. A row's
-    value is its index in the records."""
+    """Build the panel of hooks by event, `hooks.after_tool` commands, and reasons why other hooks are ignored. The
+    value of a hook's row is the hook's index in `hook_states`."""
     hook_records = hooks.hook_states if hooks is not None else ()
 
     def create_action(key: str, label: str, message: str, verdict: "TrustVerdict | None") -> PanelAction:

@@ -175,7 +175,7 @@ async def show_help(context: CommandContext, _: str) -> None:
 
 
 async def show_palette(context: CommandContext, _: str) -> None:
-    """Show the command palette and run the chosen entry. If a command needs an argument, it is put into the prompt
+    """Show the command palette and run the chosen entry. A command that needs an argument is put into the prompt
     instead."""
     sessions = context.controller.sessions
     entries = palette_rows(

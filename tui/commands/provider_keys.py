@@ -109,8 +109,8 @@ def key_variable_in_use(settings: Settings, provider: str) -> str:
 
 
 def _sign_in_notice(settings: Settings, provider: str) -> str:
-    """Build the message to show if the provider is a subscription that needs a sign-in instead of a key; empty if a key
-    can be typed. If the user has signed in from a shell, that sign-in is used from now on."""
+    """For a subscription, build a message about the sign-in that it needs instead of a key. Empty if a key can be
+    typed. If the user has signed in from a shell, that sign-in is used from now on."""
     if provider not in SUBSCRIPTIONS:
         return ""
     title, provider_settings = SUBSCRIPTIONS[provider].title, settings.config.provider_config(provider)

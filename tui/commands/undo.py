@@ -130,7 +130,7 @@ def points_panel(
     now: float,
 ) -> Panel:
     """Build a panel of a session's undo points, newest first. `get_files` returns the files that a point changed.
-    `load_diff` returns its changes. `now` is in Unix seconds."""
+    `load_diff` returns the point's changes. `now` is in Unix seconds."""
     rows = tuple(_point_row(point, get_files(point.id), load_diff, now) for point in reversed(points))
     return Panel(
         "undo",

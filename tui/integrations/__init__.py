@@ -1,6 +1,6 @@
-"""Optional parts of the command line, one folder each, with rows in `ebbtide.tui.integration_registry`. No other code
-imports them, so each folder can be deleted. `line_transport` is shared by the folders that serve other programs; it
-exchanges messages as lines."""
+"""Optional features of the command line, one folder each, with rows in `ebbtide.tui.integration_registry`. No other
+code imports them, so any folder can be deleted. `line_transport` exchanges messages as lines. It is shared by the
+folders that serve other programs."""
 
 from typing import TYPE_CHECKING
 

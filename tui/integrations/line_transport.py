@@ -15,7 +15,7 @@ Message = dict[str, Any]
 CANCEL_REQUEST = "$/cancel_request"
 PREFIXED_METHODS = frozenset({"session/delete"})
 """Protocol methods that the library does not support. They are renamed to start with `_`, because the library passes on
-unknown methods only if their names start like that."""
+unknown methods only if their names have that prefix."""
 MAX_MESSAGE_BYTES = 32 << 20
 """Maximum size of a message in bytes. This is more than providers accept in one request."""
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
@@ -29,7 +29,7 @@ class LineTransport:
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stop_reading: Callable[[], None]
     ) -> None:
-        """`reader` must have the limit `MAX_MESSAGE_BYTES`. `stop_reading` ends its input."""
+        """`reader` must have the limit `MAX_MESSAGE_BYTES`. `stop_reading` ends the reader's input."""
         self._reader, self._writer, self.stop_reading = reader, writer, stop_reading
         self._session_by_request: dict[str | int, object] = {}
         """Session ids of prompts that have not been answered yet, by request id."""
@@ -73,8 +73,8 @@ class LineTransport:
                 await self._send_error(INVALID_REQUEST, "not a JSON-RPC 2.0 message; batches are not supported")
 
     def _convert_cancellation(self, message: Message) -> Message | None:
-        """Convert the cancellation of a prompt request to a cancellation of its turn. Drops all other `$/` messages and
-        returns any other message unchanged."""
+        """Convert the cancellation of a prompt request to a cancellation of its turn. Other `$/` messages are dropped.
+        All remaining messages are returned unchanged."""
         method, params, message_id = message.get("method"), message.get("params"), message.get("id")
         if method == "session/prompt" and isinstance(message_id, str | int) and isinstance(params, dict):
             self._session_by_request[message_id] = params.get("sessionId")
@@ -98,7 +98,7 @@ class LineTransport:
         self._writer.close()
 
     async def _read_line(self) -> tuple[bytes, bool]:
-        """Read a line. Also returns whether it is complete: only the start of an overlong line is returned."""
+        """Read a line. Also returns whether the line is complete. If a line is too long, only its start is returned."""
         beginning = b""
         while True:
             try:

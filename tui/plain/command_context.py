@@ -58,7 +58,7 @@ COMMAND_PROMPT = "Command to run: "
 
 
 class SetPromptText(Protocol):
-    """Puts text into the prompt. If that is impossible, the `unsent` messages stay in the queue."""
+    """Puts text into the prompt. If that is impossible and `is_unsent` is set, the messages stay in the queue."""
 
     def __call__(self, text: str, is_unsent: bool = False) -> None: ...
 

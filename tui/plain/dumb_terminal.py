@@ -164,7 +164,7 @@ class DumbTerminalReader:
             return b""
 
     def _completed_messages(self, data: bytes) -> list[str]:
-        """Return the messages that are complete with this input."""
+        """Return the messages that this input completes."""
         if len(data) == MAX_LINE_BYTES + 1:
             self.print_lines(
                 ("Note: the line is too long for this terminal; end a line with \\ to continue on the next.",)

@@ -98,7 +98,7 @@ class _TimedInput(Vt100Input):
         self.stdin_reader = PosixStdinReader(stdin.fileno(), errors="replace", encoding=stdin.encoding)
         self._replies = TerminalReplies()
         self._reply_started_at = 0.0
-        """When the terminal's reply that is still incomplete began to arrive."""
+        """When the terminal reply that is still incomplete began to arrive."""
 
     def read_keys(self) -> list[KeyPress]:
         texts = [self.stdin_reader.read()]

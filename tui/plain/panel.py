@@ -232,8 +232,8 @@ async def _print_pages(console: PanelConsole, paged_text: PagedText) -> None:
 
 
 async def _action_for_row(console: PanelConsole, panel: Panel, row: PanelRow) -> PanelAction | None:
-    """Choose the action to run on a row. This is Enter's action if that action asks for text or if the panel does not
-    preview rows. Otherwise the user chooses; None if they cancel."""
+    """Choose the action to run on a row. Enter's action is used if it asks for text, or if the panel does not preview
+    rows. Otherwise the user chooses; None if they cancel."""
     enter_action = action_for_key(panel, "enter", row)
     if enter_action is not None and (enter_action.text_request is not None or not panel.previews_before_action):
         return enter_action

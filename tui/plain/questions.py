@@ -98,8 +98,8 @@ def parse_answer(spec: QuestionSpec, line: str) -> Answer | TextEntry | None:
 
 
 def _text_answer(spec: QuestionSpec, text: str) -> str | None:
-    """Convert typed numbers to the options they stand for, one per line; several are possible if the question allows
-    it. Other text is returned unchanged if the question accepts text."""
+    """Convert typed numbers to the matching options, one per line. Several numbers are allowed only if the question
+    accepts several choices. Other text is returned unchanged if the question accepts text."""
     numbers = re.split(r"[\s,]+", text) if spec.allows_multiple else [text]
     choices = [find_typed_choice(word, spec) for word in numbers]
     answers = [str(choice.answer) for choice in choices if choice is not None]

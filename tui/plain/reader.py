@@ -27,15 +27,15 @@ class KeyCallbacks:
 
 
 class PromptReader(Protocol):
-    """Reads lines from the user, and prints lines in between without redrawing."""
+    """Reads lines from the user and prints lines, without redrawing the screen."""
 
     async def read(self) -> str:
         """Read the user's next line. Raises `EOFError` at the end of input."""
 
     @property
     def arrival(self) -> KeyArrival:
-        """When and how the last line arrived. It counts as alone if nothing else was read with it and it was not part
-        of a paste."""
+        """When and how the last line arrived. `is_alone` is set if nothing else was read with the line and it was not
+        part of a paste."""
 
     def print_lines(self, lines: Sequence[str]) -> None:
         """Print lines above the one being typed."""

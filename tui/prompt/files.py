@@ -1,7 +1,7 @@
 """Finds project files and folders from a few letters of their paths.
 
-The search tools list the paths in a separate process. The list therefore excludes what Git ignores, and listing does
-not block the screen. Paths are scored on the event loop in small batches, so that typing stays responsive.
+The search tools list the paths in a separate process, so listing does not block the screen. Files ignored by Git are
+left out. Paths are scored on the event loop in small batches, so that typing stays responsive.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ MAX_SUGGESTED_PATHS = 50
 MAX_LIST_AGE_S = 15.0
 """Maximum age of the path list in seconds. An older list is refreshed when it is next used."""
 _MAX_EARLY_PATHS = 2_000
-"""Maximum number of paths listed early, before the full list is complete. The ones with the fewest parent folders are
-listed."""
+"""Maximum number of paths listed early, before the full list is complete. Paths with the fewest parent folders come
+first."""
 _PATHS_PER_BATCH = 200
 """Number of paths scored between checks of the elapsed time."""
 _YIELD_INTERVAL_S = 0.002
@@ -43,8 +43,8 @@ class PathSearch:
         self._query = query.lower()
         self._letters_pattern = re.compile(".*?".join(map(re.escape, self._query)))
         self._adjacent_scores: list[Score] = []
-        """Scores of paths in which the typed letters are adjacent. Paths with other characters in between are searched
-        only if there are too few of these."""
+        """Scores of paths in which the typed letters are adjacent. If there are too few of them, paths with other
+        characters between the letters are searched too."""
         self._scattered_scores: list[Score] = []
         self._adjacent_index = self._scattered_index = 0
 

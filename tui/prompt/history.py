@@ -1,6 +1,6 @@
 """The prompt history, across sessions and projects.
 
-Each line of the file is a message in JSON: a string, or an object that also has the project. Several programs may
+Each line of the file is a message in JSON: a string, or an object that also contains the project. Several programs may
 append at the same time.
 """
 

@@ -91,11 +91,10 @@ class KeyArrivals:
         return purpose
 
     def purpose_if_pressed(self, arrival: KeyArrival, painted_at: float | None) -> KeyPurpose:
-        """Do the same as `record_answer_key` without recording anything. For events that are not keys, such as
-        clicks."""
+        """Decide what an event is for, without recording it. Used for events that are not keys, such as clicks."""
         return key_purpose(arrival, self._previous_key, self._previous_purpose, painted_at, self.guard)
 
     def mark_ignored(self) -> None:
-        """Record that the last key does nothing at the question. The user is probably typing text, so keys that follow
-        at once are not answers either."""
+        """Treat the last key as typeahead, because it has no effect in the question. The user is probably typing text,
+        so keys that follow quickly are not answers either."""
         self._previous_purpose = "typeahead"

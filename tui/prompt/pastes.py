@@ -46,8 +46,8 @@ class Pastes:
         return self._add_placeholder("pasted", text, line_count)
 
     def with_prompt_placeholder(self, command: str, prompt: str) -> str:
-        """Append a placeholder for the prompt to the command as typed. A queued command that returns to the prompt gets
-        a new placeholder."""
+        """Append a placeholder for the prompt to the typed command. If a queued command returns to the prompt, its old
+        placeholder is replaced."""
         typed = _PLACEHOLDER.sub(lambda match: "" if match[0].startswith("[prompt") else match[0], command).strip()
         return f"{typed} {self._add_placeholder('prompt', prompt, prompt.count(chr(10)) + 1)}"
 
@@ -147,7 +147,8 @@ class Pastes:
 
 
 def _replace_once(text: str, old: str, new: str) -> str:
-    """Replace the first occurrence of `old`. At the end of the text, trailing line breaks in `old` may be missing."""
+    """Replace the first occurrence of `old`. At the end of the text, `old` also matches without its trailing line
+    breaks."""
     if old in text:
         return text.replace(old, new, 1)
     stripped = old.rstrip("\n")

@@ -138,7 +138,8 @@ def _move(vim: Vim, motion: str, count: int, has_count: bool, text: str, cursor:
 
 
 def _motion_target(motion: str, count: int, has_count: bool, text: str, cursor: int) -> tuple[int, VimExtent]:
-    """Find where a motion leads, at most to the end of the text. Also returns what kind of range it covers."""
+    """Find the position that a motion leads to, at most the end of the text. Also returns the kind of range that the
+    motion covers."""
     match motion:
         case "h":
             return max(cursor - count, _line_start(text, cursor)), "exclusive"

@@ -58,8 +58,8 @@ _MAX_TAIL_LINES = 8
 """Maximum number of output lines shown for a running command. A quarter of the screen is also a limit."""
 _MAX_PLAN_LINES = 24
 _MAX_MARKDOWN_CHARS = 150_000
-"""Maximum length, in characters, of an answer's part that is rendered as Markdown. The rest is plain text. Normal
-answers are shorter."""
+"""Maximum number of characters of an answer that are rendered as Markdown. The rest is plain text. Normal answers are
+shorter."""
 _PLAIN_BATCH_LINES = 60
 _MAX_LINE_CHARS = 4_000
 """Maximum length, in characters, of a line of plain text. Longer lines are split at a space, so that only the end of an
@@ -124,7 +124,7 @@ class AnswerRenderer:
         self._console = console
         self._finished_lines: list[SegmentLine] = []
         self._processed_char_count = 0
-        """Number of characters already in `_drawn` and `_unfinished_text`."""
+        """Number of characters already in `_finished_lines` and `_unfinished_text`."""
         self._unfinished_text = ""
         self._has_gap = True
         self._is_plain = False
@@ -175,7 +175,8 @@ class AnswerRenderer:
 
 
 def _split_long_lines(text: str) -> list[str]:
-    """Split text into lines, at least one. Line breaks depend only on the text before them."""
+    """Split text into lines, at least one. Each line break depends only on the text before it, so appending text does
+    not change earlier lines."""
     lines = []
     for line in text.split("\n"):
         start = 0

@@ -73,7 +73,7 @@ def pair_lines(
     pairs: list[LinePair] = []
     old_start = new_start = 0
     for old_index, new_index in (*_similar_pairs(removed, added), (len(removed), len(added))):
-        # Lines without a similar counterpart share rows too, to save space.
+        # Lines without a similar counterpart are paired too, so that they share rows and save space.
         gap_pairs = pair_lines(removed[old_start:old_index], added[new_start:new_index], 0)
         pairs += [
             (
@@ -88,7 +88,7 @@ def pair_lines(
 
 
 def _similar_pairs(removed: Sequence[str], added: Sequence[str]) -> list[tuple[int, int]]:
-    """Find the pairs of similar lines, in order, that have the greatest total similarity."""
+    """Choose which similar lines to pair, keeping their order, so that the total similarity is greatest."""
     old_counts, new_counts = [_word_counts(line) for line in removed], [_word_counts(line) for line in added]
     best_totals = [[0.0] * (len(new_counts) + 1) for _ in range(len(old_counts) + 1)]
     similarity = [[_similarity(old_count, new_count) for new_count in new_counts] for old_count in old_counts]

@@ -47,7 +47,7 @@ class LineRow:
     side: Side
     """Which side of the diff the line is on; `code` if the text is not a diff."""
     hunk_index: int
-    """Index in the layout of the line's hunk."""
+    """Index of the line's hunk in the layout."""
     index: int
     """Index of the line among the hunk's lines on its side."""
     counterpart: DiffLine | None = None

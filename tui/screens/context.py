@@ -56,7 +56,7 @@ CONFIRM_KEY_HINTS = "Enter confirm  Esc cancel"
 OPEN_ITEM_KEYS = ("enter", "up", "down", "pageup", "pagedown")
 """Keys that do something while an item is open."""
 OFFER_KEYS = ("enter", "escape", "left", "right")
-"""Keys that accept, decline or keep an offered action. Any other key withdraws the offer."""
+"""Keys that accept or decline an offered action, or leave the offer unchanged. Any other key withdraws the offer."""
 MIN_PLOT_ROWS, MIN_HIGH_PLOT_ROWS = 16, 32
 """Minimum screen height for a plot, and for a tall plot."""
 _MARKER_WIDTH = 2
@@ -199,7 +199,7 @@ class ContextScreen(TypeaheadGuard[None]):
 
     @property
     def _table_width(self) -> int:
-        """Width of the list: that of its widest line, but no more than the screen minus margins and scrollbar."""
+        """Width of the list: that of its widest line, limited to the screen's width minus margins and scrollbar."""
         return min(self.size.width - 3, self._components.width + _MARKER_WIDTH)
 
     @property

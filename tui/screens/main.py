@@ -34,9 +34,9 @@ if TYPE_CHECKING:  # no question is asked before the first paint
 DRAFT_SAVE_DELAY_S = 1.0
 """Seconds after a change to the prompt until its text is saved."""
 ROOMY_MIN_HEIGHT, CRAMPED_MAX_HEIGHT, TINY_MAX_HEIGHT, MIN_QUESTION_LINES = 30, 18, 9, 6
-"""Screen heights that give a question more space. Below the first, it may use most of the transcript's lines. Below the
-second, it may use all of them, and those of the prompt. Below the third, it is hidden while the user types in the
-prompt. Below the last, the status line is hidden."""
+"""Screen heights below which a question gets more space. Below `ROOMY_LINES`, it may use most of the transcript's
+lines. Below `CRAMPED_LINES`, it may also use the rest of them and the prompt's lines. Below `TINY_LINES`, it is hidden
+while the user types in the prompt. Below `MIN_QUESTION_LINES`, the status line is hidden."""
 CENTRED_WIDTH = 76
 """Width of the prompt when it is centred on a large screen."""
 

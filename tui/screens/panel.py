@@ -95,7 +95,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         self._fit_height()
 
     def _fit_height(self) -> None:
-        """Fit the dialog's height to a short list. It does not change during a search."""
+        """Fit the dialog's height to a short list. The height does not change during a search."""
         if self.panel.name not in PANELS_WITH_OWN_HEIGHT:
             self.query_one("#dialog").styles.height = dialog_height(self.panel, self.size.width)
 

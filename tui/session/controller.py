@@ -84,7 +84,7 @@ class SessionController:
             previous_id = self.session.id if self.session is not None else None
             is_reopening = previous_id is not None and session_id is not None and previous_id.startswith(session_id)
             self.unsent_text.save_in_progress("")  # the text stays in the prompt and then belongs to the opened session
-            # A session can be open only once. To reopen the same one, close it first.
+            # The same session cannot be open twice. To reopen it, close it first.
             has_started = self.session is not None and self.session.hooks is not None and self.session.hooks.has_started
             opening: OpeningKind = "first" if not has_started else "reopened" if is_reopening else "replacement"
             problem = await self._try_close(None) if is_reopening else ""
@@ -169,7 +169,7 @@ class SessionController:
 
     async def measure_context(self, *, is_outdated: bool = False) -> None:
         """Measure the context of a resumed session before its first request, without asking the provider. Does nothing
-        if the size is known or cannot be measured. `is_outdated`: whether the known size is wrong by now."""
+        if the size is known or cannot be measured. `is_outdated`: whether the known size is no longer correct."""
         session = self.session
         if session is None or not session.history.messages:
             return
@@ -257,8 +257,8 @@ class SessionController:
         return tuple(User((Text(text), *self.pastes.attachments(text))) for text in self.queue.take_for_step())
 
     async def run_with_activity(self, activity: str, work: "Callable[[Session], Awaitable[ResultT]]") -> ResultT | None:
-        """Show the activity while doing the work, and return its result. Returns None if there is no session or if an
-        error occurs, which is shown."""
+        """Show the activity while doing the work. Returns the result, or None if there is no session or the work fails.
+        Errors are shown."""
         if self.session is None:
             return None
         with self.busy_with(activity):

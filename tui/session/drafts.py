@@ -71,7 +71,7 @@ class UnsentText:
         queue.add_change_callback(lambda: self._save(queue.texts))
 
     def take(self, session_id: str) -> str:
-        """Return the text saved when the session was left, and delete it."""
+        """Return the text that was saved on leaving the session, and delete the saved copy."""
         draft = "\n\n".join(self._drafts.take(session_id))
         self._save(self._queue.texts)
         return self._pastes.collapse(draft)

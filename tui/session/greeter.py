@@ -20,7 +20,7 @@ _SECONDS_PER_DAY = 86_400
 
 
 class GreetingCollector:
-    """Collects the parts of the greeting. Until all are there, the greeting is shorter."""
+    """Collects the parts of the greeting. Until all parts are available, the greeting is shorter."""
 
     def __init__(self, get_controller: "Callable[[], SessionController]") -> None:
         self._get_controller = get_controller

@@ -52,7 +52,7 @@ EXIT_TIMEOUT_S = 5.0
 _SESSION_COMMANDS = frozenset(("resume", "sessions", "clear", "fork", "model", "rewind"))
 """Commands that switch to another session."""
 SESSION_INDEPENDENT_COMMANDS = frozenset(("resume", "sessions", "clear"))
-"""Session commands that do not depend on the current session. They cancel any session that is being opened."""
+"""Session commands that do not depend on the current session. They cancel the opening of another session."""
 
 
 class RunningJob(Protocol):
@@ -178,8 +178,8 @@ class JobQueue(ABC):
             self.start()
 
     def invoke(self, invocation: Invocation) -> None:
-        """Run a command at once, as the next job, or in the session that is being opened. If a job is running that the
-        command cannot run in parallel with, say so instead."""
+        """Run a command at once, as the next job, or in the session that is being opened. If the command cannot run
+        because of the running job, say so instead."""
         is_opening = self._running_command in _SESSION_COMMANDS
         if invocation.command.can_run_during_turn and not (is_opening and invocation.command.needs_session):
             self.run_in_background(self.with_error_notice(self.run_invocation(invocation)))

@@ -44,7 +44,7 @@ class CacheKeepAlive:
         task.cancel()
 
     async def end_and_wait(self) -> None:
-        """Do the same as `end`, then wait until any request in progress is cancelled."""
+        """Stop renewing, and wait until any request in progress is cancelled."""
         task = self._task
         self.end()
         if task is not None:

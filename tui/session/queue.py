@@ -56,8 +56,8 @@ class MessageQueue:
         return self.remove(index) if index is not None else ""
 
     def pop(self) -> str:
-        """Remove the text for the next turn and return it. This is the oldest message not marked for later or, if all
-        are, the oldest message."""
+        """Remove the message for the next turn and return its text. This is the oldest message that is not marked for
+        later, or else the oldest of all."""
         return self.remove(next((index for index, item in enumerate(self.items) if not item.is_later), 0))
 
     def take_for_step(self) -> tuple[str, ...]:

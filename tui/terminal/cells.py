@@ -199,7 +199,7 @@ class CellWriter:
         return "".join(self._output)
 
     def write_changes(self, current_rows: list[Row | None], target_rows: Sequence[Row], lines: Iterable[int]) -> None:
-        """Write the output that turns these lines of `current_rows` into `target_rows`, and update `current_rows`."""
+        """Write the output that changes these lines from `current_rows` to `target_rows`, and update `current_rows`."""
         changed_lines = [y for y in lines if current_rows[y] != target_rows[y]]
         if len(changed_lines) > _MIN_SCROLLED_LINES and self._scroll(current_rows, target_rows, changed_lines):
             changed_lines = [y for y, row in enumerate(target_rows) if current_rows[y] != row]

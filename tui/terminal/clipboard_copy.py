@@ -40,7 +40,7 @@ def copy_sequence(text: str, environment: Mapping[str, str]) -> str:
 
 
 def copyable_prefix(text: str) -> str:
-    """Cut text to the longest beginning that terminals accept."""
+    """Cut text to the maximum length that terminals accept."""
     encoded = text.encode()
     return text if len(encoded) <= MAX_OSC_52_BYTES else encoded[:MAX_OSC_52_BYTES].decode(errors="ignore")
 

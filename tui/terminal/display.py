@@ -50,7 +50,7 @@ class Display:
         self._is_invalid = False
 
     def begin(self) -> None:
-        """Start drawing, because the app now controls the terminal, initially or after being suspended."""
+        """Start drawing, at startup or after a suspension, now that the app controls the terminal."""
         self._is_invalid, self._is_busy = True, False
 
     def invalidate(self) -> None:

@@ -34,8 +34,8 @@ _PARTIAL_REPLY = regex(
     r")?\Z"
 )
 _POSSIBLE_KEYS = ("\x1b", "\x1b[")
-"""Esc and Alt-[, which a user can type but which may also be the start of a reply. A longer start of a reply cannot be
-a key."""
+"""Esc and Alt-[, which a user can type but which may also be the start of a reply. If more of a reply has arrived, it
+cannot be a key."""
 
 
 class TerminalReplies:

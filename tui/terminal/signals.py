@@ -1,5 +1,4 @@
-"""Ends the program on a signal. The terminal may have been closed, or the system or another program may want the
-program to end."""
+"""Ends the program on a signal, such as when the terminal is closed or the system shuts down."""
 
 import asyncio
 import os

@@ -49,8 +49,8 @@ def size_in_reply(reply: str) -> Size | None:
 
 
 class TrackedSize:
-    """The window's size: what the terminal reported or, if the system's size has changed since then, the system's
-    size."""
+    """The window's size. This is what the terminal reported, unless the system's size has changed since then. In that
+    case, it is the system's size."""
 
     def __init__(self) -> None:
         self._queried_system_size: Size | None = None

@@ -107,7 +107,7 @@ class _Parser(XTermParser):
         self.pasted_chunks: list[str] | None = None
         """The text pasted so far; None if no paste is in progress."""
         self._partial_end_mark = ""
-        """What may be the start of the mark that ends a paste."""
+        """Input that may be the start of a paste's end mark."""
         self._partial_sequence = ""
         """The start of a sequence that Textual's parser has not finished reading."""
 
@@ -149,7 +149,7 @@ class _Parser(XTermParser):
                 yield from self._key_events(_ALT_ARROW.sub("\x1b[1;3\\1", text))
 
     def _key_events(self, text: str) -> Iterator[Message]:
-        """Yield keys. Alt with a character is complete as soon as another such key begins."""
+        """Yield the keys in the text. Alt with a character is complete as soon as another such key begins."""
         for piece in filter(None, _ALT_PIECES.split(text)):
             if self._timeout_time is not None and _ALT_CHARACTER.fullmatch(self._partial_sequence):
                 yield from self._flush_pending()
@@ -297,8 +297,8 @@ class ReplyReadingDriver(linux_driver.LinuxDriver):
         super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual's
         self.write(PUSH_TITLE)
         self.query_size()
-        # Handle this in the event loop. A signal handler may be interrupted by the next signal once it has read the
-        # size, and the older size would then be reported last.
+        # Handle this in the event loop. A signal handler might read the size, be interrupted by the next signal, and
+        # then report the outdated size last.
         asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, self._post_resize)
 
     def _get_terminal_size(self) -> tuple[int, int]:

@@ -5,8 +5,8 @@ from textual.color import Color
 MIN_CONTRAST = 4.5
 """Minimum contrast between text and its background."""
 MAX_TINT_CONTRAST = 1.3
-"""Maximum contrast between a tinted background and the screen's background. Text with `MIN_CONTRAST` times this
-contrast on the screen is readable on every tinted background."""
+"""Maximum contrast between a tinted background and the screen's background. Text is readable on every tint if its
+contrast with the screen's background is at least `MIN_CONTRAST` times this value."""
 _LIGHTNESS_STEP = 0.015
 """How much a colour's lightness is changed per step."""
 _MAX_LIGHTNESS_STEPS = 100

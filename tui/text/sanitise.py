@@ -39,7 +39,7 @@ _LOOKBEHIND_CHARS = 2
 
 
 def sanitise(text: str, preceding_text: str = "") -> str:
-    """Replace every control or invisible character with a visible one. Joiners stay inside emoji and in words that need
+    """Replace every control or invisible character with a visible one. Joiners are kept in emoji and in words that need
     them. `preceding_text`: what came before, if the text comes in pieces."""
     return with_control_pictures(text.replace("\r\n", "\n") if "\r" in text else text, preceding_text)
 

@@ -1,4 +1,4 @@
-"""Styled lines as plain values, which other modules draw."""
+"""Styled lines as data, which other modules draw."""
 
 from typing import Literal, TypeAlias
 

@@ -45,8 +45,8 @@ class Palette:
     added: Style
     removed: Style
     added_line: Style
-    """A background if colours can be mixed, so that code keeps its own colours. Otherwise a text colour. This also
-    applies to the next three styles."""
+    """Style of an added line. It is a background if colours can be mixed, so that code keeps its own colours. Otherwise
+    it is a text colour. This also applies to the next three styles."""
     removed_line: Style
     added_word: Style
     removed_word: Style

@@ -1,5 +1,5 @@
-"""What the screen shows of a session, as plain values: blocks and the session view. Imports neither events nor widgets,
-so that it loads quickly."""
+"""The data that the screen shows of a session: blocks and the session view. Imports neither events nor widgets, so that
+it loads quickly."""
 
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -85,7 +85,7 @@ class Call:
     """New diagnostics in the files that the call changed."""
     changed_files: tuple[str, ...] = ()
     diff: str = ""
-    """A unified diff of what the call would change, or has changed once it is done; empty if unknown."""
+    """A unified diff of the changes that the call would make or, once it is done, has made; empty if unknown."""
     is_edited: bool = False
     """Whether the user edited the call before it was run."""
 

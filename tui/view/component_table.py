@@ -16,7 +16,7 @@ from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, Span, TextStyle
 
 SortOrder: TypeAlias = Literal["order", "tokens"]
-"""Whether rows are in the order of the request or the largest comes first."""
+"""Order of the rows: as in the request, or largest first."""
 
 ComponentColumn: TypeAlias = Literal["tokens", "share", "steps", "state", "carrying cost", "source"]
 _MIN_NAME_WIDTH, _MAX_NAME_WIDTH = 40, 72

@@ -209,8 +209,8 @@ def request_plot(columns: Sequence[RequestColumn], height: int, width: int, sele
 
 
 def recall_lines(recalls: Recalls) -> list[Line]:
-    """Say in one line what the model has recalled, and which kinds of output are kept longer because of that; empty if
-    it has recalled nothing."""
+    """Say in one line what the model has recalled, and which kinds of output are therefore kept longer. Empty if
+    nothing was recalled."""
     if not recalls.back:
         return []
     counts_by_noun = Counter(RECALLED_NOUNS.get(kind, "other call") for kind in recalls.back.values())

@@ -146,7 +146,7 @@ def _setup_lines(greeting: Greeting, width: int) -> tuple[Line, ...]:
 
 
 def _centre(line: Line, width: int, line_width: int | None = None) -> Line:
-    """Centre a line. `line_width`: treat the line as this wide."""
+    """Centre a line. `line_width`: the width to assume for the line, in place of its actual width."""
     margin = width - (_line_width(line) if line_width is None else line_width)
     return ((" " * (margin // 2), "text"), *line) if margin > 1 else line
 
@@ -218,7 +218,7 @@ def plain_greeting(greeting: Greeting) -> tuple[str, ...]:
 
 
 def tip_of_the_day(day: int, session_count: int) -> str:
-    """Choose the tip of the day. It also depends on the number of sessions."""
+    """Choose the tip of the day, based on the date and the number of sessions."""
     return TIPS[(day + session_count) % len(TIPS)]
 
 

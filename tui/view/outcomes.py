@@ -128,8 +128,8 @@ def _is_divider(line: str) -> bool:
 
 def failure_lines(call: "Call | ToolFinished") -> tuple[str, ...]:
     """Select the output lines that explain a failure: the start of a tool's message, or the end of a command's output.
-    If an earlier line describes the error better, the lines up to that one are shown as well, along with fewer of the
-    last lines."""
+    If an earlier line describes the error better, it is included with the lines just before it, and fewer of the last
+    lines are shown."""
     lines = tuple(line for line in _output_lines(call) if line.strip())
     if not call.program:
         return lines[:MAX_FAILURE_LINES]

@@ -1,5 +1,5 @@
-"""A list shown by a command, as a plain value: rows, details and actions. The full-screen interface draws it, and line
-mode prints it."""
+"""A list shown by a command, as data: rows, details and actions. The full-screen interface draws it, and line mode
+prints it."""
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -109,8 +109,8 @@ class CopyText:
 
 
 ActionOutcome: TypeAlias = Union[RowChosen, ShowMessage, CopyText, Literal["whole"], "Panel", None]
-"""What an action results in. A `Panel` replaces the current one. `whole` switches between the list and the details,
-which take its place."""
+"""What an action results in. A `Panel` replaces the current one. `whole` switches between the list and the full
+details."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,7 @@ def row_details(row: PanelRow) -> tuple[Line, ...]:
 
 
 def empty_row(panel: Panel, *, has_rows: bool, is_searched: bool) -> PanelRow:
-    """Return a row whose details are shown while no row is marked."""
+    """Build a placeholder row, whose details are shown while no row is marked."""
     message = panel.no_match_message or panel.empty_message if is_searched else panel.empty_message
     message_lines = (parse_inline_code(message, "dim"),) if message and not has_rows else ()
     return PanelRow("", (), details=panel.empty_details or message_lines)

@@ -26,7 +26,7 @@ def dialog_height(panel: Panel, screen_width: int) -> int | None:
 
 def panel_height(panel: Panel, width: int) -> int:
     """Calculate how many lines the panel needs at this width, not counting its frame. The result is enough for any
-    marked row. 0 if it is unknown because content is loaded later."""
+    marked row. 0 if the height is unknown because content is loaded later."""
     rows = panel.rows
     has_loaded_details = any(row.content is not None or callable(row.details) for row in rows)
     if (

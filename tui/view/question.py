@@ -1,4 +1,4 @@
-"""A question as a plain value: its subject, its choices and what each key does."""
+"""A question as data: its subject, its choices and what each key does."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -159,7 +159,7 @@ def key_effect_in_text(
 
 
 def is_list_key(key: str, spec: QuestionSpec, state: AnswerState, *, is_expanded: bool) -> bool:
-    """Whether a character key does something in the list, so is not text."""
+    """Whether a character key does something in the list and is therefore not text."""
     return key_effect(key, spec, state, is_expanded=is_expanded)[0] not in ("text", "nothing")
 
 

@@ -125,8 +125,8 @@ _LINE_ALLOTMENTS: tuple[tuple[PanelPart, int], ...] = (
     ("subject", 9_999),
     ("spacing", 4),
 )
-"""The order in which parts get lines. Each step gives a part's new maximum, including lines from earlier steps. `air`:
-blank lines between parts."""
+"""The order in which parts get lines. Each step raises a part's maximum to the given number of lines. `spacing`: blank
+lines between parts."""
 
 
 def allot_lines(lines: int, requested_lines: Mapping[PanelPart, int]) -> dict[PanelPart, int]:

@@ -231,7 +231,8 @@ def apply_plan_answered(view: SessionView, event: PlanAnswered) -> SessionView:
 
 
 def apply_answer(view: SessionView, question_id: str, answer: str) -> SessionView:
-    """Show the answer as a notice, unless the call that asked is in the transcript and will show it itself."""
+    """Show the answer as a notice, unless the call that asked is in the transcript. In that case, the call shows the
+    answer."""
     question = next((open_question for open_question in view.open_questions if open_question.id == question_id), None)
     view = replace(_without_question(view, question_id), activity="thinking")
     is_in_transcript = any(

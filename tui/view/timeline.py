@@ -121,7 +121,7 @@ def request_columns(
 
 
 def _column_sizes(count: int, width: int) -> list[int]:
-    """Decide how many requests each column has, oldest first. In the newer half, each column has one."""
+    """Decide how many requests each column has, oldest first. Columns in the newer half have one request each."""
     if count <= width:
         return [1] * count
     single_count = width // 2

@@ -21,7 +21,7 @@ class TurnTimer:
         self._last_time, self._counted_seconds, self._is_waiting = now, 0.0, False
 
     def elapsed_at(self, now: float, *, is_waiting: bool) -> float:
-        """Get the seconds counted until `now`. Must be called whenever a question may have opened or closed."""
+        """Get the seconds counted up to `now`. Must be called whenever a question may have opened or closed."""
         if not self._is_waiting:
             self._counted_seconds += now - self._last_time
         self._last_time, self._is_waiting = now, is_waiting
@@ -34,7 +34,7 @@ def with_file_changes(view: SessionView, file_changes: "FilesChanged") -> Sessio
 
 
 def with_total(view: SessionView, elapsed_seconds: float) -> SessionView:
-    """Add a total line to the view of a finished turn, unless the turn neither called a model nor changed a file."""
+    """Add a total line to the view of a finished turn, if the turn called a model or changed a file."""
     changes_block = next((block for block in reversed(view.turn_blocks) if isinstance(block, TurnTotal)), None)
     if changes_block is None and not view.turn_tokens:
         return view

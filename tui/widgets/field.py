@@ -90,7 +90,7 @@ class Field(Input):
         cropped = strip.crop(0, strip.cell_length - len(warning) - 2)
         return Strip.join([cropped, Strip(warning_segments).apply_style(self.rich_style)])
 
-    # Keys that move the cursor over characters as they are drawn
+    # Keys that move the cursor by displayed character
 
     def _position_before(self) -> int:
         return grapheme_start(self._displayed_value, self.cursor_position)

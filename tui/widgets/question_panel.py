@@ -278,7 +278,7 @@ class QuestionPanel(Vertical, can_focus=True):
         )
 
     def _process_key(self, effect: KeyEffect, state: AnswerState, event: events.Key) -> bool:
-        """Apply what a key does. Returns whether it did anything."""
+        """Apply a key's effect. Returns whether the key did anything."""
         match effect:
             case "stopped":
                 self._report_answer(None)

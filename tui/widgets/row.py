@@ -199,7 +199,8 @@ def _has_grown(old: AnswerText, new: AnswerText) -> bool:
 
 
 def _blank_lines_between(block_above: DisplayedBlock, block: DisplayedBlock, detail: DetailLevel) -> int:
-    """Count the blank lines above a block. There are none between consecutive one-line calls and reasoning."""
+    """Count the blank lines above a block. There are none between neighbouring calls and reasoning, unless the upper
+    block is a call that shows details."""
     if block_above is None:
         return 0
     compact_types = (Call, ReasoningBlock, Retry, LookupGroup)

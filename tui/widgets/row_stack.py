@@ -38,8 +38,8 @@ class RowStack:
         self._cached_rows: OrderedDict[int, BlockRow] = OrderedDict()
 
     def set_blocks(self, past_blocks: Sequence[Block], turn_blocks: Sequence[Block]) -> None:
-        """Set the blocks. Blocks that are the same objects as before are skipped. All of `past_blocks` is skipped if it
-        is the same tuple."""
+        """Set the blocks. Unchanged blocks, which are the same objects as before, are skipped. If `past_blocks` is the
+        same tuple as before, all of it is skipped."""
         rows, first_index = self.rows, len(past_blocks) if past_blocks is self._past_blocks else 0
         blocks = turn_blocks if first_index else (*past_blocks, *turn_blocks)
         self._past_blocks = past_blocks

@@ -102,7 +102,7 @@ class ScrolledRows(SelectableRows):
             self.call_after_refresh(self._draw_margins)
 
     def _draw_margins(self) -> None:
-        """Draw the rows of one screen above and one below, so that scrolling by a page does not move rows."""
+        """Draw the rows within one screen above and below, so that scrolling by a page does not move rows."""
         self._is_margin_drawing_due = False
         if self._width <= 0 or not self._stack.rows:
             return

@@ -53,7 +53,7 @@ class SidePanel(Widget):
         """The turn's calls that had finished at the last update."""
         self._turn_effects = CallEffects()
         self._counted_files: tuple[FileLineCounts, ...] | None = None
-        """The changed files when they were last counted; None if they never were."""
+        """The changed files as of the last count; None if they were never counted."""
         self._counted_call_ids: frozenset[str] = frozenset()
         """The turn's calls whose changes were included in the last count."""
         self._servers_and_queue: tuple[tuple[ServerEntry, ...], int] = (), 0

@@ -94,7 +94,7 @@ class MatchNumbers:
         return self._count_before(match.row_index) + match.match_index
 
     def count_up_to(self, row: int) -> int:
-        """Count the matches up to and including that row."""
+        """Count the matches in all rows up to and including `row`."""
         return self._ends[min(row, len(self._ends) - 1)] if self._ends else 0
 
     def _count_before(self, row: int) -> int:

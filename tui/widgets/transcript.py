@@ -105,8 +105,8 @@ class TranscriptView(SearchedRows, can_focus=True):
     # Public methods
 
     def show(self, past_blocks: Sequence[Block], turn_blocks: Sequence[Block] = ()) -> None:
-        """Show these blocks. Blocks that are the same objects as before are not redrawn. All of `past_blocks` is
-        skipped if it is the same tuple."""
+        """Show these blocks. Unchanged blocks, which are the same objects as before, are not redrawn. If `past_blocks`
+        is the same tuple as before, all of it is skipped."""
         self._stack.set_blocks(past_blocks, turn_blocks)
         if self._marked_row is not None and (
             self._marked_row.displayed_block is None or self._marked_row not in self._stack.rows

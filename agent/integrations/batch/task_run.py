@@ -124,8 +124,7 @@ class TaskRun:
         return {"id": self.task.original_id, **result_json(self.outcome.result_so_far), **end_fields}
 
     def _stored_answer(self, conversation: Conversation) -> str | None:
-        """Return the session's final answer if the run was killed before it wrote the result. None if there is no
-        answer."""
+        """Return the session's final answer, if the run was killed before it wrote the result."""
         last_message = conversation.messages[-1] if conversation.messages else None
         if (
             self.was_interrupted

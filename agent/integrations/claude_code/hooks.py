@@ -24,7 +24,7 @@ class ClientHooks:
         self._has_client_exited = False
 
     async def ask(self, callback_id: str, payload: bytes) -> bytes:
-        """Ask the client's hook; see `AskProgram`."""
+        """Ask the client's hook. Implements `CallClient`."""
         request: Mapping[str, Any] = json.loads(payload)
         if self._has_client_exited:
             return _answer_without_client(request)
@@ -70,7 +70,8 @@ class _ClientExited(Exception):
 
 
 def _answer_without_client(request: Mapping[str, Any]) -> bytes:
-    """Block the action of a hook whose client has exited. Raises `ValueError` for events that hooks cannot block."""
+    """Return an answer that blocks the action, because the client that should decide has exited. Raises `ValueError`
+    for events that hooks cannot block."""
     reason = "the program that decides about this has exited"
     if request.get("hook_event_name") not in _BLOCKING_EVENTS:
         raise ValueError(reason)

@@ -76,7 +76,7 @@ def _exposed_folder_result(path: Path, mode: int) -> CheckResult:
 
 
 def _readable_file(path: Path) -> Path | None:
-    """Find a file that other users can read, among the first `MAX_CHECKED_FILES` entries. None if there is none."""
+    """Find a file that other users can read. Checks at most `MAX_CHECKED_FILES` entries."""
     folders, remaining_entries = [path], MAX_CHECKED_FILES
     while folders and remaining_entries > 0:
         with suppress(OSError), os.scandir(folders.pop()) as entries:

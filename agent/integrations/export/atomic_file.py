@@ -12,8 +12,9 @@ from ebbtide.agent.errors import UsageError
 
 @contextmanager
 def atomic_file(path: Path, *, should_replace: bool, alternative: str = "") -> Iterator[IO[bytes]]:
-    """Open a private file for writing. It appears at `path` only once it is complete. An existing file is replaced only
-    with `should_replace`; otherwise, an error is raised whose message ends with `alternative`. Raises `UsageError`."""
+    """Open a private file for writing. It appears at `path` only once it is complete. `should_replace`: replace an
+    existing file. Otherwise, an existing file is an error, and the message ends with `alternative`. Raises
+    `UsageError`."""
     temporary_path = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
     has_placeholder = False
     try:

@@ -59,7 +59,7 @@ class BundleWriter:
         self._blobs: dict[str, int] = {}
 
     def add_blob(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
-        """Add a blob. Raises `StoreFailed` if it does not match the digest, which makes the bundle invalid."""
+        """Add a blob. Raises `StoreFailed` if the data does not match the digest; the bundle is then invalid."""
         hasher = hashlib.sha256()
         with self._zip.open(_zip_entry(f"blobs/{digest}"), "w", force_zip64=size >= 1 << 30) as entry:
             for chunk in chunks:
@@ -223,7 +223,7 @@ class Bundle:
                 yield line
 
     def blob_chunks(self, digest: str) -> Iterator[bytes]:
-        """Yield the bytes of an output in chunks, never more than the size in the manifest."""
+        """Yield the bytes of an output in chunks, up to the size in the manifest."""
         remaining = self.manifest.blobs.get(digest, -1)
         if remaining < 0:
             raise self.damage_error(f"the output `{digest[:12]}` is missing")

@@ -16,7 +16,7 @@ MASK_CHAR = "*"
 MAX_SEARCHED_LINE_BYTES = 1 << 16
 """Maximum number of bytes of a line that are searched at once."""
 MAX_LABELLED_CHARS = 200
-"""Maximum length, in characters, of text without whitespace that is searched for labelled secrets."""
+"""Maximum length, in characters, of a single long word that is searched for labelled secrets."""
 _UNMASKED_COLUMNS = ("role", "kind", "media_type", "purpose")
 """Columns whose values come from this program and contain no secrets."""
 

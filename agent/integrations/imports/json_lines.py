@@ -39,7 +39,7 @@ class Line:
 
 
 def open_regular_file(path: Path) -> IO[bytes]:
-    """Open a file without blocking. Raises `UnreadableTranscript`."""
+    """Open a file without blocking. Raises `UnreadableTranscriptError`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         file = open(descriptor, "rb", buffering=1 << 16)  # noqa: SIM115  # closed by the caller

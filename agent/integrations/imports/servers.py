@@ -123,8 +123,7 @@ def _without_variables(text: str) -> str:
 
 
 def _has_literal(value: str) -> bool:
-    """Whether a secret value is spelled out, rather than consisting only of variable references and an authentication
-    scheme."""
+    """Whether a value contains a literal secret, rather than only variable references and an authentication scheme."""
     return any(word.lower() not in _SCHEMES for word in re.findall(r"[^\s:]+", _without_variables(value)))
 
 

@@ -39,8 +39,8 @@ from ebbtide.tools.base import Tool
 from ebbtide.tools.lazy import dataclass
 
 ImportState: TypeAlias = Literal["new", "renewed", "unchanged", "empty", "open"]
-"""Result of an import, in order: a session was created; a session was updated; the transcript has not changed; it
-has no messages; or its session is open in another program."""
+"""Result of an import. `new`: a session was created. `renewed`: a session was updated. `unchanged`: the transcript has
+not changed. `empty`: the transcript has no messages. `open`: the session is open in another program."""
 
 CONVERSION_VERSION = 1
 """Version of the conversion. Transcripts imported by an earlier version are imported again."""
@@ -101,8 +101,8 @@ class SessionWriter:
         return self._write(transcript, open_transcript, problems, self._transfer.unused_id(), "new")
 
     def _find_earlier_imports(self, transcript: ImportableTranscript) -> list[_EarlierImport]:
-        """Find earlier imports of a transcript. A fork of an import has the same origin, so the session id in the
-        origin is checked as well."""
+        """Find earlier imports of a transcript. A fork of an import has the same origin, so sessions whose id is not
+        the one in the origin are skipped."""
         sessions = list[_EarlierImport]()
         key = f"{transcript.agent}:{transcript.id}"
         for session_id in self._transfer.sessions_with_fact(ORIGIN_FACT, key):

@@ -85,8 +85,8 @@ def find_importable_settings(folders: AgentFolders, project: Path) -> tuple[list
 
 
 FoundSetting: TypeAlias = tuple[SettingKind, str, str, str]
-"""The kind, the original text, this program's key, and the value. Without a key, the value says why the setting cannot
-be imported."""
+"""The kind, the original text, this program's key, and the value. If the key is empty, the value says why the setting
+cannot be imported."""
 SettingsReader: TypeAlias = Callable[[Mapping[str, Any]], Iterator[FoundSetting]]
 
 

@@ -128,7 +128,7 @@ class TranscriptReader(Protocol):
         """Yield the existing transcripts, reading only the start of each."""
 
     def open_transcript(self, transcript: ImportableTranscript, problems: "ImportProblems") -> OpenedTranscript:
-        """Open a transcript. Raises `UnreadableTranscript`."""
+        """Open a transcript. Raises `UnreadableTranscriptError`."""
 
 
 class UnreadableTranscriptError(Exception):

@@ -147,7 +147,7 @@ class Form:
         return f"{problem}Choose what to fill in, or write several at once: {self.fields[0].name}=… and so on."
 
     def field_for(self, answer: str) -> FormField | None:
-        """Return the field that an option refers to; None if the option does not refer to a field."""
+        """Return the field that an option refers to, if any."""
         if self._next_field is not None and answer == f"fill in {self._next_field.label}":
             return self._next_field
         return next((field for field in self.fields if answer == self._field_option(field)), None)

@@ -46,7 +46,7 @@ class ServerRow:
 
 
 def list_servers(config: Config, environment: Mapping[str, str]) -> tuple[ServerRow, ...]:
-    """Return a row for each declared server. A row for a file that cannot be read has an empty name."""
+    """Return one row for each declared server, and one with an empty name for each file that cannot be read."""
     trust = ProjectTrust(config)
     return tuple(_server_row(server, trust) for server in load_declared_servers(config, environment))
 

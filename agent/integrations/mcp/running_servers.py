@@ -96,8 +96,9 @@ class RunningServers:
 
     async def prepare_turn(self, *, is_first: bool) -> None:
         """Prepare servers at the start of a turn, after the user has decided whether to trust the folder. Starts the
-        approved servers, and asks the user to approve their tools. `is_first`: before the first request, also wait for
-        servers that are still starting; for required servers, there is no time limit. Raises `ServerFailed`."""
+        approved servers, and asks the user to approve their tools. `is_first`: whether this is before the first
+        request; if so, also wait for servers that are still starting. The wait for required servers has no time limit.
+        Raises `ServerFailed`."""
         for server in self._start_approved_servers():
             await server.wait_until_started()
         if is_first:

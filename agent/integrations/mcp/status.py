@@ -149,7 +149,8 @@ class ServerEntry:
         )
 
     def allow_new_tools(self) -> tuple[McpTool, ...]:
-        """Allow the tools that were never seen before, and return them. Applies only to the user's own servers."""
+        """Allow and return the tools that this program has never seen before. Applies only to the user's own
+        servers."""
         new_tools = tuple(
             tool
             for tool in self._listed_tools()

@@ -1,4 +1,4 @@
-"""Checks the model for search by meaning, for `ebb doctor`."""
+"""Checks the model for semantic search, for `ebb doctor`."""
 
 from collections.abc import Iterator, Mapping
 

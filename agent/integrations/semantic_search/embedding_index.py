@@ -1,4 +1,4 @@
-"""Search by meaning, merged with search by words. A local model computes the vectors at search time."""
+"""Semantic search merged with word search. A local model computes the vectors at search time."""
 
 from collections.abc import Sequence
 
@@ -150,8 +150,8 @@ def cosine_similarities(packed_rows: NDArray[np.int8], query: NDArray[np.float32
 
 
 def part_bounds(text: str) -> list[tuple[int, int]]:
-    """Split text into parts after lines or words, and return their bounds. Only the first and last parts of long text
-    are included. Empty text has one empty part."""
+    """Split text into parts at line or word boundaries, and return the parts' bounds. For long text, only the first and
+    last parts are included. Empty text has one empty part."""
     parts, start = list[tuple[int, int]](), 0
     while start < len(text) or not parts:
         end = min(start + PART_CHARS, len(text))

@@ -1,4 +1,4 @@
-"""Search by meaning with a static model on this machine."""
+"""Semantic search with a static model on this machine."""
 
 from ebbtide.agent.integrations import semantic_search
 from ebbtide.agent.integrations.semantic_search.embeddings import Embedder, find_model_problem

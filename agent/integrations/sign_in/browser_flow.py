@@ -34,7 +34,8 @@ class BrowserFlow:
     token_url: str
     issuer: str
     client_id: str
-    """The registered client id, or the one with which the server registers this program."""
+    """The registered client id. Before this program is registered, a general id with which to request the
+    registration."""
     scope: str
     required_scope: str
     """The scope without which the tokens are useless."""
@@ -109,7 +110,7 @@ class BrowserSignIn:
         return self._server.fileno()
 
     def handle_browser(self) -> None:
-        """Answer a waiting browser."""
+        """Handle a request from the browser."""
         self._server.handle_request()
 
     def accept_callback_url(self, address: str) -> bool:
@@ -126,8 +127,8 @@ class BrowserSignIn:
         self, wait: Callable[[float], None], now: Callable[[], float] = time.monotonic
     ) -> tuple[TokenResponse, str, Mapping[str, Any]]:
         """Wait for the browser's redirect, then exchange its code for tokens. `wait`: waits for the browser or the
-        user, for at most the given number of seconds. Return the response with the tokens, this program's client id and
-        the claims about the user. Raises `AgentError`."""
+        user, for at most the given number of seconds. Returns the token response, this program's client id, and the
+        claims about the user. Raises `AgentError`."""
         flow, end = self.flow, now() + SIGN_IN_LIFETIME_S
         while (callback := self._callback) is None:
             if now() >= end:

@@ -59,8 +59,8 @@ class DeviceFlow:
     def wait_for_tokens(
         self, code: DeviceCode, wait: Callable[[float], None], now: Callable[[], float] = time.monotonic
     ) -> TokenResponse:
-        """Poll the server until the user allows or denies access. `now`: a clock that changes to the system time do not
-        affect. While the server cannot be reached, the interval doubles (section 3.5). Raises `AgentError`."""
+        """Poll the server until the user allows or denies access. `now`: a monotonic clock. While the server cannot be
+        reached, the interval doubles (section 3.5). Raises `AgentError`."""
         end, interval = now() + code.lifetime_s, code.interval_s
         while True:
             wait(interval)

@@ -70,7 +70,7 @@ def sign_in_with_code(
 
 
 def _github_account(code_url: str, tokens: Tokens) -> str:
-    """Return the account's name; empty if GitHub does not provide it, because the tokens work without it."""
+    """Return the account's name; empty if GitHub does not provide it. The tokens work without a name."""
     try:
         return _account(get_json(github_user_url(code_url), tokens.access_token).text("login"))
     except ProviderError:

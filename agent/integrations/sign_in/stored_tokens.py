@@ -11,7 +11,7 @@ from ebbtide.agent.providers.keys import KeyStorage, sign_in_store
 from ebbtide.tools.secrets.redaction import register_secret
 
 RENEWAL_MARGIN_S = 300.0
-"""Number of seconds before its expiry at which a token is renewed. OpenAI allows renewal six minutes before; renewing
+"""A token is renewed this many seconds before it expires. OpenAI allows renewal in the last six minutes; renewing
 earlier makes the refresh token useless."""
 
 

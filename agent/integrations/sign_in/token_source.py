@@ -61,8 +61,8 @@ class TokenSource:
         return self._tokens.access_token
 
     async def _update(self, rejected: str) -> None:
-        """Read the tokens, and renew them if necessary. Interrupting a request does not interrupt the renewal, because
-        the new refresh token would be lost."""
+        """Read the tokens, and renew them if necessary. Interrupting a request does not interrupt the renewal, so that
+        the new refresh token is not lost."""
         self._update_task = asyncio.create_task(self._update_once(rejected))
         self._update_task.add_done_callback(lambda task: task.cancelled() or task.exception())
         await asyncio.shield(self._update_task)

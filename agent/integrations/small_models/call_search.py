@@ -74,7 +74,7 @@ class UnparsedCall:
 
 
 def find_calls(text: str) -> FoundCalls | None:
-    """Find the calls at the end or beginning of text. None if there are none."""
+    """Find the calls at the end or beginning of text."""
     for start in _possible_starts(text):
         calls, end = _consecutive_calls(text, start)
         text_after = text[end:]
@@ -88,8 +88,7 @@ def find_calls(text: str) -> FoundCalls | None:
 
 
 def find_broken_call(text: str) -> UnparsedCall | None:
-    """Find a call at the end of text whose name can be read but whose arguments cannot be parsed. None if there is
-    none."""
+    """Find a call at the end of text whose name can be read but whose arguments cannot be parsed."""
     if text.rstrip()[-1:] not in ("}", "]", ">", "`"):
         return None
     for start in _possible_starts(text):
@@ -112,7 +111,7 @@ def find_broken_call(text: str) -> UnparsedCall | None:
 
 def find_example_calls(text: str) -> FoundCalls | None:
     """Find the first calls that have text before and after them. Only calls in a code fence or after a marker such as
-    `<tool_call>` count. None if there are none."""
+    `<tool_call>` count."""
     for start in _possible_starts(text):
         calls, end = _consecutive_calls(text, start)
         surrounding = text[:start].strip(), text[end:].strip()
@@ -123,8 +122,8 @@ def find_example_calls(text: str) -> FoundCalls | None:
 
 
 def find_unreadable_call(text: str) -> UnparsedCall | None:
-    """Find call tags around something that is not a call, such as a tool definition, or find output tags. None if there
-    are neither."""
+    """Find call tags around something that is not a call, such as a tool definition, or around the whole output of a
+    call. None if the text is not enclosed in such tags."""
     stripped_text = text.strip()
     tag = OPENING_TAG.match(stripped_text) or _OUTPUT_TAG.match(stripped_text)
     if tag is None or not stripped_text.endswith(f"</{tag[1]}>") or find_calls(text) is not None:

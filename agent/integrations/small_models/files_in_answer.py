@@ -16,8 +16,8 @@ MIN_LINE_CHARS = 4
 MAX_SNIPPET_CHARS = 20_000
 """Maximum length of a block or file that is compared, in characters."""
 MAX_LINE_PAIRS = 5_000
-"""Maximum number of pairs of old and new lines that are compared; if there are more, the block is too different from
-the file."""
+"""Maximum number of pairs of old and new lines that are compared. With more pairs, the block counts as too different
+from the file."""
 
 _FILE_NAME_COMMENT = regex(r"\A\s*(?:#|//|--|<!--|/\*)\s*([\w./-]+)\s*(?:-->|\*/)?[ \t]*\n+")
 """A comment in the first line that may contain the file name."""

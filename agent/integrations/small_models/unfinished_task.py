@@ -122,7 +122,7 @@ def _turn_start(messages: Sequence[Message]) -> int | None:
 
 
 def turn_request(conversation: Conversation) -> User | None:
-    """Return the user message that began the turn; None if there is none."""
+    """Return the user message that began the turn."""
     start_index = _turn_start(conversation.messages)
     message = conversation.messages[start_index] if start_index is not None else None
     return message if isinstance(message, User) else None

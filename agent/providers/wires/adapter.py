@@ -47,9 +47,9 @@ class Adapter:
     """Returns further headers, which depend on the request's body."""
     create_reader: Callable[[], EventReader] = SseReader
     quirk_by_clue: Mapping[str, str] = field(default_factory=dict)
-    """Names of quirks, by a clue in the error message; see `Quirks`."""
+    """Names of quirks, by the part of an error message that reveals them; see `Quirks`."""
     demanded_quirk_by_clue: Mapping[str, str] = field(default_factory=dict)
-    """Names of quirks, by a clue in error messages that demand a field."""
+    """Like `quirk_by_clue`, for errors that demand a field instead of rejecting one."""
     known_quirks_by_host: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Known quirks of servers, by host."""
 
@@ -101,7 +101,7 @@ class WireProvider:
                 async for chunk in chunks:
                     yield chunk
 
-        # A server that rejects a search as a "tool type" says nothing about the tools of other requests.
+        # If a server rejects a web search as a "tool type", that says nothing about the tools of other requests.
         return self._quirks.stream(ask, may_adapt=not request.max_web_searches)
 
     async def _send(self, body: JsonObject) -> AsyncGenerator[Chunk, None]:

@@ -143,7 +143,7 @@ def _region(origin: Origin) -> str | None:
 
 
 def _is_unsigned(origin: Origin) -> bool:
-    """Whether requests have neither key nor signature: a gateway signs them."""
+    """Whether requests are sent without key and signature, because a gateway signs them."""
     return origin.endpoint.is_gateway and not origin.endpoint.key
 
 

@@ -291,8 +291,8 @@ def parse_arguments(source: str) -> tuple[Mapping[str, object], str]:
 
 
 class CallIds:
-    """The ids that are sent with calls. They are unique within a conversation, even if several servers have created its
-    ids. Each output is sent with its call's id."""
+    """The call ids that are sent to the server. They are unique within a conversation, even if several servers created
+    them. Each output is sent with its call's id."""
 
     def __init__(self, model: str, unsafe: str = "", max_chars: int = 0) -> None:
         self._model = model
@@ -335,8 +335,7 @@ class ShortCallIds(CallIds):
 
 
 def can_send_images(facts: ModelFacts) -> bool:
-    """Whether images may be sent. They may, unless the model is known not to accept them; in that case, a note replaces
-    each image."""
+    """Whether to send images. They are replaced with notes only if the model is known not to accept them."""
     return facts.images or not facts.is_known or ("images", "default") in facts.sources
 
 

@@ -1,4 +1,4 @@
-"""Encodes messages for an API, both as values and as bytes. Each message is encoded only once.
+"""Encodes messages for an API, as JSON values and as bytes. Each message is encoded only once.
 
 Each request repeats the previous one. If every request encoded all messages again, each step would be slower than the
 one before.
@@ -33,8 +33,8 @@ class EncodedMessages:
 
     def __init__(self) -> None:
         self.markable_ends: list[BlockPosition | None] = []
-        """For each part, the last block that may be marked for caching, in or before the part. None if there is none
-        yet."""
+        """For each part, the last block up to the part's end that may be marked for caching; None if there is no such
+        block."""
         self._items: list[dict[str, Any]] = []
         self._pieces: list[bytes] = []
         self._joined_pieces: list[bytes] = []

@@ -30,7 +30,7 @@ CHALLENGE_PAGE = any_of(
     r"human verification",
     r"perimeterx",
 )
-"""Texts of challenge pages, which block programs."""
+"""Phrases on challenge pages, which block programs."""
 
 CLOUDFLARE_RATE_TEXT = r"error(?: code)?:? 1015\b"
 """Error of Cloudflare's own rate limit. It is also sent as a web page."""
@@ -48,7 +48,7 @@ FILTER_PAGE = any_of(
     r"access control configuration prevents",
     r"policy_denied|policy has denied",
 )
-"""Texts of pages that a network filter sends."""
+"""Phrases on pages sent by a network filter."""
 
 QUOTA_KINDS = any_of(
     r"insufficient_(?:quota|balance|credits?|funds)\w*",
@@ -88,7 +88,7 @@ QUOTA_TEXT = any_of(
     r"余额不足",
     r"欠费",
 )
-"""Texts about credit that is used up."""
+"""Phrases that report used-up credit."""
 
 SPENDING_TEXT = any_of(
     r"(?:spending|spend|usage|budget|cost|key) limits? (?:(?:has|have) been |is |was )?(?:reached|exceeded|hit)",
@@ -99,7 +99,7 @@ SPENDING_TEXT = any_of(
     r"regain access on",
     r"hard limit",
 )
-"""Texts about a spending limit set by the user, as opposed to used-up credit."""
+"""Phrases that report a spending limit set by the user, as opposed to used-up credit."""
 
 RATE_TEXT = any_of(
     r"rate.?limit",
@@ -161,7 +161,7 @@ ACCESS_TEXT = any_of(
     r"insufficient permissions|missing scopes|lacks the required",
     r"use case details have not been submitted",
 )
-"""Texts about a valid key that has no permission."""
+"""Phrases that report a valid key without the necessary permission."""
 
 MODEL_TEXT = any_of(
     r"""\b(?:model|deployment)\b(?:[`'\"][^`'\"]*[`'\"]|[^.:,;`'\"]){0,90}?(?:does ?n[o']t exist|not found"""
@@ -197,7 +197,7 @@ RETIRED_TEXT = any_of(
     rf"\bmodel\b{_NAME}{{0,80}}?(?:deprecated|decommissioned|retired|discontinued|shut down|sunset|archived"
     r"|end of (?:its |their )?life|end.of.life|no longer (?:available|supported|served))",
 )
-"""Texts about retired models."""
+"""Phrases that report a retired model."""
 
 COUNTRY_TEXT = any_of(
     r"(?:countr(?:y|ies)|region|territor(?:y|ies)|(?:user|your) location)\b.{0,60}?"
@@ -248,7 +248,7 @@ ORGANISATION_TEXT = any_of(
     r"zero data retention",
     r"privacy settings",
 )
-"""Texts about restrictions set by the organisation that owns the key."""
+"""Phrases that report restrictions set by the organisation that owns the key."""
 
 ORGANISATION_KINDS = any_of(
     r"organi[sz]ation_\w*",
@@ -275,7 +275,7 @@ UNSUPPORTED_FEATURE_TEXT = any_of(
     r"requires more system memory|(?:insufficient|too large for) system|unable to load model",
     r"roles must alternate|jinja template|^template: ",
 )
-"""Texts of permanent errors that servers report with a server error status. Examples: a local server was started
+"""Phrases in permanent errors that servers report with a server error status. Examples: a local server was started
 without a feature, lacks memory, or has a chat template that rejects the messages."""
 
 IMAGE_TEXT = any_of(

@@ -133,8 +133,8 @@ def _parse_body(body: object) -> object:
 
 
 def _plain_fields(value: object, depth: int = 0) -> Iterator[tuple[str, object]]:
-    """Yield every field with a plain value, outer fields first. This includes the fields of JSON that is embedded in
-    text."""
+    """Yield all fields whose value is a string or an integer, outer fields first. Fields of JSON embedded in text are
+    included."""
     if depth > 6:
         return
     if isinstance(value, list):
@@ -152,6 +152,6 @@ def _plain_fields(value: object, depth: int = 0) -> Iterator[tuple[str, object]]
 
 
 def _embedded_json(text: str) -> object:
-    """Parse the JSON object embedded in a text, as in messages that gateways forward."""
+    """Parse the JSON object embedded in text, as in messages that gateways forward."""
     start = text.find("{")
     return _parse_body(text[start : text.rfind("}") + 1]) if start >= 0 else text

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 11434
 KEEP_ALIVE = "30m"
 LIVE_FACTS_TIMEOUT_S = 5.0
-"""Timeout for requesting the facts about a model, in seconds. The start of a session waits for them."""
+"""Timeout for requesting the facts about a model, in seconds. A session cannot start before this request has ended."""
 
 
 async def fetch_live_facts(endpoint: Endpoint, facts: ModelFacts, configured_window: int | None = None) -> ModelFacts:

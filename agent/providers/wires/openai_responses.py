@@ -296,8 +296,8 @@ def _call_item(call: ToolCall, ids: CallIds, namespace: str) -> JsonObject:
 
 
 def _free_text_call(call: ToolCall, ids: CallIds) -> JsonObject:
-    """Encode a call whose only argument is plain text. If it has other arguments because it was made through another
-    API, send its original source."""
+    """Encode a call whose only argument is plain text. If the call was made through another API and has other
+    arguments, its original source is sent."""
     text = call.arguments.get(traits_of(call.name).free_text_argument) if len(call.arguments) == 1 else None
     sent_input = text if isinstance(text, str) else call.source
     return {"type": "custom_tool_call", "call_id": ids[call.id], "name": call.name, "input": sent_input}

@@ -169,8 +169,8 @@ def rejection_reason(request: Request, model: str) -> str | None:
 
 
 def signed_reasoning(text: str) -> Native:
-    """Return a thought with a signature, like those of real models. If the text changes, the signature no longer
-    matches it, even in another process."""
+    """Return reasoning text with a signature, as real models do. The signature stops matching if the text changes, even
+    in another process."""
     return {"type": "reasoning", "text": text, "signature": _signature(text)}
 
 

@@ -34,9 +34,9 @@ _WINDOW_FIELDS = ("loaded_context_length", "max_model_len", "context_length", "m
 
 
 async def add_server_facts(endpoint: Endpoint, facts: ModelFacts) -> ModelFacts:
-    """Add the facts that the server reports. No request is sent if the context window is known, or if it is set and the
-    server is remote. Facts set in the configuration are not changed. If the server does not respond, the facts stay
-    unchanged."""
+    """Add the facts that the server reports. A request is sent only if the context window is still the default, or if
+    it is set in the configuration and the server is local. Facts set in the configuration are not changed. If the
+    server does not respond, the facts stay unchanged."""
     sources = dict(facts.sources)
     window_source = sources.get("context_window")
     should_ask = window_source == "default" or (window_source == "config" and is_local_server(endpoint))
@@ -67,8 +67,8 @@ def is_local_server(endpoint: Endpoint) -> bool:
 
 
 async def _fetch_responses(origin: Origin) -> tuple[object, object, object] | None:
-    """Fetch llama.cpp's endpoint, LM Studio's endpoint and the common one. The result of an endpoint is None if it does
-    not respond in time. The whole result is None if no client can be created."""
+    """Fetch facts from llama.cpp's endpoint, LM Studio's endpoint and the common one. Each result is None if its
+    endpoint does not respond in time. The whole result is None if no client can be created."""
     base_url = origin.endpoint.base_url.rstrip("/")
     root_url = base_url.removesuffix("/v1")
     with suppress(ProviderError):
@@ -133,8 +133,8 @@ def _generation_settings(llama_cpp_properties: object) -> Mapping[str, Any]:
 
 
 def window_from_models(model_list: object, model: str) -> int | None:
-    """Find the window that a list of models states for a model, or for the only listed model. The window in use takes
-    precedence over the window used in training."""
+    """Find a model's window in a list of models. If only one model is listed, its window is used. The window in use
+    takes precedence over the window used in training."""
     row, file_metadata = _model_entry(model_list, model)
     values: Sequence[Any] = [
         *(row.get(name) for name in _WINDOW_FIELDS),
@@ -145,7 +145,7 @@ def window_from_models(model_list: object, model: str) -> int | None:
 
 
 def parse_parameter_count(model_list: object, model: str) -> object:
-    """Return the number of parameters that a list of models states for a model, or for the only listed one."""
+    """Find a model's number of parameters in a list of models. If only one model is listed, its number is used."""
     return _model_entry(model_list, model)[1].get("n_params")
 
 

@@ -16,8 +16,8 @@ _MAX_DEFINERS = 8
 _FOCUS_WEIGHT = 50.0
 """Weight factor of files in focus and of requested names."""
 _PRIVATE_WEIGHT, _SEEN_FILE_WEIGHT, _REQUESTED_FILE_WEIGHT, _REQUESTED_NAME_WEIGHT = 0.1, 0.1, 100.0, 1e6
-"""Weight factors: of a private definition, of a definition in a file already seen, of one in a requested file, and of a
-requested definition."""
+"""Weight factors for private definitions, definitions in files already seen, definitions in requested files, and
+requested definitions."""
 _UNUSED_DEFINITIONS = 30
 """A file's weight is divided by its number of definitions plus this number. This keeps the weight of unused definitions
 low."""

@@ -18,9 +18,9 @@ MIN_MAPPED_FILES = 20
 DEFAULT_TOKENS, MIN_TOKENS, MAX_TOKENS = 1500, 200, 10_000
 """Default, minimum and maximum size of a map in tokens."""
 READ_TIMEOUT_S = 8.0
-"""Time for reading files that are not cached, in seconds. The next map reads the rest."""
+"""Time for reading files that are not cached, in seconds. Files left over are read for the next map."""
 MAX_SEEN_FILES = 2000
-"""Maximum number of files read by the model that are passed to the map."""
+"""Maximum number of files passed to the mapper as already seen."""
 
 
 def _subject(arguments: Arguments) -> str:

@@ -40,7 +40,7 @@ class Documents:
         complete diagnostics."""
         self._unreported_problems: dict[Path, tuple[Problem, ...]] = {}
         self._has_any_baseline = False
-        """Whether a baseline was ever set. After that, all problems in files without a baseline are new."""
+        """Whether a baseline was ever set. From then on, all problems in files without a baseline are new."""
 
     def problems(self, path: Path) -> tuple[Problem, ...]:
         pulled = self._pulled_problems.get(path, ())

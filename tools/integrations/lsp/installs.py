@@ -53,8 +53,8 @@ def _install_folder(file: str) -> Path | None:
 
 
 def _required_files(file: str, path: str) -> Iterator[str]:
-    """Yield the files that a program needs to run: the target of its link, its real path if one of its folders is a
-    link, and its interpreter."""
+    """Yield the next files to follow: a link's target, the real path if a parent folder is a link, or a script's
+    interpreters."""
     real_path = os.path.realpath(file)
     if os.path.islink(file):
         yield os.path.join(os.path.dirname(file), os.readlink(file))

@@ -52,7 +52,7 @@ _LIST_CHANGE_METHODS: Mapping[str, ListKind] = {f"notifications/{kind}/list_chan
 _MAX_TIMEOUT_FACTOR = 60
 """Maximum duration of a call that reports progress, as a multiple of its timeout."""
 _MAX_REPORTED_OMISSIONS = 10
-"""Maximum number of omitted list entries that are each reported."""
+"""Maximum number of omitted list entries that are reported one by one."""
 _SESSION_OVER_MESSAGE = "Session terminated"
 """The SDK's message when a remote server no longer knows the session."""
 _CLOSED_MESSAGE = "Connection closed"
@@ -64,7 +64,7 @@ _STARTUP_LIST_S, _LATER_LIST_S = 1.0, 10.0
 _MAX_DATA_CHARS = 1_000
 """Maximum number of characters shown of an error's details."""
 _RESUBSCRIBE_S = 5.0
-"""Seconds to wait before renewing a subscription to change notifications that has ended."""
+"""Delay before a subscription to change notifications is renewed after it has ended, in seconds."""
 
 
 ErrorT = TypeVar("ErrorT", bound=BaseException)
@@ -226,7 +226,7 @@ class McpConnection:
         prompts = await fetch_all_pages(lambda cursor: fetch(cursor=cursor), lambda page: page.prompts, self.omissions)
         return replace(state, prompts=usable_prompts(self.spec, prompts))
 
-    async def limit_call(self, name: str, arguments: Arguments, show_progress: Callable[[str], None]) -> Result:
+    async def call_tool(self, name: str, arguments: Arguments, show_progress: Callable[[str], None]) -> Result:
         """Call a tool and return its result. Cancelling affects only this call. Raises `ToolError`."""
         _require_encodable(arguments)
         last_report = 0.0
@@ -305,7 +305,7 @@ class McpConnection:
     # Notifications
 
     async def listen(self) -> None:
-        """Subscribe to change notifications, which newer protocol versions require."""
+        """Subscribe to change notifications, as newer protocol versions require."""
         capabilities = self._client.server_capabilities
         notifies_tools = bool(capabilities.tools and capabilities.tools.list_changed)
         notifies_resources = bool(capabilities.resources and capabilities.resources.list_changed)
@@ -424,8 +424,8 @@ class ServerTimeouts:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Pause all timeouts while the server waits for an answer from this program. It is unknown which call the
-        server's question belongs to."""
+        """Pause all timeouts while the server waits for an answer from this program, because it is unknown which call
+        its question belongs to."""
         self._open_questions += 1
         self._reschedule_all()
         try:

@@ -29,7 +29,7 @@ from ebbtide.tools.outputs.extent import truncate
 MAX_DESCRIPTION_CHARS = 4096
 """Maximum number of characters of a description shown to the model."""
 MAX_SCHEMA_BYTES = 100_000
-"""Maximum size of a schema as JSON, in bytes. Hardly more would fit into a small context window."""
+"""Maximum size of a schema as JSON, in bytes. A much larger one would not fit into a small context window."""
 _MAX_PAGES = 100
 _MAX_NAME_CHARS = 64
 """Maximum tool name length that providers allow."""

@@ -77,8 +77,8 @@ class _UnauthenticatedAuth(httpx2.Auth):
 
 @asynccontextmanager
 async def _local_callback(spec: ServerSpec, storage: "_Storage") -> AsyncIterator["LoginCallback"]:
-    """Yield a local callback. It uses the port of the last login if that is free, because the client may be registered
-    with that port."""
+    """Yield a local callback, on the port of the last login if that port is free. The client may be registered with
+    that port."""
     stored_port = storage.read().get("port", 0)
     preferred_port = spec.login.port or (stored_port if isinstance(stored_port, int) else 0)
     try:
@@ -304,8 +304,8 @@ class LoginCallback:
         return f"http://127.0.0.1:{self.port}{_CALLBACK_PATH}"
 
     def expect(self, login: str) -> None:
-        """From now on, accept only the answer to this login. A server may require a second login with more scopes
-        during one start."""
+        """Accept only the answer to this login from now on. While starting, a server might ask for a second login with
+        more scopes."""
         self._state = dict(parse_qsl(urlsplit(login).query)).get("state", "")
         self._answer = asyncio.get_running_loop().create_future()
 

@@ -195,8 +195,8 @@ class ServerState:
     notes: tuple[str, ...] = ()
     """One line about each entry that was omitted or needs the user's review."""
     instructions: "McpTool | None" = None
-    """The server's instructions for models, as the description of a tool that cannot be called. This way, they are
-    approved and pinned like tools."""
+    """The server's instructions for models, represented as the description of a tool that cannot be called, so that
+    they are approved and pinned like tools."""
 
     @property
     def approvable_tools(self) -> tuple[McpTool, ...]:

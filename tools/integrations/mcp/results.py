@@ -22,9 +22,9 @@ Contents: TypeAlias = types.TextResourceContents | types.BlobResourceContents
 _IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 """Media types of images that models accept."""
 _ERROR_START = re.compile(r"\W*\w*(?:error|exception|fail)", re.IGNORECASE)
-"""Matches the beginning of text that is recognisable as an error."""
+"""Matches text that begins like an error message."""
 _MIN_DISTINCTIVE_CHARS = 20
-"""Minimum length in characters of text that would not be repeated by coincidence."""
+"""Text at least this long, in characters, is not repeated by coincidence."""
 
 
 def tool_result(answer: types.CallToolResult) -> Result:

@@ -36,11 +36,11 @@ MAX_RESTARTS = 5
 _STEADY_RUN_S = 60.0
 """Earlier failures no longer count after this many seconds of operation."""
 _RELIST_TIMEOUT_S = 3.0
-"""Seconds that a call waits for the lists that it changed to be updated."""
+"""How long a call that changed the lists waits for their update, in seconds."""
 _RELIST_INTERVAL_S = 0.5
 """Minimum number of seconds between two updates of the lists."""
 _CLOSE_MARGIN_S = 1.0
-"""Seconds to close a server, on top of its program's grace period."""
+"""Extra time for closing a server, after its program's grace period, in seconds."""
 _ALL_LISTS: "frozenset[ListKind]" = frozenset(("tools", "resources", "prompts"))
 
 T = TypeVar("T")
@@ -135,7 +135,7 @@ class McpServer:
         def call_tool(connection: "McpConnection") -> Awaitable[Result]:
             if all(tool.original_name != name for tool in self.state.tools):
                 raise ToolError(f"the server `{self.spec.label}` no longer offers `{one_line(name)}`")
-            return connection.limit_call(name, arguments, progress)
+            return connection.call_tool(name, arguments, progress)
 
         if all(tool.original_name != name for tool in self.state.tools):
             await self._wait_for_lists()

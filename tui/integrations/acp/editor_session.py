@@ -110,8 +110,8 @@ class EditorSession:
     # Requests from the editor
 
     async def prompt(self, blocks: Sequence[ContentBlock]) -> PromptOutcome:
-        """Run a turn. If one is already running, the prompt is delivered at its next step, or gets a turn of its own if
-        there is no next step. Raises `AgentError`."""
+        """Run a turn. If a turn is already running, the prompt is delivered at its next step. If there is no next step,
+        the prompt gets its own turn. Raises `AgentError`."""
         message = user_message(blocks, str(self.sessions.root), self._pastes)
         command, pending = parse_command(message.text), PendingPrompt(message)
         if command is None:
@@ -129,7 +129,7 @@ class EditorSession:
             return PromptOutcome("answered")
 
     def cancel(self) -> None:
-        """Interrupt the turn, and drop prompts that are waiting for its end."""
+        """Interrupt the turn, and drop prompts that are waiting for it to end."""
         self._drop_pending_prompts()
         self.session.interrupt()
 

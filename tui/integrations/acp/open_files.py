@@ -43,8 +43,8 @@ class EditorFileSaver:
 
 
 def unsaved_text(disk_content: bytes, editor_text: str) -> str | None:
-    """Get the text that the editor should save, with the file's line endings; None if it equals the file. A missing
-    last line ending is ignored, because some editors omit it."""
+    """Get the text that the editor should save, with the file's line endings; None if it equals the file's content. A
+    missing final line ending is ignored, because some editors omit it."""
     disk_file = decode_file(disk_content)
     text = with_newline(editor_text, "\n")
     if text.rstrip("\n") == disk_file.normalised_text.rstrip("\n"):

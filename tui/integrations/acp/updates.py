@@ -85,7 +85,7 @@ MAX_OUTPUT_CHARS = 20_000
 _STATUSES: Mapping[OutputStatus, ToolCallStatus] = {"done": "completed"}
 """How the protocol names an output's status. Any status not listed counts as failed."""
 TERMINAL_CAPABILITY = "terminal_output"
-"""The capability of an editor to show command output as a terminal. In an update's metadata, `terminal_info` opens a
+"""An editor's capability to show command output as a terminal. In an update's metadata, `terminal_info` opens a
 terminal, `terminal_output` appends to it and `terminal_exit` ends it. Commands do not run in the editor's own
 terminals: they would not be sandboxed there, and their output would not be stored."""
 
@@ -112,8 +112,8 @@ class UpdateState:
 
 
 def event_updates(state: UpdateState, event: Event) -> tuple[UpdateState, tuple[Update, ...]]:
-    """Convert an event to updates. Also returns the new state. Questions are sent as separate requests, and the end of
-    a turn is the response to its prompt."""
+    """Convert an event to updates. Also returns the new state. Questions and the end of a turn are not updates:
+    questions are sent as separate requests, and a turn ends with the response to its prompt."""
     match event:
         case TextDelta(text=text):
             return state, (update_agent_message_text(text),)

@@ -16,8 +16,8 @@ COOKIE_LIFETIME_S = 12 * 3600.0
 
 @dataclass(slots=True)
 class BrowserAccess:
-    """Access by token and cookie. A browser presents the token in the URL once and then uses the cookie that it was
-    issued; after that, the URL no longer works. All times are in seconds of the same clock.
+    """Access by token and cookie. A browser presents the URL's token once and is issued a cookie, which it uses from
+    then on. The URL then no longer works. All times are in seconds of the same clock.
 
     Cookies are set for an unguessable path. Otherwise, other servers on this machine would receive them, because
     browsers ignore ports when they send cookies.

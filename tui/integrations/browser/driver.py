@@ -44,7 +44,7 @@ class ServedDriver(WebDriver):
         return None
 
     def run_input_thread(self) -> None:
-        """Read input until it ends, as from a terminal. The session ends when its server does."""
+        """Read input until it ends. The session ends when its server does."""
         with suppress(_ExitInput):
             self._read_loop(TerminalInput(self.process_message, self._debug), ByteStream())
         self._input_reader.close()
@@ -61,7 +61,8 @@ class ServedDriver(WebDriver):
                 terminal_input.wait()
 
     def _following_input(self, reads: Iterator[bytes], packets: ByteStream) -> Iterator[bytes]:
-        """Yield further input that arrives almost at once, because a page sends each key separately."""
+        """Yield input that follows almost at once. It counts as the same read, because a page sends each key
+        separately."""
         usual_timeout, self._input_reader.timeout = self._input_reader.timeout, READ_PAUSE_S
         empty_reads = 0
         try:

@@ -35,7 +35,8 @@ _MAX_DESCRIPTION_CHARS = 200
 
 
 def servers_summary(servers: "Sequence[ServerStatus]") -> str:
-    """Summarise how many servers are ready, how many there are, and how many tokens their tools take per request."""
+    """Summarise the servers: how many are ready, the total number, and the tokens that their tools add to each
+    request."""
     ready_count = sum(server.state.phase == "ready" for server in servers)
     token_count = sum(server.token_count for server in servers)
     tokens_text = f", {format_tokens(token_count)} tokens per request" if token_count else ""

@@ -139,7 +139,7 @@ class RunningTasks:
 
 
 class _ProgressReporter:
-    """Sends a task's progress as fast as the client reads it. Skips all but the latest update."""
+    """Sends a task's progress as fast as the client reads it, skipping outdated updates."""
 
     def __init__(self, report: ProgressCallback) -> None:
         self._report = report

@@ -35,8 +35,8 @@ SOURCES: Mapping[str, ProviderSource] = {
     "together": ProviderSource(("together_ai",), "together_ai/"),
     "xai": ProviderSource(("xai",), "xai/", "effort"),
 }
-"""OpenRouter and Hugging Face are missing because they report windows and prices themselves, and GitHub Models because
-LiteLLM's table has no data for it."""
+"""How to find each provider's models in LiteLLM's table. OpenRouter and Hugging Face are missing because they report
+context windows and prices themselves. GitHub Models is missing because LiteLLM has no data for it."""
 CLAUDE_ONLY_PROVIDERS = ("bedrock", "foundry", "vertex")
 """Cloud providers that are used only for Anthropic's models."""
 EXCLUDED_NAMES = re.compile(
@@ -46,7 +46,8 @@ EXCLUDED_NAMES = re.compile(
 OLD_COMPLETIONS = re.compile(r"^(?:gpt|davinci|babbage).*instruct")
 DATE_SUFFIX = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|default)(?=$|-v\d)")
 WINDOWS_INCLUDING_REPLY = (400_000, 1_050_000)
-"""Context windows of OpenAI models for which `max_input_tokens` is the window minus the longest reply."""
+"""Context windows of certain OpenAI models. For these models, LiteLLM's `max_input_tokens` does not include the
+reply."""
 
 TOOL_SEARCH_MODELS = re.compile(r"claude-(?:opus|sonnet|haiku|mythos)-")
 """Model families that support tool search."""
@@ -133,7 +134,7 @@ def _thinking_kind(entry: ModelRow, source: ProviderSource) -> str:
 
 
 def _tool_search_fields(name: str, entry: ModelRow) -> ModelRow:
-    """Describe how the provider searches deferred tools for this model, if it does."""
+    """Describe how the provider can search deferred tools for this model; empty if it cannot."""
     if entry["litellm_provider"] == "anthropic":
         return {"tool_search": "plain"} if TOOL_SEARCH_MODELS.match(name) else {}
     if entry["litellm_provider"] != "openai":

@@ -162,8 +162,8 @@ def _diff_to_review(root: Path, base: str | None) -> tuple[str, str]:
 
 
 def _read_answer(file_name: str) -> str:
-    """Read an answer from a file. It may be plain, or inside the JSON object that `--output-format json` prints. Raises
-    `UsageError`."""
+    """Read an answer from a file, which contains either the answer itself or the JSON object that `--output-format
+    json` prints. Raises `UsageError`."""
     try:
         content = (
             sys.stdin.buffer.read(MAX_REVIEW_BYTES) if file_name == "-" else read_prefix(file_name, MAX_REVIEW_BYTES)

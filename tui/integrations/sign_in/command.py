@@ -122,14 +122,14 @@ class SignInPrompt:
         return "Enter opens it in a browser here. " if self._has_input else ""
 
     def wait(self, seconds: float) -> None:
-        """Wait for this many seconds. If the user presses Enter meanwhile, open the URL."""
+        """Wait for this many seconds. If the user presses Enter during that time, open the URL."""
         end = time.monotonic() + seconds
         while (remaining := end - time.monotonic()) > 0:
             if select.select(self._input_descriptors(), [], [], remaining)[0]:
                 self._read_line()
 
     def wait_for_browser(self, sign_in: BrowserSignIn, seconds: float) -> None:
-        """Wait until the browser connects or the user types a line, but at most `seconds`."""
+        """Wait for at most `seconds`, until the browser connects or the user types a line."""
         ready = select.select([*self._input_descriptors(), sign_in.fileno()], [], [], max(seconds, 0))[0]
         if sign_in.fileno() in ready:
             sign_in.handle_browser()
