@@ -188,13 +188,13 @@ def _is_accepted(
 ) -> bool:
     """Whether a strategy's outcome is accepted. It must be smaller; with a summary, by at least a tenth. `mask` and
     `cut` must also leave enough room. Otherwise, masking would only invalidate the cache that a summary needs, and
-    cutting would hide unseen outputs for nothing. The last resorts must also be smaller as measured by
-    `count_tokens`."""
+    cutting would hide unseen outputs for nothing. Summaries and the last resorts must also be smaller as measured by
+    `count_tokens`, which knows the provider's counts."""
     match strategy:
         case "mask" | "cut":
             return conversation_tokens(new_view) < conversation_tokens(old_view) and has_room
         case "summary" | "chunks" | "ledger":
-            return is_worthwhile(old_view, new_view)
+            return is_worthwhile(old_view, new_view) and count_tokens(new_view) < count_tokens(old_view)
         case "share" | "mask_all" | "attachments" | "drop" | "last" | "pictures":
             return conversation_tokens(new_view) < conversation_tokens(old_view)
         case "least" | "references" | "step" | "words":

@@ -300,7 +300,10 @@ def _compaction_context(
         return create_request(prompt, window.tools.offered_specs, window)
 
     deferrable_share = window.tools.deferral.deferrable_share(
-        window.tools.all_specs, budget.effective_window, model.meter.estimate_definition
+        window.tools.all_specs,
+        window.tools.available_specs,
+        budget.effective_window,
+        model.meter.estimate_definition,
     )
     room = compaction.room.measure_room(budget, conversation, counted_tokens, deferrable_share)
     facts, prefix_watch = model.facts, window.prefix_watch

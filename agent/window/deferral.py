@@ -113,14 +113,25 @@ class ToolDeferral:
         emit(Noticed(f"{problem}: {len(self.deferred_names)} are deferred; {advice}"))
 
     def deferrable_share(
-        self, specs: Sequence[ToolSpec], window_tokens: int, count_tokens: Callable[[ToolSpec], int]
+        self,
+        specs: Sequence[ToolSpec],
+        available_specs: Sequence[ToolSpec],
+        window_tokens: int,
+        count_tokens: Callable[[ToolSpec], int],
     ) -> float:
         """Return what share of the current definitions could still be deferred, in a window with room for
-        `window_tokens` tokens."""
-        try:
+        `window_tokens` tokens. `available_specs`: the tools that will be deferred or offered then; they lack those that
+        servers no longer offer."""
+
+        def min_definition_tokens(specs: Sequence[ToolSpec]) -> int:
             max_deferred = self._choose_deferred(specs, 0, count_tokens, self.hosted_search)
+            return count_definition_tokens(self._select(specs, *max_deferred, window_tokens), count_tokens)
+
+        try:
             current_tokens = count_definition_tokens(self.offered_tools(specs), count_tokens)
-            min_tokens = count_definition_tokens(self._select(specs, *max_deferred, window_tokens), count_tokens)
+            if min_definition_tokens(specs) >= current_tokens:
+                return 0.0
+            min_tokens = min_definition_tokens(available_specs)
         except (TypeError, ValueError, RecursionError):
             return 0.0  # `choose` has already reported the error
         return max(current_tokens - min_tokens, 0) / max(current_tokens, 1)

@@ -217,7 +217,7 @@ class AnthropicEncoder:
             blocks.pop()  # the API rejects a reply that ends in a thought
         if isinstance(message, Assistant) and message.is_paused and blocks and blocks[-1]["type"] == "text":
             blocks[-1] |= {"text": str(blocks[-1]["text"]).rstrip()}  # it also rejects one that ends in whitespace
-        if not blocks and role == "user" and last_item and not earlier_blocks:
+        if not blocks and role == "user" and not earlier_blocks:
             blocks.append(_text_block(EMPTY_MESSAGE_TEXT))  # a model would continue a reply that comes last
         if blocks and earlier_blocks:
             self.encoded_messages.replace_last({"role": role, "content": earlier_blocks + blocks})

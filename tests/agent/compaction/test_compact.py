@@ -340,6 +340,35 @@ async def test_a_writer_that_says_nothing_is_not_waited_for_again_until_the_user
     assert sum(isinstance(event, CompactionFailed) for event in events) == 2
 
 
+async def test_a_summary_that_the_providers_counts_make_larger_is_not_taken() -> None:
+    """The estimate learned from a provider's counts may put a view with short words in it above one with long ones,
+    which the plain estimate puts below."""
+
+    def count_tokens(view: Conversation) -> int:
+        return 840 if view.summary.summary else conversation_tokens(view)
+
+    def request(asked: Conversation) -> Request:
+        return Request("", build_prompt(asked, Instructions("")).messages, (), 1000, "s")
+
+    events = list[Event]()
+    work = CompactionContext(
+        ScriptedProvider.from_replies({"text": "<summary>they talked</summary>"}),
+        request,
+        Room(4_000, 100, 100),
+        count_tokens,
+        CompactionSettings(SMALL),
+        Interrupt(),
+        events.append,
+    )
+    talk = (User((Text("do it " * 200),)), Assistant((Text("done " * 200),), "p/m"))
+    compacted = await compact(
+        Conversation((*talk, User((Text("go"),)), Assistant((Text("ok"),), "p/m"))), work, "asked"
+    )
+    assert not compacted.conversation.summary.summary
+    assert compacted.result.strategies == ("ledger",)
+    assert compacted.result.after_tokens < compacted.result.before_tokens < 840
+
+
 async def test_the_fastest_that_answers_writes_first() -> None:
     models = {
         "scripted/slow": named("slow", ScriptedReply("ready", pause=0.2)),

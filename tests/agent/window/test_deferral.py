@@ -1,5 +1,6 @@
 """Tools that wait outside the window, in whole sessions with sixty tools of servers."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -343,3 +344,25 @@ def test_a_small_model_is_offered_no_search_for_tools_that_it_is_to_do_without(
     served = (*specs, *create_specs(SERVED))
     deferral.choose_tools(served, 3_000, lambda spec: len(spec.description), lambda event: None, is_small_model=is_led)
     assert {SEARCH_TOOL, CALL_TOOL} <= {spec.name for spec in deferral.offered_tools(served)}
+
+
+@pytest.mark.parametrize(("listed", "available"), [(60, 60), (60, 20), (60, 0), (20, 60), (0, 0)])
+def test_the_room_that_deferral_would_free_counts_what_servers_offer_by_then(listed: int, available: int) -> None:
+    """A rewrite lists what servers offer now, so tools that are gone make as much room as deferred ones. If they were
+    not counted, an output that fits would be cut to a line."""
+    before, after = (create_specs((*BUILTIN, *SERVED[:count])) for count in (listed, available))
+
+    def count_tokens(spec: ToolSpec) -> int:
+        return estimate_tools((spec,))
+
+    def offered_tokens(specs: Sequence[ToolSpec]) -> int:
+        return sum(map(count_tokens, deferral.offered_tools(specs)))
+
+    deferral, notices = ToolDeferral(), list[Event]()
+    deferral.choose_tools(before, 10**6, count_tokens, notices.append)
+    tokens = offered_tokens(before)
+    share = deferral.deferrable_share(before, after, WINDOW, count_tokens)
+    deferral.defer_all()
+    deferral.choose_tools(after, WINDOW, count_tokens, notices.append)
+    assert share == pytest.approx(1 - offered_tokens(after) / tokens)
+    assert not notices

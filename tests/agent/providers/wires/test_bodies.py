@@ -213,6 +213,15 @@ def test_a_message_without_words_still_stands_behind_a_reply() -> None:
     assert refusal("anthropic", body) is None
 
 
+@pytest.mark.parametrize("replies", [(), (said(Text("Yes?")), user("go"))], ids=["alone", "answered"])
+def test_a_session_may_begin_with_a_message_without_words(replies: tuple[Message, ...]) -> None:
+    """As after a switch from a model whose API takes blanks: the first message must be the user's, and there must be
+    one."""
+    body = anthropic.build_body(talk(user("  "), *replies), ANTHROPIC.facts)
+    assert body["messages"][0]["role"] == "user"
+    assert refusal("anthropic", body) is None
+
+
 def test_ids_and_names_are_what_anthropic_takes() -> None:
     call = ToolCall("functions.read:0", "read file!", {})
     nameless = build_call("functions.read:1", "", "{}")
