@@ -354,7 +354,7 @@ async def test_a_summary_that_the_providers_counts_make_larger_is_not_taken() ->
     work = CompactionContext(
         ScriptedProvider.from_replies({"text": "<summary>they talked</summary>"}),
         request,
-        Room(4_000, 100, 100),
+        CompactionRoom(4_000, 100, 100),
         count_tokens,
         CompactionSettings(SMALL),
         Interrupt(),
