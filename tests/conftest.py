@@ -4,6 +4,9 @@ The usual examples are the same in every run, so that a check fails for what was
 looked for every night, 10,000 or as many as `HYPOTHESIS_EXAMPLES` says. Hypothesis also draws the constants of modules,
 but which modules were imported depends on the tests that ran before in the same process: that is left to the night.
 
+Hypothesis makes the seed of a test from its source. `seeded` machines have a fixed one, so that they play the same
+sessions after a word of their source has changed; `HYPOTHESIS_SEED` tries another one.
+
 Scripted sessions are told what the real servers of all wires would say to their requests.
 
 `home`, `priced` and `project` are what most sessions of tests are opened from; they are closed with the test.
@@ -13,10 +16,12 @@ Scripted sessions are told what the real servers of all wires would say to their
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, seed, settings
 from hypothesis.internal.constants_ast import Constants
+from hypothesis.stateful import RuleBasedStateMachine
 
 from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from tests.kit.installation import Installation, shared_installation
@@ -25,10 +30,13 @@ from tests.kit.session import Home, PricedHome
 from tests.kit.strict_sessions import refused_by_a_wire
 from tests.kit.user import User, Worker
 
+M = TypeVar("M", bound=type[RuleBasedStateMachine])
+
 ScriptedProvider.checks = (*ScriptedProvider.checks, refused_by_a_wire)
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "10000"))
+SEED = int(os.environ.get("HYPOTHESIS_SEED", "0"))
 
 settings.register_profile("usual", max_examples=30, derandomize=True, deadline=None)
 settings.register_profile(
@@ -47,6 +55,11 @@ if not NIGHTLY:
 def thorough(share: int) -> int:
     """How many examples a property gets that has a number of its own: half of it, in the night that many of 200."""
     return EXAMPLES * min(share, 200) // 200 if NIGHTLY else (share + 1) // 2
+
+
+def seeded(machine: M) -> M:
+    """The state machine, so that it plays the same sessions in every run but those of the night."""
+    return machine if NIGHTLY else seed(SEED)(machine)
 
 
 @pytest.fixture

@@ -42,9 +42,9 @@ from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import Workspace
 from tests.agent.test_pure_context import is_valid
-from tests.conftest import thorough
+from tests.conftest import seeded, thorough
 from tests.kit.files import write_file
-from tests.kit.fuzzed_sessions import Act, Fuzzed, Planned, Writing, without_ids, words, writings
+from tests.kit.fuzzed_sessions import Act, Fuzzed, Planned, Writing, lines_of_program, without_ids, words, writings
 from tests.kit.server_tools import served_tools
 from tests.kit.session import assembled
 
@@ -299,8 +299,8 @@ class AnySession(RuleBasedStateMachine):
         texts = [part.whole or part.text for m in users for part in m.parts if isinstance(part, Text)]
         assert texts == self.texts
         spoken = [message for message in log if isinstance(message, Assistant)]
-        given = [without_ids(message) for message in self.model.given]
-        assert all(without_ids(message) in given or message.text == "" for message in spoken)
+        said = [without_ids(message) for message in (*self.model.given, *lines_of_program(log))]
+        assert all(without_ids(message) in said or message.text == "" for message in spoken)
 
     @invariant()
     def the_conversation_is_valid_and_the_newest_part_of_what_was_said(self) -> None:
@@ -341,5 +341,5 @@ class AnySession(RuleBasedStateMachine):
         return tuple(decode_message(row) for row in await self.thread.run(self.store.messages, ROW.id))
 
 
-TestAnySession = AnySession.TestCase
+TestAnySession = seeded(AnySession).TestCase
 TestAnySession.settings = settings(stateful_step_count=8, deadline=None, max_examples=thorough(25))

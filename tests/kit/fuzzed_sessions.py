@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Literal, ParamSpec, TypeAlias, TypeVar
 
 from hypothesis import strategies as st
@@ -25,6 +26,7 @@ from ebbtide.agent.messages import (
     User,
     UserPart,
 )
+from ebbtide.agent.prompt.empty_reply import ANSWER_REQUEST
 from ebbtide.agent.providers.base import Chunk, ModelFacts, Reply, Request, TextChunk
 from ebbtide.agent.providers.wires.decoder import arguments_as_written
 from ebbtide.agent.records.store_thread import StoreThread
@@ -76,7 +78,7 @@ def replies(draw: st.DrawFn, act: Act) -> Planned:
     if draw(st.booleans()) or act != "work":
         parts.append(Text(draw(words) * draw(st.sampled_from([1, 1, 200]))))
     if act == "pause":
-        parts.append(ProviderItem({"type": "server_tool_use", "id": draw(words)}))
+        parts.append(ProviderItem({"type": "server_tool_use", "id": draw(words), "name": "code_execution"}))
     if act == "work":
         parts += [draw(calls(number)) for number in range(draw(st.integers(1, 3)))]
     counting: Counting = draw(st.sampled_from([*(["counted"] * 16), "missing", "negative", "huge", "tiny"]))
@@ -248,6 +250,17 @@ def parts_of(messages: Sequence[Message]) -> list[UserPart | AssistantPart]:
 def without_ids(message: Assistant) -> Assistant:
     """The message as the model wrote it, but for the ids of its calls: those that are there already are given anew."""
     return replace(message, parts=tuple(_as_written(p) if isinstance(p, ToolCall) else p for p in message.parts))
+
+
+def lines_of_program(log: Sequence[Message]) -> list[Assistant]:
+    """What the program wrote in the place of a model that said nothing even when it was asked for a sentence."""
+    return [
+        message
+        for before, message in pairwise(log)
+        if ANSWER_REQUEST in before.parts
+        and isinstance(message, Assistant)
+        and message.text.startswith("[The model ended without text, so the program added this line. ")
+    ]
 
 
 def _as_written(call: ToolCall) -> ToolCall:
