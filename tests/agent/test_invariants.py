@@ -911,7 +911,7 @@ def test_what_always_holds_in_a_session_and_how_often_that_was_seen() -> None:
         seeded(Anything), settings=settings(stateful_step_count=12, deadline=None, max_examples=thorough(300))
     )
     play_a_step_of_which_not_even_references_fit()
-    play_a_request_for_which_only_the_next_model_has_room()
+    play_a_switch_after_which_an_output_is_read_again()
     assert counted["compared"] > counted["requests"] / 4 > 50
     assert min(counted["held back"], counted["switched"], counted["brought back"]) > 0
     assert min(counted["unseen"] / 10, counted["cut"], counted["named"]) > 0
@@ -936,19 +936,23 @@ def play_a_step_of_which_not_even_references_fit() -> None:
         machine.teardown()
 
 
-def play_a_request_for_which_only_the_next_model_has_room() -> None:
-    """Some seeds have hardly any session that goes on with another model."""
-    machine = Anything()
+def play_a_switch_after_which_an_output_is_read_again() -> None:
+    """Some seeds have hardly any session that goes on with another model, or that brings an output back."""
+    machine, long = Anything(), {"path": "a.py", "piece": "line of output\n", "times": 4_000, "how": "done"}
     machine.open(
         *("chat", 8_000, 1.0, 1.0, CompactionCaps(), "compact", "cost", RewritePatience()),
         *(None, True, OffloadLimits(), [Next("anthropic", 200_000, 1.0, True)], False),
     )
+    read, again = ToolCall("call_0", "read", long), ToolCall("call_1", RECALL, {"ref_id": "r1"})
     try:
-        machine.turn((Text("Fix the parser. " * 4_000),), [Planned()], ())
+        plan = [Planned("work", (read,)), Planned("work", (again,)), Planned()]
+        machine.turn((Text("Fix the parser. " * 4_000),), plan, ())
         machine.the_open_request_is_shown_unchanged()
+        machine.what_is_not_shown_is_kept()
         machine.a_request_fits_or_an_event_says_what_was_done()
         machine.a_new_process_finds_what_this_one_has()
         assert machine.switches == 1
+        assert [event.status for event in machine.events if isinstance(event, ToolFinished)] == ["done"] * 2
     finally:
         machine.teardown()
 
