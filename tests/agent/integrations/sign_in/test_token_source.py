@@ -265,6 +265,6 @@ async def test_a_rejected_token_that_cannot_be_renewed(server: SignInServer, tmp
     provider = await build_provider(config, "copilot/gpt-5.2", add_stored_keys(config.folders.config, {}))
     with pytest.raises(AuthFailed) as caught:
         await last(provider, hello())
-    assert (caught.value.cause, caught.value.todo) == ("sign_in", "Run `ebb key sign-in PROVIDER` again.")
+    assert (caught.value.cause, caught.value.todo) == ("sign_in", "Run `ebb key sign-in copilot` again.")
     assert str(caught.value).startswith("copilot/gpt-5.2 rejected the sign-in: bad credentials.")
     await provider.close()
