@@ -99,7 +99,7 @@ def get_json(url: str, token: str) -> TokenResponse:
 def _send(request: urllib.request.Request) -> TokenResponse:
     request.add_header("accept", "application/json")
     request.add_header("user-agent", "ebbtide")
-    opener = urllib.request.build_opener(_NoRedirects)
+    opener, host = urllib.request.build_opener(_NoRedirects), request.host  # a proxy replaces the host
     try:
         try:
             with opener.open(request, timeout=TIMEOUT_S) as response:
@@ -108,7 +108,7 @@ def _send(request: urllib.request.Request) -> TokenResponse:
             with response:
                 return _read(request, response)
     except (OSError, HTTPException, ValueError) as error:
-        _raise_unreachable(request.host, error)
+        _raise_unreachable(host, request, error)
 
 
 def _read(request: urllib.request.Request, response: HTTPResponse | urllib.error.HTTPError) -> TokenResponse:
@@ -156,7 +156,7 @@ def _clock_difference(date: str | None) -> float:
         return 0.0
 
 
-def _raise_unreachable(host: str, error: Exception) -> NoReturn:
+def _raise_unreachable(host: str, request: urllib.request.Request, error: Exception) -> NoReturn:
     reason = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(reason, ssl.SSLCertVerificationError):
         if reason.verify_code in _CLOCK_ERRORS:
@@ -170,8 +170,15 @@ def _raise_unreachable(host: str, error: Exception) -> NoReturn:
             "certificates, set `SSL_CERT_FILE` to their file.",
             cause="certificate",
         ) from error
+    proxy = request.host if request.host != host else ""
+    setting = urllib.request.getproxies().get(urlsplit(request.full_url).scheme, "")
+    if proxy and setting.startswith("socks"):
+        raise RouteFailed(
+            f"the sign-in cannot use the SOCKS proxy `{proxy}`. Set `HTTPS_PROXY` to an HTTP proxy.", cause="proxy"
+        ) from error
     words = (reason.strerror if isinstance(reason, OSError) else None) or str(reason) or type(reason).__name__
-    raise Unreachable(f"{host} cannot be reached: {words.rstrip('.')}. Check the network.") from error
+    route, subject = (f" through the proxy `{proxy}`", "proxy") if proxy else ("", "network")
+    raise Unreachable(f"{host} cannot be reached{route}: {words.rstrip('.')}. Check the {subject}.") from error
 
 
 def is_sendable(token: str) -> bool:

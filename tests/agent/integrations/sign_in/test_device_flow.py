@@ -214,6 +214,26 @@ def test_no_network_is_one_sentence() -> None:
     assert str(caught.value) == f"127.0.0.1:{port} cannot be reached: Connection refused. Check the network."
 
 
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        (
+            "http://me:secret@127.0.0.1:1",
+            "sign-in.example cannot be reached through the proxy `127.0.0.1:1`: Connection refused. Check the proxy.",
+        ),
+        (
+            "socks5://127.0.0.1:1",
+            "the sign-in cannot use the SOCKS proxy `127.0.0.1:1`. Set `HTTPS_PROXY` to an HTTP proxy.",
+        ),
+    ],
+)
+def test_a_proxy_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, address: str, words: str) -> None:
+    monkeypatch.setenv("https_proxy", address)
+    with pytest.raises(Unreachable) as caught:
+        token_server.post_form("https://sign-in.example/token", {})
+    assert str(caught.value) == words
+
+
 def test_a_lost_network_is_waited_for_until_the_code_ends(server: SignInServer) -> None:
     flow, clock = flow_of(server), Clock()
     code = flow.request_code()
