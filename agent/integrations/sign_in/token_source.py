@@ -3,12 +3,14 @@ used twice: OpenAI ends a sign-in if a used token is sent again."""
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from ebbtide.agent.config.private_table import file_lock
 from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
-from ebbtide.agent.errors import AuthFailed, ProviderError
+from ebbtide.agent.errors import AuthFailed, ConfigError, ProviderError
 from ebbtide.agent.integrations.sign_in.stored_tokens import (
     Tokens,
     read_tokens,
@@ -78,8 +80,7 @@ def current_tokens(folder: Path, provider: str, rejected: str = "") -> Tokens:
     tokens = _stored_tokens(folder, provider)
     if not _is_stale(tokens, rejected):
         return tokens
-    folder.mkdir(parents=True, exist_ok=True)
-    with file_lock(folder / _LOCK_NAME):
+    with _renewal_lock(folder):
         tokens = _stored_tokens(folder, provider)  # another process may have renewed them
         if not _is_stale(tokens, rejected):
             return tokens
@@ -90,6 +91,19 @@ def current_tokens(folder: Path, provider: str, rejected: str = "") -> Tokens:
             if error.cause == "sign_in" or not is_valid:
                 raise
             return tokens  # the next request renews them
+
+
+@contextmanager
+def _renewal_lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of all processes. Raises `ConfigError` in a folder that is read-only, where no renewal could be
+    stored."""
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(file_lock(folder / _LOCK_NAME))
+        except OSError as error:
+            raise ConfigError(f"cannot write in `{folder}`: {error.strerror or error}") from error
+        yield
 
 
 def _is_stale(tokens: Tokens, rejected: str) -> bool:

@@ -13,7 +13,7 @@ import pytest
 
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.errors import AuthFailed, Unreachable
+from ebbtide.agent.errors import AuthFailed, ConfigError, Unreachable
 from ebbtide.agent.integrations.sign_in import token_server, token_source
 from ebbtide.agent.integrations.sign_in.stored_tokens import Tokens, read_tokens, store_tokens
 from ebbtide.agent.integrations.sign_in.token_server import TokenResponse
@@ -175,6 +175,14 @@ def test_a_sign_in_that_was_removed_or_repeated_during_its_renewal_stays_so(
     else:
         with pytest.raises(AuthFailed, match="you are not signed in to GitHub Copilot"):
             current_tokens(tmp_path, "copilot")
+
+
+def test_a_folder_in_which_no_renewal_can_be_stored_is_named(server: SignInServer, tmp_path: Path) -> None:
+    stored(server, tmp_path, expires_at=1.0)
+    (tmp_path / "sign-ins.renewal.lock").mkdir()  # as a read-only folder does, this keeps the lock from being opened
+    with pytest.raises(ConfigError, match=r"cannot write in .*: Is a directory"):
+        current_tokens(tmp_path, "copilot")
+    assert server.requests == []
 
 
 def test_a_keyring_that_returns_nothing_is_named(tmp_path: Path) -> None:
