@@ -153,9 +153,13 @@ def _problem_of(result: Mapping[str, object]) -> str:
     """Return why a search failed; empty if it succeeded."""
     content = result.get("content")
     entries = _tables(content if isinstance(content, list) else [content])
-    for code in (entry.get("error_code") for entry in entries if "error_code" in entry):
+    for code in (entry.get("error_code") for entry in entries if _is_error(entry)):
         return ERROR_SENTENCES.get(str(code), f"the provider's search failed (`{_line(code) or 'unknown'}`): try again")
     return "the provider's search failed: try again" if result.get("status") == "failed" else ""
+
+
+def _is_error(entry: Mapping[str, object]) -> bool:
+    return "error_code" in entry or str(entry.get("type")).endswith("_error")
 
 
 def _tables(value: object) -> list[Mapping[str, object]]:

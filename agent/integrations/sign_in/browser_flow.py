@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from ebbtide.agent.errors import AuthFailed
-from ebbtide.agent.integrations.sign_in.token_server import TokenResponse, post_form, refusal_error
+from ebbtide.agent.integrations.sign_in.token_server import TokenResponse, is_sendable, post_form, refusal_error
 from ebbtide.tools.outputs.plain_text import terminal_text
 
 SIGN_IN_LIFETIME_S = 600.0
@@ -154,7 +154,7 @@ class BrowserSignIn:
                 "resource": flow.resource,
             },
         )
-        if answer.error or not answer.text("access_token"):
+        if answer.error or not is_sendable(answer.text("access_token")):
             raise refusal_error(flow.title, answer)
         claims = self._check_id_token(answer, client_id)
         if flow.required_scope not in (answer.text("scope") or callback.get("scope", "")).split():

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ebbtide.agent.errors import AuthFailed, RouteFailed, Unreachable
-from ebbtide.agent.integrations.sign_in.token_server import TokenResponse, post_form, refusal_error
+from ebbtide.agent.integrations.sign_in.token_server import TokenResponse, is_sendable, post_form, refusal_error
 from ebbtide.tools.outputs.plain_text import terminal_text
 
 DEFAULT_INTERVAL_S = 5.0
@@ -63,7 +63,7 @@ class DeviceFlow:
         reached, the interval doubles (section 3.5). Raises `AgentError`."""
         end, interval = now() + code.lifetime_s, code.interval_s
         while True:
-            wait(interval)
+            wait(max(min(interval, end - now()), 0.0))
             if now() >= end:
                 raise self._expired()
             try:
@@ -77,7 +77,7 @@ class DeviceFlow:
                 interval = min(2 * interval, MAX_INTERVAL_S)
                 continue
             match answer.error:
-                case "" if answer.text("access_token"):
+                case "" if is_sendable(answer.text("access_token")):
                     return answer
                 case "authorization_pending":
                     continue

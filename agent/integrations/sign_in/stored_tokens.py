@@ -62,14 +62,30 @@ def tokens_from(
 def read_tokens(folder: Path, provider: str) -> Tokens | None:
     """Return a provider's tokens; None if nobody is signed in. Raises `ConfigError`, and `AuthFailed` if the stored
     tokens are damaged."""
-    text = sign_in_store(folder).read_key(provider)
+    store = sign_in_store(folder)
+    text = store.read_key(provider)
     if text is None:
+        if provider in store.stored_keys():
+            raise AuthFailed(
+                "the system keyring does not return your sign-in. Unlock it, or run "
+                f"`ebb key sign-in {provider}` again."
+            )
         return None
     try:
-        tokens = Tokens(**json.loads(text))
+        tokens = _parse_tokens(text)
     except (ValueError, TypeError) as error:
         raise AuthFailed(f"the stored sign-in is damaged. Run `ebb key sign-in {provider}` again.") from error
     _mask(tokens)
+    return tokens
+
+
+def _parse_tokens(text: str) -> Tokens:
+    """Parse stored tokens. Raises `TypeError` or `ValueError` if they are damaged."""
+    tokens = Tokens(**json.loads(text))
+    texts = (tokens.access_token, tokens.refresh_token, tokens.client_id, tokens.token_url, tokens.resource)
+    times = (tokens.expires_at, tokens.renewable_at)
+    if not all(isinstance(value, str) for value in texts) or not all(isinstance(value, int | float) for value in times):
+        raise TypeError("a field has another type")
     return tokens
 
 
@@ -78,11 +94,15 @@ def store_tokens(folder: Path, provider: str, origin: str, tokens: Tokens, accou
     return sign_in_store(folder).store_key(provider, origin, json.dumps(asdict(tokens)), account)
 
 
-def replace_tokens(folder: Path, provider: str, tokens: Tokens) -> None:
-    """Replace the stored tokens with renewed ones. Raises `ConfigError`."""
+def replace_tokens(folder: Path, provider: str, earlier: Tokens, tokens: Tokens) -> bool:
+    """Replace the stored tokens. Return False if the user has meanwhile removed them or signed in again. Raises
+    `ConfigError`."""
     store = sign_in_store(folder)
-    stored = store.stored_keys()[provider]
+    stored = store.stored_keys().get(provider)
+    if stored is None or read_tokens(folder, provider) != earlier:
+        return False
     store.store_key(provider, stored.origin, json.dumps(asdict(tokens)), stored.account)
+    return True
 
 
 def without_refresh_token(tokens: Tokens) -> Tokens:

@@ -16,11 +16,13 @@ from urllib.parse import urlencode, urlsplit
 from ebbtide.agent.errors import AuthFailed, ConfigError, ProviderError, RouteFailed, Unreachable
 from ebbtide.agent.providers.setup import is_loopback
 from ebbtide.tools.outputs.plain_text import terminal_text
-from ebbtide.tools.secrets.redaction import redact_url
+from ebbtide.tools.secrets.redaction import redact_text, redact_url
 
 TIMEOUT_S = 15.0
 MAX_ANSWER_BYTES = 1 << 20
 MAX_QUOTED_CHARS = 200
+MAX_NUMBER = 1e11
+"""Limit of plausible numbers in a response: seconds, or Unix seconds."""
 _CLOCK_ERRORS = (9, 10)
 """OpenSSL's error codes for a certificate that is not yet valid, and for one that has expired."""
 
@@ -40,25 +42,27 @@ class TokenResponse:
         return value if isinstance(value, str) else ""
 
     def number(self, name: str) -> float:
-        """Return a numeric field of the response, which may be written as a string; 0 if it is missing."""
+        """Return a numeric field of the response, which may be written as a string; 0 if it is missing, not a
+        number or absurdly large."""
         value = self.content.get(name)
         try:
-            return 0.0 if isinstance(value, bool) or not isinstance(value, int | float | str) else float(value)
-        except ValueError:
+            number = 0.0 if isinstance(value, bool) or not isinstance(value, int | float | str) else float(value)
+        except (ValueError, OverflowError):
             return 0.0
+        return number if abs(number) < MAX_NUMBER else 0.0
 
     @property
     def error(self) -> str:
         """The error code; empty if there is no error."""
         error = self.content.get("error")
-        return error if isinstance(error, str) else str(error.get("code", "")) if isinstance(error, dict) else ""
+        return error if isinstance(error, str) else str(error.get("code") or "") if isinstance(error, dict) else ""
 
     @property
     def reason(self) -> str:
         """The server's description of the error, as one printable line."""
         nested = self.content.get("error")
         words = self.text("error_description") or (nested.get("message") if isinstance(nested, dict) else "")
-        line = " ".join(terminal_text(str(words or "")).split()).rstrip(".")
+        line = " ".join(redact_text(terminal_text(str(words or "")), {}).split()).rstrip(".")
         return line[:MAX_QUOTED_CHARS]
 
 
@@ -95,7 +99,7 @@ def get_json(url: str, token: str) -> TokenResponse:
 def _send(request: urllib.request.Request) -> TokenResponse:
     request.add_header("accept", "application/json")
     request.add_header("user-agent", "ebbtide")
-    opener = urllib.request.build_opener(_NoRedirects)
+    opener, host = urllib.request.build_opener(_NoRedirects), request.host  # a proxy replaces the host
     try:
         try:
             with opener.open(request, timeout=TIMEOUT_S) as response:
@@ -104,22 +108,38 @@ def _send(request: urllib.request.Request) -> TokenResponse:
             with response:
                 return _read(request, response)
     except (OSError, HTTPException, ValueError) as error:
-        _raise_unreachable(request.host, error)
+        _raise_unreachable(host, request, error)
 
 
 def _read(request: urllib.request.Request, response: HTTPResponse | urllib.error.HTTPError) -> TokenResponse:
     status = response.status if response.status is not None else 0
     try:
-        content = json.loads(response.read(MAX_ANSWER_BYTES))
+        content = json.loads(_read_body(response))
     except (ValueError, RecursionError):
         content = None
-    if not isinstance(content, dict):
+    if not isinstance(content, dict) or status >= 500:
         raise answer_error(request.host, status)
-    return TokenResponse(status, content, _clock_difference(response.headers.get("date")))
+    answer = TokenResponse(status, content, _clock_difference(response.headers.get("date")))
+    if status == 429 and not answer.error:  # Auth0 sends `slow_down` with this status
+        raise answer_error(request.host, status)
+    return answer
+
+
+def _read_body(response: HTTPResponse | urllib.error.HTTPError) -> bytes:
+    """Read a body, up to its limit. Raises `TimeoutError` if it arrives too slowly, because other processes wait for a
+    renewal."""
+    deadline, body = time.monotonic() + TIMEOUT_S, bytearray()
+    while len(body) < MAX_ANSWER_BYTES and (chunk := response.read1(MAX_ANSWER_BYTES - len(body))):
+        body += chunk
+        if time.monotonic() > deadline:
+            raise TimeoutError("the response is too slow")
+    return bytes(body)
 
 
 def answer_error(host: str, status: int) -> ProviderError:
-    """Return the error for a response that is not a JSON object."""
+    """Return the error for an overloaded or failing server, or for a response that is not a JSON object."""
+    if status == 429:
+        return Unreachable(f"{host} has too many requests (HTTP 429). Try again later.")
     if status >= 500:
         return Unreachable(f"{host} has a problem (HTTP {status}). Try again later.")
     return RouteFailed(
@@ -136,7 +156,7 @@ def _clock_difference(date: str | None) -> float:
         return 0.0
 
 
-def _raise_unreachable(host: str, error: Exception) -> NoReturn:
+def _raise_unreachable(host: str, request: urllib.request.Request, error: Exception) -> NoReturn:
     reason = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(reason, ssl.SSLCertVerificationError):
         if reason.verify_code in _CLOCK_ERRORS:
@@ -150,11 +170,25 @@ def _raise_unreachable(host: str, error: Exception) -> NoReturn:
             "certificates, set `SSL_CERT_FILE` to their file.",
             cause="certificate",
         ) from error
+    proxy = request.host if request.host != host else ""
+    setting = urllib.request.getproxies().get(urlsplit(request.full_url).scheme, "")
+    if proxy and setting.startswith("socks"):
+        raise RouteFailed(
+            f"the sign-in cannot use the SOCKS proxy `{proxy}`. Set `HTTPS_PROXY` to an HTTP proxy.", cause="proxy"
+        ) from error
     words = (reason.strerror if isinstance(reason, OSError) else None) or str(reason) or type(reason).__name__
-    raise Unreachable(f"{host} cannot be reached: {words.rstrip('.')}. Check the network.") from error
+    route, subject = (f" through the proxy `{proxy}`", "proxy") if proxy else ("", "network")
+    raise Unreachable(f"{host} cannot be reached{route}: {words.rstrip('.')}. Check the {subject}.") from error
+
+
+def is_sendable(token: str) -> bool:
+    """Whether a token can be sent in a header."""
+    return bool(token) and token.isascii() and token.isprintable() and " " not in token
 
 
 def refusal_error(title: str, answer: TokenResponse) -> AuthFailed:
     """Return the general error for a refused sign-in."""
-    name = terminal_text(answer.error)[:MAX_QUOTED_CHARS] or f"HTTP {answer.status}"
+    if answer.status == 200 and not answer.error:
+        return AuthFailed(f"{title} sent an incomplete or invalid response to the sign-in. Try again later.")
+    name = redact_text(terminal_text(answer.error), {})[:MAX_QUOTED_CHARS] or f"HTTP {answer.status}"
     return AuthFailed(f"{title} refuses the sign-in: {name}{f' ({answer.reason})' if answer.reason else ''}.")

@@ -3,12 +3,14 @@ used twice: OpenAI ends a sign-in if a used token is sent again."""
 
 import asyncio
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from ebbtide.agent.config.private_table import file_lock
 from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
-from ebbtide.agent.errors import AuthFailed
+from ebbtide.agent.errors import AuthFailed, ConfigError, ProviderError
 from ebbtide.agent.integrations.sign_in.stored_tokens import (
     Tokens,
     read_tokens,
@@ -16,7 +18,7 @@ from ebbtide.agent.integrations.sign_in.stored_tokens import (
     tokens_from,
     without_refresh_token,
 )
-from ebbtide.agent.integrations.sign_in.token_server import post_form, refusal_error
+from ebbtide.agent.integrations.sign_in.token_server import is_sendable, post_form, refusal_error
 
 _LOCK_NAME = "sign-ins.renewal"
 FINAL_ERRORS = frozenset(
@@ -78,10 +80,30 @@ def current_tokens(folder: Path, provider: str, rejected: str = "") -> Tokens:
     tokens = _stored_tokens(folder, provider)
     if not _is_stale(tokens, rejected):
         return tokens
-    folder.mkdir(parents=True, exist_ok=True)
-    with file_lock(folder / _LOCK_NAME):
+    with _renewal_lock(folder):
         tokens = _stored_tokens(folder, provider)  # another process may have renewed them
-        return _renew(folder, provider, tokens) if _is_stale(tokens, rejected) else tokens
+        if not _is_stale(tokens, rejected):
+            return tokens
+        try:
+            return _renew(folder, provider, tokens)
+        except ProviderError as error:
+            is_valid = tokens.access_token != rejected and time.time() < tokens.expires_at
+            if error.cause == "sign_in" or not is_valid:
+                raise
+            return tokens  # the next request renews them
+
+
+@contextmanager
+def _renewal_lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of all processes. Raises `ConfigError` in a folder that is read-only, where no renewal could be
+    stored."""
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(file_lock(folder / _LOCK_NAME))
+        except OSError as error:
+            raise ConfigError(f"cannot write in `{folder}`: {error.strerror or error}") from error
+        yield
 
 
 def _is_stale(tokens: Tokens, rejected: str) -> bool:
@@ -102,13 +124,12 @@ def _renew(folder: Path, provider: str, tokens: Tokens) -> Tokens:
     fields |= {"resource": tokens.resource} if tokens.resource else {}
     answer = post_form(tokens.token_url, fields)
     if answer.error in FINAL_ERRORS:
-        replace_tokens(folder, provider, without_refresh_token(tokens))
+        replace_tokens(folder, provider, tokens, without_refresh_token(tokens))
         raise _ended(provider, "your sign-in has ended at")
-    if answer.error or not answer.text("access_token"):
+    if answer.error or not is_sendable(answer.text("access_token")):
         raise refusal_error(SUBSCRIPTIONS[provider].title, answer)
     renewed = tokens_from(answer, tokens.client_id, tokens.token_url, tokens.resource, tokens)
-    replace_tokens(folder, provider, renewed)
-    return renewed
+    return renewed if replace_tokens(folder, provider, tokens, renewed) else _stored_tokens(folder, provider)
 
 
 def _ended(provider: str, what: str) -> AuthFailed:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ebbtide.agent.providers.wires.http import unzip_document
 from ebbtide.tools.outputs.extent import ellipsize
 
 MAX_MESSAGE_CHARS = 500
@@ -121,7 +122,7 @@ def _is_status(value: object) -> bool:
 
 def _parse_body(body: object) -> object:
     if isinstance(body, bytes):
-        body = body.decode("utf-8", "replace")
+        body = unzip_document(body, 4 * MAX_BODY_CHARS).decode("utf-8", "replace")
     if not isinstance(body, str):
         return body
     body = body.removeprefix("\ufeff")[:MAX_BODY_CHARS]

@@ -101,7 +101,9 @@ class SseReader:
         for line in lines:
             name, _, value = line.partition(":")
             value = value.removeprefix(" ")
-            if not line or (name == "data" and is_json("\n".join(self.data_lines))):  # some servers omit blank lines
+            # Some servers omit blank lines. Their events have one line each, so longer ones are not parsed here.
+            is_next_event = name == "data" and len(self.data_lines) == 1 and is_json(self.data_lines[0])
+            if not line or is_next_event:
                 if self.data_lines:
                     yield "\n".join(self.data_lines)
                 self.data_lines = []
@@ -145,20 +147,62 @@ def parse_event(text: str) -> JsonObject:
     return event if isinstance(event, dict) else UNREADABLE_EVENT
 
 
+class GzipReader:
+    """Decompresses gzip. Each flush of a proxy may be a member of its own, with a header and an end."""
+
+    def __init__(self) -> None:
+        self._decompressor = zlib.decompressobj(_GZIP_WBITS)
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield what a chunk contains. What follows the last member, such as padding, is ignored. Raises `zlib.error`
+        if the data is damaged."""
+        has_more = bool(chunk)
+        while has_more:
+            if self._decompressor.eof:
+                if not chunk.startswith(_GZIP_MAGIC[:1]):
+                    return
+                self._decompressor = zlib.decompressobj(_GZIP_WBITS)
+            unzipped = self._decompressor.decompress(chunk, _MAX_UNZIPPED_BYTES)
+            yield unzipped
+            chunk = self._decompressor.unused_data if self._decompressor.eof else self._decompressor.unconsumed_tail
+            has_more = bool(chunk) or len(unzipped) == _MAX_UNZIPPED_BYTES
+
+
 async def unzip_chunks(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
     """Yield the chunks of a body, decompressed if they are gzip. Proxies in front of OpenRouter and Gemini send gzip
     without a `Content-Encoding` header. Raises `zlib.error` if the data is damaged."""
-    decompressor = None
-    has_begun = False
+    reader, has_begun, start = None, False, b""
     async for chunk in chunks:
-        if not has_begun and chunk:
+        if not has_begun:
+            chunk = start + chunk
+            if _GZIP_MAGIC.startswith(chunk) and chunk != _GZIP_MAGIC:
+                start = chunk
+                continue
             has_begun = True
-            decompressor = zlib.decompressobj(_GZIP_WBITS) if chunk.startswith(_GZIP_MAGIC) else None
-        if decompressor is None:
+            reader = GzipReader() if chunk.startswith(_GZIP_MAGIC) else None
+        if reader is None:
             yield chunk
-        while decompressor is not None and chunk:
-            yield decompressor.decompress(chunk, _MAX_UNZIPPED_BYTES)
-            chunk = decompressor.unconsumed_tail
+        else:
+            for unzipped in reader.feed(chunk):
+                yield unzipped
+    if not has_begun and start:
+        yield start
+
+
+def unzip_document(document: bytes, max_bytes: int) -> bytes:
+    """Return the start of a document, decompressed if it is gzip without a `Content-Encoding` header. Damaged data is
+    returned as it is."""
+    if not document.startswith(_GZIP_MAGIC):
+        return document
+    unzipped = bytearray()
+    try:
+        for piece in GzipReader().feed(document):
+            unzipped += piece
+            if len(unzipped) > max_bytes:
+                break
+    except zlib.error:
+        return document
+    return bytes(unzipped[:max_bytes])
 
 
 async def read_events(

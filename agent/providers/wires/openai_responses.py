@@ -360,7 +360,7 @@ class ResponsesDecoder:
             case "response.reasoning_summary_part.added" if event.get("summary_index"):
                 yield ReasoningChunk("\n\n")
             case "response.output_item.added":
-                self._items.append(PartialItem(event["item"], event.get("output_index")))
+                self._items.append(PartialItem(_typed_item(event["item"]), event.get("output_index")))
                 if self._items[-1].is_call:
                     yield self._call_chunk(self._items[-1])
             case "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta":
@@ -401,11 +401,12 @@ class ResponsesDecoder:
 
     def _web_search_count(self, items: Sequence[JsonObject]) -> int:
         """Count the web searches that cost money. Opening a page is free."""
-        tool_usage = self._response.get("tool_usage") or {}
-        if isinstance(counts := tool_usage.get("web_search"), dict):
-            return parse_token_count(counts.get("num_requests"))
+        match self._response.get("tool_usage"):
+            case {"web_search": {**counts}}:
+                return parse_token_count(counts.get("num_requests"))
         searches = (item for item in items if item["type"] == "web_search_call" and item.get("status") != "failed")
-        return sum((item.get("action") or {}).get("type", "search") == "search" for item in searches)
+        actions = (item.get("action") for item in searches)
+        return sum(not isinstance(action, dict) or action.get("type", "search") == "search" for action in actions)
 
     def _end_reply(self, response: JsonObject) -> None:
         self._response = response
@@ -424,7 +425,7 @@ class ResponsesDecoder:
 
     def _store_final_item(self, event: JsonObject) -> None:
         """Store a completed item."""
-        item, index = event["item"], event.get("output_index")
+        item, index = _typed_item(event["item"]), event.get("output_index")
         for partial_item in self._items:
             is_same = (
                 partial_item.latest_item.get("id") == item.get("id") if index is None else partial_item.index == index
@@ -439,7 +440,8 @@ class ResponsesDecoder:
         """Return the items of the reply, as the server completed them or as assembled from their deltas."""
         is_ordered = all(item.index is not None for item in self._items)
         ordered_items = sorted(self._items, key=lambda item: item.index or 0) if is_ordered else self._items
-        return [item.complete_item for item in ordered_items] or self._response.get("output") or []
+        whole_output = [item for item in _objects(self._response.get("output")) if "type" in item]
+        return [item.complete_item for item in ordered_items] or whole_output
 
     def _call_chunk(self, call: PartialItem) -> CallChunk:
         index = next(index for index, item in enumerate(filter(_IS_CALL, self._items)) if item is call)
@@ -451,8 +453,19 @@ class ResponsesDecoder:
 
     def _stop_reason(self, items: Sequence[JsonObject]) -> StopReason:
         details = self._response.get("incomplete_details") or {}
-        is_refused = any(part.get("type") == "refusal" for item in items for part in item.get("content") or ())
+        is_refused = any(part.get("type") == "refusal" for item in items for part in _objects(item.get("content")))
         return INCOMPLETE_REASONS.get(details.get("reason") or "", "refusal" if is_refused else "end")
+
+
+def _typed_item(item: JsonObject) -> JsonObject:
+    """Return the item. Raises `TypeError` or `KeyError` if it is null or has no type: then the event is skipped."""
+    _ = item["type"]
+    return item
+
+
+def _objects(items: object) -> list[JsonObject]:
+    """Return the objects in a list. Relays send null for an empty list, and in lists."""
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def _arguments_text(arguments: object) -> str:
@@ -466,7 +479,8 @@ def _reply_part(item: JsonObject) -> AssistantPart:
     native = {name: value for name, value in item.items() if value is not None}
     match item["type"]:
         case "message":
-            texts = (part.get("text") or part.get("refusal") or "" for part in item["content"])
+            native["content"] = content = _objects(item.get("content"))
+            texts = (part.get("text") or part.get("refusal") or "" for part in content)
             return Text(sendable_text("".join(texts)), native)
         case "function_call":
             call_id = item.get("call_id") or item.get("id") or ""

@@ -46,9 +46,9 @@ def classify_error(
     effective_status = answer.status or status if status in (200, 400, 500) else status
     status_code = None if status == 200 and answer.status is None else effective_status
     lowered = {name.lower(): value for name, value in headers.items()}
-    meaning = classify_response(effective_status, lowered, answer)
-    if meaning == ErrorClass(AuthFailed) and model.partition("/")[0] in SUBSCRIPTIONS:
-        meaning = ErrorClass(AuthFailed, "sign_in")
+    meaning, provider = classify_response(effective_status, lowered, answer), model.partition("/")[0]
+    if meaning in (ErrorClass(AuthFailed), ErrorClass(AuthFailed, "access")) and provider in SUBSCRIPTIONS:
+        meaning = ErrorClass(AuthFailed, "plan" if meaning.cause or effective_status == 403 else "sign_in")
     if meaning.error_type is ContextOverflow:
         return _overflow_error(model, answer, status_code)
     redirect_target = sanitise_message(_safe_redirect_target(lowered.get("location", "")), key, max_chars=200)
@@ -56,6 +56,7 @@ def classify_error(
         meaning, model, sanitise_message(answer.message, key), effective_status, redirect_target
     )
     retry_delay = retry_after(lowered, answer.text, now)
+    todo = todo.replace("{provider}", provider)
     return meaning.error_type(description, status=status_code, retry_after=retry_delay, cause=meaning.cause, todo=todo)
 
 
@@ -85,7 +86,8 @@ _TEXTS_BY_CAUSE: Mapping[str, tuple[str, str]] = {
     "organisation": ("an organisation policy forbids {model} ({status})", "Ask its administrator."),
     "content": ("{model} declined this content", "Rephrase the message."),
     "spending_limit": ("the spending limit for {model} is reached", "Raise it, or use another model."),
-    "sign_in": ("{model} rejected the sign-in", "Run `ebb key sign-in PROVIDER` again."),
+    "sign_in": ("{model} rejected the sign-in", "Run `ebb key sign-in {provider}` again."),
+    "plan": ("your plan has no access to {model} ({status})", "Check the plan, or use another model."),
     "access": ("the key has no access to {model} ({status})", "Check the key's permissions and `base_url`."),
     "tools": ("{model} does not support tools, which are required", "Use another model."),
     "retired": ("{model} is no longer available", "Use another model."),

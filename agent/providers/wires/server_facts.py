@@ -13,7 +13,7 @@ from ebbtide.agent.errors import ProviderError
 from ebbtide.agent.providers.base import Endpoint, ModelFacts
 from ebbtide.agent.providers.registry import with_parameter_count
 from ebbtide.agent.providers.setup import is_loopback
-from ebbtide.agent.providers.wires.http import bearer_headers, open_client, translate_errors
+from ebbtide.agent.providers.wires.http import bearer_headers, open_client, translate_errors, unzip_chunks
 from ebbtide.agent.providers.wires.origin import Origin
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ async def _get_json(
             client.stream("GET", url, headers=dict(headers)) as response,
         ):
             content = bytearray()
-            async for chunk in response.aiter_bytes():
+            async for chunk in unzip_chunks(response.aiter_bytes()):
                 content += chunk
                 if len(content) > MAX_RESPONSE_BYTES:
                     return None

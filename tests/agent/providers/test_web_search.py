@@ -413,6 +413,11 @@ def message(text: str, *annotations: object) -> Text:
             id="an error in a list, without its code",
         ),
         pytest.param(
+            [ProviderItem({**CLAUDE_RESULT, "content": {"type": "web_search_tool_result_error"}}), Text("No.")],
+            SearchReport("No.", problems=("the provider's search failed (`unknown`): try again",)),
+            id="an error that only its type names",
+        ),
+        pytest.param(
             [ProviderItem({**CALL, "action": {"type": "open_page", "url": None}}), message("Yes.")],
             SearchReport("Yes.", has_searched=True),
             id="open_page without its address (vercel/ai pull request 9310)",

@@ -19,6 +19,11 @@ RUBY = "https://www.ruby-lang.org/en/downloads/"
             },
             (Source("https://a.example/1"), Source(RUBY, "Download Ruby")),
         ),
+        # A list that repeats an address: `[3]` in the text is its third entry (SaveMyPhind-conversation-exporter 251)
+        (
+            {"citations": ["https://a.example/1", "https://a.example/1", RUBY], "search_results": None},
+            (Source("https://a.example/1"), Source("https://a.example/1"), Source(RUBY)),
+        ),
         # OpenAI's and OpenRouter's Chat Completions
         (
             {
@@ -55,7 +60,7 @@ RUBY = "https://www.ruby-lang.org/en/downloads/"
         ({"citations": ["doc-1", "javascript:alert(1)", "https://a b", 7]}, ()),
     ],
 )
-def test_each_cited_page_is_named_once(native: Native, sources: tuple[Source, ...]) -> None:
+def test_the_cited_pages_are_named(native: Native, sources: tuple[Source, ...]) -> None:
     assert cited_sources(Assistant((Text("[1]", native),), "m")) == sources
 
 

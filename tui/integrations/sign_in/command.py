@@ -50,6 +50,8 @@ def run(arguments: Sequence[str]) -> int:
         terminal.print("\nThe sign-in was cancelled. Nothing was stored.")
         return 130
     storage = store_tokens(folder, provider, origin, signed_in.tokens, signed_in.account or "an account")
+    if not options.json:
+        print(_success_text(subscription.title, signed_in, origin), flush=True)
     models = _fetch_models(config, provider)
     if options.json:
         fields: dict[str, object] = {
@@ -61,7 +63,6 @@ def run(arguments: Sequence[str]) -> int:
         fields["models"] = [f"{provider}/{name}" for name in models]
         print_json(sys.stdout, fields)
         return 0
-    print(_success_text(subscription.title, signed_in, origin))
     if models:
         example = sanitise_line(f"{provider}/{models[0]}")
         print(f"{len(models)} models, such as {example}; `ebb models {provider}` lists them")

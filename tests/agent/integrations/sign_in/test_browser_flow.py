@@ -105,7 +105,10 @@ def test_each_attempt_has_secrets_of_its_own(server: SignInServer, tmp_path: Pat
             {"tokens": {"scope": "openid profile email offline_access"}},
             "you did not allow Ebbtide to use your ChatGPT plan. Run `ebb key sign-in chatgpt` again.",
         ),
-        ({"tokens": {"access_token": ""}}, "ChatGPT refuses the sign-in: HTTP 200."),
+        (
+            {"tokens": {"access_token": ""}},
+            "ChatGPT sent an incomplete or invalid response to the sign-in. Try again later.",
+        ),
         ({"claims": {"nonce": "of another"}}, FOREIGN_IDENTITY),
         ({"claims": {"aud": ["other"]}}, FOREIGN_IDENTITY),
         ({"claims": {"iss": "https://x"}}, FOREIGN_IDENTITY),

@@ -1,15 +1,18 @@
 """The device flow against a strict server: each answer of RFC 8628, GitHub's own, and what a network does."""
 
+import json
 import socket
 import ssl
 from collections.abc import Iterator
-from typing import Any
+from http.client import HTTPResponse
+from typing import Any, cast
 from urllib.error import URLError
 
 import pytest
 
 from ebbtide.agent.config.values import ProviderConfig
 from ebbtide.agent.errors import AgentError, AuthFailed, ConfigError, RouteFailed, Unreachable
+from ebbtide.agent.integrations.sign_in import token_server
 from ebbtide.agent.integrations.sign_in.device_flow import DeviceCode, DeviceFlow
 from ebbtide.agent.integrations.sign_in.services import copilot_flow, github_user_url, sign_in_with_code
 from tests.kit.sign_in_server import ACCESS, CLIENT_ID, USER_CODE, SignInServer, sign_in_server
@@ -123,7 +126,8 @@ def test_an_unknown_id_is_named(server: SignInServer) -> None:
 )
 def test_an_answer_without_a_code_is_refused(server: SignInServer, answer: dict[str, Any]) -> None:
     server.code = answer
-    with pytest.raises(AuthFailed, match="GitHub Copilot refuses the sign-in"):
+    text = "refuses the sign-in: slow_down" if "error" in answer else "sent an incomplete or invalid response"
+    with pytest.raises(AuthFailed, match=f"GitHub Copilot {text}"):
         flow_of(server).request_code()
 
 
@@ -136,6 +140,62 @@ def test_a_code_ends_even_if_the_server_does_not_say_so(server: SignInServer) ->
 def test_a_server_that_has_a_problem_is_asked_again_less_often(server: SignInServer) -> None:
     server.polls = [{"status": 502, "body": b"<html>"}, {"status": 503, "body": b""}, dict(PENDING)]
     assert waits_of(server) == [5, 10, 20, 20]
+
+
+@pytest.mark.parametrize(
+    "polls",
+    [
+        [{"status": 500, "message": "Server Error"}, {"status": 429, "message": "Too many"}],
+        [{"status": 503, "error": "temporarily_unavailable"}, {"status": 429, "body": b"Too many"}],
+        [{"status": 429, "error": "slow_down"}, {"status": 500, "error": {"code": None, "message": "x"}}],
+    ],
+)
+def test_a_problem_described_in_json_is_one_too(server: SignInServer, polls: list[dict[str, Any]]) -> None:
+    """GitHub describes its problems so, and Auth0 sends `slow_down` with status 429."""
+    server.polls = polls
+    assert waits_of(server) == [5, 10, 20]
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e300", "1" + "0" * 400, '"NaN"'])
+def test_an_absurd_number_counts_as_missing(server: SignInServer, number: str) -> None:
+    """Such a number made the program poll without a pause, or stop with a traceback."""
+    server.code = {"interval": json.loads(number), "expires_in": json.loads(number)}
+    server.polls = [dict(PENDING)]
+    assert waits_of(server) == [5, 5]
+
+
+def test_the_code_ends_while_an_interval_lasts(server: SignInServer) -> None:
+    flow, clock = flow_of(server), Clock()
+    server.code = {"interval": 1_000_000, "expires_in": 12}
+    with pytest.raises(AuthFailed, match="the code has expired"):
+        flow.wait_for_tokens(flow.request_code(), clock.wait, clock.time)
+    assert clock.waits == [12]
+
+
+@pytest.mark.parametrize("token", ["gho_a\nb", "gho_ä", "gho a"])
+def test_a_token_that_cannot_be_sent_is_not_stored(server: SignInServer, token: str) -> None:
+    server.tokens = {"access_token": token}
+    assert str(failure_of(server)) == (
+        "GitHub Copilot sent an incomplete or invalid response to the sign-in. Try again later."
+    )
+
+
+def test_an_error_without_a_code_is_not_called_none(server: SignInServer) -> None:
+    server.polls = [{"status": 400, "error": {"code": None, "message": "bad thing"}}]
+    assert str(failure_of(server)) == "GitHub Copilot refuses the sign-in: HTTP 400 (bad thing)."
+
+
+def test_a_response_that_arrives_byte_by_byte_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions of all processes wait for a renewal."""
+    sent = iter(range(1_000))
+
+    class SlowResponse:
+        def read1(self, size: int) -> bytes:
+            return b" " * min(size, 1 if next(sent) < 900 else 0)
+
+    monkeypatch.setattr("time.monotonic", lambda: float(next(sent)))
+    with pytest.raises(TimeoutError):
+        token_server._read_body(cast(HTTPResponse, SlowResponse()))
 
 
 def test_a_web_page_in_between_is_named(server: SignInServer) -> None:
@@ -152,6 +212,26 @@ def test_no_network_is_one_sentence() -> None:
     with pytest.raises(Unreachable) as caught:
         flow.request_code()
     assert str(caught.value) == f"127.0.0.1:{port} cannot be reached: Connection refused. Check the network."
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        (
+            "http://me:secret@127.0.0.1:1",
+            "sign-in.example cannot be reached through the proxy `127.0.0.1:1`: Connection refused. Check the proxy.",
+        ),
+        (
+            "socks5://127.0.0.1:1",
+            "the sign-in cannot use the SOCKS proxy `127.0.0.1:1`. Set `HTTPS_PROXY` to an HTTP proxy.",
+        ),
+    ],
+)
+def test_a_proxy_that_fails_is_named(monkeypatch: pytest.MonkeyPatch, address: str, words: str) -> None:
+    monkeypatch.setenv("https_proxy", address)
+    with pytest.raises(Unreachable) as caught:
+        token_server.post_form("https://sign-in.example/token", {})
+    assert str(caught.value) == words
 
 
 def test_a_lost_network_is_waited_for_until_the_code_ends(server: SignInServer) -> None:

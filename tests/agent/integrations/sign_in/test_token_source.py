@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +13,10 @@ import pytest
 
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.config.values import Config
-from ebbtide.agent.errors import AuthFailed
+from ebbtide.agent.errors import AuthFailed, ConfigError, Unreachable
+from ebbtide.agent.integrations.sign_in import token_server, token_source
 from ebbtide.agent.integrations.sign_in.stored_tokens import Tokens, read_tokens, store_tokens
+from ebbtide.agent.integrations.sign_in.token_server import TokenResponse
 from ebbtide.agent.integrations.sign_in.token_source import TokenSource, current_tokens, shared_token_source
 from ebbtide.agent.providers.factory import build_provider, check_provider
 from ebbtide.agent.providers.keys import KeyStore, add_stored_keys, sign_in_store, without_stored_keys
@@ -125,10 +127,76 @@ async def test_a_refused_renewal_ends_the_sign_in(
 
 async def test_a_server_with_a_problem_does_not_end_the_sign_in(server: SignInServer, tmp_path: Path) -> None:
     stored(server, tmp_path, expires_at=1.0)
-    server.renewals = [{"error": "temporarily_unavailable", "error_description": "busy"}]
-    with pytest.raises(AuthFailed, match=r"refuses the sign-in: temporarily_unavailable \(busy\)"):
+    server.renewals = [{"error": "temporarily_unavailable", "error_description": f"busy with {REFRESH}"}]
+    with pytest.raises(AuthFailed, match=r"refuses the sign-in: temporarily_unavailable \(busy with \*\*\*\)"):
         await TokenSource("copilot", tmp_path).get_key()
     assert await TokenSource("copilot", tmp_path).get_key() == f"{ACCESS}_1"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"status": 500, "message": "x"}, {"error": "weird"}, {"status": 429}, {"status": 200, "access_token": "a\nb"}],
+)
+async def test_a_token_that_is_still_valid_is_used_if_it_cannot_be_renewed_now(
+    server: SignInServer, tmp_path: Path, answer: dict[str, object]
+) -> None:
+    stored(server, tmp_path, expires_at=time.time() + 200)
+    server.renewals = [answer]
+    source = TokenSource("copilot", tmp_path)
+    assert [await source.get_key(), await source.get_key()] == [f"{ACCESS}_0", f"{ACCESS}_1"]
+
+
+@pytest.mark.parametrize("status", [429, 500])
+async def test_an_expired_token_waits_for_a_server_with_a_problem(
+    server: SignInServer, tmp_path: Path, status: int
+) -> None:
+    """GitHub's token server sends JSON without an error code."""
+    stored(server, tmp_path, expires_at=1.0)
+    server.renewals = [{"status": status, "message": "Server Error"}]
+    with pytest.raises(Unreachable, match=f"HTTP {status}"):
+        await TokenSource("copilot", tmp_path).get_key()
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_sign_in_that_was_removed_or_repeated_during_its_renewal_stays_so(
+    server: SignInServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    stored(server, tmp_path, expires_at=1.0)
+
+    def post_form(url: str, fields: Mapping[str, str]) -> TokenResponse:
+        sign_in_store(tmp_path).remove_key("copilot")
+        if again:
+            stored(server, tmp_path, access_token="gho_of_another_account")
+        return token_server.post_form(url, fields)
+
+    monkeypatch.setattr(token_source, "post_form", post_form)
+    if again:
+        assert current_tokens(tmp_path, "copilot").access_token == "gho_of_another_account"
+    else:
+        with pytest.raises(AuthFailed, match="you are not signed in to GitHub Copilot"):
+            current_tokens(tmp_path, "copilot")
+
+
+def test_a_folder_in_which_no_renewal_can_be_stored_is_named(server: SignInServer, tmp_path: Path) -> None:
+    stored(server, tmp_path, expires_at=1.0)
+    (tmp_path / "sign-ins.renewal.lock").mkdir()  # as a read-only folder does, this keeps the lock from being opened
+    with pytest.raises(ConfigError, match=r"cannot write in .*: Is a directory"):
+        current_tokens(tmp_path, "copilot")
+    assert server.requests == []
+
+
+def test_a_keyring_that_returns_nothing_is_named(tmp_path: Path) -> None:
+    entry = {"origin": "https://api.githubcopilot.com", "place": "keyring", "account": "octocat"}
+    (tmp_path / "sign-ins.json").write_text(json.dumps({"keys": {"copilot": entry}}))
+    with pytest.raises(AuthFailed, match="the system keyring does not return your sign-in"):
+        current_tokens(tmp_path, "copilot")
+
+
+@pytest.mark.parametrize("change", [{"refresh_token": 5}, {"expires_at": "soon"}, {"access_token": None}])
+def test_a_field_of_another_type_is_damage(server: SignInServer, tmp_path: Path, change: dict[str, object]) -> None:
+    stored(server, tmp_path, **change)
+    with pytest.raises(AuthFailed, match="the stored sign-in is damaged"):
+        current_tokens(tmp_path, "copilot")
 
 
 async def test_a_removed_or_damaged_sign_in(server: SignInServer, tmp_path: Path) -> None:
@@ -205,6 +273,6 @@ async def test_a_rejected_token_that_cannot_be_renewed(server: SignInServer, tmp
     provider = await build_provider(config, "copilot/gpt-5.2", add_stored_keys(config.folders.config, {}))
     with pytest.raises(AuthFailed) as caught:
         await last(provider, hello())
-    assert (caught.value.cause, caught.value.todo) == ("sign_in", "Run `ebb key sign-in PROVIDER` again.")
+    assert (caught.value.cause, caught.value.todo) == ("sign_in", "Run `ebb key sign-in copilot` again.")
     assert str(caught.value).startswith("copilot/gpt-5.2 rejected the sign-in: bad credentials.")
     await provider.close()

@@ -106,7 +106,10 @@ def test_errors_that_openai_documents() -> None:
         assert isinstance(error_of(status, limit), QuotaExceeded)
     expired = error_of(401, {"detail": {"error_code": "invalid_token"}})
     assert isinstance(expired, AuthFailed)
-    assert (expired.cause, expired.todo) == ("sign_in", "Run `ebb key sign-in PROVIDER` again.")
+    assert (expired.cause, expired.todo) == ("sign_in", "Run `ebb key sign-in chatgpt` again.")
     other = error_of(403, {"error": {"code": "subscription_sharing_user_not_eligible", "message": "Not eligible."}})
     assert isinstance(other, AuthFailed)
-    assert other.cause == "access"
+    assert (other.cause, str(other)) == (
+        "plan",
+        "your plan has no access to chatgpt/gpt-6-sol (403): Not eligible. Check the plan, or use another model.",
+    )

@@ -1,6 +1,7 @@
 """What httpx2 raises, as our errors, and the client that it is raised by."""
 
 import gzip
+import json
 import ssl
 import zlib
 from collections.abc import AsyncIterator
@@ -111,6 +112,41 @@ async def test_gzip_that_no_header_names_is_read(size: int) -> None:
     assert events == [{"n": number} for number in range(2_000)]
     document = gzip.compress(b'{"choices": [1]}')
     assert [event async for event in read_events({}, _chunks(document), SseReader(), ORIGIN)] == [{"choices": [1]}]
+
+
+@pytest.mark.parametrize("size", [1, 100_000])
+@pytest.mark.parametrize("padding", [b"", bytes(9)])
+async def test_gzip_with_a_member_for_each_flush_is_read(size: int, padding: bytes) -> None:
+    """A relay compresses each piece for itself (claude-relay-service issue 1027), and any piece may begin a chunk."""
+    text = b'data: {"n": 1}\n\n'
+    packed = gzip.compress(text) + gzip.compress(text * 3) + padding
+    pieces = [packed[start : start + size] for start in range(0, len(packed), size)]
+    assert [event async for event in read_events({}, _chunks(*pieces), SseReader(), ORIGIN)] == [{"n": 1}] * 4
+
+
+async def test_what_is_held_back_at_the_limit_of_a_piece_is_read() -> None:
+    text = bytes(3 * 1024 * 1024 + 7)
+    assert b"".join([piece async for piece in http.unzip_chunks(_chunks(gzip.compress(text)))]) == text
+
+
+@pytest.mark.parametrize("text", [b"\x1f", b"\x1fdata", b"d"])
+async def test_a_body_that_only_begins_like_gzip_is_left_alone(text: bytes) -> None:
+    assert b"".join([piece async for piece in http.unzip_chunks(_chunks(text))]) == text
+
+
+def test_an_error_in_gzip_that_no_header_names_is_read() -> None:
+    """Anthropic's servers send such errors (CLIProxyAPI pull request 1834)."""
+    body = gzip.compress(b'{"error": {"message": "the tools are invalid"}}')
+    assert "the tools are invalid" in str(ORIGIN.response_error(400, {}, body))
+    assert "rejected the request" in str(ORIGIN.response_error(400, {}, body[:5] + b"damaged"))
+
+
+def test_an_event_of_many_lines_is_read_in_linear_time() -> None:
+    """Each line was parsed with all lines before it: 300,000 of them took minutes."""
+    lines = [b"{", *(b'"n": %d,' % number for number in range(200_000)), b'"end": 1}']
+    raw = b"".join(b"data: %s\n" % line for line in lines)
+    [event] = SseReader().feed(raw + b"\n")
+    assert len(json.loads(event)) == 2
 
 
 async def test_damaged_gzip_is_an_error_and_a_bomb_an_endless_frame() -> None:

@@ -427,6 +427,27 @@ RESPONSES = [
         "Hi.",
     ),
     Case(
+        "vercel/ai 12706, openai-openapi 572: a search whose action is null or a text, before the answer",
+        sse(
+            event("output_item.done", output_index=0, item=item("web_search_call", action=None)),
+            event("output_item.done", output_index=1, item=item("web_search_call", action="search")),
+            event("output_item.done", output_index=2, item=MESSAGE),
+            event("completed", response={"status": "completed", "output": [], "tool_usage": []}),
+        ),
+        "Hi.",
+    ),
+    Case(
+        "null in place of an item, of its content and of a part of it",
+        sse(
+            event("output_item.added", output_index=0, item=None),
+            event("output_item.done", output_index=0, item=None),
+            event("output_item.done", output_index=1, item=item(role="assistant", content=None)),
+            event("output_item.done", output_index=2, item={**MESSAGE, "content": [None, *MESSAGE["content"]]}),  # type: ignore[misc]  # it is a list
+            COMPLETED,
+        ),
+        "Hi.",
+    ),
+    Case(
         "a whole response",
         sse({"object": "response", "status": "completed", "error": None, "output": [MESSAGE]}),
         "Hi.",
