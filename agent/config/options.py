@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Literal, TypeAlias, cast, get_args
 
 from ebbtide.agent.config.chat_hosts import CHAT_HOSTS
-from ebbtide.agent.config.clouds import CLOUDS
+from ebbtide.agent.config.clouds import CLOUDS, SUBSCRIPTIONS
 from ebbtide.agent.config.option_values import (
     OptionalValue,
     after_tool_hooks,
@@ -25,7 +25,6 @@ from ebbtide.agent.config.option_values import (
     tokenizer_name,
     web_search,
 )
-from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import MAX_OUTPUT_BYTES
 from ebbtide.tools.outputs.recall_scope import RECALL_SCOPES, RecallScope

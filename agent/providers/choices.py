@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ebbtide.agent.budget.prices import Prices
 from ebbtide.agent.config.chat_hosts import CHAT_HOSTS
-from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
+from ebbtide.agent.config.clouds import SUBSCRIPTIONS
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.providers.factory import LOCAL_PROVIDERS, configured_models, known_facts_and_window

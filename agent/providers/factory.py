@@ -12,9 +12,8 @@ from ebbtide.agent.budget.prefix import digest
 from ebbtide.agent.budget.preflight import ModelTarget
 from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.config.chat_hosts import CHAT_HOSTS
-from ebbtide.agent.config.clouds import CLOUDS
+from ebbtide.agent.config.clouds import CLOUDS, SUBSCRIPTIONS
 from ebbtide.agent.config.options import PROVIDER_NAMES
-from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AuthFailed, UsageError
 from ebbtide.agent.prompt.secret_tokens import SecretTokens

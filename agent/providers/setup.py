@@ -14,8 +14,7 @@ from ebbtide.agent.budget.request_budget import (
     fit_reserves,
 )
 from ebbtide.agent.config.chat_hosts import CHAT_HOSTS
-from ebbtide.agent.config.clouds import CLOUDS, GATEWAY_KEY_VARIABLE, cloud_base_url, uses_gateway
-from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
+from ebbtide.agent.config.clouds import CLOUDS, GATEWAY_KEY_VARIABLE, SUBSCRIPTIONS, cloud_base_url, uses_gateway
 from ebbtide.agent.config.values import EDITOR_SOURCE, Config, ProviderConfig
 from ebbtide.agent.errors import AuthFailed, ConfigError, UsageError
 from ebbtide.agent.providers.base import Endpoint, ModelFacts

@@ -10,6 +10,7 @@ import pytest
 
 from bench.attacks import isolation
 from bench.attacks.decisions import judge_rows
+from tests.kit.programs import needs_ripgrep
 
 FILE = Path(__file__).with_name("attacks") / "rows.jsonl"
 _NAMESPACES = ("--net", "--mount", "--pid", "--fork", "--mount-proc", "ip", "link", "set", "lo", "up")
@@ -40,6 +41,7 @@ ASKED_WITHOUT_A_SANDBOX = {"harmless-look-1": "ask", "harmless-look-10": "ask"}
 """Programs of awk that no proof covers: they are tried where a sandbox can hold them to looking."""
 
 
+@needs_ripgrep
 def test_a_hostile_repository_gets_nothing_by_rules_that_let_commands_look() -> None:
     rows = list(judge_rows(FILE.with_name("hostile.jsonl")))
     assert [row.call_text for row in rows if row.is_wrongly_allowed] == []

@@ -21,7 +21,7 @@ def test_the_last_use_of_each_tool_is_known_to_the_next_session_of_its_project(t
 
 def test_a_database_of_before_gets_the_table(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
-    before = next(place for place, migrate in enumerate(MIGRATIONS) if migrate.__name__ == "_tool_uses")
+    before = next(place for place, migrate in enumerate(MIGRATIONS) if migrate.__name__ == "_create_tool_uses")
     db = sqlite3.connect(path)
     for migrate in MIGRATIONS[:before]:
         migrate(db)

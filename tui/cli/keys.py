@@ -4,8 +4,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+from ebbtide.agent.config.clouds import SUBSCRIPTIONS
 from ebbtide.agent.config.options import PROVIDER_NAMES
-from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.printing import print_json

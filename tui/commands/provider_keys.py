@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from ebbtide.agent.config.clouds import SUBSCRIPTIONS
 from ebbtide.agent.config.options import PROVIDER_NAMES
 from ebbtide.agent.config.settings import Settings
-from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
 from ebbtide.agent.errors import AgentError, AuthFailed
 from ebbtide.agent.providers.first_run import check_key
 from ebbtide.agent.providers.keys import KeyStore, add_stored_keys, is_signed_in, url_origin, validate_key

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from ebbtide.agent.config.clouds import SUBSCRIPTIONS
 from ebbtide.agent.config.private_table import PrivateTable
-from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
 from ebbtide.agent.config.values import ProviderConfig
 from ebbtide.agent.errors import AuthFailed, ConfigError, ProviderError
 from ebbtide.agent.integrations.sign_in.browser_flow import BrowserFlow, BrowserSignIn

@@ -8,8 +8,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
+from ebbtide.agent.config.clouds import SUBSCRIPTIONS
 from ebbtide.agent.config.private_table import file_lock
-from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
 from ebbtide.agent.errors import AuthFailed, ConfigError, ProviderError
 from ebbtide.agent.integrations.sign_in.stored_tokens import (
     Tokens,

@@ -6,7 +6,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit, urlunsplit
 
-from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
+from ebbtide.agent.config.clouds import SUBSCRIPTIONS
 from ebbtide.agent.errors import (
     AuthFailed,
     ContextOverflow,

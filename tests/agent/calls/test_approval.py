@@ -42,6 +42,7 @@ from ebbtide.tools.process.state import ProgramState
 from tests.kit.files import write_file, write_files, write_program
 from tests.kit.git import git
 from tests.kit.hostile_repository import hostile_repository, ran
+from tests.kit.programs import needs_ripgrep
 from tests.kit.project import Project
 from tests.kit.session import Home, call, outputs_of
 
@@ -160,6 +161,7 @@ async def test_what_only_looks_is_not_asked_about_and_runs_nothing_of_the_reposi
     assert (ran(root), (root / "made").exists()) == (set(), False)
 
 
+@needs_ripgrep
 async def test_a_program_that_lies_in_the_folder_is_asked_about(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("python3", "rg"):
         write_program(root / name, "touch ran\n")

@@ -124,7 +124,7 @@ async def test_a_name_that_is_put_together_shows_no_secret(home: Home) -> None:
 @needs_bubblewrap
 async def test_a_rule_that_covers_the_line_lets_it_run_normally(home: Home) -> None:
     session = await home.attended(ScriptedProvider.from_replies(calls(bash(WRITES)), {"text": "done"}), mode="ask")
-    boxed(session, home, allow=(parse_rule(f"bash(={WRITES})"),))
+    boxed(session, home, allow_rules=(parse_rule(f"bash(={WRITES})"),))
     await events_of(session, "go")
     assert outputs_of(session)[-1].text == "seen\nexit code 0"
     assert (home.root / "out").exists()

@@ -99,12 +99,12 @@ def test_a_chosen_tokenizer_never_counts_less_than_four_characters_a_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        ebbtide.agent.providers.tokenizers, "load_encoding", lambda name, folder: lambda text: len(text) / 10
+        ebbtide.agent.providers.tokenizers, "load_token_counter", lambda name, folder: lambda text: len(text) / 10
     )
     counts = [load_tokenizer(name, tmp_path) for name in ("tiktoken:gpt-4o", "claude:opus-5-5")]
     assert [count and count("x" * 40) for count in counts] == [10, 10]
     monkeypatch.setattr(
-        ebbtide.agent.providers.tokenizers, "load_encoding", lambda name, folder: lambda text: len(text) / 2
+        ebbtide.agent.providers.tokenizers, "load_token_counter", lambda name, folder: lambda text: len(text) / 2
     )
     counts = [load_tokenizer(name, tmp_path) for name in ("tiktoken:gpt-4o", "claude:opus-5-5", "claude:opus-4-6")]
     assert [count and count("x" * 40) for count in counts] == [20, 33, pytest.approx(25.4)]
@@ -163,7 +163,7 @@ def test_a_server_that_is_not_there_changes_nothing(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("known")
 def test_nobody_waits_for_the_background(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server.may_answer.clear()
-    monkeypatch.setattr(ebbtide.agent.providers.tokenizers, "load_encoding", lambda name, folder: len)
+    monkeypatch.setattr(ebbtide.agent.providers.tokenizers, "load_token_counter", lambda name, folder: len)
     used: list[object] = []
     thread = load_in_background("o200k_base", tmp_path, used.append, server.url)
     assert (thread.is_alive(), thread.daemon, used) == (True, True, [])

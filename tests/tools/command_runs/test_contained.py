@@ -12,6 +12,7 @@ from ebbtide.tools.command_runs.contained import contained_access
 from ebbtide.tools.sandbox.sandbox import Sandbox
 from ebbtide.tools.sandbox.system import sandbox_kind
 from tests.kit.git import git
+from tests.kit.programs import needs_ripgrep
 
 pytestmark = pytest.mark.skipif(sandbox_kind() != "bubblewrap", reason="bubblewrap does not work here")
 
@@ -111,9 +112,9 @@ async def test_it_gives_what_bash_gives(boxed: Workspace, line: str) -> None:
         "find . | grep -v nothing | xargs -I{} grep '' {}",
         "find . | while read -r x; do cat \"$x\"; done",
         "find . | while IFS= read -r x; do head -n 2 < \"$x\"; done",
-        "rg --files | xargs cat",
-        "rg -l '' | xargs cat",
-        "rg --files --hidden | while read x; do cat $x; done",
+        pytest.param("rg --files | xargs cat", marks=needs_ripgrep),
+        pytest.param("rg -l '' | xargs cat", marks=needs_ripgrep),
+        pytest.param("rg --files --hidden | while read x; do cat $x; done", marks=needs_ripgrep),
         "grep -rl '' . | xargs cat",
         "grep -rl '' | xargs sed -n 1,9p",
         "git ls-files -co | xargs cat",

@@ -13,6 +13,7 @@ from ebbtide.tools.command_runs.read_only import read_only_launch
 from tests.kit.files import write_file, write_files, write_program
 from tests.kit.git import git
 from tests.kit.hostile_repository import forget_the_blob, hostile_repository, ran
+from tests.kit.programs import needs_ripgrep
 
 MORE = """
 [log]
@@ -221,6 +222,7 @@ async def test_a_link_that_is_put_there_after_the_permission_is_not_followed(wor
         await Bash().run({"command": "cat a"}, allowed)
 
 
+@needs_ripgrep
 def test_what_a_command_shows_is_where_its_names_lead(workspace: Workspace) -> None:
     root = workspace.root
     (root / "out").symlink_to("/etc")

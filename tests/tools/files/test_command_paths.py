@@ -10,6 +10,7 @@ from ebbtide.agent.config.options import PermissionMode
 from ebbtide.tools.base import ToolError, Workspace
 from ebbtide.tools.bash import Bash
 from ebbtide.tools.commands.nested import MAX_STRINGS
+from tests.kit.programs import needs_ripgrep
 
 TOO_LONG = "it is too long to check every file that it names; a script in a file avoids this question"
 
@@ -113,6 +114,7 @@ def test_a_rule_that_names_the_file_answers_for_it(root: Path) -> None:
     assert reason(root, "echo x > .envrc", "auto", "bash(=echo x > .envrc)").startswith("`.envrc` can make")
 
 
+@needs_ripgrep
 def test_a_search_beside_other_commands_is_asked_about_since_nothing_keeps_it_from_secrets(root: Path) -> None:
     rules = ("bash(grep)", "bash(rg)", "bash(make)")
     why = "`{}` together with other commands may show files with secrets; on its own it skips them"

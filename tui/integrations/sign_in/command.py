@@ -9,7 +9,7 @@ import webbrowser
 from collections.abc import Sequence
 from threading import Thread
 
-from ebbtide.agent.config.subscriptions import SUBSCRIPTIONS
+from ebbtide.agent.config.clouds import SUBSCRIPTIONS
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import ProviderError
 from ebbtide.agent.headless.printing import print_json
