@@ -38,7 +38,7 @@ class Jobs(JobQueue):
         self.waits: list[float] = []
         self.thinks = 0
         """How many waits are over at once; the next one lasts until something is to be done."""
-        self._cache = CacheKeepAlive(lambda: controller, self.sleep, lambda: self.now + self.asleep)
+        self._keep_alive = CacheKeepAlive(lambda: controller, self.sleep, lambda: self.now + self.asleep)
         self.jobs: list[asyncio.Task[None]] = []
         self.waiting = asyncio.Event()
 
@@ -142,7 +142,7 @@ async def test_a_machine_that_slept_meanwhile_sends_nothing(place: Place) -> Non
             woken.set()
 
         woken = asyncio.Event()
-        jobs._cache = CacheKeepAlive(lambda: jobs.controller, sleeps, lambda: jobs.now + jobs.asleep)
+        jobs._keep_alive = CacheKeepAlive(lambda: jobs.controller, sleeps, lambda: jobs.now + jobs.asleep)
         await jobs.say("go", thinks=1)
         await woken.wait()
         await jobs.say("and now?")

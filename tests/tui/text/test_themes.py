@@ -26,7 +26,7 @@ from ebbtide.tui.text.themes import (
 
 TEXT = ("text", "strong", "accent", "link", "good", "warn", "bad", "code", "keyword", "literal", "name")
 INKS = (*TEXT, "dim", "comment", "faint")
-GROUNDS = ("user", "marked_block", "selected", "found", "added", "removed", "added_line", "removed_line")
+GROUNDS = ("user", "marked_block", "selected", "search_match", "added", "removed", "added_line", "removed_line")
 PAIRED = ("current_match", "added_word", "removed_word")
 """Grounds that come with an ink."""
 MIXED = tuple(theme_for(name, None) for name in NAMES if name not in ("auto", "ansi"))
@@ -129,7 +129,7 @@ def test_the_terminals_own_colours_are_read_on_its_ground(theme: Theme, terminal
 def test_without_grounds_everything_still_differs_from_text(theme: Theme) -> None:
     own = palette(theme)
     styles: list[Style] = [
-        getattr(own, name) for name in ("user", "marked_block", "selected", "found", "current_match")
+        getattr(own, name) for name in ("user", "marked_block", "selected", "search_match", "current_match")
     ]
     for style in styles:
         assert style.bgcolor is None

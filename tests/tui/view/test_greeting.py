@@ -95,8 +95,8 @@ def test_what_is_longer_than_the_screen_is_wide_goes_on_below_itself() -> None:
 
 
 def test_a_terminal_of_letters_gets_letters() -> None:
-    assert said(FULL, 100, 30, can_draw=False)[0] == f"Ebbtide  {VERSION}"
-    assert all(line.isascii() for line in said(FULL, 100, 30, can_draw=False))
+    assert said(FULL, 100, 30, supports_unicode=False)[0] == f"Ebbtide  {VERSION}"
+    assert all(line.isascii() for line in said(FULL, 100, 30, supports_unicode=False))
 
 
 def test_in_lines_it_takes_three_or_four() -> None:
