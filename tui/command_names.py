@@ -108,7 +108,7 @@ _SYNONYMS: Mapping[str, tuple[str, ...]] = {
 """Synonyms of each command."""
 
 COMMAND_BY_SYNONYM: Mapping[str, str] = {word: name for name, words in _SYNONYMS.items() for word in words}
-"""The command that each synonym stands for."""
+"""The command for each synonym."""
 
 
 def commands_for_word(word: str) -> tuple[str, ...]:

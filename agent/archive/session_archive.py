@@ -1,4 +1,4 @@
-"""Access to what one session has stored besides its messages, for lookup, listing and tools."""
+"""Access to everything that one session has stored except its messages, for lookup, listing and tools."""
 
 from dataclasses import replace
 from typing import Self

@@ -9,7 +9,7 @@ from ebbtide.tools.lazy import regex
 
 _CI_RUNNER_VARIABLES = {"GITHUB_ACTIONS": "true", "TF_BUILD": "True", "TEAMCITY_VERSION": ""}
 """Environment variables set by GitHub Actions (also Gitea and Forgejo), Azure Pipelines and TeamCity, each with the
-value that identifies the runner. An empty string stands for any value."""
+value that identifies the runner. An empty string matches any value."""
 
 _LINE_START_COMMAND = regex(
     r"(?im)((?:^|\r)[^\S\r\n]*)::(?=(?:add-mask|add-matcher|add-path|debug|echo|endgroup|error|group|internal-set-repo-path|notice"

@@ -68,7 +68,7 @@ def folders_down_to(working_folder: Path, project: Path) -> tuple[Path, ...]:
 
 def instruction_files_in(folder: Path) -> Iterator[Path]:
     """Yield the instruction files of one folder: the first main file, main files that import it and add text, and the
-    extra files. A main file that is not a regular file is yielded too, so that it is reported, and the search goes on
+    extra files. A main file that is not a regular file is yielded too, so that it is reported, and the search continues
     with the next name."""
     main_file: Path | None = None
     for name in MAIN_FILE_NAMES:

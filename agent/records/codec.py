@@ -67,7 +67,7 @@ def _raise_ambiguous_type(data: object) -> NoReturn:
     raise TypeError("the JSON does not say which of several types is meant")
 
 
-def _check_type(expected_type: type, data: Any) -> Any:  # noqa: ANN401 - the type depends on `kind`
+def _check_type(expected_type: type, data: Any) -> Any:  # noqa: ANN401 - the type depends on `expected_type`
     if not isinstance(data, expected_type):
         raise ValueError(f"{data!r} is not of type {expected_type.__name__}")
     return data

@@ -31,7 +31,7 @@ _ESCAPED_QUOTE = regex(r"\\['\"`]")
 
 
 def find_omission_placeholder(new: str, text: str) -> str | None:
-    """Find the first line of the new text that stands for omitted lines, such as `# ... existing code ...`. Lines that
+    """Find the first line of the new text that replaces omitted lines, such as `# ... existing code ...`. Lines that
     occur in the file are ignored."""
     if "..." not in new and "\u2026" not in new:
         return None

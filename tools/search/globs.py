@@ -73,7 +73,7 @@ def _expand_once(pattern: str) -> list[str]:
 
 
 def _compile_components(pattern: str, is_anchored: bool) -> list[re.Pattern[str] | None]:
-    """Compile a regular expression for each path component. None stands for `**`."""
+    """Compile a regular expression for each path component. None means `**`."""
     components = [component for component in pattern.split("/") if component not in ("", ".")]
     if not is_anchored:
         components = ["**", *components]

@@ -46,7 +46,7 @@ class ScanBlock:
     """Number of bytes at the beginning that have already been searched."""
     data: bytes
     ends_mid_line: bool = False
-    """Whether the last line goes on after the data."""
+    """Whether the last line continues after the data."""
 
     @property
     def next_line(self) -> int:

@@ -51,7 +51,7 @@ def _run(arguments: list[str]) -> int:
         _print_error(str(error))
         return error.exit_code
     except BrokenPipeError:
-        # Nobody reads the output any more, so stop the interpreter from reporting an error when it flushes the output
+        # The output has no reader any more, so stop the interpreter from reporting an error when it flushes the output
         # at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE

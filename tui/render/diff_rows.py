@@ -31,7 +31,7 @@ class FileRow:
 
 @dataclass(frozen=True, slots=True)
 class GapRow:
-    """A gap between hunks that stands for omitted lines."""
+    """The omitted lines between two hunks."""
 
     heading: str
 

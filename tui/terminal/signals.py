@@ -81,7 +81,8 @@ def shut_down_on_signals(
             return
         shutdown.signal_number = number
         _received_signals.append(number)
-        # A stopped program that is told to terminate must not draw again, because the terminal may belong to the shell.
+        # A stopped program that receives a termination signal must not draw again, because the terminal may belong to
+        # the shell.
         signal.signal(signal.SIGCONT, _ignore_signal)
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         for process in _foreground_processes:

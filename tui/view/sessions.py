@@ -22,7 +22,7 @@ MAX_MESSAGE_LINES = 12
 _MIN_WIDTH_WITH_MODEL, _MIN_WIDTH_WITH_COST, _MIN_WIDTH_WITH_MESSAGES = 90, 76, 48
 """Minimum line widths at which the model, the cost and the number of messages are shown."""
 MORE_AGENTS_SUFFIX = "+"
-"""Suffix of a row's value if the row stands for sub-agents that are not listed. Choosing the row lists them."""
+"""Suffix of a row's value if the row is for sub-agents that are not listed. Choosing the row lists them."""
 MIN_TITLE_WIDTH = 24
 """Minimum width of the title, in columns, for tags to be shown next to it."""
 NO_TITLE = "(no messages yet)"
@@ -76,7 +76,7 @@ def _session_title(info: SessionInfo) -> str:
 
 
 def more_agents_row(info: SessionInfo, listed_count: int) -> PanelRow:
-    """Build the row that stands for the sub-agent sessions that are not listed."""
+    """Build the row for the sub-agent sessions that are not listed."""
     return PanelRow(
         f"{info.id}{MORE_AGENTS_SUFFIX}",
         ((f"    └ … {pluralize(len(info.agents) - listed_count, 'more agent')}", "dim"),),

@@ -132,7 +132,9 @@ class BrowserSignIn:
         flow, end = self.flow, now() + SIGN_IN_LIFETIME_S
         while (callback := self._callback) is None:
             if now() >= end:
-                raise AuthFailed(f"nobody signed in for 10 minutes. Run `ebb key sign-in {flow.provider}` again.")
+                raise AuthFailed(
+                    f"there was no sign-in within 10 minutes. Run `ebb key sign-in {flow.provider}` again."
+                )
             wait(min(end - now(), MAX_WAIT_S))
         if error := callback.get("error", ""):
             raise self._denial_error(error, callback)

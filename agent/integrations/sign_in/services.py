@@ -117,7 +117,7 @@ def _registered_id(folder: Path) -> str:
 
 
 def host_id(folder: Path) -> str:
-    """Return the id of this installation. OpenAI asks programs to keep it even while nobody is signed in. Raises
+    """Return the id of this installation. OpenAI asks programs to keep it even without a sign-in. Raises
     `ConfigError`."""
     table = PrivateTable(folder / HOSTS_FILE_NAME, "hosts")
     if not isinstance(table.read().get("chatgpt"), str):

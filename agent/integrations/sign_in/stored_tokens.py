@@ -60,7 +60,7 @@ def tokens_from(
 
 
 def read_tokens(folder: Path, provider: str) -> Tokens | None:
-    """Return a provider's tokens; None if nobody is signed in. Raises `ConfigError`, and `AuthFailed` if the stored
+    """Return a provider's tokens; None without a sign-in. Raises `ConfigError`, and `AuthFailed` if the stored
     tokens are damaged."""
     store = sign_in_store(folder)
     text = store.read_key(provider)

@@ -80,7 +80,7 @@ def refuse_truncating_writes(reply: Assistant, conversation: Conversation, runne
 
 def _is_quoted(lines: Sequence[str], conversation: Conversation) -> bool:
     """Whether a command occurs in a note or output that the model has seen. The model may only be quoting it, and
-    whoever wrote that text must not be able to make it run."""
+    the author of that text must not be able to make it run."""
     seen_text = " ".join(
         " ".join(part.text.split())
         for message in conversation.messages

@@ -164,6 +164,6 @@ def test_nobody_comes(server: SignInServer, tmp_path: Path) -> None:
         now += 100
 
     flow = chatgpt_flow(ProviderConfig(sign_in_url=server.url), tmp_path)
-    with BrowserSignIn(flow) as attempt, pytest.raises(AuthFailed, match="nobody signed in for 10 minutes"):
+    with BrowserSignIn(flow) as attempt, pytest.raises(AuthFailed, match="there was no sign-in within 10 minutes"):
         attempt.wait_for_tokens(wait, lambda: now)
     assert now == 600
