@@ -72,7 +72,7 @@ def unpaused_cached_share(runs: Sequence[ReplayResult]) -> float:
 
 TABLE_HEADING = (
     f"{'':28}{'cost':>7}{'':>6}{'with recalls':>14}{'':>6}{'cached':>8}{'unpaused':>10}{'rewrites':>10}{'cold':>6}"
-    f"{'summaries':>11}{'peak':>6}{'drift':>7}   regrets: {'  '.join(CAUSES)}     all"
+    f"{'summaries':>11}{'peak':>6}{'drift':>7}   regrets: {'  '.join(CAUSES)}     all  content  recalls"
 )
 
 
@@ -81,14 +81,15 @@ def format_row(name: str, runs: Sequence[ReplayResult], our_runs: Sequence[Repla
         return f"{100 * (mean(runs, value) / mean(our_runs, value) - 1):+.0f}%" if our_runs is not runs else ""
 
     causes = "".join(
-        f"{regrets_per_100(runs, cause=cause):>{width}.2f}" for cause, width in zip(CAUSES, (15, 8, 12), strict=True)
+        f"{regrets_per_100(runs, measure='names', cause=cause):>{width}.2f}" for cause, width in zip(CAUSES, (15, 8, 12), strict=True)
     )
     return (
         f"{name:28}{mean(runs, _cost):7.0f}{difference_to_ours(_cost):>6}{mean(runs, _with_recalls):14.0f}"
         f"{difference_to_ours(_with_recalls):>6}{cached_share(runs):8.1%}{unpaused_cached_share(runs):10.1%}"
         f"{mean(runs, lambda one: one.costs.rewrites):10.1f}{mean(runs, lambda one: one.costs.cold):6.1f}"
         f"{mean(runs, lambda one: one.costs.summaries):11.1f}{max(run.costs.peak for run in runs):6.0%}"
-        f"{sum(run.costs.drift for run in runs):7}{causes}{regrets_per_100(runs):8.2f}"
+        f"{sum(run.costs.drift for run in runs):7}{causes}{regrets_per_100(runs, measure='names'):8.2f}"
+        f"{regrets_per_100(runs, measure='content'):9.2f}{100 * sum(run.recall_count for run in runs) / sum(run.steps for run in runs):9.2f}"
     )
 
 

@@ -23,7 +23,7 @@ from bench.context.play import (
     with_cache_expiry,
 )
 from bench.context.recordings import Kind, RecordedCall, Recording
-from bench.context.regrets import Cause, Regret, SeenOutputs, reply_parts
+from bench.context.regrets import Cause, Regret, SeenOutputs, reply_parts, strings_in
 from bench.context.workload import TOKENS_PER_BYTE, prose
 from ebbtide.agent.budget.prices import UnitPrices
 from ebbtide.agent.budget.request_budget import ContextBudget
@@ -31,7 +31,6 @@ from ebbtide.agent.compaction.summary import without_tags
 from ebbtide.agent.events.session import TurnFailed
 from ebbtide.agent.events.view import ContextCompacted
 from ebbtide.agent.eviction.carrying_costs import CarryingCostTracker, RewriteOffer
-from ebbtide.agent.eviction.inventory import strings_in
 from ebbtide.agent.eviction.settings import CompactionSettings
 from ebbtide.agent.messages import Conversation, Text, ToolCall, Usage, User
 from ebbtide.agent.providers.base import Reply
@@ -119,9 +118,14 @@ class RecordedModel(BilledModel):
     def step(self, content: Mapping[str, Any]) -> Reply:
         step = self.recording.steps[self.step_count]
         self.seen_outputs.record_request(request_outputs(content), self.step_count)
-        found = self.seen_outputs.regrets(
-            reply_parts(step.text, step.calls), self.step_count, lambda: request_text(content)
-        )
+        texts = tuple[str, ...]()
+
+        def view() -> Sequence[str]:
+            nonlocal texts
+            texts = texts or request_texts(content)
+            return texts
+
+        found = self.seen_outputs.regrets(step.text, step.calls, self.step_count, view)
         self.step_count += 1
         for call in step.calls:
             self.seen_outputs.add(call, self.step_count)
@@ -135,7 +139,7 @@ class RecordedModel(BilledModel):
         tokens = tokens_written + round(step.thought_chars * TOKENS_PER_BYTE)
         reply = self.reply("step", content, parts or [Text(_END_REPLY)], tokens)
         self.regrets += found
-        self.recalls += sum(self._recall_cost(regret) for regret in found)
+        self.recalls += sum(self._recall_cost(regret) for regret in found if regret.needs_recall)
         return reply
 
     def _recall_cost(self, regret: Regret) -> float:
@@ -214,9 +218,9 @@ def _names_within(names: Sequence[str], max_bytes: int) -> str:
     return " ".join(used)
 
 
-def request_text(content: Mapping[str, Any]) -> str:
+def request_texts(content: Mapping[str, Any]) -> tuple[str, ...]:
     """Return all texts in a request's messages."""
-    return "\n".join(
+    return tuple(
         text
         for message in content["messages"]
         for block in message["content"]
@@ -249,6 +253,8 @@ class ReplayResult:
     recalls: float
     """Cost of recalling every regretted output, in thousands of fresh input tokens."""
     regrets: tuple[Regret, ...]
+    recall_count: int
+    """Number of outputs that the model would have had to recall."""
     left_outputs: Mapping[tuple[Cause, Kind], int]
     """Number of outputs that left the context, completely or partly, by first cause and kind."""
     masks: tuple[tuple[Kind, int, bool], ...]
@@ -310,6 +316,7 @@ def _replay_result(model: RecordedModel, policy: str, run: SessionCosts) -> Repl
         sum(map(model.rates.cost, after_pause)) / 1000,
         model.recalls / 1000,
         tuple(model.regrets),
+        sum(regret.needs_recall for regret in model.regrets),
         Counter(
             (cause, output.kind) for output in model.seen_outputs.outputs.values() if (cause := output.first_cause)
         ),
