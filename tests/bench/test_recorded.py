@@ -125,8 +125,8 @@ def test_what_is_wrong_with_a_recording_is_counted_by_name(tmp_path: Path) -> No
     )
     assert recording.problems == {
         "line that is no row": 2,
-        "call with the id of another": 1,
-        "time that runs backwards": 1,
+        "call that is repeated": 1,
+        "time out of order": 1,
         "second output of a call": 1,
         "output that answers no call": 1,
         "output after a later reply": 1,
@@ -219,7 +219,12 @@ async def test_what_no_agent_would_write_is_replayed_as_far_as_it_goes(tmp_path:
         ("d", "s_ance_x"),
         ("e", "compact_context_recorded"),
     ]
-    assert run.recording.problems == {"line that is no row": 1, "row without a time": 2, "call never answered": 1}
+    assert run.recording.problems == {
+        "line that is no row": 1,
+        "row without a time": 2,
+        "call without an id or a name": 2,
+        "call never answered": 1,
+    }
     assert (run.steps, run.regrets, run.costs.drift, run.costs.summaries) == (3, (), 0, 0)
 
 
