@@ -11,7 +11,7 @@ recordings that cannot be replayed are skipped. Scripts of Codex's code mode are
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -142,9 +142,11 @@ def strings_in(value: object) -> Iterator[str]:
             yield from strings_in(item)
 
 
-def read_folder(folder: Path) -> tuple[list[Recording], list[SkippedRecording]]:
-    """Return the recordings in a folder (`*.jsonl`), sorted by name, and the ones that cannot be replayed."""
-    found = [read_recording(path) for path in sorted(folder.glob("*.jsonl"))]
+def read_folder(folder: Path, names: Container[str] | None = None) -> tuple[list[Recording], list[SkippedRecording]]:
+    """Return the recordings in a folder (`*.jsonl`), sorted by name, and the ones that cannot be replayed. `names`: the
+    recordings to read; None for all."""
+    paths = [path for path in sorted(folder.glob("*.jsonl")) if names is None or path.stem in names]
+    found = [read_recording(path) for path in paths]
     recordings = [one for one in found if isinstance(one, Recording)]
     return recordings, [one for one in found if isinstance(one, SkippedRecording)]
 

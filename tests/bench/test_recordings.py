@@ -234,7 +234,7 @@ async def test_empty_and_strange_arguments_are_replayed(tmp_path: Path) -> None:
     deep: Any = "bottom"
     for _ in range(300):
         deep = [deep]
-    rows = [
+    rows: list[Mapping[str, Any] | str] = [
         replied(
             "", called("1", "shell", command=[]), {"id": "2", "name": "", "args": 5}, called("3", "exec", input="")
         ),
