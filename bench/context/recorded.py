@@ -34,7 +34,7 @@ SIZE_GROUPS = ((100_000, "under 100k"), (200_000, "100k to 200k"), (10**12, "ove
 AGE_GROUPS = ((6, "to 5"), (11, "6-10"), (21, "11-20"), (41, "21-40"), (81, "41-80"), (10**9, "over 80"))
 """Groups of masked outputs by their age in steps."""
 MEASURES = ("names", "content")
-"""Kinds of regrets that are also counted separately, where regrets say which they are."""
+"""Kinds of regrets that are counted separately. Those that do not say which they are count as the first."""
 UNIT_FACTORS = {"k": 1_000, "m": 1_000_000}
 
 
@@ -62,7 +62,9 @@ def mean(runs: Sequence[ReplayResult], value: Callable[[ReplayResult], float]) -
 
 def count_regrets(run: ReplayResult, **wanted: str) -> int:
     """Return the number of regrets that have the given cause, kind or measure."""
-    return sum(all(getattr(regret, name, None) == value for name, value in wanted.items()) for regret in run.regrets)
+    return sum(
+        all(getattr(regret, name, MEASURES[0]) == value for name, value in wanted.items()) for regret in run.regrets
+    )
 
 
 def regrets_per_100(runs: Sequence[ReplayResult], **wanted: str) -> float:
@@ -162,15 +164,25 @@ def recording_groups(recordings: Sequence[Recording]) -> list[tuple[str, list[st
     return [*sorted(by_size.items()), *by_project, *(others if len(projects) > 1 else ())]
 
 
+def found_measures(played: dict[str, list[ReplayResult]]) -> list[str]:
+    """Return the measures that have counted a regret, and always the first."""
+    found = {getattr(regret, "measure", None) for runs in played.values() for run in runs for regret in run.regrets}
+    return [measure for measure in MEASURES if measure in {MEASURES[0], *found}]
+
+
 def format_groups(played: dict[str, list[ReplayResult]]) -> str:
-    """Return a table of cost with recalls and regrets per 100 steps, by group of recordings."""
-    lines = [f"  {'with recalls; regrets':34}{''.join(f'{policy:>22}' for policy in played)}"]
+    """Return a table of cost with recalls and regrets per 100 steps by each measure, by group of recordings."""
+    measures = found_measures(played)
+    width = 15 + 7 * len(measures)
+    title = f"with recalls; regrets: {', '.join(measures)}"
+    lines = [f"  {title:40}{''.join(f'{policy:>{width}}' for policy in played)}"]
     for name, members in recording_groups([run.recording for run in next(iter(played.values()))]):
         cells = ""
         for runs in played.values():
             group = [run for run in runs if run.recording.name in members]
-            cells += f"{mean(group, _with_recalls):15.1f}{regrets_per_100(group):7.2f}"
-        lines.append(f"  {f'{name} ({len(members)})':34}{cells}")
+            cells += f"{mean(group, _with_recalls):15.1f}"
+            cells += "".join(f"{regrets_per_100(group, measure=measure):7.2f}" for measure in measures)
+        lines.append(f"  {f'{name} ({len(members)})':40}{cells}")
     return "\n".join(lines)
 
 
@@ -185,12 +197,11 @@ def interval_of(runs: Sequence[ReplayResult], parts: Sequence[Parts]) -> Interva
 def format_intervals(played: dict[str, list[ReplayResult]]) -> str:
     """Return a table of the 95 % intervals: of the cost compared to the first policy, and of regrets per 100 steps."""
     our_runs = next(iter(played.values()))
-    found = {getattr(regret, "measure", None) for runs in played.values() for run in runs for regret in run.regrets}
-    kinds: list[dict[str, str]] = [{}, *({"measure": measure} for measure in MEASURES if measure in found)]
+    measures = found_measures(played)
     projects = len({run.recording.project for run in our_runs})
-    titles = ("cost", "with recalls", "regrets", *(kind["measure"] for kind in kinds[1:]))
+    titles = ("cost", "with recalls", *(f"regrets: {measure}" for measure in measures))
     heading = f"95 % intervals, {pluralize(projects, 'project')}"
-    lines = [f"  {heading:34}{''.join(f'{title:>20}' for title in titles)}"]
+    lines = [f"  {heading:40}{''.join(f'{title:>20}' for title in titles)}"]
     for policy, runs in played.items():
         pairs = list(zip(runs, our_runs, strict=True))
         cells = [
@@ -200,10 +211,12 @@ def format_intervals(played: dict[str, list[ReplayResult]]) -> str:
             for value in (_cost, _with_recalls)
         ]
         cells += [
-            _format_interval(interval_of(runs, [(100 * count_regrets(run, **kind), run.steps) for run in runs]))
-            for kind in kinds
+            _format_interval(
+                interval_of(runs, [(100 * count_regrets(run, measure=measure), run.steps) for run in runs])
+            )
+            for measure in measures
         ]
-        lines.append(f"  {policy:34}{''.join(f'{cell:>20}' for cell in cells)}")
+        lines.append(f"  {policy:40}{''.join(f'{cell:>20}' for cell in cells)}")
     return "\n".join(lines)
 
 

@@ -343,16 +343,16 @@ def test_groups_and_intervals_are_those_of_projects(
     regretted = [said("go"), replied("", called("1")), gave("1", HIDDEN), replied("option_207_window")]
     for name in ("app-claudecode-00", "app-claudecode-01", "lib-claudecode-00"):
         written(tmp_path, regretted if name.startswith("app") else [said("go"), replied("done")], name)
-    printed = printed_by(tmp_path, capsys, monkeypatch, "--policy", "ours", "--policy", "like Claude Code")
-    rows = {line[:36].strip(): line[36:].split() for line in printed.splitlines()}
+    printed = printed_by(tmp_path, capsys, monkeypatch, "--policy", "ours", "--policy", "cache kept 1×")
+    rows = {line[:42].strip(): line[42:].split() for line in printed.splitlines()}
     assert [rows[name][1] for name in ("app (2)", "lib (1)", "without app (1)", "without lib (2)")] == [
         "50.00", "0.00", "0.00", "50.00"
     ]  # fmt: skip
     intervals = printed[printed.index("95 % intervals, 2 projects") :].splitlines()
     assert intervals[1].split() == ["ours", "0.00", "to", "50.00"]
-    assert intervals[2].startswith("  like Claude Code ")
+    assert intervals[2].startswith("  cache kept 1× ")
     cost, with_recalls, regrets = re.findall(r"\S+ to \S+", intervals[2])
-    assert (cost.count("%"), with_recalls.count("%"), regrets) == (2, 2, "0.00 to 0.00")
+    assert (cost.count("%"), with_recalls.count("%"), regrets) == (2, 2, "0.00 to 50.00")
 
 
 def test_a_part_is_replayed_alone(
