@@ -4,7 +4,7 @@ what the model has recalled so far.
 The curves are maximum-likelihood fits to 31 recorded sessions, for outputs longer than their stub. An output does not
 count as needed if the names in its stub were enough. The probability depends on the kind of content, its size, later
 changes to the file, and the idle time. Idle time is the number of requests since the output was added, or since the
-last mention of a name that few other outputs contain (`python -m bench.context.reread_rates FOLDER`).
+last mention of a name that few other outputs contain (`python -m bench.context.fit FOLDER`).
 
 If a session's model recalls a kind of content more often than expected, the session uses higher curves. Outputs covered
 by a summary are not counted, because they were not removed by masking.

@@ -1,13 +1,16 @@
 """Replays recorded sessions of coding agents, with our policy and those of other programs, and prints the cost and what
 would have been missed.
 
-    python -m bench.context.recorded FOLDER [--window 100k,200k,1M] [--joined] [--policy NAME … | --all] [--each]
+    python -m bench.context.recorded FOLDER [--part fit|check] [--window 100k,200k,1M] [--joined]
+                                            [--policy NAME … | --all] [--each]
 
 See `bench.context.recordings` for the contents of the folder and skipped recordings, and `bench.context.regrets` for
 regrets. No model is used: replies are those of the recording, and summaries are replaced by a stand-in. Costs are in
 thousand tokens of fresh input, including output, billed with the recorded pauses. *Unpaused* is the cached share of
 requests that came before the cache expired. *With recalls* adds for each regret one request that reads the context from
-the cache and retrieves up to 2,500 tokens of the output."""
+the cache and retrieves up to 2,500 tokens of the output. `--part` replays only one part of the recordings, which
+`split.json` in the folder lists. Intervals are of 2,000 bootstrap draws of projects and of their sessions (see
+`bench.context.intervals`)."""
 
 import argparse
 import asyncio
@@ -16,10 +19,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
 
+from bench.context.intervals import Interval, Parts, ratio_interval
 from bench.context.policies import OTHER_POLICIES, POLICIES
 from bench.context.recordings import KINDS, Recording, SkippedRecording, join_recordings, read_folder
 from bench.context.regrets import CAUSES
 from bench.context.replay import PLACEHOLDER_SUMMARY, ReplayResult, replay
+from bench.context.split import PARTS, BadSplitError, read_split
 from bench.context.workload import TOKENS_PER_BYTE
 from ebbtide.tools.outputs.extent import pluralize
 
@@ -28,6 +33,8 @@ SIZE_GROUPS = ((100_000, "under 100k"), (200_000, "100k to 200k"), (10**12, "ove
 """Groups of recordings by the tokens of their messages, calls and outputs."""
 AGE_GROUPS = ((6, "to 5"), (11, "6-10"), (21, "11-20"), (41, "21-40"), (81, "41-80"), (10**9, "over 80"))
 """Groups of masked outputs by their age in steps."""
+MEASURES = ("names", "content")
+"""Kinds of regrets that are counted separately. Those that do not say which they are count as the first."""
 UNIT_FACTORS = {"k": 1_000, "m": 1_000_000}
 
 
@@ -53,12 +60,16 @@ def mean(runs: Sequence[ReplayResult], value: Callable[[ReplayResult], float]) -
     return fmean(value(run) for run in runs)
 
 
-def regrets_per_100(runs: Sequence[ReplayResult], **wanted: str) -> float:
-    """Return the number of regrets per 100 steps that have the given cause or kind."""
-    found = sum(
-        all(getattr(regret, name) == value for name, value in wanted.items()) for run in runs for regret in run.regrets
+def count_regrets(run: ReplayResult, **wanted: str) -> int:
+    """Return the number of regrets that have the given cause, kind or measure."""
+    return sum(
+        all(getattr(regret, name, MEASURES[0]) == value for name, value in wanted.items()) for regret in run.regrets
     )
-    return 100 * found / sum(run.steps for run in runs)
+
+
+def regrets_per_100(runs: Sequence[ReplayResult], **wanted: str) -> float:
+    """Return the number of regrets per 100 steps that have the given cause, kind or measure."""
+    return 100 * sum(count_regrets(run, **wanted) for run in runs) / sum(run.steps for run in runs)
 
 
 def cached_share(runs: Sequence[ReplayResult]) -> float:
@@ -141,18 +152,79 @@ def group_name(recording: Recording) -> str:
     return f"{recording.agent}, {next(name for most, name in SIZE_GROUPS if tokens < most)}"
 
 
+def recording_groups(recordings: Sequence[Recording]) -> list[tuple[str, list[str]]]:
+    """Return groups of recordings with their names: by agent and size, by project, and all but those of a project."""
+    by_size = {
+        name: [one.name for one in recordings if group_name(one) == name] for name in map(group_name, recordings)
+    }
+    projects = sorted({one.project for one in recordings})
+    by_project = [(project, [one.name for one in recordings if one.project == project]) for project in projects]
+    others = [
+        (f"without {project}", [one.name for one in recordings if one.project != project]) for project in projects
+    ]
+    return [*sorted(by_size.items()), *by_project, *(others if len(projects) > 1 else ())]
+
+
+def found_measures(played: dict[str, list[ReplayResult]]) -> list[str]:
+    """Return the measures that have counted a regret, and always the first."""
+    found = {getattr(regret, "measure", None) for runs in played.values() for run in runs for regret in run.regrets}
+    return [measure for measure in MEASURES if measure in {MEASURES[0], *found}]
+
+
 def format_groups(played: dict[str, list[ReplayResult]]) -> str:
-    """Return a table of cost with recalls and regrets per 100 steps, by agent and size."""
-    names = sorted({group_name(run.recording) for runs in played.values() for run in runs})
-    lines = [f"  {'with recalls; regrets':30}{''.join(f'{policy:>22}' for policy in played)}"]
-    for name in names:
-        cells, count = "", 0
+    """Return a table of cost with recalls and regrets per 100 steps by each measure, by group of recordings."""
+    measures = found_measures(played)
+    width = 15 + 7 * len(measures)
+    title = f"with recalls; regrets: {', '.join(measures)}"
+    lines = [f"  {title:40}{''.join(f'{policy:>{width}}' for policy in played)}"]
+    for name, members in recording_groups([run.recording for run in next(iter(played.values()))]):
+        cells = ""
         for runs in played.values():
-            group = [run for run in runs if group_name(run.recording) == name]
-            cells += f"{mean(group, _with_recalls):15.1f}{regrets_per_100(group):7.2f}"
-            count = len(group)
-        lines.append(f"  {f'{name} ({count})':30}{cells}")
+            group = [run for run in runs if run.recording.name in members]
+            cells += f"{mean(group, _with_recalls):15.1f}"
+            cells += "".join(f"{regrets_per_100(group, measure=measure):7.2f}" for measure in measures)
+        lines.append(f"  {f'{name} ({len(members)})':40}{cells}")
     return "\n".join(lines)
+
+
+def interval_of(runs: Sequence[ReplayResult], parts: Sequence[Parts]) -> Interval | None:
+    """Return the interval of a figure, resampled by project. `parts`: those of each run."""
+    by_project: dict[str, list[Parts]] = {}
+    for run, of_run in zip(runs, parts, strict=True):
+        by_project.setdefault(run.recording.project, []).append(of_run)
+    return ratio_interval(by_project)
+
+
+def format_intervals(played: dict[str, list[ReplayResult]]) -> str:
+    """Return a table of the 95 % intervals: of the cost compared to the first policy, and of regrets per 100 steps."""
+    our_runs = next(iter(played.values()))
+    measures = found_measures(played)
+    projects = len({run.recording.project for run in our_runs})
+    titles = ("cost", "with recalls", *(f"regrets: {measure}" for measure in measures))
+    heading = f"95 % intervals, {pluralize(projects, 'project')}"
+    lines = [f"  {heading:40}{''.join(f'{title:>20}' for title in titles)}"]
+    for policy, runs in played.items():
+        pairs = list(zip(runs, our_runs, strict=True))
+        cells = [
+            _format_interval(interval_of(runs, [(value(run), value(our_run)) for run, our_run in pairs]), is_cost=True)
+            if runs is not our_runs
+            else ""
+            for value in (_cost, _with_recalls)
+        ]
+        cells += [
+            _format_interval(
+                interval_of(runs, [(100 * count_regrets(run, measure=measure), run.steps) for run in runs])
+            )
+            for measure in measures
+        ]
+        lines.append(f"  {policy:40}{''.join(f'{cell:>20}' for cell in cells)}")
+    return "\n".join(lines)
+
+
+def _format_interval(interval: Interval | None, *, is_cost: bool = False) -> str:
+    if interval is None:
+        return "one session"
+    return " to ".join(f"{100 * (end - 1):+.1f}%" if is_cost else f"{end:.2f}" for end in interval)
 
 
 def format_recordings(runs: Sequence[ReplayResult]) -> str:
@@ -203,12 +275,14 @@ def report(recordings: Sequence[Recording], window: int, policies: Sequence[str]
         print("\n".join([format_kinds(runs), *([format_recordings(runs)] if is_each else [])]))
     print(format_masks(found[policies[0]]))
     print(format_pauses(found[policies[0]]))
-    print(format_groups(found), flush=True)
+    print(format_groups(found))
+    print(format_intervals(found), flush=True)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.context.recorded")
     parser.add_argument("folder", type=Path, help="folder with the recordings, one `.jsonl` file each")
+    parser.add_argument("--part", choices=PARTS, help="only the recordings of this part of `split.json`")
     parser.add_argument("--window", type=parse_windows, default=[200_000], help="windows in tokens: `100k,200k,1M`")
     parser.add_argument("--joined", action="store_true", help="join all sessions of a project")
     parser.add_argument("--policy", choices=sorted(POLICIES), action="append", help="one of the policies")
@@ -217,7 +291,11 @@ def main() -> int:
     options = parser.parse_args()
     if not options.folder.is_dir():
         parser.error(f"`{options.folder}` is not a folder")
-    recordings, skipped = read_folder(options.folder)
+    try:
+        names = read_split(options.folder)[options.part] if options.part else None
+    except BadSplitError as error:
+        parser.error(str(error))
+    recordings, skipped = read_folder(options.folder, names)
     if not recordings:
         why = "; ".join(f"{one.name}: {one.why}" for one in skipped) or "no file in it ends in `.jsonl`"
         parser.error(f"`{options.folder}` contains no recording that can be replayed: {why}")

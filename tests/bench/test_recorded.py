@@ -1,6 +1,7 @@
 """Recorded sessions read from files, replayed through the real session, and what of them is missed."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -125,8 +126,8 @@ def test_what_is_wrong_with_a_recording_is_counted_by_name(tmp_path: Path) -> No
     )
     assert recording.problems == {
         "line that is no row": 2,
-        "call with the id of another": 1,
-        "time that runs backwards": 1,
+        "call that is repeated": 1,
+        "time out of order": 1,
         "second output of a call": 1,
         "output that answers no call": 1,
         "output after a later reply": 1,
@@ -219,7 +220,12 @@ async def test_what_no_agent_would_write_is_replayed_as_far_as_it_goes(tmp_path:
         ("d", "s_ance_x"),
         ("e", "compact_context_recorded"),
     ]
-    assert run.recording.problems == {"line that is no row": 1, "row without a time": 2, "call never answered": 1}
+    assert run.recording.problems == {
+        "line that is no row": 1,
+        "row without a time": 2,
+        "call without an id or a name": 2,
+        "call never answered": 1,
+    }
     assert (run.steps, run.regrets, run.costs.drift, run.costs.summaries) == (3, (), 0, 0)
 
 
@@ -323,6 +329,46 @@ def test_the_command_prints_what_it_found_and_what_that_costs(
     cut = [line.split() for line in printed.splitlines() if line.startswith("    cut")]
     assert [line.split() for line in printed.splitlines() if line.startswith("    all")] == [["all"]] * 2
     assert cut == [["cut", "0.00", "50.00", "1/1", "0.00", "0.00", "0.00", "0.00"]] * 2
+
+
+def printed_by(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *more: str) -> str:
+    monkeypatch.setattr("sys.argv", ["recorded", str(folder), *more])
+    assert main() == 0
+    return capsys.readouterr().out
+
+
+def test_groups_and_intervals_are_those_of_projects(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    regretted = [said("go"), replied("", called("1")), gave("1", HIDDEN), replied("option_207_window")]
+    for name in ("app-claudecode-00", "app-claudecode-01", "lib-claudecode-00"):
+        written(tmp_path, regretted if name.startswith("app") else [said("go"), replied("done")], name)
+    printed = printed_by(tmp_path, capsys, monkeypatch, "--policy", "ours", "--policy", "cache kept 1×")
+    rows = {line[:42].strip(): line[42:].split() for line in printed.splitlines()}
+    assert [rows[name][1] for name in ("app (2)", "lib (1)", "without app (1)", "without lib (2)")] == [
+        "50.00", "0.00", "0.00", "50.00"
+    ]  # fmt: skip
+    intervals = printed[printed.index("95 % intervals, 2 projects") :].splitlines()
+    assert intervals[1].split() == ["ours", "0.00", "to", "50.00"]
+    assert intervals[2].startswith("  cache kept 1× ")
+    cost, with_recalls, regrets = re.findall(r"\S+ to \S+", intervals[2])
+    assert (cost.count("%"), with_recalls.count("%"), regrets) == (2, 2, "0.00 to 50.00")
+
+
+def test_a_part_is_replayed_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("app-codex-00", "app-codex-01"):
+        written(tmp_path, [said("go"), replied("done")], name)
+    monkeypatch.setattr("sys.argv", ["recorded", str(tmp_path), "--part", "fit"])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert (left.value.code, "split.json` is missing" in capsys.readouterr().err) == (2, True)
+    (tmp_path / "split.json").write_text('{"fit": ["app-codex-00.jsonl"], "check": ["app-codex-01.jsonl"]}', "utf-8")
+    printed = printed_by(tmp_path, capsys, monkeypatch, "--part", "check", "--policy", "ours", "--each")
+    assert "app-codex-01" in printed
+    assert "app-codex-00" not in printed
+    assert "one session" in printed
 
 
 def test_windows_are_written_as_people_say_them() -> None:
