@@ -1,13 +1,15 @@
 """Replays recorded sessions of coding agents, with our policy and those of other programs, and prints the cost and what
 would have been missed.
 
-    python -m bench.context.recorded FOLDER [--window 100k,200k,1M] [--joined] [--policy NAME … | --all] [--each]
+    python -m bench.context.recorded FOLDER [--window 100k,200k,1M] [--prices NAME] [--joined]
+                                    [--policy NAME … | --all] [--each]
 
 See `bench.context.recordings` for the contents of the folder and skipped recordings, and `bench.context.regrets` for
 regrets. No model is used: replies are those of the recording, and summaries are replaced by a stand-in. Costs are in
-thousand tokens of fresh input, including output, billed with the recorded pauses. *Unpaused* is the cached share of
-requests that came before the cache expired. *With recalls* adds for each regret one request that reads the context from
-the cache and retrieves up to 2,500 tokens of the output."""
+thousand tokens of fresh input, including output, billed with the recorded pauses and the prices named `--prices` in
+`bench.context.billing`. *Unpaused* is the cached share of requests that came before the cache expired. *With recalls*
+adds for each regret one request that reads the context from the cache and retrieves up to 2,500 tokens of the output.
+"""
 
 import argparse
 import asyncio
@@ -16,14 +18,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from bench.context.policies import OTHER_POLICIES, POLICIES
+from bench.context.billing import RATES, Rates
+from bench.context.peers import PEERS
+from bench.context.policies import NAMES, POLICIES
 from bench.context.recordings import KINDS, Recording, SkippedRecording, join_recordings, read_folder
 from bench.context.regrets import CAUSES
-from bench.context.replay import PLACEHOLDER_SUMMARY, ReplayResult, replay
+from bench.context.replay import PLACEHOLDER_SUMMARY, ReplayResult, replay, replay_as_peer
 from bench.context.workload import TOKENS_PER_BYTE
 from ebbtide.tools.outputs.extent import pluralize
 
-DEFAULT_POLICIES = ("ours", "like opencode", "like Claude Code", "like Codex")
+DEFAULT_POLICIES = ("ours", "opencode", "Claude Code", "Codex")
 SIZE_GROUPS = ((100_000, "under 100k"), (200_000, "100k to 200k"), (10**12, "over 200k"))
 """Groups of recordings by the tokens of their messages, calls and outputs."""
 AGE_GROUPS = ((6, "to 5"), (11, "6-10"), (21, "11-20"), (41, "21-40"), (81, "41-80"), (10**9, "over 80"))
@@ -186,16 +190,20 @@ def recordings_summary(recordings: Sequence[Recording], skipped: Sequence[Skippe
     return "\n".join([*lines, f"Each summary says: {PLACEHOLDER_SUMMARY}"])
 
 
-def replay_all(recordings: Sequence[Recording], policy: str, window: int) -> list[ReplayResult]:
-    return [asyncio.run(replay(recording, window, POLICIES[policy], policy)) for recording in recordings]
+def replay_all(recordings: Sequence[Recording], policy: str, window: int, rates: Rates) -> list[ReplayResult]:
+    if policy in PEERS:
+        return [replay_as_peer(recording, window, policy, rates) for recording in recordings]
+    return [asyncio.run(replay(recording, window, POLICIES[policy], policy, rates)) for recording in recordings]
 
 
-def report(recordings: Sequence[Recording], window: int, policies: Sequence[str], *, is_each: bool) -> None:
+def report(
+    recordings: Sequence[Recording], window: int, policies: Sequence[str], rates: Rates, *, is_each: bool
+) -> None:
     """Replay all recordings and print the table row by row."""
     print(f"\nwindow {window:,}, means of {pluralize(len(recordings), 'session')}\n{TABLE_HEADING}")
     found: dict[str, list[ReplayResult]] = {}
     for policy in policies:
-        found[policy] = runs = replay_all(recordings, policy, window)
+        found[policy] = runs = replay_all(recordings, policy, window, rates)
         print(format_row(policy, runs, found[policies[0]]), flush=True)
     for policy, runs in found.items():
         print(f"  {policy}: regrets per 100 steps, and outputs regretted of those that left the view so")
@@ -210,7 +218,8 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="folder with the recordings, one `.jsonl` file each")
     parser.add_argument("--window", type=parse_windows, default=[200_000], help="windows in tokens: `100k,200k,1M`")
     parser.add_argument("--joined", action="store_true", help="join all sessions of a project")
-    parser.add_argument("--policy", choices=sorted(POLICIES), action="append", help="one of the policies")
+    parser.add_argument("--policy", choices=sorted(NAMES), action="append", help="one of the policies")
+    parser.add_argument("--prices", choices=sorted(RATES), default="anthropic", help="prices of the provider")
     parser.add_argument("--all", action="store_true", help="our policy and those of all other programs")
     parser.add_argument("--each", action="store_true", help="a line for each recording")
     options = parser.parse_args()
@@ -225,7 +234,8 @@ def main() -> int:
         report(
             join_recordings(recordings) if options.joined else recordings,
             window,
-            ("ours", *OTHER_POLICIES) if options.all else options.policy or DEFAULT_POLICIES,
+            ("ours", *PEERS) if options.all else options.policy or DEFAULT_POLICIES,
+            RATES[options.prices],
             is_each=options.each,
         )
     return 0
