@@ -26,7 +26,6 @@ from ebbtide.agent.prompt.build import Instructions
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.agent.request.keep_alive import plan_renewal, renew_cache
 from ebbtide.agent.session import Session
-from ebbtide.agent.view.previews import OffloadLimits
 from ebbtide.agent.window.turn_limits import TurnLimits
 from ebbtide.store.blobs import BlobStore
 from ebbtide.store.session_rows import SessionRow
@@ -53,7 +52,6 @@ class PolicySettings:
 
     carrying_cost: Callable[[], CarryingCostTracker] = CarryingCostTracker
     compacting: CompactionSettings = CompactionSettings()  # noqa: RUF009  # a frozen value
-    offloading: OffloadLimits = OffloadLimits()  # noqa: RUF009  # a frozen value
     keep_alive: int = 0
     """Maximum number of keep-alive requests while the user thinks."""
     learns: bool = False
@@ -173,7 +171,6 @@ async def open_session(
         row,
         instructions=Instructions(_system_text()),
         tools=tools,
-        offloading=habits.offloading,
         compaction_settings=habits.compacting,
         carrying_cost_tracker=habits.carrying_cost(),
         limits=TurnLimits(max_keep_alive_requests=habits.keep_alive),

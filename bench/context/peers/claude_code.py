@@ -30,7 +30,7 @@ from bench.context.peers.history import (
 
 SUMMARY_RESERVE, BUFFER = 20_000, 13_000
 MAX_FILES, MAX_FILE_TOKENS, MAX_FILES_TOKENS = 5, 5_000, 50_000
-CLEARED_AFTER_SECONDS, KEPT_OUTPUTS = 3_600, 5
+CLEARED_AFTER_SECONDS, REMAINING_OUTPUTS = 3_600, 5
 CLEARED_TOOLS = frozenset({"read", "bash", "grep", "glob", "edit", "write", "WebFetch", "WebSearch"})
 CLEARED = "[Old tool result content cleared]"
 COMMAND_CHARS, SEARCH_CHARS, OUTPUT_CHARS, PREVIEW_CHARS = 30_000, 20_000, 50_000, 2_000
@@ -71,7 +71,7 @@ class ClaudeCode(Peer):
 
 def _clear_old_outputs(history: History) -> History:
     calls = calls_by_id(history)
-    old = [block["tool_use_id"] for block in oldest_outputs(history, KEPT_OUTPUTS)]
+    old = [block["tool_use_id"] for block in oldest_outputs(history, REMAINING_OUTPUTS)]
     texts = {id: CLEARED for id in old if id in calls and calls[id]["name"] in CLEARED_TOOLS}
     return replace_outputs(history, texts)
 

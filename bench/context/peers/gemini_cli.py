@@ -4,7 +4,9 @@
 old outputs are masked. `context/chatCompressionService.ts`: the history is split before the first user message after
 70 % of its characters. A model of the same tier summarises the part before, under another system prompt and without
 tools, and then checks its summary in a second request. Of the outputs in the part that stays, all beyond the newest
-50,000 tokens are cut to 40,000 characters. A turn is never split, so a session that is one long turn is not compressed.
+50,000 tokens are cut to 40,000 characters. A turn is never split: a session that is one long turn is not compressed,
+and one whose last turn alone exceeds half of the window is compressed before each request. Its models have windows of
+1,048,576 tokens, where both are rare.
 `context/toolOutputMaskingService.ts`: outputs beyond the newest 50,000 tokens are reduced to a preview once there are
 30,000 tokens of them. `scheduler/tool-executor.ts`: commands show 40,000 characters, files 2,000 lines."""
 
@@ -54,13 +56,13 @@ class GeminiCli(Peer):
         if moment.is_overflow or (moment.usage is not None and moment.usage.prompt >= TRIGGER * moment.window):
             split = _split_index(history)
             if split:
-                kept = _cut_old_outputs(history)[split:]
+                retained = _cut_old_outputs(history)[split:]
                 request = SummaryRequest(
                     (*history[:split], user_message(stand_in(PROMPT_CHARS), "program")),
                     stand_in(SYSTEM_CHARS),
                     follow_up=stand_in(CHECK_CHARS),
                 )
-                return Plan(lambda summary: (*_snapshot(summary), *_mask(kept), *pending), (request,))
+                return Plan(lambda summary: (*_snapshot(summary), *_mask(retained), *pending), (request,))
         masked = _mask(history)
         return Plan(lambda _: (*masked, *pending)) if masked is not history else None
 

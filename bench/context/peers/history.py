@@ -126,16 +126,16 @@ def oldest_outputs(history: History, keep: int) -> tuple[Block, ...]:
 
 def newest_that_fit(messages: Sequence[Message], max_tokens: int) -> tuple[Message, ...]:
     """Return the newest messages within a budget of estimated tokens. The oldest of them is cut to fit."""
-    kept: list[Message] = []
+    retained: list[Message] = []
     for message in reversed(messages):
         tokens = estimate_tokens([message])
         if tokens > max_tokens:
             if max_tokens > 0:
-                kept.append(user_message(keep_ends(message.text, 2 * max_tokens, 2 * max_tokens)))
+                retained.append(user_message(keep_ends(message.text, 2 * max_tokens, 2 * max_tokens)))
             break
-        kept.append(message)
+        retained.append(message)
         max_tokens -= tokens
-    return tuple(reversed(kept))
+    return tuple(reversed(retained))
 
 
 def keep_ends(text: str, head: int, tail: int) -> str:
@@ -159,14 +159,14 @@ def _keep_lines(
     text: str, max_lines: int, max_bytes: int, max_line_chars: int, order: Callable[[list[str]], list[str]]
 ) -> str:
     all_lines = text.split("\n")
-    kept: list[str] = []
+    retained: list[str] = []
     for line in order([one[:max_line_chars] for one in all_lines])[:max_lines]:
         max_bytes -= len(line.encode("utf-8", "surrogatepass")) + 1
         if max_bytes < 0:
             break
-        kept.append(line)
-    note = [] if len(kept) == len(all_lines) else [f"… {len(all_lines) - len(kept)} lines truncated …"]
-    return "\n".join(order([*kept, *note]))
+        retained.append(line)
+    note = [] if len(retained) == len(all_lines) else [f"… {len(all_lines) - len(retained)} lines truncated …"]
+    return "\n".join(order([*retained, *note]))
 
 
 def requested_lines(output: ToolOutput, default: int) -> int:

@@ -43,10 +43,10 @@ class KimiCode(Peer):
     def plan(self, moment: Moment) -> Plan | None:
         if not moment.is_overflow and not is_due(moment):
             return None
-        kept = _user_messages(moment.history)
+        retained = _user_messages(moment.history)
 
         def rebuild(summary: str) -> History:
-            return (*kept, user_message(f"{stand_in(PREFIX_CHARS)}\n{summary}", "summary"))
+            return (*retained, user_message(f"{stand_in(PREFIX_CHARS)}\n{summary}", "summary"))
 
         instruction = user_message(stand_in(INSTRUCTION_CHARS), "program")
         return Plan(rebuild, (SummaryRequest((*moment.history, instruction)),))

@@ -12,7 +12,7 @@ from bench.context.peers.history import (
 )
 
 SUMMARY_TRIGGER, TAIL_TOKENS, PROMPT_CHARS = 0.8, 8_000, 2_000
-EDITING_TRIGGER, KEPT_TOOL_USES = 100_000, 3
+EDITING_TRIGGER, REMAINING_TOOL_USES = 100_000, 3
 CLEARED = "[cleared to save context]"
 
 
@@ -44,7 +44,7 @@ class ContextEditing(Peer):
     __slots__ = ()
 
     def plan(self, moment: Moment) -> Plan | None:
-        old = oldest_outputs(moment.history, KEPT_TOOL_USES)
+        old = oldest_outputs(moment.history, REMAINING_TOOL_USES)
         has_cleared = any(output_text(block) == CLEARED for block in old)
         if not has_cleared and not moment.is_overflow and moment.used <= EDITING_TRIGGER:
             return None
