@@ -12,17 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.context.billing import BlockReader, Cache, Rates, RequestBlock
+from bench.context.recordings import KINDS, RecordedCall
 from bench.context.workload import LIGHT, TOKENS_PER_BYTE, PlannedOutput, PlannedRequest, WorkloadMix, prose
 from ebbtide.agent.budget.prices import Prices
 from ebbtide.agent.budget.request_budget import Window
-from ebbtide.agent.budget.summary_cost import SummaryJob
 from ebbtide.agent.compaction.model_summary import SUMMARISER_PROMPT
 from ebbtide.agent.compaction.summary import build_summary_prompt
-from ebbtide.agent.events.session import Event
 from ebbtide.agent.eviction.settings import SummaryPreferences
 from ebbtide.agent.messages import Assistant, Text, ToolCall, Usage, User
 from ebbtide.agent.providers.base import Chunk, ModelFacts, Reply, Request, TextChunk
-from ebbtide.agent.providers.learned_limits import SummariserSource
 from ebbtide.agent.providers.wires.anthropic import AnthropicEncoder, build_body
 from ebbtide.agent.providers.wires.encoding import RequestEncodingCache
 from ebbtide.agent.request.keep_alive import RENEWAL_OUTPUT_TOKENS
@@ -58,11 +56,9 @@ class SizedOutputTool:
 
     schema: Mapping[str, object] = {"type": "object"}
 
-    def __init__(self, name: str, tokens: int, wait: Callable[[], None] = lambda: None, max_bytes: int = 0) -> None:
-        """`tokens`: approximate size of the tool's definition. `wait`: advances the clock for a call. `max_bytes`:
-        maximum number of bytes returned; 0 for no limit."""
+    def __init__(self, name: str, tokens: int, wait: Callable[[], None] = lambda: None) -> None:
+        """`tokens`: approximate size of the tool's definition. `wait`: advances the clock for a call."""
         self._wait = wait
-        self._max_bytes = max_bytes
         self.name = name
         self.description = prose(sum(name.encode()), int(tokens / TOKENS_PER_BYTE))
         self.effect = TOOL_EFFECTS[name]
@@ -72,8 +68,12 @@ class SizedOutputTool:
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         self._wait()
-        text = prose(int(str(arguments["seed"])), int(str(arguments["size"])))
-        return Result(text[: self._max_bytes] if self._max_bytes else text)
+        return Result(planned_output(arguments))
+
+
+def planned_output(arguments: Mapping[str, object]) -> str:
+    """Return the output that a planned call requests."""
+    return prose(int(str(arguments["seed"])), int(str(arguments["size"])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +100,6 @@ class BilledModel:
 
     size: int = 200_000
     rates: Rates = field(default_factory=Rates)
-    trigger: float = 0.95
-    reattached: int = 0
-    """Tokens of files shown again with a summary."""
-    other_models_cost: float = 0.0
-    """Cost of requests to other models."""
-    other_models_summaries: int = 0
-    """Number of summaries written by other models."""
     now: float = 0.0
     """Seconds of the session's clock."""
     billed_requests: list[BilledRequest] = field(default_factory=list)
@@ -117,17 +110,25 @@ class BilledModel:
     _blocks: BlockReader = field(default_factory=BlockReader)
 
     def __post_init__(self) -> None:
-        self._cache = Cache(self.rates.ttl)
+        self._cache = Cache(self.rates.ttl, self.rates.is_automatic)
 
     @property
     def facts(self) -> ModelFacts:
         prices = Prices(1.0, self.rates.output, self.rates.read, self.rates.write)
-        ttl = self.rates.ttl
-        return ModelFacts("anthropic", "planned", self.size, 64_000, prices=prices, cache_ttl=ttl, renews_cache=True)
+        is_renewed = not self.rates.is_automatic
+        return ModelFacts(
+            "anthropic",
+            "planned",
+            self.size,
+            64_000,
+            prices=prices,
+            cache_ttl=self.rates.ttl,
+            renews_cache=is_renewed,
+        )
 
     @property
     def window(self) -> Window:
-        return Window(self.size, 16_384, 8_192, self.trigger, max(self.trigger, 0.98))
+        return Window(self.size, 16_384, 8_192, 0.95, 0.98)
 
     @property
     def last_prompt_tokens(self) -> int:
@@ -150,6 +151,23 @@ class BilledModel:
 
     async def close(self) -> None:
         """Nothing to close."""
+
+    @property
+    def next_message(self) -> str | None:
+        """The next user message; None at the end of the session."""
+        raise NotImplementedError
+
+    def wait(self) -> None:
+        """Advance the clock to the next request."""
+        raise NotImplementedError
+
+    def pending_messages(self) -> Sequence[User]:
+        """Return the user messages that are due before the next step of the current turn."""
+        return ()
+
+    def run_call(self, call: ToolCall) -> RecordedCall:
+        """Return a call with its output, for a session without tools."""
+        raise NotImplementedError
 
     def step(self, content: Mapping[str, Any]) -> Reply:
         """Reply to a request that is not for a summary."""
@@ -230,11 +248,16 @@ class PlannedModel(BilledModel):
         self._clock_plan_length = len(self.plan)
         self.now += self.plan[0].gap
 
+    def run_call(self, call: ToolCall) -> RecordedCall:
+        self.wait()
+        kind = call.name if call.name in KINDS else "other"
+        return RecordedCall(call.id, call.name, kind, call.arguments, planned_output(call.arguments))
+
     def write_summary(self) -> str:
         """Return the text of a summary, and schedule files to be read again."""
         self.now += REFETCH_DELAY_SECONDS
         self._refetches = [REREAD_OUTPUT] * REREADS_PER_SUMMARY
-        written = prose(len(self.billed_requests), int((SUMMARY_TOKENS + self.reattached) / TOKENS_PER_BYTE) - 400)
+        written = prose(len(self.billed_requests), int(SUMMARY_TOKENS / TOKENS_PER_BYTE) - 400)
         return f"<retain>{written[:2400]}</retain>\n<summary>{written[2400:]}</summary>"
 
     def step(self, content: Mapping[str, Any]) -> Reply:
@@ -281,50 +304,6 @@ class PlannedModel(BilledModel):
         if TOOL_EFFECTS[output.tool] == "run":
             subject = {"command": f"make check-{self._calls % 40}"}
         return ToolCall(id, output.tool, {**subject, "size": output.size, "seed": self._calls})
-
-
-@dataclass(slots=True)
-class SummaryReader:
-    """A model for summaries that reads the session's last request without a cache."""
-
-    model: BilledModel
-    price: float
-    """Price of an input token, relative to that of the session's model. Output tokens cost `Rates.output` times as
-    much."""
-
-    @property
-    def facts(self) -> ModelFacts:
-        return ModelFacts("anthropic", "reader", self.window.size, 64_000)
-
-    @property
-    def window(self) -> Window:
-        return Window(100_000_000, 16_384, 8_192)
-
-    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        self.model.other_models_cost += self.price * (
-            self.model.last_prompt_tokens + self.model.rates.output * SUMMARY_TOKENS
-        )
-        self.model.other_models_summaries += 1
-        text = self.model.write_summary()
-        yield TextChunk(text)
-        yield Reply(
-            Assistant((Text(text),), self.facts.id), Usage(self.model.last_prompt_tokens, output=SUMMARY_TOKENS), "end"
-        )
-
-    async def prepare(self) -> None:
-        """Nothing to load."""
-
-    async def close(self) -> None:
-        """Nothing to close."""
-
-
-def summary_reader_source(model: BilledModel, price: float) -> SummariserSource:
-    """Return a source whose only summariser is the simulated summary reader."""
-
-    async def readers(job: SummaryJob, emit: Callable[[Event], None]) -> Sequence[SummaryReader]:
-        return (SummaryReader(model, price),)
-
-    return readers
 
 
 def request_outputs(content: Mapping[str, Any]) -> dict[str, str]:

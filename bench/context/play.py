@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.context.billing import common_prefix
-from bench.context.model import BilledModel, BilledRequest, PlannedModel, SizedOutputTool, summary_reader_source
+from bench.context.model import BilledModel, BilledRequest, PlannedModel, SizedOutputTool
+from bench.context.peers import NEVER, PEERS
+from bench.context.peers.driver import PeerSession, peer_tools
 from bench.context.workload import CODEX, HEAVY, LIGHT, REAL, TOKENS_PER_BYTE, WorkloadMix, plan_session, prose
 from ebbtide.agent.compaction.rewrite import ignore_event
 from ebbtide.agent.events.session import TurnFailed
@@ -24,7 +26,6 @@ from ebbtide.agent.prompt.build import Instructions
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.agent.request.keep_alive import plan_renewal, renew_cache
 from ebbtide.agent.session import Session
-from ebbtide.agent.view.previews import OffloadLimits
 from ebbtide.agent.window.turn_limits import TurnLimits
 from ebbtide.store.blobs import BlobStore
 from ebbtide.store.session_rows import SessionRow
@@ -34,6 +35,7 @@ from tests.kit.session import assembled
 
 SYSTEM_TOKENS, TOOL_TOKENS = 5_000, 11_000
 """Tokens of the system text and of the tool definitions."""
+UNLIMITED_WINDOW = 10_000_000
 MIXES: dict[str, WorkloadMix] = {"light": LIGHT, "heavy": HEAVY, "real": REAL, "codex": CODEX}
 GOALS = {
     "light": (2700, 0.97, 4, 2),
@@ -50,17 +52,6 @@ class PolicySettings:
 
     carrying_cost: Callable[[], CarryingCostTracker] = CarryingCostTracker
     compacting: CompactionSettings = CompactionSettings()  # noqa: RUF009  # a frozen value
-    trigger: float = 0.95
-    window: int | None = None
-    """Window in tokens, in place of the window of the run."""
-    offloading: OffloadLimits = OffloadLimits()  # noqa: RUF009  # a frozen value
-    most: int = 0
-    """Maximum size of an output in bytes; 0 for no limit."""
-    reader: float | None = None
-    """Relative token price of a model that writes summaries and reads the conversation uncached. None if the session's
-    own model writes them, reading from its cache."""
-    reattached: int = 0
-    """Tokens of files shown again after a summary."""
     keep_alive: int = 0
     """Maximum number of keep-alive requests while the user thinks."""
     learns: bool = False
@@ -98,10 +89,7 @@ async def play(
     seed: int, count: int, mix: WorkloadMix, window: int, habits: PolicySettings = DEFAULT_SETTINGS
 ) -> SessionCosts:
     """Play one planned session to its end."""
-    size, planned = habits.window or window, list(plan_session(seed, count, mix))
-    model = PlannedModel(
-        plan=planned, seed=seed, mix=mix, size=size, trigger=habits.trigger, reattached=habits.reattached
-    )
+    model = PlannedModel(plan=list(plan_session(seed, count, mix)), seed=seed, mix=mix, size=window)
     rewritten_before: set[int] = set()
     cold = 0
     with tempfile.TemporaryDirectory() as name:
@@ -129,6 +117,28 @@ async def play(
     return session_costs(model, rewritten_before, cold)
 
 
+def play_as_peer(seed: int, count: int, mix: WorkloadMix, window: int, name: str) -> SessionCosts:
+    """Play one planned session under the policy of a peer."""
+    plan = list(plan_session(seed, count, mix))
+    model = PlannedModel(plan=plan, seed=seed, mix=mix, size=peer_window(name, window))
+    return run_peer(model, model.tools, name)
+
+
+def peer_window(name: str, window: int) -> int:
+    return UNLIMITED_WINDOW if name == NEVER else window
+
+
+def run_peer(model: BilledModel, tools: Sequence[str], name: str) -> SessionCosts:
+    """Play a model's session under the policy of a peer, with tools and a system prompt as large as ours."""
+    session = PeerSession(model, PEERS[name], peer_tools(tools, TOOL_TOKENS), _system_text())
+    session.play()
+    return session_costs(model, session.rewritten_before, session.cold)
+
+
+def _system_text() -> str:
+    return prose(1, int(SYSTEM_TOKENS / TOKENS_PER_BYTE))
+
+
 async def simulate_user_pause(session: Session, model: BilledModel, until: float) -> None:
     """Advance the clock to `until`, keeping the cache alive as the interface does."""
     if not session.limits.max_keep_alive_requests:
@@ -143,7 +153,7 @@ async def open_planned(
     model: PlannedModel, folder: Path, thread: StoreThread, habits: PolicySettings = DEFAULT_SETTINGS
 ) -> Session:
     """Open a session with the planned model and its tools, and nothing on disk."""
-    tools = [SizedOutputTool(name, TOOL_TOKENS // len(model.tools), model.wait, habits.most) for name in model.tools]
+    tools = [SizedOutputTool(name, TOOL_TOKENS // len(model.tools), model.wait) for name in model.tools]
     return await open_session(model, tools, folder, thread, habits)
 
 
@@ -159,11 +169,9 @@ async def open_session(
         thread,
         store,
         row,
-        instructions=Instructions(prose(1, int(SYSTEM_TOKENS / TOKENS_PER_BYTE))),
+        instructions=Instructions(_system_text()),
         tools=tools,
-        offloading=habits.offloading,
         compaction_settings=habits.compacting,
-        summarisers=summary_reader_source(model, habits.reader) if habits.reader is not None else None,
         carrying_cost_tracker=habits.carrying_cost(),
         limits=TurnLimits(max_keep_alive_requests=habits.keep_alive),
         now=lambda: model.now,
@@ -177,7 +185,7 @@ def session_costs(model: BilledModel, rewritten_before: set[int], cold: int) -> 
         asked += billed.usage
         timely += Usage() if is_late else billed.usage
     return SessionCosts(
-        (sum(model.rates.cost(billed.usage) for billed in model.billed_requests) + model.other_models_cost) / 1000,
+        sum(model.rates.cost(billed.usage) for billed in model.billed_requests) / 1000,
         asked.cache_read / asked.prompt,
         timely.cache_read / timely.prompt,
         sum(billed.purpose == "keep-alive" for billed in model.billed_requests),
@@ -185,7 +193,7 @@ def session_costs(model: BilledModel, rewritten_before: set[int], cold: int) -> 
         sum(billed.purpose == "again" for billed in model.billed_requests),
         len(rewritten_before) - cold,
         cold,
-        sum(billed.purpose == "summary" for billed in model.billed_requests) + model.other_models_summaries,
+        sum(billed.purpose == "summary" for billed in model.billed_requests),
         max(billed.usage.prompt for billed in model.billed_requests) / model.size,
         _count_drift(model.billed_requests, rewritten_before),
     )

@@ -1,16 +1,16 @@
 """Replays recorded sessions of coding agents, with our policy and those of other programs, and prints the cost and what
 would have been missed.
 
-    python -m bench.context.recorded FOLDER [--part fit|check] [--window 100k,200k,1M] [--joined]
+    python -m bench.context.recorded FOLDER [--part fit|check] [--window 100k,200k,1M] [--prices NAME] [--joined]
                                             [--policy NAME … | --all] [--each]
 
 See `bench.context.recordings` for the contents of the folder and skipped recordings, and `bench.context.regrets` for
 regrets. No model is used: replies are those of the recording, and summaries are replaced by a stand-in. Costs are in
-thousand tokens of fresh input, including output, billed with the recorded pauses. *Unpaused* is the cached share of
-requests that came before the cache expired. *With recalls* adds for each regret one request that reads the context from
-the cache and retrieves up to 2,500 tokens of the output. `--part` replays only one part of the recordings, which
-`split.json` in the folder lists. Intervals are of 2,000 bootstrap draws of projects and of their sessions (see
-`bench.context.intervals`)."""
+thousand tokens of fresh input, including output, billed with the recorded pauses and the prices named `--prices` in
+`bench.context.billing`. *Unpaused* is the cached share of requests that came before the cache expired. *With recalls*
+adds for each regretted output one request that reads the context from the cache and retrieves up to 2,500 tokens of the
+output. `--part` replays only one part of the recordings, which `split.json` in the folder lists. Intervals are of 2,000
+bootstrap draws of projects and of their sessions (see `bench.context.intervals`)."""
 
 import argparse
 import asyncio
@@ -19,22 +19,22 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
 
+from bench.context.billing import RATES, Rates
 from bench.context.intervals import Interval, Parts, ratio_interval
-from bench.context.policies import OTHER_POLICIES, POLICIES
+from bench.context.peers import PEERS
+from bench.context.policies import NAMES, POLICIES
 from bench.context.recordings import KINDS, Recording, SkippedRecording, join_recordings, read_folder
-from bench.context.regrets import CAUSES
-from bench.context.replay import PLACEHOLDER_SUMMARY, ReplayResult, replay
+from bench.context.regrets import CAUSES, MEASURES
+from bench.context.replay import PLACEHOLDER_SUMMARY, ReplayResult, replay, replay_as_peer
 from bench.context.split import PARTS, BadSplitError, read_split
 from bench.context.workload import TOKENS_PER_BYTE
 from ebbtide.tools.outputs.extent import pluralize
 
-DEFAULT_POLICIES = ("ours", "like opencode", "like Claude Code", "like Codex")
+DEFAULT_POLICIES = ("ours", "opencode", "Claude Code", "Codex")
 SIZE_GROUPS = ((100_000, "under 100k"), (200_000, "100k to 200k"), (10**12, "over 200k"))
 """Groups of recordings by the tokens of their messages, calls and outputs."""
 AGE_GROUPS = ((6, "to 5"), (11, "6-10"), (21, "11-20"), (41, "21-40"), (81, "41-80"), (10**9, "over 80"))
 """Groups of masked outputs by their age in steps."""
-MEASURES = ("names", "content")
-"""Kinds of regrets that are counted separately. Those that do not say which they are count as the first."""
 UNIT_FACTORS = {"k": 1_000, "m": 1_000_000}
 
 
@@ -62,14 +62,17 @@ def mean(runs: Sequence[ReplayResult], value: Callable[[ReplayResult], float]) -
 
 def count_regrets(run: ReplayResult, **wanted: str) -> int:
     """Return the number of regrets that have the given cause, kind or measure."""
-    return sum(
-        all(getattr(regret, name, MEASURES[0]) == value for name, value in wanted.items()) for regret in run.regrets
-    )
+    return sum(all(getattr(regret, name) == value for name, value in wanted.items()) for regret in run.regrets)
 
 
 def regrets_per_100(runs: Sequence[ReplayResult], **wanted: str) -> float:
     """Return the number of regrets per 100 steps that have the given cause, kind or measure."""
     return 100 * sum(count_regrets(run, **wanted) for run in runs) / sum(run.steps for run in runs)
+
+
+def recalls_per_100(runs: Sequence[ReplayResult]) -> float:
+    """Return the number of recalls per 100 steps that a model would have needed."""
+    return 100 * sum(run.recall_count for run in runs) / sum(run.steps for run in runs)
 
 
 def cached_share(runs: Sequence[ReplayResult]) -> float:
@@ -83,7 +86,8 @@ def unpaused_cached_share(runs: Sequence[ReplayResult]) -> float:
 
 TABLE_HEADING = (
     f"{'':28}{'cost':>7}{'':>6}{'with recalls':>14}{'':>6}{'cached':>8}{'unpaused':>10}{'rewrites':>10}{'cold':>6}"
-    f"{'summaries':>11}{'peak':>6}{'drift':>7}   regrets: {'  '.join(CAUSES)}     all  content  recalls"
+    f"{'summaries':>11}{'peak':>6}{'drift':>7}{'recalls':>9}   regrets: names, content ("
+    f"{', '.join(CAUSES)})"
 )
 
 
@@ -91,17 +95,20 @@ def format_row(name: str, runs: Sequence[ReplayResult], our_runs: Sequence[Repla
     def difference_to_ours(value: Callable[[ReplayResult], float]) -> str:
         return f"{100 * (mean(runs, value) / mean(our_runs, value) - 1):+.0f}%" if our_runs is not runs else ""
 
-    causes = "".join(
-        f"{regrets_per_100(runs, measure='names', cause=cause):>{width}.2f}" for cause, width in zip(CAUSES, (15, 8, 12), strict=True)
+    regrets = "".join(
+        f"{regrets_per_100(runs, measure=measure):10.2f} ({', '.join(_causes(runs, measure))})" for measure in MEASURES
     )
     return (
         f"{name:28}{mean(runs, _cost):7.0f}{difference_to_ours(_cost):>6}{mean(runs, _with_recalls):14.0f}"
         f"{difference_to_ours(_with_recalls):>6}{cached_share(runs):8.1%}{unpaused_cached_share(runs):10.1%}"
         f"{mean(runs, lambda one: one.costs.rewrites):10.1f}{mean(runs, lambda one: one.costs.cold):6.1f}"
         f"{mean(runs, lambda one: one.costs.summaries):11.1f}{max(run.costs.peak for run in runs):6.0%}"
-        f"{sum(run.costs.drift for run in runs):7}{causes}{regrets_per_100(runs, measure='names'):8.2f}"
-        f"{regrets_per_100(runs, measure='content'):9.2f}{100 * sum(run.recall_count for run in runs) / sum(run.steps for run in runs):9.2f}"
+        f"{sum(run.costs.drift for run in runs):7}{recalls_per_100(runs):9.2f}{regrets}"
     )
+
+
+def _causes(runs: Sequence[ReplayResult], measure: str) -> list[str]:
+    return [f"{regrets_per_100(runs, measure=measure, cause=cause):.2f}" for cause in CAUSES]
 
 
 def _cost(one: ReplayResult) -> float:
@@ -165,24 +172,17 @@ def recording_groups(recordings: Sequence[Recording]) -> list[tuple[str, list[st
     return [*sorted(by_size.items()), *by_project, *(others if len(projects) > 1 else ())]
 
 
-def found_measures(played: dict[str, list[ReplayResult]]) -> list[str]:
-    """Return the measures that have counted a regret, and always the first."""
-    found = {getattr(regret, "measure", None) for runs in played.values() for run in runs for regret in run.regrets}
-    return [measure for measure in MEASURES if measure in {MEASURES[0], *found}]
-
-
 def format_groups(played: dict[str, list[ReplayResult]]) -> str:
     """Return a table of cost with recalls and regrets per 100 steps by each measure, by group of recordings."""
-    measures = found_measures(played)
-    width = 15 + 7 * len(measures)
-    title = f"with recalls; regrets: {', '.join(measures)}"
+    width = 15 + 7 * len(MEASURES)
+    title = f"with recalls; regrets: {', '.join(MEASURES)}"
     lines = [f"  {title:40}{''.join(f'{policy:>{width}}' for policy in played)}"]
     for name, members in recording_groups([run.recording for run in next(iter(played.values()))]):
         cells = ""
         for runs in played.values():
             group = [run for run in runs if run.recording.name in members]
             cells += f"{mean(group, _with_recalls):15.1f}"
-            cells += "".join(f"{regrets_per_100(group, measure=measure):7.2f}" for measure in measures)
+            cells += "".join(f"{regrets_per_100(group, measure=measure):7.2f}" for measure in MEASURES)
         lines.append(f"  {f'{name} ({len(members)})':40}{cells}")
     return "\n".join(lines)
 
@@ -198,9 +198,8 @@ def interval_of(runs: Sequence[ReplayResult], parts: Sequence[Parts]) -> Interva
 def format_intervals(played: dict[str, list[ReplayResult]]) -> str:
     """Return a table of the 95 % intervals: of the cost compared to the first policy, and of regrets per 100 steps."""
     our_runs = next(iter(played.values()))
-    measures = found_measures(played)
     projects = len({run.recording.project for run in our_runs})
-    titles = ("cost", "with recalls", *(f"regrets: {measure}" for measure in measures))
+    titles = ("cost", "with recalls", *(f"regrets: {measure}" for measure in MEASURES))
     heading = f"95 % intervals, {pluralize(projects, 'project')}"
     lines = [f"  {heading:40}{''.join(f'{title:>20}' for title in titles)}"]
     for policy, runs in played.items():
@@ -215,7 +214,7 @@ def format_intervals(played: dict[str, list[ReplayResult]]) -> str:
             _format_interval(
                 interval_of(runs, [(100 * count_regrets(run, measure=measure), run.steps) for run in runs])
             )
-            for measure in measures
+            for measure in MEASURES
         ]
         lines.append(f"  {policy:40}{''.join(f'{cell:>20}' for cell in cells)}")
     return "\n".join(lines)
@@ -232,7 +231,7 @@ def format_recordings(runs: Sequence[ReplayResult]) -> str:
     return "\n".join(
         f"    {run.recording.name:40}{run.steps:5} steps{run.costs.cost:8.0f}{run.cost:8.0f}{cached_share([run]):8.1%}"
         f"{unpaused_cached_share([run]):8.1%}{run.costs.rewrites:4}{run.costs.cold:4}{run.costs.summaries:4}{run.costs.peak:6.0%}"
-        f"{regrets_per_100([run]):8.2f}"
+        f"{''.join(f'{regrets_per_100([run], measure=measure):8.2f}' for measure in MEASURES)}"
         for run in runs
     )
 
@@ -259,16 +258,20 @@ def recordings_summary(recordings: Sequence[Recording], skipped: Sequence[Skippe
     return "\n".join([*lines, f"Each summary says: {PLACEHOLDER_SUMMARY}"])
 
 
-def replay_all(recordings: Sequence[Recording], policy: str, window: int) -> list[ReplayResult]:
-    return [asyncio.run(replay(recording, window, POLICIES[policy], policy)) for recording in recordings]
+def replay_all(recordings: Sequence[Recording], policy: str, window: int, rates: Rates) -> list[ReplayResult]:
+    if policy in PEERS:
+        return [replay_as_peer(recording, window, policy, rates) for recording in recordings]
+    return [asyncio.run(replay(recording, window, POLICIES[policy], policy, rates)) for recording in recordings]
 
 
-def report(recordings: Sequence[Recording], window: int, policies: Sequence[str], *, is_each: bool) -> None:
+def report(
+    recordings: Sequence[Recording], window: int, policies: Sequence[str], rates: Rates, *, is_each: bool
+) -> None:
     """Replay all recordings and print the table row by row."""
     print(f"\nwindow {window:,}, means of {pluralize(len(recordings), 'session')}\n{TABLE_HEADING}")
     found: dict[str, list[ReplayResult]] = {}
     for policy in policies:
-        found[policy] = runs = replay_all(recordings, policy, window)
+        found[policy] = runs = replay_all(recordings, policy, window, rates)
         print(format_row(policy, runs, found[policies[0]]), flush=True)
     for policy, runs in found.items():
         print(f"  {policy}: regrets per 100 steps, and outputs regretted of those that left the view so")
@@ -285,7 +288,8 @@ def main() -> int:
     parser.add_argument("--part", choices=PARTS, help="only the recordings of this part of `split.json`")
     parser.add_argument("--window", type=parse_windows, default=[200_000], help="windows in tokens: `100k,200k,1M`")
     parser.add_argument("--joined", action="store_true", help="join all sessions of a project")
-    parser.add_argument("--policy", choices=sorted(POLICIES), action="append", help="one of the policies")
+    parser.add_argument("--policy", choices=sorted(NAMES), action="append", help="one of the policies")
+    parser.add_argument("--prices", choices=sorted(RATES), default="anthropic", help="prices of the provider")
     parser.add_argument("--all", action="store_true", help="our policy and those of all other programs")
     parser.add_argument("--each", action="store_true", help="a line for each recording")
     options = parser.parse_args()
@@ -304,7 +308,8 @@ def main() -> int:
         report(
             join_recordings(recordings) if options.joined else recordings,
             window,
-            ("ours", *OTHER_POLICIES) if options.all else options.policy or DEFAULT_POLICIES,
+            ("ours", *PEERS) if options.all else options.policy or DEFAULT_POLICIES,
+            RATES[options.prices],
             is_each=options.each,
         )
     return 0

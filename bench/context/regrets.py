@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from bench.context.recordings import Kind, RecordedCall
+from bench.context.recordings import Kind, RecordedCall, strings_in
 
 Cause: TypeAlias = Literal["cut", "masked", "summarised"]
 CAUSES: tuple[Cause, ...] = ("cut", "masked", "summarised")
@@ -95,18 +95,6 @@ def normalized_phrases(text: str) -> str:
     return "\n".join(f" {' '.join(run)} " for run in _word_runs(text) if len(run) >= PHRASE_WORDS)
 
 
-def strings_in(value: object) -> Iterator[str]:
-    """Yield all strings in a call's argument, including nested ones."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from strings_in(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from strings_in(item)
-
-
 def reply_parts(text: str, calls: Iterable[RecordedCall]) -> set[str]:
     """Return everything in a reply that is distinctive by names."""
     used = distinctive_names(text)
@@ -167,7 +155,6 @@ class SeenOutput:
         if self.masked_at is not None:
             return "masked"
         return "summarised" if self.first_text is not None and self.visible_text is None else None
-
 
 
 @dataclass(frozen=True, slots=True)

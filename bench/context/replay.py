@@ -1,4 +1,5 @@
-"""Replays recorded sessions through a real session, with a model and tools that repeat what was recorded.
+"""Replays recorded sessions with a model and tools that repeat what was recorded: through a real session, or under the
+context policy of another program (`bench.context.peers`).
 
 The context of the recorded agent is unknown, and its replies do not depend on the context here. If a reply uses content
 that is no longer in context, this counts as a regret.
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from bench.context.billing import Rates
 from bench.context.model import MAX_FETCHED_TOKENS, SUMMARY_TOKENS, BilledModel, request_outputs
 from bench.context.play import (
     DEFAULT_SETTINGS,
@@ -18,12 +20,14 @@ from bench.context.play import (
     PolicySettings,
     SessionCosts,
     open_session,
+    peer_window,
+    run_peer,
     session_costs,
     simulate_user_pause,
     with_cache_expiry,
 )
-from bench.context.recordings import Kind, RecordedCall, Recording
-from bench.context.regrets import Cause, Regret, SeenOutputs, reply_parts, strings_in
+from bench.context.recordings import Kind, RecordedCall, Recording, strings_in
+from bench.context.regrets import Cause, Regret, SeenOutputs, reply_parts
 from bench.context.workload import TOKENS_PER_BYTE, prose
 from ebbtide.agent.budget.prices import UnitPrices
 from ebbtide.agent.budget.request_budget import ContextBudget
@@ -50,6 +54,7 @@ PLACEHOLDER_SUMMARY = (
 _MAX_QUOTED_CHARS, _MAX_QUOTED_TEXTS = 400, 4
 """Maximum length and number of the user messages quoted in the placeholder summary."""
 _END_REPLY = "(Here the recording ends.)"
+DEFAULT_RATES = Rates()
 
 
 class ReplayTool:
@@ -59,18 +64,17 @@ class ReplayTool:
     effect: Effect = "none"
     """The effect is irrelevant: the user is never asked, and calls run one after another."""
 
-    def __init__(self, name: str, tokens: int, model: "RecordedModel", max_bytes: int) -> None:
-        """`max_bytes`: maximum number of bytes returned of an output; 0 for no limit."""
+    def __init__(self, name: str, tokens: int, model: "RecordedModel") -> None:
         self.name = name
         self.description = prose(sum(name.encode()), int(tokens / TOKENS_PER_BYTE))
-        self._model, self._max_bytes = model, max_bytes
+        self._model = model
 
     def subjects(self, arguments: Arguments, workspace: Workspace) -> tuple[str, ...]:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
         call = self._model.pending_calls.popleft()
-        return Result(call.output[: self._max_bytes] if self._max_bytes else call.output, has_failed=call.failed)
+        return Result(call.output, has_failed=call.failed)
 
 
 @dataclass(slots=True)
@@ -91,14 +95,15 @@ class RecordedModel(BilledModel):
 
     @property
     def next_message(self) -> str | None:
-        """The next user message; None at the end of the recording."""
         if self.step_count == len(self.recording.steps):
             return None
         self._delivered_steps = self.step_count + 1
         return "\n\n".join(self.recording.steps[self.step_count].user_texts) or "go on"
 
+    def run_call(self, call: ToolCall) -> RecordedCall:
+        return self.pending_calls.popleft()
+
     def pending_messages(self) -> Sequence[User]:
-        """Return the user messages that are due before the next step of the current turn."""
         self.wait()
         if self._delivered_steps > self.step_count or self.step_count == len(self.recording.steps):
             return ()
@@ -112,7 +117,6 @@ class RecordedModel(BilledModel):
         return steps[min(self.step_count, len(steps) - 1)].asked_at - steps[0].asked_at
 
     def wait(self) -> None:
-        """Advance the clock to the next request."""
         self.now = self.next_request_time
 
     def step(self, content: Mapping[str, Any]) -> Reply:
@@ -150,7 +154,7 @@ class RecordedModel(BilledModel):
         )
 
     def write_summary(self) -> str:
-        """Return the placeholder summary, followed by the latest file contents if the policy shows them again."""
+        """Return the placeholder summary."""
         steps = self.recording.steps[: self.step_count]
         texts = [text[:_MAX_QUOTED_CHARS] for step in steps for text in step.user_texts][-_MAX_QUOTED_TEXTS:]
         names: Counter[str] = Counter()
@@ -161,23 +165,7 @@ class RecordedModel(BilledModel):
         room = int(SUMMARY_TOKENS / TOKENS_PER_BYTE) - 400 - _bytes(lines)
         text = f"{lines}{_names_within(ordered, room)}"
         retain, summary = text[:2400], text[2400:] or PLACEHOLDER_SUMMARY
-        again = self._latest_file_views(int(self.reattached / TOKENS_PER_BYTE))
-        return f"<retain>{without_tags(retain)}</retain>\n<summary>{without_tags(summary + again)}</summary>"
-
-    def _latest_file_views(self, max_bytes: int) -> str:
-        """Return the contents of the latest files that were read, up to `max_bytes` bytes."""
-        reads = [
-            call.output
-            for step in self.recording.steps[: self.step_count]
-            for call in step.calls
-            if call.kind == "read"
-        ]
-        text, most = "", max_bytes // 2
-        for read in reversed(reads):
-            text += f"\n{read[: min(most, max_bytes - len(text))]}"
-            if len(text) >= max_bytes:
-                break
-        return text
+        return f"<retain>{without_tags(retain)}</retain>\n<summary>{without_tags(summary)}</summary>"
 
 
 @dataclass(slots=True)
@@ -267,16 +255,29 @@ class ReplayResult:
         return self.costs.cost + self.recalls
 
 
+def replay_as_peer(recording: Recording, window: int, name: str, rates: Rates = DEFAULT_RATES) -> ReplayResult:
+    """Replay a recording to its end under the policy of a peer."""
+    model = RecordedModel(recording=recording, size=peer_window(name, window), rates=rates)
+    return _replay_result(model, name, run_peer(model, _tool_names(recording), name))
+
+
+def _tool_names(recording: Recording) -> list[str]:
+    return sorted({call.tool for step in recording.steps for call in step.calls}) or ["read"]
+
+
 async def replay(
-    recording: Recording, window: int, habits: PolicySettings = DEFAULT_SETTINGS, policy: str = "ours"
+    recording: Recording,
+    window: int,
+    habits: PolicySettings = DEFAULT_SETTINGS,
+    policy: str = "ours",
+    rates: Rates = DEFAULT_RATES,
 ) -> ReplayResult:
     """Replay a recording to its end. `policy`: the name of the policy that `habits` implements."""
-    size = habits.window or window
-    model = RecordedModel(recording=recording, size=size, trigger=habits.trigger, reattached=habits.reattached)
+    model = RecordedModel(recording=recording, size=window, rates=rates)
     rewritten_before: set[int] = set()
     cold = 0
-    names = sorted({call.tool for step in recording.steps for call in step.calls})
-    tools = [ReplayTool(name, TOOL_TOKENS // len(names), model, habits.most) for name in names]
+    names = _tool_names(recording)
+    tools = [ReplayTool(name, TOOL_TOKENS // len(names), model) for name in names]
     with tempfile.TemporaryDirectory() as name:
         blobs = BlobStore(Path(name) / "blobs")
         thread = StoreThread(lambda: SessionStore(":memory:", blobs=blobs))

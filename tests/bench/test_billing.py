@@ -5,8 +5,7 @@ from itertools import groupby
 import pytest
 
 from bench.context.billing import LOOK_BACK_BLOCKS, BlockReader, Cache, Rates, RequestBlock, common_prefix
-from bench.context.play import PolicySettings, play
-from bench.context.policies import POLICIES, mask_above, policy_settings
+from bench.context.play import PolicySettings, play, play_as_peer
 from bench.context.workload import CODEX, HEAVY, LIGHT, REAL, plan_session, prose
 from ebbtide.agent.messages import Usage
 
@@ -128,7 +127,7 @@ def test_recorded_mixtures_have_the_turns_and_pauses_of_the_recordings() -> None
 
 async def test_a_session_like_the_recorded_ones_costs_less_than_under_another_policy() -> None:
     ours = await play(1, 120, REAL, 200_000)
-    theirs = await play(1, 120, REAL, 200_000, POLICIES["like Claude Code"])
+    theirs = play_as_peer(1, 120, REAL, 200_000, "Claude Code")
     assert ours.cost < 0.9 * theirs.cost
     assert (ours.drift, theirs.drift) == (0, 0)
 
@@ -146,10 +145,8 @@ def test_prose_has_the_bytes_it_was_asked_for() -> None:
     assert [len(prose(3, size)) for size in (0, 1, 5000)] == [0, 1, 5000]
 
 
-async def test_context_editing_clears_by_its_own_rule() -> None:
-    """Above 100,000 tokens, which our policy does not care about, and never by a summary."""
-    run = await play(0, 100, HEAVY, 200_000, POLICIES["Anthropic's context editing"])
-    calm = await play(0, 100, HEAVY, 200_000, policy_settings(mask_above(10**9), window=10_000_000))
-    assert run.rewrites > calm.rewrites == 0
-    assert run.summaries == 0
-    assert run.peak < 0.75
+def test_a_provider_that_caches_automatically_needs_no_marks() -> None:
+    cache = Cache(300, is_automatic=True)
+    assert cache.bill([block(), block()], 0) == Usage(0, 0, 2 * TOKENS)
+    assert cache.bill([block(), block(), block()], 1) == Usage(0, 2 * TOKENS, TOKENS)
+    assert cache.bill([block(), *[block("b")] * 30], 2).cache_read == TOKENS

@@ -52,4 +52,4 @@ def test_imports_are_found_wherever_they_are() -> None:
     assert set(imported_modules(source)) == {"a.b", "c", "c.d", "e.g", "e.g.h", "j", "l"}
     assert is_within("ebbtide.agent.view.stubs", MEASURED)
     assert not is_within("ebbtide.agent.viewer", MEASURED)
-    assert "ebbtide.agent.eviction.inventory" in reachable_modules("bench.context.replay")
+    assert "ebbtide.agent.eviction.carrying_costs" in reachable_modules("bench.context.replay")

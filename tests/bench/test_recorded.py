@@ -21,7 +21,7 @@ from bench.context.recordings import (
     read_recording,
 )
 from bench.context.regrets import SeenOutputs, distinctive_names, reply_parts
-from bench.context.replay import ReplayResult, replay
+from bench.context.replay import ReplayResult, replay, replay_as_peer
 from ebbtide.agent.compaction.model_summary import SUMMARISER_PROMPT
 from ebbtide.agent.compaction.summary import build_summary_prompt
 from ebbtide.agent.eviction.settings import SummaryPreferences
@@ -191,7 +191,7 @@ async def test_what_is_used_of_the_hidden_part_of_an_output_is_a_regret(tmp_path
     ]
     assert run.left_outputs == {("cut", "bash"): 1}
     assert run.recalls > 1.25 * 2500 / 1000
-    whole = await replayed(tmp_path, *rows, policy="like Claude Code")
+    whole = replay_as_peer(read(tmp_path, *rows), 200_000, "Claude Code")
     assert (whole.regrets, whole.recalls, whole.left_outputs) == ((), 0, {})
 
 
@@ -318,7 +318,8 @@ def test_the_command_prints_what_it_found_and_what_that_costs(
 ) -> None:
     written(tmp_path, [said("go"), replied("", called("1")), gave("1", HIDDEN), replied("option_207_window")])
     written(tmp_path, [said("hello")], "empty")
-    monkeypatch.setattr("sys.argv", ["recorded", str(tmp_path), "--policy", "ours", "--each", "--window", "100k,1M"])
+    arguments = ["--policy", "ours", "--policy", "crush", "--each", "--window", "100k,1M", "--prices", "openai"]
+    monkeypatch.setattr("sys.argv", ["recorded", str(tmp_path), *arguments])
     assert main() == 0
     printed = capsys.readouterr().out
     assert "1 recording, 2 steps, 1 call\nskipped empty: no reply of a model is in it\n" in printed
@@ -328,7 +329,12 @@ def test_the_command_prints_what_it_found_and_what_that_costs(
     ]
     cut = [line.split() for line in printed.splitlines() if line.startswith("    cut")]
     assert [line.split() for line in printed.splitlines() if line.startswith("    all")] == [["all"]] * 2
-    assert cut == [["cut", "0.00", "50.00", "1/1", "0.00", "0.00", "0.00", "0.00"]] * 2
+    ours = ["cut", "0.00", "50.00", "1/1", "0.00", "0.00", "0.00", "0.00"]
+    assert cut == [ours, ["cut", *["0.00"] * 6]] * 2
+    assert [line.split()[0] for line in printed.splitlines() if line.startswith(("ours ", "crush "))] == [
+        "ours",
+        "crush",
+    ] * 2
 
 
 def printed_by(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *more: str) -> str:
