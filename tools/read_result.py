@@ -37,7 +37,7 @@ class ContinuationHint:
     ranges (`bytes`), or line ranges too (`all`)."""
 
     def at_offset(self, stored: StoredContent, offset: int) -> str:
-        """Return the arguments that continue at a byte offset."""
+        """Return the arguments for a call that reads on from a byte offset."""
         return (
             f"offset={offset}"
             if self.parts_in_reference == "nothing"
@@ -45,7 +45,7 @@ class ContinuationHint:
         )
 
     def at_lines(self, stored: StoredContent, first: int, last: int) -> str:
-        """Return the arguments that select a range of lines."""
+        """Return the arguments for a call that reads a range of lines."""
         return (
             f'ref_id="{_base_reference(stored)}:L{first}-{last}"'
             if self.parts_in_reference == "all"

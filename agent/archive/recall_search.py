@@ -182,8 +182,8 @@ class RecallSearch:
         return self._semantic_index
 
     async def unsearched_outputs_notes(self, advice: str, found_refs: Collection[str] = ()) -> list[str]:
-        """List this session's outputs that are too long to be searched fully, except those in `found_refs`, in a note
-        that ends with `advice`. Empty if there are none."""
+        """Return a note that lists this session's outputs that are too long to be searched fully. Empty if there are
+        none. `advice`: the end of the note. `found_refs`: outputs not to list."""
         numbers = await self._thread.run(
             ArchiveStore(self._store).outputs_larger_than, self._session, MAX_INDEXED_OUTPUT_BYTES
         )

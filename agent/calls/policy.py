@@ -48,7 +48,7 @@ from ebbtide.tools.web_fetch import WebFetch
 from ebbtide.tools.write import Write
 
 if TYPE_CHECKING:  # imported only for its type, because most runs have no hooks
-    from ebbtide.agent.hooks.answers import HookDecision
+    from ebbtide.agent.hooks.answers import HookRuling
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
@@ -176,25 +176,25 @@ def decide(request: PermissionRequest, policy: Policy) -> Ruling:
     return mode_ruling if ruling is None or (ruling.verdict == "ask" and mode_ruling.verdict == "allow") else ruling
 
 
-def apply_hook_decision(request: PermissionRequest, policy: Policy, decision: "HookDecision | None") -> Ruling:
-    """Decide about a call, given the hooks' decision. Approval by hooks counts like an allow rule for the tool. It does
+def apply_hook_ruling(request: PermissionRequest, policy: Policy, hook_ruling: "HookRuling | None") -> Ruling:
+    """Decide about a call, given the hooks' ruling. Approval by hooks counts like an allow rule for the tool. It does
     not allow a call that is denied, that is in doubt, or that always needs approval. Project hooks cannot allow
     anything."""
     ruling = decide(request, policy)
-    if ruling.verdict == "deny" or decision is None:
+    if ruling.verdict == "deny" or hook_ruling is None:
         return ruling
-    visible_reason = ellipsize(" ".join(decision.reason.split()), _MAX_HOOK_REASON_CHARS)
+    visible_reason = ellipsize(" ".join(hook_ruling.reason.split()), _MAX_HOOK_REASON_CHARS)
     short_reason = f": {visible_reason}" if visible_reason else ""
-    if decision.verdict == "deny":
-        full_reason = f": {decision.reason.rstrip('.')}" if decision.reason else ""
+    if hook_ruling.verdict == "deny":
+        full_reason = f": {hook_ruling.reason.rstrip('.')}" if hook_ruling.reason else ""
         return Ruling(
             "deny",
-            f"{decision.decided_by} denied it{short_reason}",
-            reason=f"{decision.decided_by} denied it{full_reason}",
+            f"{hook_ruling.decided_by} denied it{short_reason}",
+            reason=f"{hook_ruling.decided_by} denied it{full_reason}",
         )
-    if decision.verdict == "ask":
-        return Ruling("ask", f"{decision.decided_by} asks for your approval{short_reason}")
-    if ruling.verdict == "allow" or not decision.is_from_user:
+    if hook_ruling.verdict == "ask":
+        return Ruling("ask", f"{hook_ruling.decided_by} asks for your approval{short_reason}")
+    if ruling.verdict == "allow" or not hook_ruling.is_from_user:
         return ruling
     allow_ruling = decide(request, replace(policy, allow_rules=(*policy.allow_rules, Rule(request.tool))))
     return (

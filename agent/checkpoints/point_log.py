@@ -21,7 +21,7 @@ class PointLog:
         """Maps the turn whose changes are being recorded to its point; empty if no turn is being recorded."""
 
     def begin_turn(self, turn: TurnKey) -> None:
-        """Create the turn's point. All changes until the turn ends belong to it, even if the program is killed."""
+        """Create the turn's undo point. All changes until the turn ends belong to it, even if the program is killed."""
         with self._store.transaction():
             self._ensure_point(turn)
 
@@ -32,7 +32,7 @@ class PointLog:
             self._write(point, changes)
 
     def finish_turn(self, turn: TurnKey) -> tuple[PathChange, ...]:
-        """End a turn's point and return the turn's changes."""
+        """Finish a turn's undo point and return the turn's changes."""
         point = self._open_point.get(turn)
         if point is None:
             return ()
@@ -105,7 +105,7 @@ class PointLog:
             self._store.set_states(states)
 
     def _ensure_point(self, turn: TurnKey) -> int:
-        """Return the turn's point, creating it if needed. Call it inside a transaction."""
+        """Return the id of the turn's undo point, creating the point if needed. Call it inside a transaction."""
         if turn not in self._open_point:
             self._open_point = {turn: self._store.add_point(turn.session, turn.position, "turn", "running", turn.title)}
         else:

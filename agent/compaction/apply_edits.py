@@ -274,7 +274,7 @@ async def _summarise_before(
         events.append(event)
 
     compacted = await compact_now(
-        conversation, window, replace(turn, emit=emit), "asked", forced=ForcedStrategy("summary", cut=plan.cut)
+        conversation, window, replace(turn, emit=emit), "asked", forced=ForcedStrategy("summary", summary_end=plan.cut)
     )
     if compacted.result.is_interrupted:
         raise AgentError("the summary was interrupted: nothing has changed")

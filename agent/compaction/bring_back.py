@@ -37,7 +37,7 @@ class BringBackResult:
     event: BroughtBack
 
 
-async def bring_back(
+async def bring_back_content(
     conversation: Conversation,
     window: WindowContext,
     turn: TurnContext,

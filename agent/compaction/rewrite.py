@@ -32,7 +32,7 @@ from ebbtide.agent.window.session_context import TurnContext, WindowContext
 from ebbtide.tools.outputs.extent import pluralize
 
 if TYPE_CHECKING:  # types only: loaded when needed
-    from ebbtide.agent.compaction.compact import CompactedConversation, CompactResult, ForcedStrategy
+    from ebbtide.agent.compaction.compact import CompactedConversation, CompactionResult, ForcedStrategy
     from ebbtide.agent.compaction.model_summary import CompactionContext
     from ebbtide.agent.compaction.strategies import Strategy
 
@@ -171,7 +171,7 @@ async def compact_if_requested(conversation: Conversation, window: WindowContext
     return conversation.plus(message)
 
 
-def compaction_note(result: "CompactResult") -> str:
+def compaction_note(result: "CompactionResult") -> str:
     """Format the note that tells the model the result of a compaction that it asked for."""
     if result.is_interrupted:
         return "[compact_context: the user interrupted it; nothing was compacted.]"
@@ -254,7 +254,7 @@ async def _compact(
     if forced is None or forced.strategy == "summary":
         await run_compaction_hooks(turn, cause, focus)
     context = await build_compaction_context(conversation, budget, window, turn, counted_tokens)
-    compacted = await compaction.compact.compact(conversation, context, cause, focus, forced)
+    compacted = await compaction.compact.compact_conversation(conversation, context, cause, focus, forced)
     await record_rewrite(conversation, budget, compacted, window, turn, cause, forced)
     return compacted
 
@@ -366,7 +366,7 @@ async def record_rewrite(
 def unchanged_message_count(old_view: Conversation, new_view: Conversation, strategies: Sequence[str]) -> int:
     """Count the messages that a rewrite left unchanged: those before the first changed output, or 0 if anything other
     than outputs was changed."""
-    if not set(strategies) <= {"mask", "mask_all", "references", *compaction.strategies.CUT_STRATEGIES}:
+    if not set(strategies) <= {"mask", "mask_all", "mask_unseen", *compaction.strategies.CUT_STRATEGIES}:
         return 0
     new_messages, old_messages = (build_prompt(view, Instructions("")).messages for view in (new_view, old_view))
     changed_indices = (

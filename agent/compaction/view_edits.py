@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from ebbtide.agent.budget.summary_cost import SUMMARY_REQUEST_TOKENS
 from ebbtide.agent.compaction.edit_cost import EditPricing, ViewEditPlan, price_edit
-from ebbtide.agent.compaction.plan import FLOOR_SHARE, MIN_CAP_TOKENS
+from ebbtide.agent.compaction.plan import MIN_CAP_TOKENS, TARGET_SHARE
 from ebbtide.agent.events.view import Act
 from ebbtide.agent.messages import (
     Conversation,
@@ -117,7 +117,7 @@ def _plan_pin(part: ViewPart, conversation: Conversation, pricing: EditPricing) 
 def max_pin_tokens(pricing: EditPricing) -> int:
     """Return how many tokens all pins together may take. If they took more, compaction might not free enough room for
     work."""
-    return int(FLOOR_SHARE * pricing.effective_tokens) - pricing.fixed_tokens - 2 * MIN_CAP_TOKENS
+    return int(TARGET_SHARE * pricing.effective_tokens) - pricing.fixed_tokens - 2 * MIN_CAP_TOKENS
 
 
 def _is_pinnable(message: Message) -> bool:

@@ -77,7 +77,8 @@ def create_window_context(
 
 
 def _create_model_context(parts: SessionParts) -> ModelContext:
-    """Create the model context. For a resumed session, it includes what the last request showed about the model."""
+    """Create the model context. For a resumed session, it includes the window, token ratio and limits learned from its
+    last request."""
     config, connected, provider, last_request = (
         parts.setup.config,
         parts.connected_model,

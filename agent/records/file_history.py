@@ -96,13 +96,13 @@ class FileHistory:
         try:
             current = read_bytes_if_exists(path)
         except ToolError as error:
-            return FileChange(name, unknown_reason=f"its current content cannot be read: {error}")
+            return FileChange(name, incomparable_reason=f"its current content cannot be read: {error}")
         digest = "" if current is None else hashlib.sha256(current).hexdigest()
         note = "" if digest == row.new_digest else "changed since, not by this session's tools"
         previous, is_known = self._previous_content(row)
         if not is_known:
             return FileChange(
-                name, current_content=current, unknown_reason="its previous content was not stored", note=note
+                name, current_content=current, incomparable_reason="its previous content was not stored", note=note
             )
         if previous == current:
             note = "unchanged"

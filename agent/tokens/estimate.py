@@ -157,7 +157,7 @@ def tool_definitions_text(specs: Iterable[ToolSpec]) -> str:
 def _tool_texts(specs: Iterable[ToolSpec]) -> Iterator[str]:
     seen = set[str]()
     for spec in specs:
-        group = spec.deferred
+        group = spec.deferred_group
         if group is None:
             yield _json_text([spec.name, spec.description, spec.schema])
         elif group.name and group.name not in seen:

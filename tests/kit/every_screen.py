@@ -79,7 +79,7 @@ def changed(text: str) -> tuple[FileChange, ...]:
     return (
         FileChange(text, None, b"new\n" + written),
         FileChange(f"src/{text}.py", b"a\nb\n" + written, b"a\nc\n", note=text),
-        FileChange("huge", unknown_reason=text),
+        FileChange("huge", incomparable_reason=text),
         FileChange("by hand", b"one\n", written, is_by_tool=False),
     )
 

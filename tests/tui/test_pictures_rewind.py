@@ -7,7 +7,7 @@ import pytest
 
 from ebbtide.agent.archive.tree import Branch, MessagePreview, SessionTree, tree_rows
 from ebbtide.agent.compaction.manual_compaction import CompactionPreview, DraftResult, SummaryEstimate
-from ebbtide.agent.compaction.plan import compute_floor, plan_compaction
+from ebbtide.agent.compaction.plan import compute_limits, plan_compaction
 from ebbtide.agent.compaction.room import CompactionRoom, conversation_tokens
 from ebbtide.agent.compaction.summary import Draft
 from ebbtide.agent.compaction.undo import UndoPreview
@@ -49,7 +49,7 @@ def preview() -> CompactionPreview:
     plan = plan_compaction(history, 500)
     assert plan is not None
     room = CompactionRoom(175_000, 2_400, 1_800)
-    floor = replace(compute_floor(history, caps, room), caps=caps)
+    limits = replace(compute_limits(history, caps, room), caps=caps)
     quote = SummaryEstimate("anthropic/claude", 86_900, True, 3_000, 0.0711)
     return CompactionPreview(
         history,
@@ -57,7 +57,7 @@ def preview() -> CompactionPreview:
         EXPECTED,
         quote,
         plan,
-        floor,
+        limits,
         room,
         lambda view: room.fixed_tokens + conversation_tokens(view),
     )

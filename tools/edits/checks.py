@@ -176,7 +176,7 @@ def _open_same_blocks(old: Sequence[str], new: Sequence[str]) -> bool:
 
 
 def _is_always_followed_by_deeper_line(lines: Sequence[str], character: str) -> bool:
-    """Whether the file has lines that end with the character, and each of them is followed by a deeper line."""
+    """Whether lines end with the character, and the line after each of them is indented further."""
     pairs = [
         (above, below)
         for above, below in pairwise(lines)

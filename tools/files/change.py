@@ -119,8 +119,8 @@ def require_read(path: Path, content: bytes, workspace: Workspace) -> None:
 
 
 def _require_writable(path: Path, name: str) -> None:
-    """Raise `ToolError` for a write-protected file. The check is necessary because root can write to such a file
-    anyway, and anyone with write access to its folder can replace it."""
+    """Raise `ToolError` for a write-protected file. Without this check the write could succeed: root can write to any
+    file, and a user with write access to the folder can replace the file."""
     mode = mode_if_exists(path)
     if mode is not None and not mode & 0o222:
         advice = "ask the user, or make it writable with chmod in bash first"

@@ -13,7 +13,7 @@ from ebbtide.agent.calls.permission_request import PermissionRequest, build_perm
 from ebbtide.agent.calls.policy import (
     Policy,
     Ruling,
-    apply_hook_decision,
+    apply_hook_ruling,
     command_coverage,
     parse_rule,
     runs_unsandboxed,
@@ -25,7 +25,7 @@ from ebbtide.agent.config.options import PERMISSION_MODES
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.printing import print_json
-from ebbtide.agent.hooks.answers import HookDecision
+from ebbtide.agent.hooks.answers import HookRuling
 from ebbtide.agent.hooks.claude_rules import load_claude_rules
 from ebbtide.agent.hooks.tool_names import to_claude_calls
 from ebbtide.agent.messages import ToolCall
@@ -103,8 +103,8 @@ def _test_command(options: argparse.Namespace) -> int:
         return _test_host(options.host, policy, config.web_private, as_json=options.json)
     try:
         request = build_permission_request(Bash(), {"command": options.command}, _workspace(root, config), policy.mode)
-        decision = None if options.rules else _claude_rules_decision(config, options.command, root)
-        ruling = apply_hook_decision(request, policy, decision)
+        hook_ruling = None if options.rules else _claude_rules_ruling(config, options.command, root)
+        ruling = apply_hook_ruling(request, policy, hook_ruling)
     except ToolError as error:
         request, ruling = PermissionRequest(Bash.name, "run", (options.command,)), Ruling("deny", str(error))
     sandbox_state = (
@@ -119,7 +119,7 @@ def _workspace(root: Path, config: Config) -> Workspace:
     return Workspace(root, root, sandbox=None if config.sandbox == "off" else Sandbox(root, root))
 
 
-def _claude_rules_decision(config: Config, command: str, root: Path) -> HookDecision | None:
+def _claude_rules_ruling(config: Config, command: str, root: Path) -> HookRuling | None:
     """Apply the permission rules in Claude Code's settings; None if no rule matches."""
     claude_calls = to_claude_calls(ToolCall("", Bash.name, {"command": command}), str(root))
     return load_claude_rules(config).decide_call(claude_calls, str(root), str(config.project_folder))

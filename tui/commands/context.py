@@ -282,7 +282,7 @@ async def put_back(controller: SessionController, ref: str) -> None:
     if not ref:
         controller.show_notice("type a reference after `/bring`, such as `r12`; `/why` lists them")
         return
-    event = await controller.run_with_activity("adding to context", lambda session: session.restore_to_view(ref))
+    event = await controller.run_with_activity("adding to context", lambda session: session.bring_back(ref))
     if event is not None:
         controller.show_event(event)
 

@@ -20,7 +20,8 @@ from ebbtide.tui.view.file_changes import change_rows
 from ebbtide.tui.view.panel import Panel, build_report_panel
 
 _NAME_WIDTH = 10
-_PURPOSE_NAMES = {"step": "step", "summary": "summary", "keep-alive": "keep-alive"}
+_COUNTED_PURPOSES = ("step", "summary", "keep-alive")
+"""Purposes of requests that are counted separately. All others are counted as `other`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def _total_cost(costs: Iterable[float | None]) -> float | None:
 
 
 def _requests_text(requests: Sequence[RequestUsage]) -> str:
-    purposes = Counter(_PURPOSE_NAMES.get(request.purpose, "other") for request in requests)
+    purposes = Counter(request.purpose if request.purpose in _COUNTED_PURPOSES else "other" for request in requests)
     if len(purposes) == 1:
         return pluralize(len(requests), "request")
     return f"{pluralize(len(requests), 'request')} ({', '.join(f'{count} {name}' for name, count in purposes.items())})"

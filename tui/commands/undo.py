@@ -100,7 +100,9 @@ def _change_row(planned: PlannedPath, contents: PathContents) -> FileChangeRow:
     current_content, restored_content = contents.get(planned.path, (None, None))
     if planned.outcome == "impossible":
         return change_row(
-            FileChange(path_label(planned.path), unknown_reason=f"left unchanged: {planned.reason}", is_by_tool=False)
+            FileChange(
+                path_label(planned.path), incomparable_reason=f"left unchanged: {planned.reason}", is_by_tool=False
+            )
         )
     note = "; ".join(text for text in (planned.reason, _kind_change_note(planned.current, planned.target)) if text)
     return change_row(

@@ -27,7 +27,7 @@ async def build_session_view(sessions: "Sessions", session: "Session") -> Sessio
     history = await asyncio.to_thread(sessions.hide_secrets, newest_messages(session.history, MAX_INITIAL_MESSAGES))
     endings = await sessions.turn_endings(session.id)
     return await asyncio.to_thread(
-        build_resumed_view, history, str(sessions.root), endings, is_at_question=session.is_at_question
+        build_resumed_view, history, str(sessions.root), endings, has_open_question=session.has_open_question
     )
 
 

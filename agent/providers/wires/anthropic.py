@@ -135,7 +135,7 @@ def build_body(
 ) -> JsonObject:
     """Return the JSON body of a request. `encoding_cache`: the encoded messages of the previous request, which are
     reused."""
-    deferred_names = frozenset(tool.name for tool in request.tools if tool.deferred is not None)
+    deferred_names = frozenset(tool.name for tool in request.tools if tool.deferred_group is not None)
     encoded = (encoding_cache or RequestEncodingCache(AnthropicEncoder)).encode(request.messages, facts, deferred_names)
     body: JsonObject = {
         "model": facts.name,
@@ -170,7 +170,7 @@ def _tool_definition(tool: ToolSpec) -> JsonObject:
         "description": tool.description,
         "input_schema": sendable_schema(tool.schema, PARAMETER_NAME_PATTERN),
     }
-    return definition if tool.deferred is None else definition | {"defer_loading": True}
+    return definition if tool.deferred_group is None else definition | {"defer_loading": True}
 
 
 def _cache_control(facts: ModelFacts) -> JsonObject:

@@ -153,7 +153,7 @@ class EditorSession:
 
     async def send_initial_updates(self, notices: Sequence[str] = ()) -> None:
         """Send the first updates of a session that was just opened."""
-        question_notice = (QUESTION_ASKED_AGAIN,) if self.session.is_at_question else ()
+        question_notice = (QUESTION_ASKED_AGAIN,) if self.session.has_open_question else ()
         for update in notice_updates((*notices, *self.session.changes_while_closed, *question_notice)):
             await self._send(update)
         await self._send_commands()
@@ -175,7 +175,7 @@ class EditorSession:
         """Stop the current work and close the session. Questions about calls stay open until the session is resumed.
         Raises `AgentError`."""
         self._drop_pending_prompts()
-        self.session.leave_turn()
+        self.session.end_turn_for_exit()
         async with self._turn_lock:
             await self._questions.close()
             for task in self._background_tasks:

@@ -320,7 +320,7 @@ class AcpServer(Agent):
     def handle_disconnection(self) -> None:
         """Handle the editor's disconnection: interrupt turns but leave questions open."""
         for session in self._sessions.values():
-            session.session.leave_turn()
+            session.session.end_turn_for_exit()
 
     async def _open_session(
         self,
