@@ -144,12 +144,10 @@ class Indexer:
             )
             self.index.add_documents(new_progress, self._summary_documents(progress), start)
             return new_progress
-        documents, calls, end, batch_chars = (
-            list[SearchDocument](),
-            PendingCalls({}, progress.indexed_outputs),
-            start,
-            0,
-        )
+        documents = list[SearchDocument]()
+        calls = PendingCalls({}, progress.indexed_outputs)
+        end = start
+        batch_chars = 0
         for row in rows:
             row_documents, calls = self._row_documents(row, calls, is_new=row.position >= start)
             documents += row_documents

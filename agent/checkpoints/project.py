@@ -88,7 +88,10 @@ class ProjectCheckpoints:
     """The checkpoints of one project. Methods raise `StoreFailed` and `RestoreFailed`."""
 
     def __init__(self, data: Path, root: Path, limits: ScanLimits, max_bytes: int) -> None:
-        self._data, self._root, self._limits, self._max_bytes = data, str(root), limits, max_bytes
+        self._data = data
+        self._root = str(root)
+        self._limits = limits
+        self._max_bytes = max_bytes
         self._folder = folder = checkpoint_folder(data, root)
         with suppress(OSError):  # opening the database below reports any problem
             create_private_folder(folder.parent)

@@ -242,10 +242,8 @@ def _require_unchanged(conversation: Conversation, preview: CompactionPreview) -
 
 
 def _applied_strategies(strategy: str, limits: CompactionLimits) -> tuple[str, ...]:
-    tools, pins = (
-        (DEFER_TOOLS,) if limits.deferred_tokens else (),
-        (PINS_STRATEGY,) if limits.pin_form != "whole" else (),
-    )
+    tools = (DEFER_TOOLS,) if limits.deferred_tokens else ()
+    pins = (PINS_STRATEGY,) if limits.pin_form != "whole" else ()
     return (*tools, *pins, strategy)
 
 

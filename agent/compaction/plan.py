@@ -242,10 +242,8 @@ def apply_compaction(plan: CompactionPlan, draft: Draft | None, caps: Compaction
     pinned = plan.tail_view.summary.pinned
     ledger = full_ledger = render_ledger(plan.ledger, caps.ledger)
     if draft is None:
-        retain, summary_text = (
-            truncate_lines(plan.earlier_summary.retain, caps.retain),
-            truncate_lines(plan.earlier_summary.summary, caps.summary),
-        )
+        retain = truncate_lines(plan.earlier_summary.retain, caps.retain)
+        summary_text = truncate_lines(plan.earlier_summary.summary, caps.summary)
         summary = Summary(retain, summary_text, ledger, plan.request, pinned=pinned)
     else:
         ledger = render_ledger(plan.ledger, caps.ledger // 2)

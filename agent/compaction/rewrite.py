@@ -135,10 +135,8 @@ def background_compaction_due(conversation: Conversation, window: WindowContext)
     is_cooling_down = window.model.learned_limits.is_in_cooldown(budget.effective_window)
     if settings.policy != "cost" or budget.used < conversation.min_rewrite_size or is_cooling_down:
         return None
-    is_large, is_long = (
-        budget.used_share >= settings.background_share,
-        len(conversation.messages) >= settings.background_message_count,
-    )
+    is_large = budget.used_share >= settings.background_share
+    is_long = len(conversation.messages) >= settings.background_message_count
     if not is_large and not is_long:
         return None
     if not window.carrying_cost_tracker.will_pay_off(

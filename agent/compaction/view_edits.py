@@ -229,10 +229,8 @@ def _plan_item_summary(part: ViewPart, conversation: Conversation, pricing: Edit
         if part.state == "masked":
             return Refusal(f"`{part.ref}` is already a single line: `/bring {part.ref}` shows it again")
         output = part.numbered_output.output
-        input_tokens, visible_size = (
-            pricing.count_tokens(User((output,))),
-            pricing.count_tokens(User((part.visible_form,))),
-        )
+        input_tokens = pricing.count_tokens(User((output,)))
+        visible_size = pricing.count_tokens(User((part.visible_form,)))
         input_tokens = max(input_tokens, output.stored.size // 4 if output.stored else 0)
     else:
         original = _shortenable_text(part, conversation)

@@ -75,11 +75,9 @@ async def _expand_extension(
     if extensions.trust_state(extension) != "on":
         raise UsageError(f"the {kind} `/{extension.name}` of this project is not approved; see `/trust`")
     if isinstance(extension, CustomCommand):
-        text, syntax, heading = (
-            extension.text,
-            extension.syntax,
-            f"The user invokes the command `/{extension.name}`, which says:\n\n",
-        )
+        text = extension.text
+        syntax = extension.syntax
+        heading = f"The user invokes the command `/{extension.name}`, which says:\n\n"
     else:
         if not extension.is_unchanged():
             raise UsageError(

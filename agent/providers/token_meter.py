@@ -282,7 +282,10 @@ class TokenMeter:
         record = self.usage_check.count_record
         assert record is not None, "a finding comes with a record"
         self._actual_window, self.usage_check.count_record = record.window, CountRecord()
-        self.estimator, self._full_count, self._restored_tool_tokens, self.scale = Estimator(), None, ((), 0), 1.0
+        self.estimator = Estimator()
+        self._full_count = None
+        self._restored_tool_tokens = ((), 0)
+        self.scale = 1.0
         self.counters = ContextCounters(reasoning=self.counters.reasoning)
         return replace(conversation, anchor=None, anchored=0)
 

@@ -38,11 +38,9 @@ class SessionHookBackends:
     async def ask_model(self, prompt: str, model: str) -> str:
         """Ask the given model, or the session's own model if `model` is empty, and return the answer. Raises
         `ValueError`."""
-        session_provider, session_model, turn = (
-            self._context.model.provider,
-            self._context.model.facts.id,
-            self._context.turn,
-        )
+        session_provider = self._context.model.provider
+        session_model = self._context.model.facts.id
+        turn = self._context.turn
         chosen_model = resolve_model(model or None, session_model)
         try:
             provider = (

@@ -16,7 +16,10 @@ from ebbtide.agent.tokens.incremental import memoized
 from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.tools.lazy import dataclass
 
-LETTER_WEIGHT, SYMBOL_WEIGHT, OTHER_WEIGHT, MESSAGE_WEIGHT = 0.33, 0.6, 1.5, 12
+LETTER_WEIGHT = 0.33
+SYMBOL_WEIGHT = 0.6
+OTHER_WEIGHT = 1.5
+MESSAGE_WEIGHT = 12
 
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \t"
 _NOT_ASCII = bytes(range(128, 256))

@@ -311,10 +311,8 @@ def view_after_cut(conversation: Conversation, cut: int) -> Conversation:
         len(message.outputs) for message in conversation.messages[:cut] if isinstance(message, User)
     )
     pinned = displaced_pins(conversation, cut)
-    outputs_before, messages_before = (
-        conversation.outputs_before + removed_output_count,
-        conversation.messages_before + cut,
-    )
+    outputs_before = conversation.outputs_before + removed_output_count
+    messages_before = conversation.messages_before + cut
     remaining_keys = {
         f"r{number}" for number in range(outputs_before + 1, outputs_before + len(remaining_call_ids) + 1)
     }

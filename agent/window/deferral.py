@@ -79,12 +79,10 @@ class ToolDeferral:
         notified. `window_tokens`: room in the window. `max_tools`: maximum number of definitions that the provider
         accepts."""
         self._deferrable = frozenset(spec.name for spec in specs if spec.kind != "builtin")
-        self._offered_cache, self._effective_window, self._max_tools, self._is_small_model = (
-            None,
-            window_tokens,
-            max_tools,
-            is_small_model,
-        )
+        self._offered_cache = None
+        self._effective_window = window_tokens
+        self._max_tools = max_tools
+        self._is_small_model = is_small_model
         try:
             self.deferred_names, self.hosted_search = self._choose_deferred(
                 specs, int(self._share * window_tokens), count_tokens, search

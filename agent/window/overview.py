@@ -186,7 +186,10 @@ def build_overview(
 ) -> Overview:
     """Build the overview of a session: the size of its conversation, and the cost of its requests and rewrites so
     far."""
-    facts, meter, deferral, last_request = setup.facts, setup.meter, setup.deferral, setup.last_request
+    facts = setup.facts
+    meter = setup.meter
+    deferral = setup.deferral
+    last_request = setup.last_request
     conversation = drop_other_model_anchor(conversation, facts.id)
     if not setup.has_same_prefix:
         conversation = replace(conversation, anchor=None, anchored=0)

@@ -110,8 +110,6 @@ async def _has_finished_in_time(program: Program, seconds: float, access: "Netwo
     while not await program.wait(seconds):
         if access is None or access.policy.answer_wait_seconds <= excluded_seconds:
             return False
-        seconds, excluded_seconds = (
-            max(access.policy.answer_wait_seconds - excluded_seconds, 0.05),
-            access.policy.answer_wait_seconds,
-        )
+        seconds = max(access.policy.answer_wait_seconds - excluded_seconds, 0.05)
+        excluded_seconds = access.policy.answer_wait_seconds
     return True

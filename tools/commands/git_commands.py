@@ -125,10 +125,8 @@ def _find_subcommand(words: Sequence[Word]) -> int | tuple[int, str]:
 
 
 def _uncovered_command_word(words: Sequence[Word], command_index: int) -> tuple[int, str] | None:
-    command, subcommand = (
-        words[command_index].text,
-        words[command_index + 1].text if command_index + 1 < len(words) else "",
-    )
+    command = words[command_index].text
+    subcommand = words[command_index + 1].text if command_index + 1 < len(words) else ""
     if command in _SUBCOMMANDS:
         covered, reason = _SUBCOMMANDS[command]
         is_option = subcommand[:1] == "-" and command == "remote"

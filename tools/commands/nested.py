@@ -66,10 +66,8 @@ class StringBudget:
     """Limits how many strings in a line are parsed as commands. All nesting levels share the budget."""
 
     def __init__(self, line: str) -> None:
-        self._remaining_texts, self._remaining_chars = (
-            MAX_STRINGS,
-            _MAX_CHARS_IN_TEXTS if len(line) <= LONG_LINE_CHARS else _MAX_CHARS_IN_LONG,
-        )
+        self._remaining_texts = MAX_STRINGS
+        self._remaining_chars = _MAX_CHARS_IN_TEXTS if len(line) <= LONG_LINE_CHARS else _MAX_CHARS_IN_LONG
         self.is_spent = False
         """Whether the line had more strings than the budget allows."""
         self.has_unparsed_text = False
@@ -81,10 +79,8 @@ class StringBudget:
         strings = tuple(texts)
         if not strings or self.is_spent:
             return ()
-        is_first, self._remaining_chars = (
-            self._remaining_texts == MAX_STRINGS,
-            self._remaining_chars - sum(map(len, strings)),
-        )
+        is_first = self._remaining_texts == MAX_STRINGS
+        self._remaining_chars -= sum(map(len, strings))
         self.is_spent = not self._remaining_texts or (self._remaining_chars < 0 and not is_first)
         self._remaining_texts -= 1
         return () if self.is_spent else strings

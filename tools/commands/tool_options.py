@@ -127,12 +127,10 @@ def unsafe_argument_indices(command: Sequence[str]) -> tuple[int, ...]:
     name = " ".join(command[:2]) if " ".join(command[:2]) in _OPTIONS_BY_TOOL else "".join(command[:1])
     if name not in _OPTIONS_BY_TOOL:
         return ()
-    options, indices, index, is_after_dashes = (
-        _parse_row(_OPTIONS_BY_TOOL[name]),
-        list[int](),
-        2 if " " in name else 1,
-        False,
-    )
+    options = _parse_row(_OPTIONS_BY_TOOL[name])
+    indices = list[int]()
+    index = 2 if " " in name else 1
+    is_after_dashes = False
     while index < len(command):
         word = command[index]
         if word[:1] == "@" and not name.startswith(_NO_RESPONSE_FILES):

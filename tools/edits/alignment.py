@@ -60,13 +60,11 @@ def rewrite_block(block: AlignedBlock) -> list[str]:
 
 class _BlockRewriter:
     def __init__(self, block: AlignedBlock) -> None:
-        self.old, self.file_lines, self.new, self.marked_pairs, self.indent_step = (
-            block.old,
-            block.file_lines,
-            block.new,
-            block.marked_pairs,
-            block.indent_step,
-        )
+        self.old = block.old
+        self.file_lines = block.file_lines
+        self.new = block.new
+        self.marked_pairs = block.marked_pairs
+        self.indent_step = block.indent_step
         if self.new and _begins_with_moved_line(self.old, self.new):
             raise AmbiguousLineError(self.new[0])
         lost_indent = _lost_indent(self.old, self.file_lines)
@@ -118,10 +116,8 @@ class _BlockRewriter:
                 raise AmbiguousLineError(new[1])
         elif file_indent:
             unit = len(self.indent_step()) or 4
-            plausibility, depths = (
-                indent_plausibility(second_width, unit, follows_opener=starts_block),
-                [len(indent_of(line)) for line in new],
-            )
+            plausibility = indent_plausibility(second_width, unit, follows_opener=starts_block)
+            depths = [len(indent_of(line)) for line in new]
             if plausibility < 2 or plausibility <= indent_plausibility(
                 second_width - len(file_indent), unit, follows_opener=starts_block
             ):
@@ -165,10 +161,8 @@ class _BlockRewriter:
     def _unchanged_pairs(self, old_range: range, new_range: range) -> list[tuple[int, int]]:
         """Pair the lines that occur in both texts. Raises `AmbiguousLineError` if another pairing would give a
         different result."""
-        old_texts, new_texts = (
-            [_stripped(self.old[old_index]) for old_index in old_range],
-            [_stripped(self.new[new_index]) for new_index in new_range],
-        )
+        old_texts = [_stripped(self.old[old_index]) for old_index in old_range]
+        new_texts = [_stripped(self.new[new_index]) for new_index in new_range]
         if len(old_range) * len(new_range) > MAX_EXACT_PAIRS:
             if len(self.indent_map.pairs) > len({model_indent for model_indent, _ in self.indent_map.pairs}):
                 raise AmbiguousLineError(self.new[new_range.start])
@@ -418,10 +412,8 @@ def _has_reindented_line(old: Sequence[str], new: Sequence[str]) -> bool:
 def _begins_with_moved_line(old: Sequence[str], new: Sequence[str]) -> bool:
     """Whether the new text begins with a later line of the old text, but without that line's indentation. The
     indentation might have been lost by mistake."""
-    first_text, later_indents = (
-        _stripped(new[0]),
-        {indent_of(line) for line in old[1:] if _stripped(line) == _stripped(new[0])},
-    )
+    first_text = _stripped(new[0])
+    later_indents = {indent_of(line) for line in old[1:] if _stripped(line) == _stripped(new[0])}
     return (
         bool(first_text)
         and not indent_of(new[0])

@@ -56,7 +56,11 @@ class _HunkPlacer:
     def __init__(
         self, target: EditTarget, lines: list[str], hunk: PatchHunk, label: str, used_ranges: Sequence[range]
     ) -> None:
-        self.target, self.lines, self.hunk, self.label, self.used_ranges = target, lines, hunk, label, used_ranges
+        self.target = target
+        self.lines = lines
+        self.hunk = hunk
+        self.label = label
+        self.used_ranges = used_ranges
         self.search_start = used_ranges[-1].stop if used_ranges else 0
         """Index of the line after the previous hunk, where the search for this hunk begins."""
         self.note = ""

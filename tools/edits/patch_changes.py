@@ -150,11 +150,9 @@ class _Planner:
             raise ToolError(f"`{new_name}` exists already, so `{name}` cannot be moved there: choose another path")
         mode = mode_if_exists(path)
         file.content, file.notes = None, []
-        target_file.content, target_file.mode, target_file.notes = (
-            content,
-            mode,
-            [f"moved `{name}` to `{new_name}`{remark}"],
-        )
+        target_file.content = content
+        target_file.mode = mode
+        target_file.notes = [f"moved `{name}` to `{new_name}`{remark}"]
         if target_file.old_content is None and target != path:  # create the new file before deleting the old one
             self.files = {
                 **{file_path: state for file_path, state in self.files.items() if file_path not in (path, target)},

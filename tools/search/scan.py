@@ -312,7 +312,10 @@ def read_blocks(stream: Readable, line_number: int, offset: int = 0) -> Iterator
         if end >= 0:
             lines = data[:end]
             yield ScanBlock(line_number, offset, overlap, _without_carriage_returns(lines))
-            line_number, unfinished, offset, overlap = line_number + lines.count(b"\n") + 1, data[end + 1 :], 0, 0
+            line_number += lines.count(b"\n") + 1
+            unfinished = data[end + 1 :]
+            offset = 0
+            overlap = 0
         elif len(data) >= PIECE_BYTES:
             yield ScanBlock(line_number, offset, overlap, _without_carriage_returns(data), ends_mid_line=True)
             unfinished = data[-_OVERLAP_BYTES:]

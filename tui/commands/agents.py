@@ -119,7 +119,10 @@ class AgentList:
         self, context: CommandContext, agents: "SubAgents", library: "Library", agent_sessions: "Sequence[SessionInfo]"
     ) -> None:
         """`agent_sessions`: the sub-agent sessions that existed when the list was opened, including running ones."""
-        self._context, self._agents, self._library, self._sessions = context, agents, library, agent_sessions
+        self._context = context
+        self._agents = agents
+        self._library = library
+        self._sessions = agent_sessions
 
     def build_panel(self) -> Panel:
         running_agents = self._agents.running
@@ -134,10 +137,8 @@ class AgentList:
             for call in self._context.controller.view.turn_blocks
             if isinstance(call, Call)
         }
-        running_call_ids, finished_ids = (
-            {agent.call_id for agent in running_agents},
-            {row.value for row in finished_rows},
-        )
+        running_call_ids = {agent.call_id for agent in running_agents}
+        finished_ids = {row.value for row in finished_rows}
 
         def is_running(row: PanelRow) -> bool:
             return row.value in running_call_ids

@@ -37,10 +37,8 @@ def changed_ranges(old: str, new: str) -> ChangedRanges | None:
     old_words, new_words = _WORD.findall(old), _WORD.findall(new)
     prefix_length = _common_prefix_length(old_words, new_words)
     suffix_length = _common_prefix_length(old_words[prefix_length:][::-1], new_words[prefix_length:][::-1])
-    old_middle, new_middle = (
-        old_words[prefix_length : len(old_words) - suffix_length],
-        new_words[prefix_length : len(new_words) - suffix_length],
-    )
+    old_middle = old_words[prefix_length : len(old_words) - suffix_length]
+    new_middle = new_words[prefix_length : len(new_words) - suffix_length]
     if len(old_middle) * len(new_middle) > _MAX_COMPARED_WORD_PAIRS:
         changed_opcodes = [("replace", 0, len(old_middle), 0, len(new_middle))]
     else:

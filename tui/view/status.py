@@ -55,11 +55,9 @@ class ElapsedTimer:
         else:
             self._turn_seconds += elapsed
             self._activity_seconds = self._activity_seconds + elapsed if activity == self._last_activity else 0.0
-        self._last_time, self._last_activity, self._was_counting = (
-            now,
-            activity,
-            view.is_busy and not view.open_questions,
-        )
+        self._last_time = now
+        self._last_activity = activity
+        self._was_counting = view.is_busy and not view.open_questions
         turn = (
             self._turn_seconds
             if self._turn_seconds - self._activity_seconds >= _MIN_VISIBLE_DIFFERENCE_S

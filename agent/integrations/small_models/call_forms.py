@@ -291,10 +291,8 @@ def _ambiguous_call_from_json(value: Mapping[str, object]) -> TextCall | None:
         ((tool, nested),) = value.items()
         return TextCall(tool, nested, is_ambiguous=True) if isinstance(nested, dict) else None
     key = next((key for key in _NAME_KEYS[1:] if key in value), "")
-    name, arguments = (
-        value.get(key),
-        {argument: value[argument] for argument in value if argument != key and argument not in _OTHER_KEYS},
-    )
+    name = value.get(key)
+    arguments = {argument: value[argument] for argument in value if argument != key and argument not in _OTHER_KEYS}
     return TextCall(name, arguments, is_ambiguous=True) if isinstance(name, str) and arguments else None
 
 

@@ -15,10 +15,8 @@ MAX_REMINDERS = 2
 _NOTHING_CHANGED_TEXT = "[So far nothing was changed"
 _CODE_WITHOUT_CALL_TEXT = ": the code that you show is not a call"
 _TASK_REMINDER = "This is to be done now: {}\n{}, or say in one sentence why it cannot be done.]"
-_CALL_INSTRUCTION, _WRITE_INSTRUCTION = (
-    "Answer with the call alone",
-    "Call `write` with the path `{}` and the complete content of the file",
-)
+_CALL_INSTRUCTION = "Answer with the call alone"
+_WRITE_INSTRUCTION = "Call `write` with the path `{}` and the complete content of the file"
 MAX_QUOTED_CHARS = 2_000
 """Maximum number of characters quoted from the files, and from the user's text."""
 

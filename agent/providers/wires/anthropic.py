@@ -360,7 +360,10 @@ class AnthropicDecoder:
     def _discard_broken_answer(self) -> None:
         """Discard the blocks of an answer that broke off. A relay that retried the request sends the second answer in
         the same stream."""
-        self._blocks, self._position_by_index, self._inputs, self._argument_chars = [], {}, {}, {}
+        self._blocks = []
+        self._position_by_index = {}
+        self._inputs = {}
+        self._argument_chars = {}
 
     def _update_usage(self, usage: JsonObject | None) -> None:
         """Update the usage. Later counts replace earlier ones; missing counts remain unchanged."""

@@ -445,10 +445,8 @@ class ResponsesDecoder:
 
     def _call_chunk(self, call: PartialItem) -> CallChunk:
         index = next(index for index, item in enumerate(filter(_IS_CALL, self._items)) if item is call)
-        name, call_id = (
-            sendable_text(_tool_name(call.latest_item["name"])),
-            sendable_text(call.latest_item.get("call_id") or ""),
-        )
+        name = sendable_text(_tool_name(call.latest_item["name"]))
+        call_id = sendable_text(call.latest_item.get("call_id") or "")
         return CallChunk(index, name, call.argument_chars, call_id)
 
     def _stop_reason(self, items: Sequence[JsonObject]) -> StopReason:
