@@ -83,7 +83,7 @@ class Glob:
         extent = Extent("files", len(lines), len(matches) if ending == "complete" else None)
         if len(matches) > limit:
             lines.append(f"({limit} of {len(matches)} files, the newest: narrow the pattern to see others)")
-        if ending == "late":
+        if ending == "timed_out":
             lines.append(
                 f"(stopped after {search.files.SEARCH_TIMEOUT_S:.0f} s, so files may be missing: give a deeper `path`)"
             )

@@ -372,7 +372,7 @@ async def matching_lines_result(
                 stored, entries[fitting_count - 1][0], entries[fitting_count][0].line_number, preceding_count, hint
             )
         )
-    elif filter_result.ending == "late":
+    elif filter_result.ending == "timed_out":
         search_start = content.line_start(searched_lines[0]) if start is None else start
         visible.append(
             _interrupted_note(
@@ -384,7 +384,7 @@ async def matching_lines_result(
                 hint,
             )
         )
-    elif filter_result.ending == "enough":
+    elif filter_result.ending == "stopped_early":
         visible.append(
             _continuation_note(stored, entries[-1][0], entries[-1][0].line_number + 1, preceding_count, hint)
         )

@@ -67,7 +67,7 @@ def occurrences_panel(source: ContentSource, text: str, trace: Occurrences) -> P
         return ShowMessage(f"`{row.value}` is already in context", "warn")
 
     async def show_all(row: PanelRow, _: str) -> ActionOutcome:
-        return "whole"
+        return "toggle details"
 
     return Panel(
         "why",

@@ -282,7 +282,7 @@ async def _run_action(console: PanelConsole, panel: Panel, action: PanelAction, 
             console.print_lines(
                 plain_lines(row_details(updated_row)) if outcome.starts_at_end else (row_text(updated_row),)
             )
-        case "whole" | None:
+        case "toggle details" | None:
             pass
     return None
 

@@ -39,7 +39,7 @@ def _subject_lines(subject: Subject) -> tuple[str, ...]:
             return text_lines("\n".join(argument_lines(subject.arguments)))
         case "lines":
             return plain_lines(subject.lines)
-        case "code" | "markdown" | "words":
+        case "code" | "markdown" | "text":
             return text_lines(subject.text)
 
 
@@ -72,7 +72,7 @@ def _denial_text_entry(spec: QuestionSpec) -> TextEntry | None:
         (
             choice.text_entry
             for choice in spec.choices
-            if choice.text_entry is not None and choice.text_entry.kind == "words"
+            if choice.text_entry is not None and choice.text_entry.kind == "text"
         ),
         None,
     )

@@ -108,9 +108,9 @@ class CopyText:
     text: str
 
 
-ActionOutcome: TypeAlias = Union[RowChosen, ShowMessage, CopyText, Literal["whole"], "Panel", None]
-"""What an action results in. A `Panel` replaces the current one. `whole` switches between the list and the full
-details."""
+ActionOutcome: TypeAlias = Union[RowChosen, ShowMessage, CopyText, Literal["toggle details"], "Panel", None]
+"""What an action results in. A `Panel` replaces the current one. `toggle details` switches between the list and the
+full details."""
 
 
 @dataclass(frozen=True, slots=True)

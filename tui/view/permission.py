@@ -88,7 +88,7 @@ def _build_choices(question: PermissionAsked, scope: str) -> tuple[Choice, ...]:
         allow_label = "Yes, while this command runs"
     elif question.id.startswith(OUTSIDE_ID_PREFIX):
         allow_label = "Yes, run it again outside the sandbox"
-    denial_entry = TextEntry("words", _build_denial, "reason, or what to do instead; Enter deny, Esc back")
+    denial_entry = TextEntry("text", _build_denial, "reason, or what to do instead; Enter deny, Esc back")
     return (
         Choice(allow_label, "y", Decision("allow"), short_label="Yes"),
         *(_build_rule_choice(question, number, scope) for number in range(len(question.offers))),
