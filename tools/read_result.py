@@ -131,7 +131,7 @@ class ReadResult:
 async def _requested_part(stored: StoredContent, arguments: Arguments, line_range: tuple[int, int] | None) -> Result:
     if "pattern" in arguments:
         start = get_number(arguments, "offset", -1)
-        return await matching_lines_result(
+        return await build_matching_lines_result(
             stored,
             get_text(arguments, "pattern"),
             context_line_counts(arguments),
@@ -139,16 +139,16 @@ async def _requested_part(stored: StoredContent, arguments: Arguments, line_rang
             start=start if start > 0 else None,
         )
     if stored.media_type in IMAGE_TYPES:
-        return await run_shielded(lambda: image_result(stored))
+        return await run_shielded(lambda: build_image_result(stored))
     if not (line_range or stored.media_type.startswith("text/") or "offset" in arguments or "limit" in arguments):
         return await run_shielded(lambda: binary_summary(stored))
     if line_range or (stored.line_range and "offset" not in arguments and "limit" not in arguments):
         first, last = line_range or stored.line_range or (1, 1)
-        return await run_shielded(lambda: numbered_lines_result(stored, first, last))
+        return await run_shielded(lambda: build_numbered_lines_result(stored, first, last))
     start, end = stored.byte_range or (0, DEFAULT_LIMIT_BYTES)
     offset = get_number(arguments, "offset", start)
     limit = get_number(arguments, "limit", DEFAULT_LIMIT_BYTES if "offset" in arguments else end - start)
-    return await run_shielded(lambda: byte_range_result(stored, offset, limit))
+    return await run_shielded(lambda: build_byte_range_result(stored, offset, limit))
 
 
 def with_attachments_listed(result: Result, stored: StoredContent) -> Result:
@@ -193,7 +193,7 @@ def context_line_counts(arguments: Arguments) -> tuple[int, int]:
     return before, after
 
 
-def numbered_lines_result(
+def build_numbered_lines_result(
     stored: StoredContent, first: int, last: int, cap: Cap = _DEFAULT_CAP, hint: ContinuationHint = READ_RESULT_HINT
 ) -> Result:
     """Number the lines: as many as fit, but at least one. If the lines are already numbered, those numbers are used to
@@ -282,7 +282,7 @@ def _visible_line(stored: StoredContent, start: int, end: int, width: int, hint:
     return f"{terminal_text(decoded)}… [cut: {end - start:,} bytes; continue at {hint.at_offset(stored, next_offset)}]"
 
 
-def byte_range_result(
+def build_byte_range_result(
     stored: StoredContent, offset: int, limit: int, cap: Cap = _DEFAULT_CAP, hint: ContinuationHint = READ_RESULT_HINT
 ) -> Result:
     """Return up to `limit` bytes from `offset` on: as many as fit, but at least a few."""
@@ -330,7 +330,7 @@ def _is_text(decoded: str) -> bool:
     return "\0" not in decoded and not is_mostly_binary(decoded)
 
 
-async def matching_lines_result(
+async def build_matching_lines_result(
     stored: StoredContent,
     pattern: str,
     context: tuple[int, int],
@@ -457,7 +457,7 @@ def _render_lines(
         previous = number
 
 
-def image_result(stored: StoredContent) -> Result:
+def build_image_result(stored: StoredContent) -> Result:
     content = stored.content
     description = f"image, {stored.media_type}, {pluralize(content.size, 'byte')}"
     if content.size > MAX_IMAGE_BYTES:
@@ -470,4 +470,6 @@ def binary_summary(stored: StoredContent, hint: ContinuationHint = READ_RESULT_H
     description = f"{stored.media_type}, {pluralize(stored.content.size, 'byte')}, no text"
     save_advice = f"the user can save it with `ebb sessions show ID {stored.ref} > FILE`"
     start = stored.byte_range[0] if stored.byte_range else 0
-    return Result(f"{description}; {save_advice}\n{byte_range_result(stored, start, MAX_HEX_BYTES, hint=hint).text}")
+    return Result(
+        f"{description}; {save_advice}\n{build_byte_range_result(stored, start, MAX_HEX_BYTES, hint=hint).text}"
+    )

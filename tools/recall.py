@@ -21,10 +21,10 @@ from ebbtide.tools.outputs.stored_content import StoredContent
 from ebbtide.tools.read_result import (
     ContinuationHint,
     binary_summary,
-    byte_range_result,
-    image_result,
-    matching_lines_result,
-    numbered_lines_result,
+    build_byte_range_result,
+    build_image_result,
+    build_matching_lines_result,
+    build_numbered_lines_result,
     parse_line_range,
     run_shielded,
     with_attachments_listed,
@@ -115,18 +115,18 @@ async def _requested_part(
     stored: StoredContent, arguments: Arguments, line_range: tuple[int, int] | None, cap: Cap
 ) -> Result:
     if "search" in arguments:
-        return await matching_lines_result(
+        return await build_matching_lines_result(
             stored, _search_pattern(get_text(arguments, "search")), (2, 2), line_range, cap, hint=_RECALL_HINT
         )
     if stored.media_type in IMAGE_TYPES:
-        return await run_shielded(lambda: image_result(stored))
+        return await run_shielded(lambda: build_image_result(stored))
     if not (line_range or stored.line_range or stored.media_type.startswith("text/")):
         return await run_shielded(lambda: binary_summary(stored, _RECALL_HINT))
     if stored.byte_range is not None and not line_range:
         start, end = stored.byte_range
-        return await run_shielded(lambda: byte_range_result(stored, start, end - start, cap, _RECALL_HINT))
+        return await run_shielded(lambda: build_byte_range_result(stored, start, end - start, cap, _RECALL_HINT))
     first, last = line_range or stored.line_range or (1, 10**18)
-    return await run_shielded(lambda: numbered_lines_result(stored, first, last, cap, _RECALL_HINT))
+    return await run_shielded(lambda: build_numbered_lines_result(stored, first, last, cap, _RECALL_HINT))
 
 
 def _facts_line(stored: StoredContent, result: Result, estimate_tokens: Callable[[str], int]) -> str:

@@ -305,7 +305,7 @@ class Archive:
     async def _open_content(self, resolved: ResolvedReference) -> Content:
         match resolved.reference.target:
             case OutputRef():
-                return await self._output_content(resolved)
+                return await self._load_output_content(resolved)
             case MessageRef():
                 return await self._message_content(resolved.session, resolved.position, resolved.reference)
             case SummaryRef(number=number):
@@ -314,7 +314,7 @@ class Archive:
                     encode_text(decode_summary_row(next(row for row in rows if row.number == number)).text)
                 )
 
-    async def _output_content(self, resolved: ResolvedReference) -> Content:
+    async def _load_output_content(self, resolved: ResolvedReference) -> Content:
         row = resolved.output
         if row is None:
             raise ReferenceFailed(f"`{resolved.reference}` is not an output")

@@ -118,7 +118,7 @@ class RecallSearch:
         found_keys = {(hit.session, hit.document.number) for hit in matches if hit.method in ("words", "parts")}
         items, scan_notes, deadline = list[RecalledItem](), list[str](), time.monotonic() + MAX_SCAN_SECONDS
         index = self._indexer.index
-        remaining = await self._thread.run(self._indexer.index.ranked_hits, long_outputs_query)
+        remaining = await self._thread.run(self._indexer.index.rank_hits, long_outputs_query)
         while remaining and len(items) < query.limit - len(found_keys) and time.monotonic() < deadline:
             loaded = await self._thread.run(index.read, [remaining.pop(0)])
             if not loaded or (loaded[0].session, loaded[0].document.number) in found_keys:

@@ -90,7 +90,9 @@ def _git_settings_programs(line: str, workspace: Workspace) -> str:
     if not subcommands:
         return ""
     return next(
-        filter(None, (process.git.setting_running_program(workspace.root, command) for command in sorted(subcommands))),
+        filter(
+            None, (process.git.find_setting_running_program(workspace.root, command) for command in sorted(subcommands))
+        ),
         "",
     )
 

@@ -171,8 +171,8 @@ def decide(request: PermissionRequest, policy: Policy) -> Ruling:
     for rule in policy.allow_rules:
         if _names_tool(rule, request) and _allows(rule, request, policy):
             return Ruling("allow", f"allow rule {rule}")
-    ruling = _ruling_by_prefixes(request, policy)
-    mode_ruling = _apply_skill_bounds(_ruling_by_mode(request, policy), request, policy)
+    ruling = _decide_by_prefixes(request, policy)
+    mode_ruling = _apply_skill_bounds(_decide_by_mode(request, policy), request, policy)
     return mode_ruling if ruling is None or (ruling.verdict == "ask" and mode_ruling.verdict == "allow") else ruling
 
 
@@ -215,7 +215,7 @@ def _decide_like_reading_tool(access: ReadOnlyAccess, policy: Policy) -> Ruling:
     return ruling if is_named else Ruling("ask", f"`{access.secret_path}` may hold secrets")
 
 
-def _ruling_by_mode(request: PermissionRequest, policy: Policy) -> Ruling:
+def _decide_by_mode(request: PermissionRequest, policy: Policy) -> Ruling:
     if request.effect == "write":
         autorun_file = find_autorun_file(request.subjects, policy.root)
         if autorun_file is not None:
@@ -421,10 +421,10 @@ def _allows(rule: Rule, request: PermissionRequest, policy: Policy) -> bool:
         return all(
             subject == rule.exact_line and is_fully_visible(subject, policy.root) for subject in request.subjects
         )
-    return False  # prefixes are matched together, in `_ruling_by_prefixes`
+    return False  # prefixes are matched together, in `_decide_by_prefixes`
 
 
-def _ruling_by_prefixes(request: PermissionRequest, policy: Policy) -> Ruling | None:
+def _decide_by_prefixes(request: PermissionRequest, policy: Policy) -> Ruling | None:
     """Return the ruling if prefix rules cover every command of the line; None otherwise."""
     if request.effect != "run":
         return None

@@ -278,10 +278,10 @@ async def build_compaction_context(
     counted_tokens: int | None = None,
 ) -> "CompactionContext":
     """Return the context for compacting the conversation. `counted_tokens`: as in `compact_and_measure`."""
-    return await asyncio.to_thread(_compaction_context, conversation, budget, window, turn, counted_tokens)
+    return await asyncio.to_thread(_build_context_in_thread, conversation, budget, window, turn, counted_tokens)
 
 
-def _compaction_context(
+def _build_context_in_thread(
     conversation: Conversation,
     budget: ContextBudget,
     window: WindowContext,

@@ -294,7 +294,7 @@ def _parse_answer_object(event: HookEvent, label: str, answer_object: Mapping[st
     problems += [f"has the unknown key `{str(key)[:40]}`" for key in specific_output if key not in known_keys]
     if contains_decision(json.dumps(answer_object.get("hookSpecificOutput"))) and not specific_output:
         return _unreadable_decision(event, label, json.dumps(answer_object))
-    decisions = [*_decision_answers(event, label, answer_object, specific_output, problems)]
+    decisions = [*_parse_decisions(event, label, answer_object, specific_output, problems)]
     merged = merge_answers(decisions)
     reason = merged.reason
     if not reason:
@@ -346,7 +346,7 @@ def _output_text(value: object) -> str:
             return json.dumps(value, ensure_ascii=False)
 
 
-def _decision_answers(
+def _parse_decisions(
     event: HookEvent,
     label: str,
     answer_object: Mapping[str, object],

@@ -15,7 +15,7 @@ from ebbtide.agent.events.view import ContextCompacted, ReceiptItem, RewriteUndo
 from ebbtide.agent.eviction.settings import CompactionCaps
 from ebbtide.agent.messages import Assistant, Conversation, Text, ToolCall, User
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.commands.sessions import tree_panel
+from ebbtide.tui.commands.sessions import build_tree_panel
 from ebbtide.tui.screens.compaction import CompactionScreen
 from ebbtide.tui.screens.panel import PanelScreen
 from ebbtide.tui.session.session_list import SessionList
@@ -164,5 +164,5 @@ TREE = SessionTree(
 @SIZES
 def test_the_tree_to_go_back_in(picture: Picture) -> None:
     app = EbbApp(FakeSessions([FakeSession(history=conversation(2))]), guard_s=0.0)
-    screen = PanelScreen(tree_panel(TREE, tree_rows(TREE, "abc123"), 10_000.0))
+    screen = PanelScreen(build_tree_panel(TREE, tree_rows(TREE, "abc123"), 10_000.0))
     assert picture(app, lambda: list_on(app, "rewind"), "up", start=lambda: app.push_screen(screen))

@@ -85,8 +85,8 @@ async def build_launch(run: CommandRun) -> Launch:
     if run.workspace.is_read_only:
         line = with_cd(run.line, run.folder, run.workspace)
         launch = await run_exclusive(lambda: command_runs.read_only.read_only_launch(line, run.workspace))
-        return _sandboxed_launch(launch, run)
-    return _sandboxed_launch(
+        return _prepare_sandboxed_launch(launch, run)
+    return _prepare_sandboxed_launch(
         _shell_launch(run),
         run,
         removes_work_trees=_REMOVES_WORK_TREE.search(run.line) is not None,
@@ -96,7 +96,7 @@ async def build_launch(run: CommandRun) -> Launch:
 
 def background_launch(run: CommandRun, *, terminal: bool) -> Launch:
     """Determine how to launch a job, which may keep running alongside other commands."""
-    return _sandboxed_launch(_shell_launch(run), run, has_terminal=terminal)
+    return _prepare_sandboxed_launch(_shell_launch(run), run, has_terminal=terminal)
 
 
 def removes_submodules(run: CommandRun) -> bool:
@@ -122,7 +122,7 @@ def _shell_launch(run: CommandRun) -> Launch:
     return shell_launch(run.line, overrides | workspace.environment_variables)
 
 
-def _sandboxed_launch(
+def _prepare_sandboxed_launch(
     launch: Launch,
     run: CommandRun,
     *,

@@ -122,7 +122,7 @@ class _ParsedOptions:
     path_options: frozenset[str]
 
 
-def unsafe_argument_indices(command: Sequence[str]) -> tuple[int, ...]:
+def find_unsafe_argument_indices(command: Sequence[str]) -> tuple[int, ...]:
     """Return the indices of words that may change what the tool does or where; empty for an unknown program."""
     name = " ".join(command[:2]) if " ".join(command[:2]) in _OPTIONS_BY_TOOL else "".join(command[:1])
     if name not in _OPTIONS_BY_TOOL:

@@ -118,7 +118,7 @@ def has_irregular_step(old: str, new: str, step: str) -> bool:
     )
 
 
-def indentation_mismatch(old: str, new: str, text: str, file_text: str) -> str | None:
+def find_indentation_mismatch(old: str, new: str, text: str, file_text: str) -> str | None:
     """Describe how the new text's indentation differs from the file's. None if it does not differ, or if the old text
     matches and has two levels to compare."""
     new_lines = [line for line in new.split("\n") if line.strip()]

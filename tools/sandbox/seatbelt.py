@@ -16,7 +16,7 @@ _WRITABLE_DEVICES = (
 )
 
 
-def seatbelt_command(boundary: Boundary, command: Sequence[str]) -> tuple[str, ...]:
+def build_seatbelt_command(boundary: Boundary, command: Sequence[str]) -> tuple[str, ...]:
     return (SANDBOX_EXEC, "-p", "\n".join(_profile_rules(boundary)), *command)
 
 

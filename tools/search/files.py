@@ -124,7 +124,7 @@ async def list_files(
 ) -> SearchEnding:
     """Pass the path of each file to `on_path`, relative to the folder, until `on_path` returns False or time is up."""
     rg = find_ripgrep(os.environ.get("PATH", ""), project)
-    argv = searcher.searcher_argv(None, includes_ignored=includes_ignored)
+    argv = searcher.build_searcher_argv(None, includes_ignored=includes_ignored)
     if rg is not None:
         argv = [rg, *_RG_OPTIONS, *await _ignore_options(folder, includes_ignored), "--files", "--null", "."]
 
@@ -168,7 +168,7 @@ async def _search_with_own_searcher(
     query: LineQuery,
     on_lines: Callable[[Sequence[FoundLine]], SearchContinuation],
 ) -> SearchOutcome:
-    argv = searcher.searcher_argv(
+    argv = searcher.build_searcher_argv(
         query.pattern,
         paths,
         query.ignore_case,

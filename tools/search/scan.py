@@ -217,7 +217,7 @@ def block_searcher(
 ) -> BlockSearch:
     """Create a function that finds the matching lines in a block. `on_progress`: called with the current line of a slow
     search. `line_timeout`: without it, a line may take any amount of time."""
-    by_line = _line_searcher(pattern, on_progress, ignore_case, line_timeout)
+    by_line = _create_line_searcher(pattern, on_progress, ignore_case, line_timeout)
     by_block = _re2_searcher(pattern, ignore_case)
     if by_block is None:
         return by_line
@@ -276,7 +276,7 @@ def _searcher_from(search: Callable[[bytes, int], re.Match[bytes] | None]) -> Bl
     return find_lines
 
 
-def _line_searcher(
+def _create_line_searcher(
     pattern: str, on_progress: Callable[[int], None], ignore_case: bool = False, line_timeout: LineTimeout | None = None
 ) -> BlockSearch:
     compiled = re.compile(pattern, re.IGNORECASE if ignore_case else 0)

@@ -44,7 +44,7 @@ def run(arguments: Sequence[str], get_parser: GetParser) -> int:
         return 0
     words = split_line(options.line) if options.line is not None else arguments[(separator_index or 0) + 1 :]
     *preceding_words, word = words or ("",)
-    completion = complete(preceding_words, word, get_parser, _completion_sources(preceding_words))
+    completion = complete(preceding_words, word, get_parser, _choose_completion_sources(preceding_words))
     inserted_text = "" if options.last is None else word.removesuffix(options.last)
     for line in _shell_lines(completion, options.shell, len(inserted_text)):
         print(line)
@@ -71,7 +71,7 @@ def _shell_lines(completion: ShellCompletion, shell: str, inserted_chars: int) -
         yield f":{completion.paths}"
 
 
-def _completion_sources(preceding_words: Sequence[str]) -> CompletionSources:
+def _choose_completion_sources(preceding_words: Sequence[str]) -> CompletionSources:
     """Create the completion sources for the folder selected by `-C` in `preceding_words`. Sources that cannot be read
     are skipped."""
     flags = [

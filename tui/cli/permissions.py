@@ -34,7 +34,7 @@ from ebbtide.tools.bash import Bash
 from ebbtide.tools.commands.approval_reasons import possible_side_effect
 from ebbtide.tools.commands.command_line import Word
 from ebbtide.tools.commands.dangers import find_dangers
-from ebbtide.tools.commands.git_commands import runs_without_repository_programs, uncovered_git_word
+from ebbtide.tools.commands.git_commands import find_uncovered_git_word, runs_without_repository_programs
 from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.commands.here_documents import inline_here_documents
 from ebbtide.tools.commands.launchers import find_wrapped_git_call
@@ -171,7 +171,7 @@ def _uncovered_commands(request: PermissionRequest, policy: Policy) -> list[str]
 
 def _uncovered_reason(words: Sequence[Word]) -> str:
     """Explain which word keeps a prefix rule from matching and, if known, why."""
-    uncovered_word = uncovered_git_word(words) if words[0].text == "git" else None
+    uncovered_word = find_uncovered_git_word(words) if words[0].text == "git" else None
     proof = check_read_only(words, has_input=True)
     if uncovered_word is not None and (
         proof is None or proof.last_unproved_index is None or not runs_without_repository_programs(words)

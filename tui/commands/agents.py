@@ -29,7 +29,7 @@ NAME_PREFIX = "name:"
 AGENTS_KEY_HINTS = "s stop   Enter open a finished one   PgUp, PgDn scroll   Esc close"
 
 
-def agents_panel(
+def build_agents_panel(
     running_agents: Sequence[RunningAgent], finished_rows: Sequence[PanelRow], descriptions_by_name: Mapping[str, str],
     activity_by_call: Mapping[str, str],
     actions: Sequence[PanelAction],
@@ -150,7 +150,7 @@ class AgentList:
             PanelAction(("s",), "stop", self._stop, is_running),
             PanelAction(("enter",), "open", is_available=is_finished),
         )
-        panel = agents_panel(running_agents, finished_rows, self._agents.descriptions, activity_by_call, actions)
+        panel = build_agents_panel(running_agents, finished_rows, self._agents.descriptions, activity_by_call, actions)
         return replace(panel, set_watcher=self._agents.set_watcher, rebuild=self.build_panel)
 
     async def _load_details(self, info: "SessionInfo") -> Sequence[Line]:

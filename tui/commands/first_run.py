@@ -40,7 +40,7 @@ REFRESH_PREFIX = "refresh:"
 """Prefix of row values for steps that the user takes outside the program. Choosing such a row refreshes the list."""
 
 
-def first_run_panel(
+def build_first_run_panel(
     keys: Sequence[DetectedKey],
     servers: Sequence[LocalModelServer],
     test_and_store_key: Callable[[str, str], Awaitable[None]],
@@ -66,7 +66,7 @@ def first_run_panel(
     return Panel(
         "first-run",
         ((("Welcome to Ebbtide", "accent"), ("  a coding agent in your terminal", "dim")), explanation, *message_lines),
-        first_run_rows(keys, servers),
+        build_first_run_rows(keys, servers),
         "Up, Down   Enter select   Esc cancel",
         empty_message="No match.",
         actions=(
@@ -76,7 +76,7 @@ def first_run_panel(
     )
 
 
-def first_run_rows(keys: Sequence[DetectedKey], servers: Sequence[LocalModelServer]) -> tuple[PanelRow, ...]:
+def build_first_run_rows(keys: Sequence[DetectedKey], servers: Sequence[LocalModelServer]) -> tuple[PanelRow, ...]:
     """Build the rows, available models first. `servers`: the servers running on this machine."""
     key_rows = (
         *map(_key_row, keys),
@@ -163,7 +163,7 @@ async def choose_first_model(context: FirstRunContext) -> str | None:
     message = ""
     while True:
         local_servers = await asyncio.to_thread(detect_local_servers, find_ollama_url(settings.environment))
-        choice = await context.show(first_run_panel(keys, local_servers, key_setup.test_and_store, message))
+        choice = await context.show(build_first_run_panel(keys, local_servers, key_setup.test_and_store, message))
         model = message = ""
         if choice is None:
             return None

@@ -44,7 +44,7 @@ class SessionFacts:
     """The language servers used so far and their states."""
 
 
-def status_panel(overview: Overview, facts: SessionFacts) -> Panel:
+def build_status_panel(overview: Overview, facts: SessionFacts) -> Panel:
     """Build the status panel. If a command shows more about a row, the row names that command."""
     title: Line = (("Session  ", "strong"), (sanitise_line(overview.title) or "(no messages yet)", "text"))
     return build_report_panel("status", title, [_status_line(*row) for row in _status_rows(overview, facts)])
@@ -141,7 +141,7 @@ async def show_status(context: CommandContext, _: str) -> None:
         len(controller.queue),
         session.language_servers,
     )
-    await context.show(status_panel(overview, facts))
+    await context.show(build_status_panel(overview, facts))
 
 
 async def _file_change_totals(session: Session) -> tuple[int, int, int]:

@@ -114,7 +114,7 @@ def current_choices(spec: QuestionSpec, state: AnswerState) -> tuple[Choice, ...
     return spec.project_choices if state.is_for_project else spec.choices
 
 
-def key_effect(
+def decide_key_effect(
     key: str, spec: QuestionSpec, state: AnswerState, *, is_expanded: bool = False
 ) -> tuple[KeyEffect, AnswerState]:
     """Determine what a key does in the list. The key of a lasting choice only marks it; Enter confirms it."""
@@ -169,7 +169,7 @@ def key_effect_in_text(
 
 def is_list_key(key: str, spec: QuestionSpec, state: AnswerState, *, is_expanded: bool) -> bool:
     """Whether a character key does something in the list and is therefore not text."""
-    return key_effect(key, spec, state, is_expanded=is_expanded)[0] not in ("text", "none")
+    return decide_key_effect(key, spec, state, is_expanded=is_expanded)[0] not in ("text", "none")
 
 
 def _choice_index(key: str, choices: Sequence[Choice]) -> int | None:

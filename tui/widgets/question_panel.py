@@ -22,8 +22,8 @@ from ebbtide.tui.view.question import (
     QuestionSpec,
     TextEntry,
     current_choices,
+    decide_key_effect,
     is_list_key,
-    key_effect,
     key_effect_in_text,
     selected_answer,
 )
@@ -271,7 +271,7 @@ class QuestionPanel(Vertical, can_focus=True):
         if self._has_key_focus(self.query_one(CommandField)):
             return ("leave text" if key == "escape" else "none"), self._state
         if not self._has_key_focus(self._field):
-            return key_effect(key, self.spec, self._state, is_expanded=self._is_expanded)
+            return decide_key_effect(key, self.spec, self._state, is_expanded=self._is_expanded)
         is_writing, is_empty = self._text_entry is not None, not self._field.value
         return key_effect_in_text(
             key, self.spec, self._state, is_entering_text=is_writing, is_empty=is_empty, is_expanded=self._is_expanded

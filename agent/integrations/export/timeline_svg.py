@@ -62,7 +62,7 @@ def timeline_columns(requests: Iterable[RequestUsage], request_count: int) -> li
     return columns
 
 
-def timeline_svg(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite], token_limit: int | None) -> str:
+def draw_timeline_svg(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite], token_limit: int | None) -> str:
     """Draw the timeline. `token_limit` is the token limit of a request, if known."""
     if not columns:
         return ""

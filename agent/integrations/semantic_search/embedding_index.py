@@ -71,7 +71,7 @@ class EmbeddingIndex:
     def _ranked_matches(self, index: SearchIndex, search_query: SearchQuery) -> tuple[SearchMatch, ...]:
         max_hits = max(CANDIDATES_PER_RANKING, search_query.limit)
         return index.read(
-            merge_rankings(index.ranked_hits(search_query, max_hits), self._similar_documents(search_query, max_hits))[
+            merge_rankings(index.rank_hits(search_query, max_hits), self._similar_documents(search_query, max_hits))[
                 : search_query.limit
             ]
         )

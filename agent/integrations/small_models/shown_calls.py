@@ -10,7 +10,7 @@ from ebbtide.agent.calls.execute import CallRunner
 from ebbtide.agent.integrations.small_models.files_in_answer import MAX_SNIPPET_CHARS, file_from_answer
 from ebbtide.agent.integrations.small_models.unfinished_task import (
     asks_for_change,
-    calls_that_changed_files,
+    find_calls_that_changed_files,
     turn_request,
 )
 from ebbtide.agent.messages import Assistant, Conversation, Note, ToolCall, ToolOutput, User
@@ -44,7 +44,7 @@ def with_calls_from_code_blocks(
         or any(call.name not in (Bash.name, Read.name) for call in reply.calls)
     ):
         return reply
-    has_changed_files = any(calls_that_changed_files(conversation))
+    has_changed_files = any(find_calls_that_changed_files(conversation))
     mentioned_names = file_names_in(request.text)
     workspace = runner.workspace
     texts_by_name = _short_file_texts(_relevant_file_names(request, conversation), workspace)

@@ -61,7 +61,7 @@ def unfinished_work_reminder(conversation: Conversation) -> User | None:
     if (
         reminder_count >= MAX_REMINDERS
         or not asks_for_change(request.text)
-        or any(calls_that_changed_files(conversation))
+        or any(find_calls_that_changed_files(conversation))
     ):
         return None
     path = _path_to_write(turn_messages)
@@ -126,7 +126,7 @@ def turn_request(conversation: Conversation) -> User | None:
     return message if isinstance(message, User) else None
 
 
-def calls_that_changed_files(conversation: Conversation) -> Iterator[ToolCall]:
+def find_calls_that_changed_files(conversation: Conversation) -> Iterator[ToolCall]:
     """Yield the last turn's calls that changed something, judging by their kind and output. A rewrite that changes only
     the last line break of a file does not count unless the user asked for it, because small models pass it off as the
     requested change."""

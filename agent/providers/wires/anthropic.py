@@ -51,7 +51,7 @@ from ebbtide.agent.providers.wires.encoding import EncodedMessages, RequestEncod
 from ebbtide.agent.providers.wires.http import JsonObject, bearer_headers, open_client
 from ebbtide.agent.providers.wires.origin import Origin
 from ebbtide.agent.providers.wires.sdk import SdkWire
-from ebbtide.agent.providers.wires.tool_definitions import sendable_name, sendable_schema
+from ebbtide.agent.providers.wires.tool_definitions import make_schema_sendable, sendable_name
 from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.agent.view.long_texts import sendable_text
 from ebbtide.tools.lazy import dataclass
@@ -168,7 +168,7 @@ def _tool_definition(tool: ToolSpec) -> JsonObject:
     definition: JsonObject = {
         "name": tool.name,
         "description": tool.description,
-        "input_schema": sendable_schema(tool.schema, PARAMETER_NAME_PATTERN),
+        "input_schema": make_schema_sendable(tool.schema, PARAMETER_NAME_PATTERN),
     }
     return definition if tool.deferred_group is None else definition | {"defer_loading": True}
 

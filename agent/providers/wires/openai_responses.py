@@ -40,7 +40,7 @@ from ebbtide.agent.providers.wires.encoding import EncodedMessages, RequestEncod
 from ebbtide.agent.providers.wires.http import JsonObject
 from ebbtide.agent.providers.wires.origin import Origin
 from ebbtide.agent.providers.wires.sdk import SdkWire, create_openai_client
-from ebbtide.agent.providers.wires.tool_definitions import sendable_name, sendable_schema
+from ebbtide.agent.providers.wires.tool_definitions import make_schema_sendable, sendable_name
 from ebbtide.agent.tool_specs import SEARCH_TOOL, ToolSpec
 from ebbtide.agent.view.long_texts import sendable_text
 from ebbtide.tools.tool_traits import traits_of
@@ -149,7 +149,7 @@ def _function_definition(tool: ToolSpec) -> JsonObject:
         "type": "function",
         "name": RESERVED_NAME_ALIASES.get(tool.name, tool.name),
         "description": tool.description,
-        "parameters": sendable_schema(tool.schema),
+        "parameters": make_schema_sendable(tool.schema),
         "strict": False,  # strict schemas do not allow optional parameters
     }
     return definition if tool.deferred_group is None else definition | {"defer_loading": True}

@@ -13,8 +13,8 @@ from ebbtide.tui.view.question import (
     KeyEffect,
     QuestionSpec,
     TextEntry,
+    decide_key_effect,
     is_list_key,
-    key_effect,
     key_effect_in_text,
 )
 from ebbtide.tui.view.question_lines import PanelPart, allot_lines, question_key_hints
@@ -58,7 +58,7 @@ def test_parts_get_no_more_lines_than_there_are_and_than_they_want(lines: int, w
     ],
 )
 def test_a_key_alone_keeps_no_rule(key: str, did: KeyEffect, at: int) -> None:
-    assert key_effect(key, build_call_question(QUESTION), AnswerState()) == (did, AnswerState(at))
+    assert decide_key_effect(key, build_call_question(QUESTION), AnswerState()) == (did, AnswerState(at))
 
 
 @pytest.mark.parametrize(
@@ -79,14 +79,14 @@ def test_a_key_alone_keeps_no_rule(key: str, did: KeyEffect, at: int) -> None:
 def test_what_is_seen_whole_is_read_by_keys(
     key: str, spec: QuestionSpec, is_whole: bool, did: KeyEffect, at: int
 ) -> None:
-    result, marked = key_effect(key, spec, AnswerState(), is_expanded=is_whole)
+    result, marked = decide_key_effect(key, spec, AnswerState(), is_expanded=is_whole)
     assert (result, marked.marked_index) == (did, at)
     assert is_list_key(key, spec, AnswerState(), is_expanded=is_whole) == (did not in ("text", "none"))
 
 
 def test_behind_the_last_choice_is_the_line_for_words() -> None:
-    assert key_effect("down", ONE, AnswerState(1)) == ("focus text", AnswerState(1))
-    assert key_effect("down", build_call_question(QUESTION), AnswerState(5)) == ("move", AnswerState(0))
+    assert decide_key_effect("down", ONE, AnswerState(1)) == ("focus text", AnswerState(1))
+    assert decide_key_effect("down", build_call_question(QUESTION), AnswerState(5)) == ("move", AnswerState(0))
 
 
 @pytest.mark.parametrize(
