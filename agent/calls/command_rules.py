@@ -278,11 +278,10 @@ def reason_to_always_ask(
     autorun_file = find_autorun_file((path for path in named_paths.autorun_files if path not in allowed_paths), root)
     if autorun_file is None and named_paths.is_incomplete:
         return "it is too long to check every file that it names; a script in a file avoids this question"
-    return (
-        f"`{_display_path(autorun_file[0], root)}` can make other programs run commands: {autorun_file[1]}"
-        if autorun_file is not None
-        else ""
-    )
+    if autorun_file is None:
+        return ""
+    path, reason = autorun_file
+    return f"`{_display_path(path, root)}` can make other programs run commands: {reason}"
 
 
 def rule_paths(coverages: Sequence[Coverage], root: str) -> set[str]:

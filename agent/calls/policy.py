@@ -219,7 +219,8 @@ def _decide_by_mode(request: PermissionRequest, policy: Policy) -> Ruling:
     if request.effect == "write":
         autorun_file = find_autorun_file(request.subjects, policy.root)
         if autorun_file is not None:
-            return Ruling("ask", f"`{autorun_file[0]}` can make other programs run commands: {autorun_file[1]}")
+            path, reason = autorun_file
+            return Ruling("ask", f"`{path}` can make other programs run commands: {reason}")
         if request.hard_linked_paths:
             return Ruling("ask", f"`{request.hard_linked_paths[0]}` is a hard link: its other names change with it")
     if request.effect == "none":

@@ -156,9 +156,11 @@ class SecretTokens:
         return self._secret_by_token[token]
 
     def _hide_in_message(self, message: Message) -> Message:
-        cached = self._hidden_form_cache.get(id(message))
-        if cached is not None and cached[0] is message:
-            return cast(Message, cached[1])
+        cached_pair = self._hidden_form_cache.get(id(message))
+        if cached_pair is not None:
+            original, hidden = cached_pair
+            if original is message:
+                return cast(Message, hidden)
         clean: Message = message
         match message:
             case User(parts=user_parts):
@@ -179,9 +181,11 @@ class SecretTokens:
         return clean
 
     def _hide_in_part(self, part: PartT) -> PartT:
-        cached = self._hidden_form_cache.get(id(part))
-        if cached is not None and cached[0] is part:
-            return cast(PartT, cached[1])
+        cached_pair = self._hidden_form_cache.get(id(part))
+        if cached_pair is not None:
+            original, hidden = cached_pair
+            if original is part:
+                return cast(PartT, hidden)
         clean: object = part
         match part:
             case ToolOutput(text=text, inserted=inserted):

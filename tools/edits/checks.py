@@ -171,8 +171,8 @@ def _lacks_file_levels(old: Sequence[str], file_lines: Sequence[str]) -> bool:
 
 def _open_same_blocks(old: Sequence[str], new: Sequence[str]) -> bool:
     """Whether both texts have the same number of non-blank lines and open blocks at the same positions."""
-    opens = [[opens_block(line) for line in lines if line.strip()] for lines in (old, new)]
-    return opens[0] == opens[1]
+    old_openings, new_openings = ([opens_block(line) for line in lines if line.strip()] for lines in (old, new))
+    return old_openings == new_openings
 
 
 def _is_always_followed_by_deeper_line(lines: Sequence[str], character: str) -> bool:

@@ -248,12 +248,12 @@ def diff_lines(
     )
     files = [file for file in (old, new) if file is not None]
     has_same_newlines = all(map(_has_uniform_newlines, files)) and len({file.newline for file in files}) == 1
-    texts = [
+    old_text, new_text = (
         None if file is None else without_surrogates(file.normalised_text if has_same_newlines else file.text)
         for file in (old, new)
-    ]
-    lines = unified_diff(name, texts[0], texts[1], new_name)
-    if old and new and old_content != new_content and texts[0] == texts[1]:
+    )
+    lines = unified_diff(name, old_text, new_text, new_name)
+    if old and new and old_content != new_content and old_text == new_text:
         encodings = (f"{file.codec}{' with a byte order mark' if file.bom else ''}" for file in (old, new))
         lines += [*([] if lines else diff_header(name)), f"encoding: {' -> '.join(encodings)}"]
     return lines

@@ -173,19 +173,18 @@ def _uncovered_reason(words: Sequence[Word]) -> str:
     """Explain which word keeps a prefix rule from matching and, if known, why."""
     uncovered_word = find_uncovered_git_word(words) if words[0].text == "git" else None
     proof = check_read_only(words, has_input=True)
+    word_index, reason = uncovered_word or (0, "")
+    uncovered_text = f": `{words[word_index].text}` {reason}" if uncovered_word is not None else ""
     if uncovered_word is not None and (
         proof is None or proof.last_unproved_index is None or not runs_without_repository_programs(words)
     ):
-        word_index, reason = uncovered_word
-        return f": `{words[word_index].text}` {reason}"
+        return uncovered_text
     unproved_word = (
         words[proof.last_unproved_index].text if proof is not None and proof.last_unproved_index is not None else ""
     )
     if not unproved_word:
         return ""
-    return f", because of `{unproved_word}`" + (
-        f": `{words[uncovered_word[0]].text}` {uncovered_word[1]}" if uncovered_word is not None else ""
-    )
+    return f", because of `{unproved_word}`{uncovered_text}"
 
 
 def _possible_side_effects(command: str, request: PermissionRequest, policy: Policy) -> list[str]:

@@ -151,7 +151,7 @@ def calls_after_markers(text: str, max_chars: int) -> Iterator[list[TextCall]]:
     empty one."""
     for match in _MARKED_START.finditer(text):
         parsed = parse_marked_calls(text[match.start() : match.start() + max_chars], 0)
-        yield parsed[0] if parsed is not None else []
+        yield parsed.calls if parsed is not None else []
 
 
 def _possible_starts(text: str) -> Iterator[int]:
@@ -170,6 +170,6 @@ def _consecutive_calls(text: str, start: int) -> tuple[list[TextCall], int]:
     """Parse the consecutive calls from `start` on. Also return the offset after them."""
     calls = list[TextCall]()
     while (parsed := parse_call_block(text, skip_whitespace(text, start))) is not None:
-        calls += parsed[0]
-        start = parsed[1]
+        calls += parsed.calls
+        start = parsed.end
     return calls, start

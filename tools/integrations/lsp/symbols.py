@@ -147,9 +147,10 @@ def _answer_lines(query: SymbolQuery, answer: object, root: Path) -> Iterator[st
         for item in items:
             location = _parse_location(item.get("location"))
             if location is not None:
+                path, line = location
                 container = f" in {_printable_name(item.get('containerName'))}" if item.get("containerName") else ""
                 yield (
-                    f"{_display_path(location[0], root)}:{location[1]}: {_kind_name(item)} "
+                    f"{_display_path(path, root)}:{line}: {_kind_name(item)} "
                     f"{_printable_name(item.get('name'))}{container}"
                 )
 
