@@ -382,7 +382,7 @@ class Session:
         return the cost. Raises `AgentError`."""
         return (
             await self.change_conversation(
-                bring_back_content, ref, require_stored(self._ctx.records.archive).recall, dry_run=is_dry_run
+                bring_back_content, ref, require_stored(self._ctx.records.archive).recall, is_dry_run=is_dry_run
             )
         ).event
 

@@ -150,7 +150,7 @@ class Bash:
         command_run = await command_runs.launch.prepare_run(command, folder, workspace)
         has_terminal = get_flag(arguments, "terminal")
         if get_flag(arguments, "background") or has_terminal:
-            return command_runs.jobs.run_in_background(command_run, terminal=has_terminal)
+            return command_runs.jobs.run_in_background(command_run, has_terminal=has_terminal)
         if problem := await run_exclusive(lambda: command_runs.launch.submodule_removal_problem(command_run)):
             text = f"nothing was run: in the sandbox {problem}"
             return Result(text, has_failed=True, sandbox_block=problem)

@@ -188,9 +188,9 @@ class RecallSearch:
         refs = [ref for ref in (f"r{number}" for number in numbers) if ref not in found_refs]
         return [_partial_search_note(refs, advice)] if refs else []
 
-    async def record_access(self, resolved: ResolvedReference) -> None:
+    async def record_access(self, reference: ResolvedReference) -> None:
         """Record an access to an item. Frequently used items rank higher in searches."""
-        await self._thread.run(self._indexer.index.record_access, resolved.session, _access_key(resolved))
+        await self._thread.run(self._indexer.index.record_access, reference.session, _access_key(reference))
 
     async def _recalled_item(self, match: SearchMatch, query: RecallQuery) -> RecalledItem:
         document = match.document
@@ -256,11 +256,11 @@ def _partial_search_note(refs: Sequence[str], advice: str, unlisted_count: int =
     return f"only the first {MAX_INDEXED_OUTPUT_BYTES:,} bytes of {names}{more_text} are searched here; {advice}"
 
 
-def _access_key(resolved: ResolvedReference) -> str:
-    match resolved.reference.target:
+def _access_key(reference: ResolvedReference) -> str:
+    match reference.reference.target:
         case OutputRef(number=number):
             return access_key("output", 0, number)
         case SummaryRef(number=number):
             return access_key("summary", 0, number)
         case MessageRef():
-            return access_key("user", resolved.position, 0)
+            return access_key("user", reference.position, 0)

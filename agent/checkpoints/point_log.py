@@ -92,12 +92,12 @@ class PointLog:
             self._insert_changes(point, changes)
         return point
 
-    def end_restore(self, point: int, undone_points: Sequence[int], *, failed: bool = False) -> None:
+    def end_restore(self, point: int, undone_points: Sequence[int], *, has_failed: bool = False) -> None:
         """After a restore, mark the points that it undid as undone. If one of them was itself an undo, the points that
         it had undone are marked as done again."""
-        states = {point: "failed" if failed else "done"}
+        states = {point: "failed" if has_failed else "done"}
         rows = {row.id: row for row in self._store.points()}
-        for undone_id in () if failed else undone_points:
+        for undone_id in () if has_failed else undone_points:
             states[undone_id] = "undone"
             if undone_id in rows and rows[undone_id].kind != "turn":
                 states |= dict.fromkeys(rows[undone_id].undone_points, "done")

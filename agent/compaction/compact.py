@@ -209,11 +209,11 @@ async def _try_strategy(
     context: CompactionContext,
     limits: CompactionLimits,
     focus: str | None,
-    forced: ForcedStrategy | None = None,
+    forced_strategy: ForcedStrategy | None = None,
 ) -> Conversation | None:
-    summary_end = forced.summary_end if forced else None
+    summary_end = forced_strategy.summary_end if forced_strategy else None
     if strategy == "mask":
-        return await asyncio.to_thread(_apply_mask, conversation, context, forced)
+        return await asyncio.to_thread(_apply_mask, conversation, context, forced_strategy)
     if strategy in CUT_STRATEGIES:
         return await asyncio.to_thread(cut_outputs, strategy, conversation, context.room)
     if strategy not in ("summary", "chunks"):
@@ -241,11 +241,11 @@ async def _try_strategy(
 
 
 def _apply_mask(
-    conversation: Conversation, context: CompactionContext, forced: ForcedStrategy | None
+    conversation: Conversation, context: CompactionContext, forced_strategy: ForcedStrategy | None
 ) -> Conversation | None:
-    if forced is None or not forced.item_keys:
+    if forced_strategy is None or not forced_strategy.item_keys:
         return mask_least_needed(conversation, context.settings.caps, context.room)
-    masked = mask_by_keys(conversation, forced.item_keys)
+    masked = mask_by_keys(conversation, forced_strategy.item_keys)
     return None if masked is conversation else masked
 
 

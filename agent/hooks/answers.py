@@ -257,14 +257,14 @@ def _join_texts(texts: Iterable[str]) -> str:
     return "\n".join(dict.fromkeys(filter(None, texts)))
 
 
-def _objection_answer(event: HookEvent, label: str, process_result: ChildResult, parsed: HookAnswer) -> HookAnswer:
+def _objection_answer(event: HookEvent, label: str, process_result: ChildResult, json_answer: HookAnswer) -> HookAnswer:
     """Return the objection for exit code 2. Its reason comes from the printed JSON if the JSON also objects, otherwise
     from standard error."""
-    json_reason = parsed.reason if parsed.verdict == "deny" else ""
+    json_reason = json_answer.reason if json_answer.verdict == "deny" else ""
     reason = (
         json_reason
         or _reason_on_stderr(process_result.error_output)
-        or parsed.reason
+        or json_answer.reason
         or _decode_message(process_result.output)
     )
     if event not in _BLOCKABLE_EVENTS:
@@ -273,7 +273,7 @@ def _objection_answer(event: HookEvent, label: str, process_result: ChildResult,
             label,
             f"objects, but this event cannot be blocked: {reason.split(chr(10), 1)[0][:_MAX_PROBLEM_CHARS]}",
         )
-    return replace(parsed, verdict="deny", reason=reason or f"{label} objected without a reason", arguments=None)
+    return replace(json_answer, verdict="deny", reason=reason or f"{label} objected without a reason", arguments=None)
 
 
 def _reason_on_stderr(error_output: bytes) -> str:

@@ -94,9 +94,9 @@ async def build_launch(run: CommandRun) -> Launch:
     )
 
 
-def background_launch(run: CommandRun, *, terminal: bool) -> Launch:
+def background_launch(run: CommandRun, *, has_terminal: bool) -> Launch:
     """Determine how to launch a job, which may keep running alongside other commands."""
-    return _prepare_sandboxed_launch(_shell_launch(run), run, has_terminal=terminal)
+    return _prepare_sandboxed_launch(_shell_launch(run), run, has_terminal=has_terminal)
 
 
 def removes_submodules(run: CommandRun) -> bool:
@@ -157,7 +157,7 @@ def _prepare_sandboxed_launch(
 
 
 def start_run(
-    run: CommandRun, launch: Launch, on_output: Callable[[str], None] | None, *, terminal: bool = False
+    run: CommandRun, launch: Launch, on_output: Callable[[str], None] | None, *, has_terminal: bool = False
 ) -> Program:
     """Start the command, with its output in a new log file. Raises `ToolError`."""
     workspace = run.workspace
@@ -166,7 +166,7 @@ def start_run(
             create_private_folder(folder)
         log = workspace.outputs_folder / f"bash-{secrets.token_hex(4)}.txt"
         limits = ProcessLimits(output_bytes=workspace.max_output_bytes)
-        return start_program(launch, run.folder, log, on_output, limits, has_terminal=terminal)
+        return start_program(launch, run.folder, log, on_output, limits, has_terminal=has_terminal)
     except OSError as error:
         raise ToolError(_start_failure_text(error, run.line, run.folder)) from error
     except UnicodeEncodeError as error:

@@ -84,7 +84,7 @@ class ChangePlanner(ABC):
         return await run_exclusive(lambda: self.plan_changes(arguments, workspace).apply(workspace.seen_files))
 
 
-def apply_changes(changes: Sequence[Change], seen: SeenFiles) -> None:
+def apply_changes(changes: Sequence[Change], seen_files: SeenFiles) -> None:
     """Apply all changes. If one fails, those made before it are reverted. Raises `ToolError`."""
     for change in changes:
         _require_writable(change.path, str(change.path))
@@ -103,9 +103,9 @@ def apply_changes(changes: Sequence[Change], seen: SeenFiles) -> None:
         raise
     for change in changes:
         if change.new_content is None:
-            seen.forget(change.path)
+            seen_files.forget(change.path)
         else:
-            seen.record_content(change.path, change.new_content)
+            seen_files.record_content(change.path, change.new_content)
 
 
 def require_read(path: Path, content: bytes, workspace: Workspace) -> None:

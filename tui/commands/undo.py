@@ -302,7 +302,7 @@ async def run_restore(context: CommandContext, confirmed_restore: ConfirmedResto
         with context.controller.busy_with("restoring files"):
             result = await checkpoints.run(
                 lambda project: project.restore(
-                    confirmed_restore.plan, current_turn, kind, forced=confirmed_restore.overwrites_other_changes
+                    confirmed_restore.plan, current_turn, kind, is_forced=confirmed_restore.overwrites_other_changes
                 )
             )
     except AgentError as error:

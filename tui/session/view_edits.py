@@ -147,8 +147,8 @@ def _parse_request(action_text: str) -> EditRequest:
     return EditRequest(act, key.strip())
 
 
-def _cost_text(written: int, cost: float | None) -> str:
-    return f"{format_tokens(written)} tokens" if cost is None else format_dollars(cost)
+def _cost_text(written_tokens: int, cost: float | None) -> str:
+    return f"{format_tokens(written_tokens)} tokens" if cost is None else format_dollars(cost)
 
 
 def _show_outcome(controller: SessionController, events: tuple[Event, ...]) -> str:
