@@ -190,7 +190,7 @@ class RecallSearch:
 
     async def record_access(self, reference: ResolvedReference) -> None:
         """Record an access to an item. Frequently used items rank higher in searches."""
-        await self._thread.run(self._indexer.index.record_access, reference.session, _access_key(reference))
+        await self._thread.run(self._indexer.index.record_access, reference.session, _reference_access_key(reference))
 
     async def _recalled_item(self, match: SearchMatch, query: RecallQuery) -> RecalledItem:
         document = match.document
@@ -256,7 +256,7 @@ def _partial_search_note(refs: Sequence[str], advice: str, unlisted_count: int =
     return f"only the first {MAX_INDEXED_OUTPUT_BYTES:,} bytes of {names}{more_text} are searched here; {advice}"
 
 
-def _access_key(reference: ResolvedReference) -> str:
+def _reference_access_key(reference: ResolvedReference) -> str:
     match reference.reference.target:
         case OutputRef(number=number):
             return access_key("output", 0, number)

@@ -32,9 +32,9 @@ from ebbtide.agent.messages import Conversation
 from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.providers.factory import (
     LOCAL_PROVIDERS,
-    available_models,
     configured_fallbacks,
     known_facts_and_window,
+    list_available_models,
 )
 from ebbtide.agent.providers.learned_limits import next_request_window
 from ebbtide.agent.providers.setup import find_endpoint, searches_web
@@ -74,7 +74,7 @@ after it was closed (`reopened`)."""
 READ_ONLY_ERROR = "no session can be stored in `{}`: {}; use `--ephemeral` to start one that is not saved"
 
 
-class Sessions:
+class ProjectSessions:
     """Opens the sessions of one project. The store stays open until `close` is called."""
 
     def __init__(
@@ -375,7 +375,7 @@ class Sessions:
 
     def available_models(self) -> tuple[str, ...]:
         """Return the names of models to offer."""
-        return available_models(self.config, self._environment)
+        return list_available_models(self.config, self._environment)
 
     async def close(self) -> None:
         for sink in self._sinks or ():

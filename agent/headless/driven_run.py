@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ebbtide.agent import providers
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.errors import AgentError, UsageError
 from ebbtide.agent.events.permissions import PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
 from ebbtide.agent.events.plan import PlanAnswered, PlanSubmitted
@@ -46,7 +46,7 @@ class ClientDrivenRun:
 
     def __init__(
         self,
-        sessions: Sessions,
+        sessions: ProjectSessions,
         session: Session,
         outcome: RunOutcome,
         show: Callable[[OutputEvent], None],

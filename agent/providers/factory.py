@@ -48,7 +48,7 @@ ENOUGH_USAGE_SAMPLES = 20
 FASTEST_SUMMARISER = "fastest"
 
 
-def available_models(config: Config, environment: Mapping[str, str]) -> tuple[str, ...]:
+def list_available_models(config: Config, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the configured models, and the default models whose key is set."""
     defaults = [
         model
@@ -297,7 +297,7 @@ def build_summarisers(
         return CheaperSummarisers(get_own_facts, summariser_candidates(config), connect)
     if chosen != FASTEST_SUMMARISER:
         return Summarisers([chosen], connect)
-    return Summarisers(available_models(config, environment), connect, orders_by_speed=True)
+    return Summarisers(list_available_models(config, environment), connect, orders_by_speed=True)
 
 
 def summariser_candidates(config: Config) -> tuple[ModelFacts, ...]:

@@ -225,13 +225,13 @@ def find_endpoint(name: str, provider_config: ProviderConfig, environment: Mappi
         usable_defaults = [(key, model) for key, model in DEFAULT_MODELS if _stripped_value(environment, key)]
         raise AuthFailed(text + "".join(f"; {key} is set: `-m {model}` uses it" for key, model in usable_defaults[:1]))
     default_timeout = LOCAL_REQUEST_TIMEOUT_S if is_loopback(host) else REQUEST_TIMEOUT_S
-    is_gateway = name in CLOUDS and _uses_gateway(name, provider_config, environment)
+    is_gateway = name in CLOUDS and _provider_uses_gateway(name, provider_config, environment)
     if is_gateway and not has_command:
         key = key or _stripped_value(environment, GATEWAY_KEY_VARIABLE)
     return Endpoint(url.rstrip("/"), key or None, provider_config.timeout or default_timeout, is_gateway=is_gateway)
 
 
-def _uses_gateway(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> bool:
+def _provider_uses_gateway(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> bool:
     has_address = bool(settings.base_url or _stripped_value(environment, _BASE_URLS[name][0]))
     return uses_gateway(name, environment, has_address=has_address)
 

@@ -11,7 +11,7 @@ from ebbtide.agent.archive.listing import ArchiveItem, ArchiveListing, ContentPa
 from ebbtide.agent.archive.tree import SessionTree
 from ebbtide.agent.calls.boundary import SessionBoundary
 from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
-from ebbtide.agent.compose.sessions import OpeningKind, Sessions
+from ebbtide.agent.compose.sessions import OpeningKind, ProjectSessions
 from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.errors import AgentError, ReferenceFailed, UsageError
 from ebbtide.agent.events.permissions import (
@@ -330,7 +330,7 @@ class Hears:
 
 
 @dataclass
-class FakeSessions(Sessions):
+class FakeSessions(ProjectSessions):
     """Opens the sessions it was given, one after the other; then empty ones."""
 
     ready: list[FakeSession | AgentError] = field(default_factory=list)

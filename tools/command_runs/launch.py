@@ -87,7 +87,7 @@ async def build_launch(run: CommandRun) -> Launch:
         launch = await run_exclusive(lambda: command_runs.read_only.read_only_launch(line, run.workspace))
         return _prepare_sandboxed_launch(launch, run)
     return _prepare_sandboxed_launch(
-        _shell_launch(run),
+        _prepare_shell_launch(run),
         run,
         removes_work_trees=_REMOVES_WORK_TREE.search(run.line) is not None,
         removes_submodules=removes_submodules(run),
@@ -96,7 +96,7 @@ async def build_launch(run: CommandRun) -> Launch:
 
 def background_launch(run: CommandRun, *, has_terminal: bool) -> Launch:
     """Determine how to launch a job, which may keep running alongside other commands."""
-    return _prepare_sandboxed_launch(_shell_launch(run), run, has_terminal=has_terminal)
+    return _prepare_sandboxed_launch(_prepare_shell_launch(run), run, has_terminal=has_terminal)
 
 
 def removes_submodules(run: CommandRun) -> bool:
@@ -115,7 +115,7 @@ def submodule_removal_problem(run: CommandRun) -> str:
     return sandbox.submodules.removal_problem(run.line, run.folder) if is_stopped else ""
 
 
-def _shell_launch(run: CommandRun) -> Launch:
+def _prepare_shell_launch(run: CommandRun) -> Launch:
     workspace = run.workspace
     repositories = workspace.sandbox.repositories if workspace.sandbox is not None else ()
     overrides = diff_override_variables((run.folder, workspace.root, *repositories))

@@ -30,7 +30,7 @@ sentence."""
 
 def patched_paths(arguments: Arguments) -> list[str]:
     """Return the paths that the patch would write, as the model wrote them. Raises `ToolError`."""
-    return [path for file_patch in _parse_patch(arguments) for path in _paths_in_file_patch(file_patch)]
+    return [path for file_patch in _parse_patch_or_explain(arguments) for path in _paths_in_file_patch(file_patch)]
 
 
 def plan_patch(arguments: Arguments, workspace: Workspace, suggest_path: SuggestPath) -> PlannedChanges:
@@ -38,7 +38,7 @@ def plan_patch(arguments: Arguments, workspace: Workspace, suggest_path: Suggest
     to the result of the parts before it. Raises `ToolError`."""
     planner = _Planner(workspace, suggest_path)
     try:
-        for file_patch in _parse_patch(arguments):
+        for file_patch in _parse_patch_or_explain(arguments):
             planner.add_file_patch(file_patch)
     except (PatchError, ToolError) as error:
         message = str(error)
@@ -48,7 +48,7 @@ def plan_patch(arguments: Arguments, workspace: Workspace, suggest_path: Suggest
     return planner.plan()
 
 
-def _parse_patch(arguments: Arguments) -> tuple[FilePatch, ...]:
+def _parse_patch_or_explain(arguments: Arguments) -> tuple[FilePatch, ...]:
     try:
         return parse_patch(get_text(arguments, "patch"))
     except PatchError as error:

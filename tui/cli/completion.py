@@ -14,7 +14,7 @@ from ebbtide.tui.cli.shell_completion import CompletionSources, GetParser, Shell
 from ebbtide.tui.text.sanitise import sanitise_line
 
 if TYPE_CHECKING:  # imported for types only: most words are completed without opening a session
-    from ebbtide.agent.compose.sessions import Sessions
+    from ebbtide.agent.compose.sessions import ProjectSessions
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -82,7 +82,7 @@ def _choose_completion_sources(preceding_words: Sequence[str]) -> CompletionSour
     options = make_parser().parse_args(flags if len(flags) % 2 == 0 else [])
 
     def list_sessions() -> Iterable[tuple[str, str]]:
-        async def load_newest(sessions: "Sessions") -> Iterable[tuple[str, str]]:
+        async def load_newest(sessions: "ProjectSessions") -> Iterable[tuple[str, str]]:
             return [
                 (info.id, info.title)
                 for info in await (await sessions.open_library()).page(limit=MAX_SUGGESTED_SESSIONS)
@@ -93,7 +93,7 @@ def _choose_completion_sources(preceding_words: Sequence[str]) -> CompletionSour
         return ()
 
     def list_tags() -> Iterable[tuple[str, str]]:
-        async def load_tags(sessions: "Sessions") -> Iterable[tuple[str, str]]:
+        async def load_tags(sessions: "ProjectSessions") -> Iterable[tuple[str, str]]:
             return [(tag, pluralize(count, "session")) for tag, count in await (await sessions.open_library()).tags()]
 
         with suppress(AgentError):

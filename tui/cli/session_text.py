@@ -20,7 +20,7 @@ from ebbtide.tui.cli.arguments import run_with_sessions
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 
 if TYPE_CHECKING:  # types only
-    from ebbtide.agent.compose.sessions import Sessions
+    from ebbtide.agent.compose.sessions import ProjectSessions
 
 
 def show(options: argparse.Namespace) -> int:
@@ -38,7 +38,7 @@ def show(options: argparse.Namespace) -> int:
 def _show_reference(options: argparse.Namespace) -> None:
     """Print the content of a reference, or the range that it names."""
 
-    async def work(sessions: "Sessions") -> None:
+    async def work(sessions: "ProjectSessions") -> None:
         stored = await (await sessions.open_recall(options.id, in_all_projects=True)).fetch(options.ref)
         with closing(stored.content):
             _print_referenced(stored)

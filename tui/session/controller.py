@@ -24,7 +24,7 @@ from ebbtide.tui.view.resumed import build_resumed_view
 from ebbtide.tui.view.turn_total import TurnTimer, with_total
 
 if TYPE_CHECKING:  # session modules load only after the first paint
-    from ebbtide.agent.compose.sessions import OpeningKind, Sessions
+    from ebbtide.agent.compose.sessions import OpeningKind, ProjectSessions
     from ebbtide.agent.hooks.session_hooks import EndReason
     from ebbtide.agent.session import Session
 
@@ -37,7 +37,7 @@ class SessionController:
 
     def __init__(
         self,
-        sessions: "Sessions",
+        sessions: "ProjectSessions",
         on_change: Callable[[], None],
         drafts: Drafts | None = None,
         pastes: Pastes | None = None,

@@ -18,7 +18,7 @@ from acp.schema import (
     UsageUpdate,
 )
 
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AgentError, UsageError
 from ebbtide.agent.events.permissions import PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
@@ -71,7 +71,7 @@ class EditorSession:
     """A session in an editor. It runs one turn at a time. `cancel` and `change_mode` may be called at any time."""
 
     def __init__(
-        self, sessions: Sessions, session: Session, client: Client, *, has_forms: bool, has_terminals: bool
+        self, sessions: ProjectSessions, session: Session, client: Client, *, has_forms: bool, has_terminals: bool
     ) -> None:
         """`sessions`: used only by this editor session. `has_forms`: whether the editor can ask for free text.
         `has_terminals`: whether it can show command output as a terminal."""
