@@ -197,9 +197,8 @@ def _outline(symbols: Sequence[object], depth: int, *, in_function: bool = False
         ):
             location = symbol.get("location")
             start = symbol.get("selectionRange") or (location.get("range") if isinstance(location, dict) else None)
-            yield (
-                f"{'  ' * depth}{range_start(start)[0] + 1}: {_kind_name(symbol)} {_printable_symbol_name(symbol.get('name'))}"
-            )
+            name = _printable_symbol_name(symbol.get("name"))
+            yield f"{'  ' * depth}{range_start(start)[0] + 1}: {_kind_name(symbol)} {name}"
             children = symbol.get("children")
             is_function = _kind_name(symbol) in _FUNCTION_KINDS
             yield from _outline(children if isinstance(children, list) else (), depth + 1, in_function=is_function)
