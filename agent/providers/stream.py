@@ -34,7 +34,7 @@ from ebbtide.agent.providers.base import (
     is_web_search_result,
 )
 from ebbtide.agent.providers.repetition import RepetitionDetector
-from ebbtide.agent.view.sources import cited_sources, sources_text
+from ebbtide.agent.view.sources import cited_sources
 from ebbtide.tools.lazy import dataclass
 
 MAX_STREAM_ATTEMPTS = 5
@@ -269,19 +269,16 @@ class _RetryLoop:
             return reply
 
     def _report_reply(self, reply: Reply, cost: float | None) -> None:
-        sources = cited_sources(reply.message)
         self.emit(
             ReplyFinished(
                 self.provider.facts.id,
                 reply.stop_reason,
                 reply.usage,
                 cost,
-                sources=sources,
+                sources=cited_sources(reply.message),
                 skipped_frames=reply.skipped_frame_count,
             )
         )
-        if sources:
-            self.emit(Noticed(sources_text(sources)))
 
     def _next_delay(
         self, attempt: int, broken_stream_count: int, start_time: float, error: ProviderError, has_text: bool

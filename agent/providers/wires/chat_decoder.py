@@ -211,13 +211,12 @@ def _typed_texts(content: object) -> Iterator[tuple[str, str]]:
 
 
 def _add_sources(sources: dict[str, list[Any]], delta: JsonObject) -> None:
-    """Add new sources from a delta. Perplexity repeats all sources in every frame."""
+    """Add new sources from a delta. Perplexity repeats all sources in every frame, including repeated ones."""
     for name in CITATION_FIELDS:
-        if isinstance(delta.get(name), list):
-            known_sources = sources.setdefault(name, [])
-            known_sources += [item for item in delta[name] if item not in known_sources]
-            if not known_sources:
-                del sources[name]
+        items, known_items = delta.get(name), sources.get(name, [])
+        if isinstance(items, list) and items:
+            is_longer = items[: len(known_items)] == known_items
+            sources[name] = items if is_longer else [*known_items, *(item for item in items if item not in known_items)]
 
 
 @dataclass(slots=True)

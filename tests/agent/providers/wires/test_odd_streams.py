@@ -271,6 +271,13 @@ def test_the_addresses_of_citations_are_kept() -> None:
     assert part == Text("It is [1].", {"citations": ["https://example.org/"]})
 
 
+def test_a_growing_list_of_citations_keeps_its_numbers() -> None:
+    """It may repeat an address (SaveMyPhind-conversation-exporter 251) before the last one arrives."""
+    pages = ["https://a.example/", None, "https://a.example/", "https://b.example/"]
+    frames = (delta("stop", content="[4]") | {"citations": pages[:count]} for count in (1, 3, 4, 2))
+    assert read(sse(*frames, DONE), ChatDecoder).message.parts[0] == Text("[4]" * 4, {"citations": pages})
+
+
 START = {"type": "message_start", "message": {"usage": {"input_tokens": 5}}}
 STOP = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}}
 END = {"type": "message_stop"}
