@@ -122,6 +122,10 @@ class Endpoint:
 class KeySource(Protocol):
     """Supplies a provider's key, if the key may change while the program runs."""
 
+    @property
+    def renewal_statuses(self) -> frozenset[int]:
+        """The HTTP statuses that mean that a newer key may be accepted."""
+
     async def get_key(self) -> str:
         """Return the current key. Raises `AuthFailed` if there is none."""
 

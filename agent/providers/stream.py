@@ -153,9 +153,10 @@ async def stream_reply(
     """Send the request and return the model's reply. After an interrupt, return the text received so far, without
     calls.
 
-    An empty reply is requested once more, except after successful calls, where the caller handles it. If a reply was
-    cut off at its output limit and `budget` has room, it is requested again with a higher limit; if that fails, the
-    cut-off reply is returned. A reply that repeats itself is stopped, and only one copy of the repeated part is kept.
+    An empty reply is requested once more, except after successful calls, where the caller handles it, and for a web
+    search. If a reply was cut off at its output limit and `budget` has room, it is requested again with a higher limit;
+    if that fails, the cut-off reply is returned. A reply that repeats itself is stopped, and only one copy of the
+    repeated part is kept.
     `has_fallback`: a fallback can take over. Raises `EmptyAnswer`, and `ProviderError` after the last attempt.
     """
     retry_loop = _RetryLoop(provider, interrupt, emit, retry_policy or RetryPolicy(), has_fallback)
@@ -184,6 +185,8 @@ def _second_request(
     request: Request, reply: Reply, provider: Provider, budget: ContextBudget | None
 ) -> tuple[Request, str] | None:
     """Return the request to send again, and the reason; None if the reply is accepted."""
+    if request.max_web_searches:
+        return None  # its searches would be charged for again
     larger_request = with_more_output(request, reply, provider, budget)
     if _is_empty(reply, request):
         is_done = budget is not None and reply.stop_reason == "end" and ends_in_success(request.messages)

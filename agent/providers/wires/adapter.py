@@ -118,7 +118,9 @@ class WireProvider:
             return
         except AuthFailed as error:
             rejected_key = connection.origin.endpoint.key
-            if self._key_source is None or rejected_key is None or has_started or error.status not in (401, 403):
+            if self._key_source is None or rejected_key is None or has_started:
+                raise
+            if error.status not in self._key_source.renewal_statuses:
                 raise
             key = await self._key_source.renew_key(rejected_key)
             if key == rejected_key:

@@ -191,6 +191,17 @@ async def test_an_answer_that_was_cut_says_so(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("stop", ["max_tokens", "end_turn"])
+async def test_a_search_without_an_answer_is_paid_for_once(tmp_path: Path, stop: StopReason) -> None:
+    """A model may use all its tokens for thinking, during which the provider has searched."""
+    async with search_by(CLAUDE, tmp_path, anthropic_stream([], stop), anthropic_stream([])) as (server, search, _):
+        with pytest.raises(ToolError) as caught:
+            await search.find("a")
+    happened = "used all 16384 output tokens before answering" if stop == "max_tokens" else "sent two empty answers"
+    assert str(caught.value) == f"the search failed: `{CLAUDE}` {happened}. Word the query differently"
+    assert [request.body["max_tokens"] for request in server.requests] == [16_384]
+
+
 ERRORS: Sequence[tuple[str, str]] = [
     ("max_uses_exceeded", "the query needs more searches than one call may use: ask for less at once"),
     ("too_many_requests", "the provider has too many searches to do: wait a minute, then try again"),
