@@ -8,7 +8,6 @@ from copy import copy
 from dataclasses import field, replace
 from typing import Any
 
-from ebbtide.agent.budget.prices import DOLLARS_PER_SEARCH
 from ebbtide.agent.budget.request_budget import ContextBudget
 from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.errors import EmptyAnswer, ProviderError, StreamCut, Unreachable
@@ -26,6 +25,7 @@ from ebbtide.agent.messages import Assistant, ProviderItem, Text, Usage
 from ebbtide.agent.prompt.empty_reply import ends_in_success
 from ebbtide.agent.providers.base import (
     CallChunk,
+    ModelFacts,
     Provider,
     ReasoningChunk,
     Reply,
@@ -264,8 +264,7 @@ class _RetryLoop:
                 return Reply(Assistant(parts, model), Usage(), "interrupted")
             self.retry_policy.reached_models.add(model)
             self.retry_policy.answered_models.add(model)
-            prices = self.provider.facts.prices
-            cost = prices.cost(reply.usage) + reply.web_search_count * DOLLARS_PER_SEARCH if prices else None
+            cost = _request_cost(reply, self.provider.facts)
             for names in found_tool_names(reply.message):
                 self.emit(ToolsFound(names))
             self._report_reply(reply, cost)
@@ -307,6 +306,13 @@ class _RetryLoop:
         reason = str(error).removesuffix(error.todo).rstrip(" .")
         self.emit(RetryScheduled(attempt_number + 1, max_attempts, delay, reason, remaining))
         return delay
+
+
+def _request_cost(reply: Reply, facts: ModelFacts) -> float | None:
+    """Return the cost of a request in US dollars; None if it is unknown."""
+    if reply.billed_dollars is not None or facts.prices is None:
+        return reply.billed_dollars
+    return facts.prices.cost(reply.usage) + reply.web_search_count * facts.dollars_per_search
 
 
 def _final_error(error: ProviderError, attempt: int, waited_seconds: float, max_seconds: float | None) -> ProviderError:

@@ -35,7 +35,7 @@ STREAM_END: JsonObject = {"type": "[DONE]"}
 """Event for the final frame of a Chat Completions stream, which is not JSON."""
 UNREADABLE_EVENT: JsonObject = {"type": "[UNREADABLE]"}
 """Event for a frame that is not a JSON object. Relays send meaningless frames such as `null`, `[]` and `keep-alive`."""
-REPLY_FIELDS = ("choices", "output", "content")
+REPLY_FIELDS = ("choices", "output", "content", "candidates", "promptFeedback")
 """Fields of a reply that was not streamed. A JSON document with one of these fields, and without an error, counts as a
 reply."""
 
