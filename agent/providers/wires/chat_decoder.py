@@ -165,8 +165,8 @@ class ThinkTags:
     """Separates thinking at the start of the content, between `<think>` and `</think>`, from the answer. Servers send
     it there if nothing separates it for them (MiniMax, LM Studio, llama.cpp and vLLM without a reasoning parser)."""
 
-    thought: str = ""
-    raw: str = ""
+    thought_pieces: list[str] = field(default_factory=list)
+    raw_pieces: list[str] = field(default_factory=list)
     """The content up to the answer, with the tags."""
     _state: Literal["start", "thinking", "before answer", "answer"] = "start"
     _held: str = ""
@@ -174,12 +174,15 @@ class ThinkTags:
 
     def add(self, text: str) -> Iterator[tuple[Literal["text", "tagged"], str]]:
         """Yield the parts of the answer and of the thinking that a piece of content completes."""
+        if self._state == "answer":
+            yield "text", text
+            return
         self._held += text
         if self._state == "start":
             start = self._held.lstrip()
             if start.startswith(_OPENING_TAG):
                 self._state = "thinking"
-                self.raw = self._held[: len(self._held) - len(start) + len(_OPENING_TAG)]
+                self.raw_pieces.append(self._held[: len(self._held) - len(start) + len(_OPENING_TAG)])
                 self._held = start.removeprefix(_OPENING_TAG)
             elif not _OPENING_TAG.startswith(start):
                 self._state = "answer"
@@ -187,14 +190,14 @@ class ThinkTags:
             thought, tag, rest = self._held.partition(_CLOSING_TAG)
             if not tag:
                 thought, rest = _split_partial_tag(self._held)
-            self.thought += thought
-            self.raw += thought + tag
+            self.thought_pieces.append(thought)
+            self.raw_pieces += (thought, tag)
             self._state, self._held = "before answer" if tag else "thinking", rest
             if thought:
                 yield "tagged", thought
         if self._state == "before answer":
             answer = self._held.lstrip()
-            self.raw += self._held[: len(self._held) - len(answer)]
+            self.raw_pieces.append(self._held[: len(self._held) - len(answer)])
             self._state, self._held = "answer" if answer else "before answer", answer
         if self._state == "answer" and self._held:
             text, self._held = self._held, ""
@@ -207,8 +210,12 @@ class ThinkTags:
         return self._held
 
     @property
+    def raw(self) -> str:
+        return "".join(self.raw_pieces)
+
+    @property
     def is_finished(self) -> bool:
-        return self._state in ("before answer", "answer") and bool(self.raw)
+        return self._state in ("before answer", "answer") and bool(self.raw_pieces)
 
 
 _OPENING_TAG, _CLOSING_TAG = "<think>", "</think>"
@@ -307,8 +314,8 @@ class PartialChoice:
         text = "".join(self.texts) + self.think_tags.rest()
         if self.think_tags.is_finished:
             native[TAGGED_THOUGHT_FIELD] = sendable_text(self.think_tags.raw)
-            thought = thought or self.think_tags.thought.strip()
-        elif not native and (unopened := _UNOPENED_THOUGHT.match(text)):
+            thought = thought or "".join(self.think_tags.thought_pieces).strip()
+        elif not native and _CLOSING_TAG in text and (unopened := _UNOPENED_THOUGHT.match(text)):
             native[TAGGED_THOUGHT_FIELD] = sendable_text(unopened[0])
             thought, text = unopened["thought"].strip(), text[unopened.end() :]
         if native:
