@@ -328,7 +328,7 @@ class ProjectSessions:
             build_compaction_settings(config, window.available_tokens),
             config,
             language_service,
-            provider_searches=searches_web(facts.provider, config, self._environment),
+            provider_searches=searches_web(facts.provider, facts.name, config, self._environment),
             extra_tools=self._extra_tools,
         )
         tools = create_specs(offered_tools(own_tools, system_text.mode, is_interactive=system_text.is_interactive))

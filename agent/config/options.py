@@ -368,9 +368,9 @@ OPTIONS: tuple[Option, ...] = (
         "web.search",
         "auto",
         web_search,
-        "who runs searches for `web_search`: the model's provider with its own search (`auto`: Anthropic and OpenAI at "
-        "their own addresses, `provider`: also at another address), or a program with arguments, in which the query "
-        "replaces `{query}` or is appended; `off` removes the tool",
+        "who runs searches for `web_search`: the model's provider with its own search (`auto`: Anthropic, OpenAI, "
+        "Gemini, OpenRouter and xAI at their own addresses, `provider`: also at another address), or a program with "
+        "arguments, in which the query replaces `{query}` or is appended; `off` removes the tool",
     ),
     Option(
         "web.private",

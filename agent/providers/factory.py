@@ -24,6 +24,7 @@ from ebbtide.agent.providers.registry import find_registry_facts, with_cache_lif
 from ebbtide.agent.providers.setup import (
     DEFAULT_MODELS,
     build_window,
+    dollars_per_search,
     find_endpoint,
     find_setting,
     has_key,
@@ -144,7 +145,8 @@ async def _connect_model(
     facts = replace(
         facts,
         server_digest=server_digest,
-        searches_web=searches_web(provider_name, config, environment),
+        searches_web=searches_web(provider_name, model_name, config, environment),
+        dollars_per_search=dollars_per_search(model),
         writes_calls_as_text=should_read_text_calls(config, provider_name, model_name),
         may_repeat=provider_name in OPEN_MODEL_PROVIDERS,
         temperature=None if temperature_setting is None else temperature_setting.value,
@@ -222,7 +224,17 @@ async def _create_wire_provider(
             facts = await wires.ollama.fetch_live_facts(endpoint, facts)
         case _:
             raise AssertionError(f"{provider_name} has no adapter")
-    return wires.adapter.WireProvider(adapter, facts, build_facts_window(facts), endpoint, wire, secrets, key_source)
+    window = build_facts_window(facts)
+
+    def create_search_provider() -> wires.adapter.WireProvider | None:
+        search_adapter = wires.search_adapters.search_adapter(provider_name, facts.name)
+        if search_adapter is None:
+            return None
+        return wires.adapter.WireProvider(search_adapter, facts, window, endpoint, "http", secrets, key_source)
+
+    return wires.adapter.WireProvider(
+        adapter, facts, window, endpoint, wire, secrets, key_source, create_search_provider
+    )
 
 
 async def fetch_subscription_models(

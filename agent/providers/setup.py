@@ -51,8 +51,18 @@ _KEY_VARIABLES = {
     **{name: cloud.key_variable for name, cloud in CLOUDS.items() if cloud.key_variable},
     **{name: subscription.key_variable for name, subscription in SUBSCRIPTIONS.items() if subscription.key_variable},
 }
-WEB_SEARCH_PROVIDERS = ("anthropic", "openai")
-"""Providers whose API offers web search as an option. Compatible servers seldom support it."""
+WEB_SEARCH_MODELS: Mapping[str, str] = {
+    "anthropic": "",
+    "gemini": r"(?:models/)?gemini-(?!.*(?:computer-use|exp-|gemma))",
+    "openai": "",
+    "openrouter": "",
+    "xai": r"grok-(?:[4-9]|\d\d)",
+}
+"""Providers whose API offers web search as an option, each with a pattern for the start of the names of its models that
+search; empty for all. Compatible servers seldom support it."""
+_DOLLARS_PER_SEARCH = (("gemini/gemini-2", 0.035), ("gemini/", 0.014), ("xai/", 0.005))
+"""Prices of a web search by the start of the model's id, beyond what is free. Anthropic and OpenAI charge $0.01, and
+OpenRouter states the cost of each request."""
 LOCAL_CHAT_SERVERS = (
     ("LM Studio", "http://127.0.0.1:1234/v1", "lms server start"),
     ("llama.cpp", "http://127.0.0.1:8080/v1", "llama-server -m MODEL.gguf"),
@@ -281,9 +291,16 @@ def is_official_server(name: str, endpoint: Endpoint) -> bool:
     return endpoint.base_url == _BASE_URLS[name][1]
 
 
-def searches_web(name: str, config: Config, environment: Mapping[str, str]) -> bool:
-    """Whether the settings allow a provider's own web search. Raises `ConfigError` for a malformed URL."""
-    if name not in WEB_SEARCH_PROVIDERS or config.web_search not in ("auto", "provider"):
+def dollars_per_search(model: str) -> float:
+    """Return the price of one web search by a model's provider. `model`: `provider/name`."""
+    return next((price for start, price in _DOLLARS_PER_SEARCH if model.startswith(start)), 0.01)
+
+
+def searches_web(name: str, model: str, config: Config, environment: Mapping[str, str]) -> bool:
+    """Whether a provider's model can search the web, and the settings allow it. Raises `ConfigError` for a malformed
+    URL."""
+    pattern = WEB_SEARCH_MODELS.get(name)
+    if pattern is None or not re.match(pattern, model) or config.web_search not in ("auto", "provider"):
         return False
     address = find_base_url(name, config.provider_config(name), environment).rstrip("/")
     return config.web_search == "provider" or address == _BASE_URLS[name][1]

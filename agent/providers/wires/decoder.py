@@ -48,7 +48,7 @@ KEEP_ALIVE_EVENT_TYPES = (
 """Types of events that servers send while nothing happens."""
 
 
-ApiName: TypeAlias = Literal["anthropic", "openai", "openai-chat", "ollama"]
+ApiName: TypeAlias = Literal["anthropic", "openai", "openai-chat", "ollama", "gemini"]
 """The supported APIs. Each is named after the provider setting that selects it for any server."""
 
 

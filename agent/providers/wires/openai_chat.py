@@ -14,7 +14,12 @@ from ebbtide.agent.messages import (
 )
 from ebbtide.agent.providers.base import ModelFacts, Request
 from ebbtide.agent.providers.wires.adapter import Adapter
-from ebbtide.agent.providers.wires.chat_decoder import DETAILS_FIELD, THOUGHT_FIELDS, ChatDecoder
+from ebbtide.agent.providers.wires.chat_decoder import (
+    DETAILS_FIELD,
+    TAGGED_THOUGHT_FIELD,
+    THOUGHT_FIELDS,
+    ChatDecoder,
+)
 from ebbtide.agent.providers.wires.decoder import (
     OMITTED_IMAGE_TEXT,
     TOOL_IMAGES_HEADING,
@@ -184,7 +189,8 @@ def _assistant_messages(
     if not message.text and not message.calls:
         return []  # servers reject a message without text or calls, even if it has thoughts
     thoughts = [part.native for part in message.parts if isinstance(part, Reasoning)] if keeps_thoughts else []
-    converted: JsonObject = {"role": "assistant", "content": sendable_text(message.text) or None}
+    tagged_thought = "".join(str(thought.get(TAGGED_THOUGHT_FIELD, "")) for thought in thoughts)
+    converted: JsonObject = {"role": "assistant", "content": tagged_thought + sendable_text(message.text) or None}
     for name in THOUGHT_FIELDS:
         if any(name in thought for thought in thoughts):
             converted[name] = "".join(str(thought.get(name, "")) for thought in thoughts)
