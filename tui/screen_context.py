@@ -145,6 +145,8 @@ class ScreenContext:
             return
         config = self.settings.config
         match key:
+            case "context.style":
+                self.controller.set_style(config.context_style)
             case "tui.theme":
                 self.themes.apply_theme(config.tui_theme)
             case "tui.panel":

@@ -12,7 +12,7 @@ from ebbtide.agent.archive.tree import SessionTree
 from ebbtide.agent.calls.boundary import SessionBoundary
 from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
 from ebbtide.agent.compose.sessions import OpeningKind, Sessions
-from ebbtide.agent.config.options import PermissionMode
+from ebbtide.agent.config.options import ContextStyle, PermissionMode
 from ebbtide.agent.errors import AgentError, ReferenceFailed, UsageError
 from ebbtide.agent.events.permissions import (
     Decision,
@@ -212,6 +212,7 @@ class FakeSession(Session):
     extensions: None = None
     hooks: SessionHooks | None = None
     agents: SubAgents | None = None
+    style: ContextStyle = "balanced"
     calls: CallContext = None  # type: ignore[assignment]  # the changes that it is given do not run
     said: list[str] = field(default_factory=list)
     beside: list[Image | Note] = field(default_factory=list)
@@ -279,6 +280,9 @@ class FakeSession(Session):
     async def change_mode(self, mode: PermissionMode) -> int:
         self.mode = mode
         return 0
+
+    def set_style(self, style: ContextStyle | None) -> None:
+        self.style = style or "balanced"
 
     def set_listener(self, listener: Callable[[Event], None]) -> None:
         """Nothing happens between two turns."""

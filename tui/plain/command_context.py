@@ -204,7 +204,9 @@ class LineContext:
         )
 
     def apply_setting(self, key: str) -> None:
-        """Do nothing: no setting changes how line mode looks."""
+        """Apply a changed setting if it takes effect immediately. No setting changes how line mode looks."""
+        if key == "context.style" and self.settings is not None:
+            self.controller.set_style(self.settings.config.context_style)
 
 
 def older_messages_note(view: SessionView) -> tuple[str, ...]:
