@@ -135,7 +135,7 @@ class Session:
     def set_style(self, style: ContextStyle | None) -> None:
         """Change the context style, from the next request on. None: the default for the model's window."""
         if self._ctx.window.style is not None:
-            self._ctx.window.style.chosen = style
+            self._ctx.window.style.change(style)
 
     @property
     def calls(self) -> CallContext:

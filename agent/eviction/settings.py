@@ -85,11 +85,22 @@ def patience_for_style(style: ContextStyle, balanced: RewritePatience) -> Rewrit
 class StyleChoice:
     """The context style of a session, which the user can change while the session is open."""
 
-    chosen: ContextStyle | None = None
-    """None: the default for the window."""
+    initial: ContextStyle | None = None
+    """The user's choice when the session was opened. None: the default for the window."""
+    changed: ContextStyle | None = None
+    """The user's choice since then."""
+    is_changed: bool = False
+
+    def change(self, style: ContextStyle | None) -> None:
+        """Set another style. None: the default for the window."""
+        self.changed, self.is_changed = style, True
 
     def style_for(self, window_tokens: int) -> ContextStyle:
-        return self.chosen or default_style(window_tokens)
+        return (self.changed if self.is_changed else self.initial) or default_style(window_tokens)
+
+    def initial_style_for(self, window_tokens: int) -> ContextStyle:
+        """Return the style in which the session was opened."""
+        return self.initial or default_style(window_tokens)
 
     def apply(self, settings: "CompactionSettings", window_tokens: int) -> "CompactionSettings":
         """Return the settings with the patience of the current style. `settings` has that of the balanced style."""

@@ -11,6 +11,7 @@ from ebbtide.agent.archive.listing import ArchiveItem, ArchiveListing, ContentPa
 from ebbtide.agent.archive.tree import SessionTree
 from ebbtide.agent.calls.boundary import SessionBoundary
 from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
+from ebbtide.agent.compaction.style_costs import StyleCost, StyleCosts
 from ebbtide.agent.compose.sessions import OpeningKind, Sessions
 from ebbtide.agent.config.options import ContextStyle, PermissionMode
 from ebbtide.agent.errors import AgentError, ReferenceFailed, UsageError
@@ -396,6 +397,15 @@ class FakeSessions(Sessions):
 
     async def overview(self, prefix: str, current: Conversation | None = None) -> Overview:
         return overview(prefix)
+
+    async def style_costs(self, overview: Overview) -> StyleCosts:
+        """A session that would have been a little cheaper, and much more expensive, in the other two styles."""
+        estimates = (
+            StyleCost("frugal", 1.97, 5_900_000, 7),
+            StyleCost("balanced", 2.43, 6_180_000, 2),
+            StyleCost("careful", 3.12, 7_400_000, 0),
+        )
+        return StyleCosts("balanced", "balanced", estimates, 190, 190)
 
     def available_models(self) -> tuple[str, ...]:
         return self.names

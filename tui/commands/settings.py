@@ -260,11 +260,11 @@ def choose_style(context: CommandContext, name: str) -> None:
     """Set the context style, in this session and in later ones."""
     if context.settings is None:
         return context.controller.show_notice(NO_SETTINGS_NOTICE)
-    if name not in CONTEXT_STYLES:
+    if name.lower() not in CONTEXT_STYLES:
         styles = ", ".join(f"`{style}`" for style in CONTEXT_STYLES)
         return context.controller.show_notice(f"type `/context style NAME`; the styles are {styles}")
     try:
-        message = context.settings.set_value("context.style", name)
+        message = context.settings.set_value("context.style", name.lower())
     except AgentError as error:
         return context.controller.show_notice(str(error))
     context.apply_setting("context.style")

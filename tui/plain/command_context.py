@@ -123,9 +123,9 @@ class LineContext:
 
     async def show_context(self) -> None:
         if self.controller.session is not None:
-            self.print_lines(
-                plain_lines(overview_lines(await self.controller.sessions.overview(self.controller.session.id), 80))
-            )
+            overview = await self.controller.sessions.overview(self.controller.session.id)
+            style_costs = await self.controller.sessions.style_costs(overview)
+            self.print_lines(plain_lines(overview_lines(overview, 80, style_costs)))
 
     async def edit_context(self, action_text: str) -> None:
         """Run a typed context action, once the user has confirmed its price."""

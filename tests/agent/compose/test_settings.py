@@ -383,3 +383,21 @@ async def test_a_folder_that_was_added_outlives_another_model_and_not_the_progra
     assert f"[You may also work in: `{more}`.]" in repr(again.history)
     await again.close()
     assert (await project.sessions(interactive=True).open(first.id)).boundary.added_folders == ()
+
+
+async def test_a_change_of_style_applies_to_the_open_session_and_its_past_keeps_its_style(project: Project) -> None:
+    session = await project.session({"text": "ok"}, interactive=True)
+    await asked(session)
+    sessions = project.opened[-1]
+    session.set_style("careful")
+    costs = await sessions.style_costs(await sessions.overview(session.id))
+    assert (session.style, costs.active, costs.recorded) == ("careful", "careful", "balanced")
+    session.set_style(None)
+    assert session.style == "balanced"
+    await session.close()
+
+    resumed = project.sessions()
+    resumed.set_config(replace(resumed.config, context_style="frugal"), {})
+    again = await resumed.style_costs(await resumed.overview(session.id))
+    assert (again.active, again.message_count, again.replayed_count) == ("frugal", 2, 2)
+    assert [cost.tokens for cost in again.styles] == [cost.tokens for cost in costs.styles]

@@ -57,6 +57,12 @@ def test_only_a_large_window_is_careful_by_default(window_tokens: int, style: Co
 def test_a_choice_wins_over_the_window_and_can_change() -> None:
     choice, settings = StyleChoice(), CompactionSettings()
     assert (choice.style_for(200_000), choice.style_for(1_000_000)) == ("balanced", "careful")
-    choice.chosen = "frugal"
+    choice.change("frugal")
     assert (choice.style_for(200_000), choice.style_for(1_000_000)) == ("frugal", "frugal")
     assert choice.apply(settings, 1_000_000) == CompactionSettings(patience=PATIENCE_BY_STYLE["frugal"])
+    assert choice.initial_style_for(1_000_000) == "careful"
+
+    chosen = StyleChoice("frugal")
+    assert chosen.style_for(1_000_000) == "frugal"
+    chosen.change(None)
+    assert (chosen.style_for(1_000_000), chosen.initial_style_for(1_000_000)) == ("careful", "frugal")
