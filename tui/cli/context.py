@@ -26,7 +26,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parse_subcommand_args(parser, arguments, "one JSON object")
     overview, style_costs = run_with_sessions(options, lambda sessions: _measure(sessions, options.id))
     if options.json:
-        print_json(sys.stdout, {**asdict(overview), "used": overview.used_tokens, "style": asdict(style_costs)})
+        print_json(sys.stdout, {**asdict(overview), "used": overview.used_tokens, "style_costs": asdict(style_costs)})
         return 0
     for line in overview_lines(overview, shutil.get_terminal_size().columns, style_costs):
         print(line_text(line))
