@@ -13,7 +13,7 @@ from ebbtide.tui.view.context import overview_lines
 
 if TYPE_CHECKING:  # types only
     from ebbtide.agent.compaction.style_costs import StyleCosts
-    from ebbtide.agent.compose.sessions import Sessions
+    from ebbtide.agent.compose.sessions import ProjectSessions
     from ebbtide.agent.window.overview import Overview
 
 
@@ -33,6 +33,6 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-async def _measure(sessions: "Sessions", id_prefix: str) -> "tuple[Overview, StyleCosts]":
+async def _measure(sessions: "ProjectSessions", id_prefix: str) -> "tuple[Overview, StyleCosts]":
     overview = await sessions.overview(id_prefix)
     return overview, await sessions.style_costs(overview)
