@@ -20,10 +20,11 @@ from ebbtide.agent.compaction.rewrite import (
     ignore_event,
     mask_after_turn,
 )
-from ebbtide.agent.config.options import PermissionMode
+from ebbtide.agent.config.options import ContextStyle, PermissionMode
 from ebbtide.agent.errors import AgentError, StoreFailed
 from ebbtide.agent.events.session import Event, Noticed, Resumed, TurnFailed, TurnFinished, TurnStarted
 from ebbtide.agent.events.view import BroughtBack
+from ebbtide.agent.eviction.settings import StyleChoice
 from ebbtide.agent.messages import Conversation, Image, Note, Text, User
 from ebbtide.agent.providers.usage import drop_other_model_anchor
 from ebbtide.agent.records.file_history import FileHistory
@@ -124,6 +125,17 @@ class Session:
         """Change the permission mode, even during a turn. The next request informs the model. Return how many open
         questions the new mode approved automatically."""
         return await self._ctx.calls.runner.approver.change_mode(mode)
+
+    @property
+    def style(self) -> ContextStyle:
+        """The context style that applies now."""
+        choice = self._ctx.window.style or StyleChoice()
+        return choice.style_for(self._ctx.model.known_window.available_tokens)
+
+    def set_style(self, style: ContextStyle | None) -> None:
+        """Change the context style, from the next request on. None: the default for the model's window."""
+        if self._ctx.window.style is not None:
+            self._ctx.window.style.change(style)
 
     @property
     def calls(self) -> CallContext:

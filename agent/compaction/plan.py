@@ -88,11 +88,11 @@ def plan_compaction(
     """Plan to keep as many of the newest steps as fit into `tail_tokens`, but at least the last finished one. Earlier
     turns are kept only as a whole, and at most `max_turns` turns in total. If `min_steps` is 0, the tail may consist of
     a single unanswered message. Unseen outputs are always kept. None if nothing would be removed."""
-    cut = _tail_start(conversation, tail_tokens, min_steps, max_turns)
+    cut = tail_start(conversation, tail_tokens, min_steps, max_turns)
     return plan_at(conversation, cut) if cut else None
 
 
-def _tail_start(conversation: Conversation, tail_tokens: int, min_steps: int, max_turns: int) -> int:
+def tail_start(conversation: Conversation, tail_tokens: int, min_steps: int, max_turns: int) -> int:
     """Return the index at which the tail begins. Messages that the model has not seen always belong to the tail."""
     return min(
         _tail_start_by_size(visible_messages(conversation), tail_tokens, min_steps, max_turns),
@@ -223,7 +223,7 @@ def _room_for_request(sizes: Mapping[str, int], room: CompactionRoom) -> int:
 def _component_sizes(conversation: Conversation, caps: CompactionCaps, min_steps: int) -> dict[str, int]:
     """Estimate the tokens of each component that remains after a compaction, by name, without system prompt and
     tools."""
-    messages, cut = visible_messages(conversation), _tail_start(conversation, caps.tail, min_steps, caps.max_tail_turns)
+    messages, cut = visible_messages(conversation), tail_start(conversation, caps.tail, min_steps, caps.max_tail_turns)
     tail, request = messages[cut:], covered_request(conversation, cut)
     request_tokens, tail_tokens = estimate_message(request) if request.parts else 0, estimate_messages(tail)
     ends_in_request = bool(tail) and is_request(tail[-1])

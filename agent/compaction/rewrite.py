@@ -44,7 +44,7 @@ async def rewrite_if_due(
     budget. After an undo, nothing is rewritten until the view has grown."""
     if budget.verdict != "fits" or budget.used < conversation.min_rewrite_size:
         return conversation, budget
-    settings, facts, prefix_watch = window.compaction_settings, window.model.facts, window.prefix_watch
+    settings, facts, prefix_watch = window.rewrite_settings, window.model.facts, window.prefix_watch
     cause: Cause
     if settings.policy == "total_budget":
         keys = frozenset(
@@ -126,7 +126,7 @@ async def compact_between_turns(conversation: Conversation, window: WindowContex
 def background_compaction_due(conversation: Conversation, window: WindowContext) -> Literal["room", "summary"] | None:
     """Decide which compaction is due between turns: `room` (free space by any strategy) if the window is nearly full,
     `summary` if there are many messages. None if neither is the case or it would not pay off."""
-    settings = window.compaction_settings
+    settings = window.rewrite_settings
     if not settings.is_automatic or settings.on_full != "compact":
         return None
     budget = measure_budget(conversation, window)
@@ -313,7 +313,7 @@ def _build_context_in_thread(
         build_request,
         room,
         create_request_sizer(conversation, window),
-        window.compaction_settings,
+        window.rewrite_settings,
         turn.interrupt,
         turn.emit,
         model.learned_limits,
@@ -324,7 +324,7 @@ def _build_context_in_thread(
             conversation,
             budget,
             facts.prices,
-            window.compaction_settings,
+            window.rewrite_settings,
             is_cold=is_cold,
             is_uncached=is_uncached,
         ),

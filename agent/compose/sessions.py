@@ -27,6 +27,7 @@ from ebbtide.agent.compose.system_prompt import build_resumed_system_text
 from ebbtide.agent.config.options import PERMISSION_MODES
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import StoreFailed, UsageError
+from ebbtide.agent.eviction.settings import StyleChoice
 from ebbtide.agent.input.instruction_files import find_instruction_files
 from ebbtide.agent.messages import Conversation
 from ebbtide.agent.prompt.secret_tokens import SecretTokens
@@ -57,6 +58,7 @@ from ebbtide.tools.outputs.recall_results import no_progress
 
 if TYPE_CHECKING:  # types only: few runs use these
     from ebbtide.agent.archive.library import Library
+    from ebbtide.agent.compaction.style_costs import StyleCosts
     from ebbtide.agent.hooks.session_hooks import StartSource
     from ebbtide.agent.records.turn_endings import TurnEnding
     from ebbtide.agent.window.overview import Overview, RequestSetup
@@ -294,6 +296,32 @@ class ProjectSessions:
         return await asyncio.to_thread(
             build_overview, session_id, title, conversation, request_setup, requests, rewrites
         )
+
+    async def style_costs(self, overview: "Overview") -> "StyleCosts":
+        """Estimate what a session would have cost in each context style. `overview`: the session's overview."""
+        from ebbtide.agent.compaction.style_costs import MAX_REPLAYED_MESSAGES, create_replay_log, estimate_style_costs  # noqa: PLC0415  # deferred: rarely used
+
+        thread, store = await self._open_store()
+        ctx = self._contexts.get(overview.session)
+        if ctx is not None:
+            facts, meter = ctx.model.facts, ctx.model.meter.fresh_copy()
+            settings, choice = ctx.window.compaction_settings, ctx.window.style or StyleChoice()
+        else:
+            facts, _ = known_facts_and_window(self.config, overview.model)
+            meter = TokenMeter(decode_estimator(await thread.run(store.calibration, overview.model)))
+            settings = build_compaction_settings(self.config, overview.effective)
+            choice = StyleChoice(self.config.context_style)
+        log = SessionLog(thread, store, overview.session)
+        messages, message_count = await log.newest_messages_with_times(MAX_REPLAYED_MESSAGES), await log.message_count()
+
+        def estimate() -> "StyleCosts":
+            prices, cache_ttl, window_tokens = facts.prices, facts.cache_ttl, overview.effective
+            replay_log = create_replay_log(messages, overview, settings, prices, cache_ttl, meter.estimate_message)
+            active, recorded = choice.style_for(window_tokens), choice.initial_style_for(window_tokens)
+            return estimate_style_costs(replay_log, overview, active, recorded, message_count)
+
+        # Replaying a long session takes a while, so it is done in a thread.
+        return await asyncio.to_thread(estimate)
 
     async def _request_setup(self, model: str, last_request: RequestRecord | None) -> "RequestSetup":
         """Return the request setup of a session that is not open. Only its last request shows which flags and servers

@@ -12,6 +12,7 @@ from ebbtide.agent.compose.system_prompt import SystemText, build_resumed_system
 from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.control_calls import PLAN_TOOL
 from ebbtide.agent.events.session import Resumed
+from ebbtide.agent.eviction.settings import StyleChoice
 from ebbtide.agent.input.instruction_updates import InstructionTracker
 from ebbtide.agent.messages import Conversation
 from ebbtide.agent.providers.learned_limits import LearnedLimits, learned_window
@@ -68,6 +69,7 @@ def create_window_context(
             emit, debug, time.monotonic, instructions.sections, recorder.last_request_mark, recorder.previous_model_use
         ),
         compaction_settings=build_compaction_settings(config, parts.provider.window.available_tokens),
+        style=StyleChoice(config.context_style),
         summarisers=parts.summarisers,
         reminders=Reminders(
             read_facts, conversation, config.context_note_at, system_text.mode, system_text.is_interactive

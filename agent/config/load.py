@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ebbtide.agent import config
-from ebbtide.agent.config.aliases import AliasedSetting, snake_case, table_entries, translate_settings
+from ebbtide.agent.config.aliases import RENAMED_KEYS, AliasedSetting, snake_case, table_entries, translate_settings
 from ebbtide.agent.config.options import OPTIONS, OPTIONS_BY_KEY, PROVIDER_NAMES, Option, permission_rules
 from ebbtide.agent.config.table_keys import LANGUAGE_SERVER_KEYS, MCP_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS
 from ebbtide.agent.config.values import Config, Folders, ProviderConfig, config_field
@@ -194,6 +194,7 @@ def _read_setting_variables(environment: Mapping[str, str], notices: list[str]) 
         if single_option.environment_variable and single_option.environment_variable in environment
     }
     known_variables = {f"EBB_{key.replace('.', '_').upper()}": key for key in OPTIONS_BY_KEY}
+    former_variables = {f"EBB_{key.replace('.', '_').upper()}": key for key in RENAMED_KEYS}
     known_variables = {
         **known_variables,
         **{name.replace("EBB_AGENT_", "EBB_", 1): key for name, key in known_variables.items()},
@@ -203,7 +204,11 @@ def _read_setting_variables(environment: Mapping[str, str], notices: list[str]) 
     for name in sorted(
         variables, key=lambda name: (name not in known_variables, name)
     ):  # a key takes precedence over its aliases
-        written_key = known_variables.get(name) or name.removeprefix("EBB_").lower().removeprefix("agent_")
+        written_key = (
+            known_variables.get(name)
+            or former_variables.get(name)
+            or name.removeprefix("EBB_").lower().removeprefix("agent_")
+        )
         setting = next(iter(translate_settings([(written_key, True)])), None)
         if setting is not None and setting.ineffective_reason and setting.key not in OPTIONS_BY_KEY:
             notices.append(f"the variable `{name}` has no effect: {setting.ineffective_reason}")

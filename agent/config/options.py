@@ -70,6 +70,12 @@ StatusPart: TypeAlias = Literal["speed", "cache", "branch", "mode", "turn", "mod
 
 STATUS_PARTS: tuple[StatusPart, ...] = get_args(StatusPart)
 
+ContextStyle: TypeAlias = Literal["frugal", "balanced", "careful"]
+"""How readily older parts leave the context. `frugal`: as soon as it saves money. `careful`: only if it saves much more
+than it costs."""
+
+CONTEXT_STYLES: tuple[ContextStyle, ...] = get_args(ContextStyle)
+
 PortRule: TypeAlias = Literal["off", "ask", "forward"]
 
 PORT_RULES: tuple[PortRule, ...] = get_args(PortRule)
@@ -251,19 +257,19 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("agent.retain_directives", (), parse_nonempty_strings, "additional instructions for the retained notes"),
     Option(
+        "context.style",
+        None,
+        OptionalValue(one_of(*CONTEXT_STYLES, former_names={"usual": "balanced"})),
+        "how readily older parts leave the context: `frugal` costs least, `balanced` waits until that saves more, "
+        "`careful` until it saves much more, so that fewer are needed again. Not set: `careful` with 600,000 usable "
+        "tokens or more, otherwise `balanced`. `/context` compares them",
+    ),
+    Option(
         "rewrite.policy",
         "cost",
         one_of("cost", "total_budget", "fixed", "off", former_names={"rent": "cost"}),
         "when older parts leave the context: as soon as it pays off, when all outputs exceed `protect_tokens`, "
         "only when the window is nearly full, or only on request",
-    ),
-    Option(
-        "rewrite.patience",
-        "usual",
-        one_of("usual", "careful"),
-        "`careful`: older parts leave only if that saves more: five times as much for outputs, 1.5 times for others. "
-        "In recorded sessions with a window of 200,000 tokens, 39 % fewer of them were needed again, at 7 % "
-        "more cost; with 100,000 tokens it changes little",
     ),
     Option(
         "rewrite.kappa_mask",

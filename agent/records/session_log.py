@@ -134,6 +134,16 @@ class SessionLog:
         except StoreFailed:  # reading everything will report the error
             return ()
 
+    async def newest_messages_with_times(self, count: int) -> tuple[tuple[Message, float], ...]:
+        """Return up to `count` of the newest messages, each with the time when it was stored, in Unix seconds.
+        Unreadable messages are skipped."""
+        rows = await self._thread.run(self._store.messages_before, self._session_id, _AFTER_ALL_MESSAGES, count)
+        decoded = await asyncio.to_thread(_decode_rows, rows)
+        return tuple((message, row.created) for row in rows if (message := decoded[row.position]) is not None)
+
+    async def message_count(self) -> int:
+        return await self._thread.run(self._store.message_count, self._session_id)
+
     async def can_view_start(self, start: int, messages: Sequence[Message]) -> bool:
         """Whether a view can begin at a position: the previous message exists, and no call is separated from its
         output."""

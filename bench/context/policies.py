@@ -23,7 +23,7 @@ from ebbtide.agent.eviction.carrying_costs import (
     RewriteOffer,
     old_maskable_items,
 )
-from ebbtide.agent.eviction.settings import CompactionCaps, CompactionSettings, RewritePatience
+from ebbtide.agent.eviction.settings import PATIENCE_BY_STYLE, CompactionCaps, CompactionSettings
 from ebbtide.agent.messages import Conversation, User
 from ebbtide.agent.view.previews import OffloadLimits
 
@@ -126,7 +126,8 @@ def policy_settings(decide: DecideAction, **others: object) -> PolicySettings:
 
 POLICIES: dict[str, PolicySettings] = {
     "ours": PolicySettings(),
-    "careful": PolicySettings(compacting=CompactionSettings(patience=RewritePatience().careful)),
+    "frugal": PolicySettings(compacting=CompactionSettings(patience=PATIENCE_BY_STYLE["frugal"])),
+    "careful": PolicySettings(compacting=CompactionSettings(patience=PATIENCE_BY_STYLE["careful"])),
     "learning": PolicySettings(learns=True),
     "cache kept 1×": PolicySettings(keep_alive=1),
     "cache kept 2×": PolicySettings(keep_alive=2),

@@ -11,6 +11,7 @@ from ebbtide.agent.errors import AgentError
 from ebbtide.agent.view.provenance import Occurrence, Occurrences, OccurrenceStatus
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.commands.command_context import CommandContext
+from ebbtide.tui.commands.settings import choose_style
 from ebbtide.tui.session.compaction import begin_compaction
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.session.view_edits import preview_undo, run_undo
@@ -242,6 +243,8 @@ async def show_context(context: CommandContext, action_text: str) -> None:
         return await context.show_context()
     if action_text.strip() == "undo":
         return await undo_rewrite(context)
+    if action_text.split()[0] == "style":
+        return choose_style(context, " ".join(action_text.split()[1:]))
     try:
         await context.edit_context(action_text)
     except AgentError as error:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
-from ebbtide.agent.config.options import EFFORTS, OPTIONS_BY_KEY, THEMES, THOUGHTS_DISPLAYS, ThemeName
+from ebbtide.agent.config.options import CONTEXT_STYLES, EFFORTS, OPTIONS_BY_KEY, THEMES, THOUGHTS_DISPLAYS, ThemeName
 from ebbtide.agent.config.settings import Setting, SettingOrigin, Settings, format_as_toml_value, format_for_display
 from ebbtide.agent.errors import AgentError
 from ebbtide.tools.outputs.extent import ellipsize
@@ -72,7 +72,7 @@ _KEY_WIDTH = 36
 _VALUE_WIDTH = 22
 COMMON_SETTINGS = (
     "agent.model", "agent.permission_mode", "agent.reasoning_effort", "agent.sandbox", "permissions.allow",
-    "permissions.sandboxed", "agent.max_cost", "tui.theme", "tui.detail", "tui.notify",
+    "permissions.sandboxed", "agent.max_cost", "context.style", "tui.theme", "tui.detail", "tui.notify",
 )  # fmt: skip
 """Common settings, which are shown first."""
 SETTING_GROUPS = (
@@ -84,7 +84,7 @@ SETTING_GROUPS = (
     ("Undo and recall", ("checkpoints.", "recall.", "archive.")),
     ("Retries", ("retry.",)),
     ("Telemetry", ("telemetry.",)),
-    ("Model and context", ("agent.", "rewrite.")),
+    ("Model and context", ("context.", "agent.", "rewrite.")),
 )
 """Groups for the other settings, by key prefix."""
 _ORIGIN_STYLES: dict[SettingOrigin, TextStyle] = {
@@ -254,6 +254,21 @@ async def show_settings(context: CommandContext, search_text: str) -> None:
 
 
 NO_SETTINGS_NOTICE = "settings cannot be changed here; `ebb config` lists them"
+
+
+def choose_style(context: CommandContext, name: str) -> None:
+    """Set the context style, in this session and in later ones."""
+    if context.settings is None:
+        return context.controller.show_notice(NO_SETTINGS_NOTICE)
+    if name.lower() not in CONTEXT_STYLES:
+        styles = ", ".join(f"`{style}`" for style in CONTEXT_STYLES)
+        return context.controller.show_notice(f"type `/context style NAME`; the styles are {styles}")
+    try:
+        message = context.settings.set_value("context.style", name.lower())
+    except AgentError as error:
+        return context.controller.show_notice(str(error))
+    context.apply_setting("context.style")
+    return context.show_hint(message)
 
 
 async def choose_effort(context: CommandContext, level: str) -> None:

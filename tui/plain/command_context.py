@@ -124,9 +124,9 @@ class LineContext:
 
     async def show_context(self) -> None:
         if self.controller.session is not None:
-            self.print_lines(
-                plain_lines(overview_lines(await self.controller.sessions.overview(self.controller.session.id), 80))
-            )
+            overview = await self.controller.sessions.overview(self.controller.session.id)
+            style_costs = await self.controller.sessions.style_costs(overview)
+            self.print_lines(plain_lines(overview_lines(overview, 80, style_costs)))
 
     async def edit_context(self, action_text: str) -> None:
         """Run a typed context action, once the user has confirmed its price."""
@@ -205,7 +205,9 @@ class LineContext:
         )
 
     def apply_setting(self, key: str) -> None:
-        """Do nothing: no setting changes how line mode looks."""
+        """Apply a changed setting if it takes effect immediately. No setting changes how line mode looks."""
+        if key == "context.style" and self.settings is not None:
+            self.controller.set_style(self.settings.config.context_style)
 
 
 def older_messages_note(view: SessionView) -> tuple[str, ...]:

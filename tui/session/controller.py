@@ -7,7 +7,7 @@ from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
-from ebbtide.agent.config.options import PermissionMode
+from ebbtide.agent.config.options import ContextStyle, PermissionMode
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.permissions import Decision
 from ebbtide.agent.events.plan import PlanDecision
@@ -179,6 +179,11 @@ class SessionController:
             return
         if self.session is session and (is_outdated or not self.view.used_tokens):
             self._show(self.view.with_overview(overview, is_estimate=session.history.anchor is None))
+
+    def set_style(self, style: ContextStyle | None) -> None:
+        """Change the context style of the open session. None: the default for the model's window."""
+        if self.session is not None:
+            self.session.set_style(style)
 
     def _draft_session_id(self) -> str | None:
         """The id of the session that unsent text is saved for; None before its first message."""

@@ -63,7 +63,8 @@ async def run_command(
 ) -> str:
     """Run a command and return its output as Markdown. Raises `AgentError`."""
     if name == "context":
-        lines = overview_lines(await sessions.overview(session.id), TEXT_WIDTH)
+        overview = await sessions.overview(session.id)
+        lines = overview_lines(overview, TEXT_WIDTH, await sessions.style_costs(overview))
         return "\n".join(fenced_lines("\n".join(line_text(line).rstrip() for line in lines)))
     result = await session.compact(argument or None, emit)
     if result.is_interrupted:
