@@ -115,11 +115,11 @@ async def test_a_turn_is_written_down_line_by_line(home: Home, monkeypatch: pyte
     assert first == [
         {"topic": "context-guard/init-counters", **counters(0, 0, 0, 0)},
         {"topic": "context-guard/loop-init", "seedTokens": 14, **counters(0, 14, 0, 0)},
-        {"topic": "context-guard/schema-estimate", "scale": 1.59, **counters(0, 14, 4, 132)},
-        evaluate(0, 14, 4, 132),
+        {"topic": "context-guard/schema-estimate", "scale": 1.59, **counters(4, 14, 0, 132)},
+        evaluate(4, 14, 0, 132),
         *chain,
         {**own, "status": "ok", "blocked": []},
-        {"topic": "context-guard/build-metrics", **counters(0, 14, 4, 132)},
+        {"topic": "context-guard/build-metrics", **counters(4, 14, 0, 132)},
     ]
     await events_of(session, "x" * 6700)
     # Then the window is full for the final turn, for which all counters are settled.
