@@ -190,6 +190,11 @@ class RecallSearch:
         refs = [ref for ref in (f"r{number}" for number in numbers) if ref not in found_refs]
         return [_partial_search_note(refs, advice)] if refs else []
 
+    async def earlier_accesses(self, resolved: ResolvedReference) -> tuple[int, float | None]:
+        """Return how often a reference was looked up, and when it was last, in Unix seconds."""
+        accesses = await self._thread.run(self._indexer.index.accesses, resolved.session)
+        return accesses.get(_access_key(resolved), (0, None))
+
     async def record_access(self, resolved: ResolvedReference) -> None:
         """Record an access to an item. Frequently used items rank higher in searches."""
         await self._thread.run(self._indexer.index.record_access, resolved.session, _access_key(resolved))
