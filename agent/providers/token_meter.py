@@ -231,11 +231,12 @@ class TokenMeter:
         counted_tokens = budget.history + budget.pending + budget.retain + budget.summary
         self.scale = min(max(counted_tokens / estimated_tokens, 0.25), 3.0) if estimated_tokens else 1.0
 
-    def begin_turn(self, message: Message) -> int:
-        """Start the counters of a turn with the user's message. Return its estimated tokens."""
+    def begin_turn(self, message: Message, reasoning: int = 0) -> int:
+        """Start the counters of a turn with the user's message. Return its estimated tokens. `reasoning`: the model's
+        thinking budget."""
         self.is_output_truncated = False
         tokens = self.estimate_message(message)
-        self.counters = self.counters.at_turn_start(tokens)
+        self.counters = self.counters.at_turn_start(tokens, reasoning)
         return tokens
 
     def enter_final_turn(self) -> None:

@@ -291,8 +291,9 @@ def begin_turn(message: User, calls: CallContext, window: WindowContext) -> None
     """Start the counters of a turn with the user's message."""
     if calls.runner.loop_guard is not None:
         calls.runner.loop_guard.reset()
-    seed = window.model.meter.begin_turn(message)
-    window.debug.log("context-guard/loop-init", seedTokens=seed, **window.model.meter.counters.debug_fields())
+    model = window.model
+    seed = model.meter.begin_turn(message, model.facts.thinking_budget(model.effort, model.known_window.output))
+    window.debug.log("context-guard/loop-init", seedTokens=seed, **model.meter.counters.debug_fields())
 
 
 def enforcement_reason(budget: ContextBudget) -> EnforcementReason:

@@ -17,7 +17,7 @@ from ebbtide.agent.events.view import ContextCompacted
 from ebbtide.agent.eviction.settings import CompactionCaps, CompactionSettings
 from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.messages import Message, ToolOutput, Usage, User
-from ebbtide.agent.providers.base import Chunk, Reply, Request
+from ebbtide.agent.providers.base import Chunk, ModelFacts, Reply, Request
 from ebbtide.agent.providers.fallbacks import SessionModels
 from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.tokens.estimate import estimate_messages, estimate_text, estimate_tools
@@ -205,6 +205,27 @@ async def test_what_the_guard_does_is_written_down_with_its_reason(home: Home) -
             (blocked,) = line["blocked"]
             assert (blocked["provider"], blocked["model"]) == ("scripted", "script")
             assert blocked["projected"] > 0.98 * blocked["limit"]
+
+
+class Thinking(ScriptedProvider):
+    """A scripted model that is given a thinking budget, as claude-sonnet-4-5."""
+
+    @property
+    def facts(self) -> ModelFacts:
+        return replace(super().facts, thinking="budget")
+
+
+@pytest.mark.parametrize(("effort", "tokens"), [(None, 8192), ("low", 2048), ("max", 65_536), ("none", 0)])
+async def test_the_thinking_budget_is_told_but_not_projected(home: Home, effort: str | None, tokens: int) -> None:
+    """It is part of the output reserve, of which it takes half at most."""
+    echo = io.StringIO()
+    model = Thinking.from_replies({"text": "fine"})
+    await events_of(await home.open(model, debug=DebugLog(echo=echo), effort=effort))
+    (evaluated,) = (line for line in lines(echo) if line["topic"] == "context-guard/evaluate")
+    parts = ("currentCtxTokens", "pendingCtxTokens", "newCtxTokens", "extraTokens")
+    assert 8_192 <= model.window.output // 2 < 65_536
+    assert evaluated["currentReasoningTokens"] == min(tokens, model.window.output // 2)
+    assert evaluated["projectedTokens"] == sum(evaluated[part] for part in parts)
 
 
 async def test_a_session_that_goes_on_begins_with_what_was_counted(home: Home) -> None:
