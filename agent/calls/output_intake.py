@@ -212,7 +212,7 @@ class OutputArchiver:
         )
 
     async def _make_excerpt(
-        self, call: ToolCall, position: CallPosition, preview: StreamedPreview, stored: StoredBlob
+        self, call: ToolCall, position: CallPosition, preview: StreamedPreview, stored_blob: StoredBlob
     ) -> Excerpt:
         """Return the excerpt of an output that is not shown in full, as the user's mode defines it. If a mode asks a
         model and none answers, the output is truncated."""
@@ -221,18 +221,20 @@ class OutputArchiver:
         if self.limits.mode == "truncate":
             return truncated_excerpt(preview, ref, self.limits)
         if self.limits.mode == "auto" or preview.is_binary:
-            return stored_excerpt(call.name, ref, stored.size, stored.lines, ends, matches)
-        findings = await self._ask_reader(call, position, f"{ends}{matches}", stored)
+            return stored_excerpt(call.name, ref, stored_blob.size, stored_blob.lines, ends, matches)
+        findings = await self._ask_reader(call, position, f"{ends}{matches}", stored_blob)
         if findings is None:
             return truncated_excerpt(preview, ref, self.limits)
-        return stored_excerpt(call.name, ref, stored.size, stored.lines, findings)
+        return stored_excerpt(call.name, ref, stored_blob.size, stored_blob.lines, findings)
 
-    async def _ask_reader(self, call: ToolCall, position: CallPosition, excerpt: str, stored: StoredBlob) -> str | None:
+    async def _ask_reader(
+        self, call: ToolCall, position: CallPosition, excerpt: str, stored_blob: StoredBlob
+    ) -> str | None:
         """Return what a model found in the output; None if no model could be asked."""
         if self.reader is None or self.archive is None:
             return None
         ref = f"r{position.output_number}"
-        with closing(await self.archive.open_blob(stored, ref)) as content:
+        with closing(await self.archive.open_blob(stored_blob, ref)) as content:
             if self.limits.mode == "read-grep":
                 return await self.reader.look_up(call, position.purpose, excerpt, StoredContent(ref, content))
             return await self.reader.read_parts(call, position.purpose, content.chunks(), content.size)
@@ -292,8 +294,8 @@ class OutputArchiver:
         )
 
 
-def _with_excerpt(output: ToolOutput, excerpt: Excerpt, stored: StoredBlob | None = None) -> ToolOutput:
-    return replace(output, text=excerpt.text, inserted=excerpt.inserted, stored=stored)
+def _with_excerpt(output: ToolOutput, excerpt: Excerpt, stored_blob: StoredBlob | None = None) -> ToolOutput:
+    return replace(output, text=excerpt.text, inserted=excerpt.inserted, stored=stored_blob)
 
 
 def _append_lines(text: str, extra_text: str) -> str:

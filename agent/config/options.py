@@ -114,7 +114,7 @@ def stricter_mode(first: PermissionMode, second: PermissionMode) -> PermissionMo
     return min(first, second, key=lambda mode: _PERMISSIVENESS[mode])
 
 
-def _stricter_mode(current: object, project: object) -> object:
+def _combine_modes(current: object, project: object) -> object:
     return stricter_mode(cast(PermissionMode, current), cast(PermissionMode, project))
 
 
@@ -167,7 +167,7 @@ OPTIONS: tuple[Option, ...] = (
         one_of(*PERMISSION_MODES),
         "what may run without asking",
         "EBB_PERMISSION_MODE",
-        _stricter_mode,
+        _combine_modes,
     ),
     Option(
         "agent.sandbox",

@@ -20,7 +20,7 @@ from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.providers import wires
 from ebbtide.agent.providers.base import Endpoint, KeySource, ModelFacts, Provider
 from ebbtide.agent.providers.fallbacks import ConnectModel, SessionModels, later_fallbacks
-from ebbtide.agent.providers.registry import registry_facts, with_cache_lifetime, with_third_party_limits
+from ebbtide.agent.providers.registry import find_registry_facts, with_cache_lifetime, with_third_party_limits
 from ebbtide.agent.providers.setup import (
     DEFAULT_MODELS,
     build_window,
@@ -48,7 +48,7 @@ ENOUGH_USAGE_SAMPLES = 20
 FASTEST_SUMMARISER = "fastest"
 
 
-def available_models(config: Config, environment: Mapping[str, str]) -> tuple[str, ...]:
+def list_available_models(config: Config, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the configured models, and the default models whose key is set."""
     defaults = [
         model
@@ -76,7 +76,7 @@ def known_facts_and_window(config: Config, model: str) -> tuple[ModelFacts, Wind
         if provider in PROVIDER_NAMES
         else {}
     )
-    facts = registry_facts(provider, model_name, overrides, config.folders.model_table_folder)
+    facts = find_registry_facts(provider, model_name, overrides, config.folders.model_table_folder)
     return facts, build_window(facts, config)
 
 
@@ -134,7 +134,7 @@ async def _connect_model(
     provider_config = config.provider_config(provider_name)
     endpoint, key_source = await _endpoint_with_key(provider_name, config, environment)
     overrides = registry_overrides(config, provider_config, provider_name, model_name)
-    facts = registry_facts(provider_name, model_name, overrides, config.folders.model_table_folder)
+    facts = find_registry_facts(provider_name, model_name, overrides, config.folders.model_table_folder)
     is_official = is_official_server(provider_name, endpoint)
     facts = facts if is_official else with_third_party_limits(facts)
     if cache_lifetime is not None and is_official and offers_lifetimes(provider_name):
@@ -297,7 +297,7 @@ def build_summarisers(
         return CheaperSummarisers(get_own_facts, summariser_candidates(config), connect)
     if chosen != FASTEST_SUMMARISER:
         return Summarisers([chosen], connect)
-    return Summarisers(available_models(config, environment), connect, orders_by_speed=True)
+    return Summarisers(list_available_models(config, environment), connect, orders_by_speed=True)
 
 
 def summariser_candidates(config: Config) -> tuple[ModelFacts, ...]:

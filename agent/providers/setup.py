@@ -154,8 +154,12 @@ def build_window(facts: ModelFacts, config: Config, *, has_accurate_estimates: b
         price_tier=price_tier, sources=(("context_window", size_setting.source),),
     )  # fmt: skip
     limit = min(tokens for tokens in (window.size, window.max_input, window.price_tier) if tokens is not None)
-    reserves = fit_reserves(limit, output_value.value, buffer_value.value)
-    shrunk_note = "" if reserves == (output_value.value, buffer_value.value) else ", less in a small window"
+    output_reserve, buffer_reserve = fit_reserves(limit, output_value.value, buffer_value.value)
+    shrunk_note = (
+        ""
+        if (output_reserve, buffer_reserve) == (output_value.value, buffer_value.value)
+        else ", less in a small window"
+    )
     sources = (
         ("context_window", size_setting.source),
         ("max_output_tokens", output_value.source + shrunk_note),
@@ -163,7 +167,7 @@ def build_window(facts: ModelFacts, config: Config, *, has_accurate_estimates: b
         *((("max_input_tokens", fact_sources.get("max_input_tokens", "registry")),) if facts.max_input_tokens else ()),
         *((("price_tier", fact_sources.get("prices", "registry")),) if price_tier else ()),
     )
-    window = replace(window, output=reserves[0], buffer=reserves[1], sources=sources)
+    window = replace(window, output=output_reserve, buffer=buffer_reserve, sources=sources)
     notices = tuple(_notices(facts, size_setting, (output_setting,), bool(shrunk_note)))
     return replace(window, **_trigger_shares(window, config), notices=notices)
 
@@ -221,13 +225,13 @@ def find_endpoint(name: str, provider_config: ProviderConfig, environment: Mappi
         usable_defaults = [(key, model) for key, model in DEFAULT_MODELS if _stripped_value(environment, key)]
         raise AuthFailed(text + "".join(f"; {key} is set: `-m {model}` uses it" for key, model in usable_defaults[:1]))
     default_timeout = LOCAL_REQUEST_TIMEOUT_S if is_loopback(host) else REQUEST_TIMEOUT_S
-    is_gateway = name in CLOUDS and _uses_gateway(name, provider_config, environment)
+    is_gateway = name in CLOUDS and _provider_uses_gateway(name, provider_config, environment)
     if is_gateway and not has_command:
         key = key or _stripped_value(environment, GATEWAY_KEY_VARIABLE)
     return Endpoint(url.rstrip("/"), key or None, provider_config.timeout or default_timeout, is_gateway=is_gateway)
 
 
-def _uses_gateway(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> bool:
+def _provider_uses_gateway(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> bool:
     has_address = bool(settings.base_url or _stripped_value(environment, _BASE_URLS[name][0]))
     return uses_gateway(name, environment, has_address=has_address)
 

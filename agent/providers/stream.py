@@ -250,7 +250,7 @@ class _RetryLoop:
                 reply = await self.interrupt.race(_read_reply(self.provider, request, self.emit, received_texts))
             except ProviderError as error:
                 broken_stream_count += isinstance(error, StreamCut)
-                delay = self._next_delay(attempt, broken_stream_count, start_time, error, bool(received_texts))
+                delay = self._compute_next_delay(attempt, broken_stream_count, start_time, error, bool(received_texts))
                 attempt += 1
                 await self.interrupt.race(self.retry_policy.sleep(delay))
                 if not self.interrupt.is_requested():
@@ -283,7 +283,7 @@ class _RetryLoop:
         if sources:
             self.emit(Noticed(sources_text(sources)))
 
-    def _next_delay(
+    def _compute_next_delay(
         self, attempt: int, broken_stream_count: int, start_time: float, error: ProviderError, has_text: bool
     ) -> float:
         """Return the delay before the next attempt, in seconds, and report it. Raises the error if there is no next

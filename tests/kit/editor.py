@@ -21,7 +21,7 @@ from acp.schema import (
     WriteTextFileResponse,
 )
 
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.config.values import Config
 from ebbtide.tui.integrations.acp.server import AcpServer, serve
@@ -111,10 +111,10 @@ class Editor:
 async def served(project: Project, **flags: Any) -> AsyncIterator[LineTransport]:
     """`ebb acp` with these settings of the table `agent`, and the pipes to it. It ends with them."""
 
-    def opened(cwd: str, change: Callable[[Config], Config]) -> tuple[Sessions, Sequence[str]]:
+    def opened(cwd: str, change: Callable[[Config], Config]) -> tuple[ProjectSessions, Sequence[str]]:
         values = {name if "." in name else f"agent.{name}": value for name, value in flags.items()}
         config = load_config(Path(cwd), project.environment, values)
-        return Sessions(change(config), Path(cwd), project.environment, is_interactive=True), ()
+        return ProjectSessions(change(config), Path(cwd), project.environment, is_interactive=True), ()
 
     (to_server, from_editor), (to_editor, from_server) = os.pipe(), os.pipe()
     server = AcpServer(opened, project.home / "logs")

@@ -28,7 +28,7 @@ from ebbtide.agent.providers.wires.encoding import EncodedMessages, RequestEncod
 from ebbtide.agent.providers.wires.http import JsonObject
 from ebbtide.agent.providers.wires.quirks import ALTERNATION_CLUES, with_alternating_roles
 from ebbtide.agent.providers.wires.sdk import SdkWire, create_openai_client
-from ebbtide.agent.providers.wires.tool_definitions import sendable_name, sendable_schema, shorten_description
+from ebbtide.agent.providers.wires.tool_definitions import make_schema_sendable, sendable_name, shorten_description
 from ebbtide.agent.view.long_texts import sendable_text
 from ebbtide.tools.lazy import regex
 
@@ -100,7 +100,7 @@ def build_body(
                 "function": {
                     "name": tool.name,
                     "description": shorten_description(tool.description, MAX_DESCRIPTION_CHARS),
-                    "parameters": sendable_schema(tool.schema),
+                    "parameters": make_schema_sendable(tool.schema),
                 },
             }
             for tool in request.tools
