@@ -303,6 +303,12 @@ class Session:
             self._compaction_interrupt.reset()
             self._background_compaction = asyncio.create_task(self._compact_in_background())
 
+    async def finish_background_compaction(self) -> None:
+        """Wait until the compaction between turns is done, if one is running; `interrupt` ends it. Otherwise, the next
+        turn cancels it unless it needs the space."""
+        if self._background_compaction is not None:
+            await asyncio.wait([self._background_compaction])
+
     async def _compact_in_background(self) -> None:
         """Compact between turns. Errors are ignored here, because they will occur again in the next turn, which reports
         them."""

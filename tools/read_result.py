@@ -118,19 +118,24 @@ class ReadResult:
         return ()
 
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        line_range = parse_line_range(get_text(arguments, "lines", ""))
-        if line_range and ("offset" in arguments or "limit" in arguments):
-            raise ToolError(
-                "`lines` cannot be combined with `offset` and `limit`, which count bytes: give one or the other"
-            )
+        _requested_lines(arguments)  # a wrong range fails before anything is opened
         stored = await workspace.get_stored_content(get_text(arguments, "ref_id"))
         with closing(stored.content):
-            return with_attachments_listed(await _requested_part(stored, arguments, line_range), stored)
+            return with_attachments_listed(await read_part(stored, arguments), stored)
 
 
-async def _requested_part(
-    stored_content: StoredContent, arguments: Arguments, line_range: tuple[int, int] | None
-) -> Result:
+def _requested_lines(arguments: Arguments) -> tuple[int, int] | None:
+    line_range = parse_line_range(get_text(arguments, "lines", ""))
+    if line_range and ("offset" in arguments or "limit" in arguments):
+        raise ToolError(
+            "`lines` cannot be combined with `offset` and `limit`, which count bytes: give one or the other"
+        )
+    return line_range
+
+
+async def read_part(stored_content: StoredContent, arguments: Arguments, cap: Cap = _DEFAULT_CAP) -> Result:
+    """Return the part of an output that the arguments of `read_result` select. Raises `ToolError`."""
+    line_range = _requested_lines(arguments)
     if "pattern" in arguments:
         start = get_number(arguments, "offset", -1)
         return await build_matching_lines_result(
@@ -138,6 +143,7 @@ async def _requested_part(
             get_text(arguments, "pattern"),
             context_line_counts(arguments),
             line_range,
+            cap,
             start=start if start > 0 else None,
         )
     if stored_content.media_type in IMAGE_TYPES:
@@ -148,11 +154,11 @@ async def _requested_part(
         return await run_shielded(lambda: binary_summary(stored_content))
     if line_range or (stored_content.line_range and "offset" not in arguments and "limit" not in arguments):
         first, last = line_range or stored_content.line_range or (1, 1)
-        return await run_shielded(lambda: build_numbered_lines_result(stored_content, first, last))
+        return await run_shielded(lambda: build_numbered_lines_result(stored_content, first, last, cap))
     start, end = stored_content.byte_range or (0, DEFAULT_LIMIT_BYTES)
     offset = get_number(arguments, "offset", start)
     limit = get_number(arguments, "limit", DEFAULT_LIMIT_BYTES if "offset" in arguments else end - start)
-    return await run_shielded(lambda: build_byte_range_result(stored_content, offset, limit))
+    return await run_shielded(lambda: build_byte_range_result(stored_content, offset, limit, cap))
 
 
 def with_attachments_listed(result: Result, stored_content: StoredContent) -> Result:

@@ -161,7 +161,8 @@ class Archive:
             case ByteRange(start=start, end=end):
                 return replace(stored, byte_range=(start, end))
             case MatchPart(number=number):
-                line = find_match_line(content, number)
+                lists_files = role_of(reference.tool) == "search_files"
+                line = await self._thread.run(lambda: find_match_line(content, number, lists_files=lists_files))
                 if line is None:
                     content.close()
                     raise ReferenceFailed(

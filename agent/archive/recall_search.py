@@ -188,6 +188,11 @@ class RecallSearch:
         refs = [ref for ref in (f"r{number}" for number in numbers) if ref not in found_refs]
         return [_partial_search_note(refs, advice)] if refs else []
 
+    async def earlier_accesses(self, reference: ResolvedReference) -> tuple[int, float | None]:
+        """Return how often a reference was looked up, and when it was last, in Unix seconds."""
+        accesses = await self._thread.run(self._indexer.index.accesses, reference.session)
+        return accesses.get(_reference_access_key(reference), (0, None))
+
     async def record_access(self, reference: ResolvedReference) -> None:
         """Record an access to an item. Frequently used items rank higher in searches."""
         await self._thread.run(self._indexer.index.record_access, reference.session, _reference_access_key(reference))

@@ -226,7 +226,7 @@ async def _summarise_item(
     call, text = _summary_input(plan.key, conversation)
     data = await _fetch_item(plan.name, turn.records.archive) or text.encode("utf-8", "replace")
     reader = OutputReader(lambda: model.provider, turn.recorder.session_id, turn.interrupt, forward, window.summarisers)
-    summary = await reader(call, ITEM_SUMMARY_PURPOSE, iter((data,)), len(data))
+    summary = await reader.read_parts(call, ITEM_SUMMARY_PURPOSE, iter((data,)), len(data))
     if summary is None:
         raise AgentError(f"no model summarised `{plan.name}`: nothing has changed")
     new_view = with_item_summary(plan, summary)

@@ -237,8 +237,8 @@ OPTIONS: tuple[Option, ...] = (
         "agent.tool_output_mode",
         "auto",
         one_of("auto", "full-chunked", "read-grep", "truncate"),
-        "what is shown of large outputs: head and tail (`auto`, `read-grep`), more text (`truncate`), or extracts by "
-        "a model (`full-chunked`, which costs requests)",
+        "what is shown of large outputs: head, tail and error lines (`auto`), more text (`truncate`), or what a model "
+        "finds by reading all of it (`full-chunked`) or by looking it up (`read-grep`); a model costs requests",
     ),
     Option(
         "agent.tool_deferral_threshold", 0.10, parse_share, "share of the usable window that tool definitions may take"

@@ -96,6 +96,10 @@ class ClientDrivenRun:
                 await self._run_turn(None)
             while (message := await self._next_message()) is not None:
                 await self._run_turn(message)
+                if self._queue.has_messages:
+                    # Nobody is waiting for an answer to a message that was sent during another turn. If it cancelled
+                    # the compaction, a client that sends its messages quickly would never get one.
+                    await self._session.finish_background_compaction()
             if self._has_input_ended:
                 await reading_task
             if self._fatal_error:
@@ -215,6 +219,7 @@ class ClientDrivenRun:
             case InterruptRequest() if self._is_turn_running:
                 self._session.interrupt()
             case InterruptRequest():
+                self._session.interrupt()  # ends a compaction between turns
                 self._interrupts_next_turn = self._queue.has_messages
             case ControlRequest():
                 await self._handle_control(request)

@@ -73,6 +73,21 @@ class ModelFacts:
         file, write calls as plain text, and report changes that they did not make."""
         return self.parameter_count is not None and self.parameter_count <= MAX_SMALL_MODEL_PARAMETERS
 
+    def thinking_budget(self, effort: str | None, max_output_tokens: int) -> int:
+        """Return how many tokens of a reply the model may think, for a model that must be given a number; otherwise
+        0."""
+        if self.thinking != "budget" or effort == "none":
+            return 0
+        budget = min(_THINKING_BUDGETS.get(effort or "", _DEFAULT_THINKING_BUDGET), max_output_tokens // 2)
+        return budget if budget >= _MIN_THINKING_BUDGET else 0
+
+
+_THINKING_BUDGETS = {"minimal": 1024, "low": 2048, "high": 16384, "xhigh": 32768, "max": 65536}
+"""Thinking budget by effort, in tokens, for models that need a budget."""
+_DEFAULT_THINKING_BUDGET = 8192
+_MIN_THINKING_BUDGET = 1024
+"""Minimum budget that Anthropic's API accepts, in tokens."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:

@@ -30,6 +30,7 @@ from ebbtide.agent.tokens.estimate import (
     update_estimator,
 )
 from ebbtide.agent.tool_specs import ToolSpec
+from ebbtide.agent.view.visible import is_answer, turn_starts
 from ebbtide.tools.lazy import dataclass
 
 
@@ -79,6 +80,9 @@ class TokenMeter:
         self._content = ContentCounts(token_counter or TokenCounter())
         self.usage_check = UsageCheck()
         self.counters = ContextCounters()
+        self._are_counters_divided = False
+        """Whether the counters tell finished turns from the open one. After a reset, the next measurement divides
+        them."""
         self.is_output_truncated = False
         """Whether an output of the last step was cut because space was short."""
         self._load_tokenizer = load_tokenizer
@@ -152,8 +156,28 @@ class TokenMeter:
             scale,
         )
         budget = replace(budget, has_output_overflow=self.is_output_truncated)
-        self.counters = self.counters.with_measurement(budget, is_counted=counted_tokens is not None)
+        self._update_counters(budget, conversation, is_counted=counted_tokens is not None)
         return budget
+
+    def _update_counters(self, budget: ContextBudget, conversation: Conversation, *, is_counted: bool) -> None:
+        """Update the counters with a measurement. If it replaces them as a whole, because there was nothing in them or
+        the provider has counted the request for the first time, divide them into finished turns and the open one."""
+        previous = self.counters
+        self.counters = previous.with_measurement(budget, is_counted=is_counted)
+        if self._are_counters_divided and self.counters.is_schema_counted == previous.is_schema_counted:
+            return
+        pending, new = self._open_turn_tokens(conversation)
+        self.counters = self.counters.divided(max(pending, previous.pending_tokens), new)
+        self._are_counters_divided = True
+
+    def _open_turn_tokens(self, conversation: Conversation) -> tuple[int, int]:
+        """Return the estimated tokens of the message that began the open turn, and of the messages since. Both are 0 if
+        the last turn is finished."""
+        messages = self._view_cache.visible_messages(conversation)
+        starts = turn_starts(messages)
+        if not starts or is_answer(messages[-1]):
+            return 0, 0
+        return self.estimate_message(messages[starts[-1]]), self._messages_tokens(messages[starts[-1] + 1 :])
 
     def estimate_message(self, message: Message) -> int:
         """Return the estimated tokens of a message."""
@@ -208,11 +232,12 @@ class TokenMeter:
         counted_tokens = budget.history + budget.pending + budget.retain + budget.summary
         self.scale = min(max(counted_tokens / estimated_tokens, 0.25), 3.0) if estimated_tokens else 1.0
 
-    def begin_turn(self, message: Message) -> int:
-        """Start the counters of a turn with the user's message. Return its estimated tokens."""
+    def begin_turn(self, message: Message, reasoning: int = 0) -> int:
+        """Start the counters of a turn with the user's message. Return its estimated tokens. `reasoning`: the model's
+        thinking budget."""
         self.is_output_truncated = False
         tokens = self.estimate_message(message)
-        self.counters = self.counters.at_turn_start(tokens)
+        self.counters = self.counters.at_turn_start(tokens, reasoning)
         return tokens
 
     def enter_final_turn(self) -> None:
@@ -242,6 +267,7 @@ class TokenMeter:
     def reset_counters(self) -> None:
         """Reset the counters after a compaction, until the next measurement."""
         self.counters, self.is_output_truncated = ContextCounters(reasoning=self.counters.reasoning), False
+        self._are_counters_divided = False
         self.usage_check.after_rewrite()
 
     def take_actual_window(self) -> int | None:
@@ -287,6 +313,7 @@ class TokenMeter:
         self._restored_tool_tokens = ((), 0)
         self.scale = 1.0
         self.counters = ContextCounters(reasoning=self.counters.reasoning)
+        self._are_counters_divided = False
         return replace(conversation, anchor=None, anchored=0)
 
     def _learn_from_usage(self, conversation: Conversation, usage: Usage, model: str) -> None:

@@ -277,6 +277,36 @@ def test_the_counters_follow_the_turn() -> None:
     assert meter.counters.is_schema_counted
 
 
+def test_after_a_rewrite_the_counters_still_tell_finished_turns_from_the_open_one() -> None:
+    meter = TokenMeter()
+    finished = Conversation((User((Text("what was asked first " * 40),)), Assistant((Text("an answer " * 200),))))
+    asked = User((Text("what is asked now " * 20),))
+    measured(meter, finished)
+    meter.begin_turn(asked)
+    conversation = finished.plus(asked, ANSWER, OUTPUTS)
+    before = measured(meter, conversation), meter.counters
+    meter.reset_counters()
+    assert measured(meter, conversation) == before[0]
+    assert meter.counters.projected_tokens() == before[1].projected_tokens()
+    assert meter.counters.pending_tokens == before[1].pending_tokens == meter.estimate_message(asked)
+    assert meter.counters.new_tokens == meter.estimator.estimate(count_messages((ANSWER, OUTPUTS)))
+    assert meter.counters.new_tokens == pytest.approx(before[1].new_tokens, abs=2)
+    meter.reset_counters()
+    measured(meter, finished)
+    assert (meter.counters.pending_tokens, meter.counters.new_tokens) == (0, 0)
+
+
+def test_the_system_prompt_is_no_new_content_of_the_first_turn() -> None:
+    meter = TokenMeter()
+    meter.begin_turn(ASKED.messages[0])
+    measured(meter, ASKED)
+    assert meter.counters.finished_turn_tokens == meter.estimator.estimate(count_text(INSTRUCTIONS.text))
+    assert meter.counters.new_tokens == 0
+    conversation, _ = steps_taken(meter, ASKED, Usage(input=3000, output=50))
+    assert measured(meter, conversation) == meter.counters.projected_tokens()
+    assert meter.counters.new_tokens == meter.estimator.estimate(count_messages((ANSWER, OUTPUTS)))
+
+
 def test_a_tokenizer_may_come_later() -> None:
     meter = TokenMeter()
     before = measured(meter, ASKED)
