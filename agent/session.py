@@ -12,7 +12,7 @@ from ebbtide.agent.archive.listing import ArchiveListing
 from ebbtide.agent.calls.boundary import SessionBoundary
 from ebbtide.agent.channel import Answer, Channel, Interrupt
 from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
-from ebbtide.agent.compaction.bring_back import bring_back, require_stored
+from ebbtide.agent.compaction.bring_back import bring_back_content, require_stored
 from ebbtide.agent.compaction.rewrite import (
     background_compaction_due,
     compact_between_turns,
@@ -20,10 +20,11 @@ from ebbtide.agent.compaction.rewrite import (
     ignore_event,
     mask_after_turn,
 )
-from ebbtide.agent.config.options import PermissionMode
+from ebbtide.agent.config.options import ContextStyle, PermissionMode
 from ebbtide.agent.errors import AgentError, StoreFailed
 from ebbtide.agent.events.session import Event, Noticed, Resumed, TurnFailed, TurnFinished, TurnStarted
 from ebbtide.agent.events.view import BroughtBack
+from ebbtide.agent.eviction.settings import StyleChoice
 from ebbtide.agent.messages import Conversation, Image, Note, Text, User
 from ebbtide.agent.providers.usage import drop_other_model_anchor
 from ebbtide.agent.records.file_history import FileHistory
@@ -45,7 +46,7 @@ from ebbtide.agent.window.turn_limits import TurnLimits
 from ebbtide.tools.process.jobs import BackgroundJobs
 
 if TYPE_CHECKING:  # types only: few runs use these
-    from ebbtide.agent.compaction.compact import CompactResult
+    from ebbtide.agent.compaction.compact import CompactionResult
     from ebbtide.agent.extensions.session_extensions import SessionExtensions
     from ebbtide.agent.extensions.session_trust import SessionTrust
     from ebbtide.agent.hooks.session_hooks import EndReason, SessionHooks
@@ -124,6 +125,17 @@ class Session:
         """Change the permission mode, even during a turn. The next request informs the model. Return how many open
         questions the new mode approved automatically."""
         return await self._ctx.calls.runner.approver.change_mode(mode)
+
+    @property
+    def style(self) -> ContextStyle:
+        """The context style that applies now."""
+        choice = self._ctx.window.style or StyleChoice()
+        return choice.style_for(self._ctx.model.known_window.available_tokens)
+
+    def set_style(self, style: ContextStyle | None) -> None:
+        """Change the context style, from the next request on. None: the default for the model's window."""
+        if self._ctx.window.style is not None:
+            self._ctx.window.style.change(style)
 
     @property
     def calls(self) -> CallContext:
@@ -205,7 +217,7 @@ class Session:
         await self._ctx.model.provider.prepare()
 
     @property
-    def is_at_question(self) -> bool:
+    def has_open_question(self) -> bool:
         """Whether the session was closed while the user was being asked about a call. `resume_turn` asks again."""
         return not self._channel.is_busy and bool(self._conversation.unanswered_calls)
 
@@ -291,6 +303,12 @@ class Session:
             self._compaction_interrupt.reset()
             self._background_compaction = asyncio.create_task(self._compact_in_background())
 
+    async def finish_background_compaction(self) -> None:
+        """Wait until the compaction between turns is done, if one is running; `interrupt` ends it. Otherwise, the next
+        turn cancels it unless it needs the space."""
+        if self._background_compaction is not None:
+            await asyncio.wait([self._background_compaction])
+
     async def _compact_in_background(self) -> None:
         """Compact between turns. Errors are ignored here, because they will occur again in the next turn, which reports
         them."""
@@ -321,7 +339,9 @@ class Session:
             self._ctx.window.prefix_watch.record_reload()
             self._needs_reload = False
 
-    async def compact(self, focus: str | None = None, emit: Callable[[Event], None] = ignore_event) -> "CompactResult":
+    async def compact(
+        self, focus: str | None = None, emit: Callable[[Event], None] = ignore_event
+    ) -> "CompactionResult":
         """Summarise the older part of the conversation now. Raises `AgentError`."""
         return (await self.change_conversation(compact_manually, focus, emit)).result
 
@@ -375,12 +395,12 @@ class Session:
         """Return where the text occurs, and whether the model sees it there. Raises `AgentError`."""
         return await require_stored(self._ctx.records.archive).recall.locate_text(text, self._conversation)
 
-    async def restore_to_view(self, ref: str, *, is_dry_run: bool = False) -> BroughtBack:
+    async def bring_back(self, ref: str, *, is_dry_run: bool = False) -> BroughtBack:
         """Show a reference's content to the model again, with the next request. `is_dry_run`: change nothing, and
         return the cost. Raises `AgentError`."""
         return (
             await self.change_conversation(
-                bring_back, ref, require_stored(self._ctx.records.archive).recall, dry_run=is_dry_run
+                bring_back_content, ref, require_stored(self._ctx.records.archive).recall, is_dry_run=is_dry_run
             )
         ).event
 
@@ -394,17 +414,17 @@ class Session:
         self._channel.interrupt.request()
         self._compaction_interrupt.request()
 
-    def leave_turn(self) -> None:
+    def end_turn_for_exit(self) -> None:
         """End the turn because the program exits. Works like `interrupt`, except that a question about a call stays
         open; it is asked again when the session is resumed."""
-        self._channel.leave_turn()
+        self._channel.end_turn_for_exit()
 
     async def close(self, reason: "EndReason | None" = "other") -> None:
         """Stop background work and release the session's resources. `reason` is passed to hooks. If it is None, no end
         hooks run, because the session is reopened immediately."""
         if self.hooks is not None:
             self.hooks.end_reason = reason
-        self.leave_turn()
+        self.end_turn_for_exit()
         self._compaction_interrupt.request()
         try:
             if self._background_compaction is not None:

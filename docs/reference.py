@@ -14,7 +14,7 @@ from pathlib import Path
 from docs.man_page import man_page
 from docs.stream_input_schema import stream_input_schema
 from docs.stream_schema import LINES, stream_schema
-from ebbtide.agent.config.aliases import COMPACTION_OFF_VALUES, IGNORED_KEYS, KEY_ALIASES, TABLE_ALIASES
+from ebbtide.agent.config.aliases import COMPACTION_OFF_VALUES, IGNORED_KEYS, KEY_ALIASES, RENAMED_KEYS, TABLE_ALIASES
 from ebbtide.agent.config.options import OPTIONS, Option
 from ebbtide.agent.errors import EXIT_CODES, AgentError
 from ebbtide.agent.headless.json_output import event_type_name
@@ -64,7 +64,7 @@ def other_names() -> str:
     """The aliases of settings used by other programs, with the settings they stand for."""
 
     def rows() -> Iterator[Sequence[str]]:
-        for name, key in (KEY_ALIASES | TABLE_ALIASES).items():
+        for name, key in (KEY_ALIASES | TABLE_ALIASES | RENAMED_KEYS).items():
             if name.rpartition(".")[2] != key.rpartition(".")[2]:
                 yield f"`{name}`", f"`{key}`"
         yield "`summarization_provider`, `summarization_model`", "`agent.summary_model`, as PROVIDER/NAME"

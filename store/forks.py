@@ -14,6 +14,14 @@ _COPIED_COLUMNS = {
 _COPIED_COLUMNS_UP_TO = {"summaries": "number, position, body, created", "views": "number, position, body, created"}
 """Columns copied to a fork from rows up to and including the fork point, by table."""
 
+_COPY_ACCESSES_SQL = (
+    "insert into accesses (session, ref, count, last) select ?1, ref, count, last from accesses "
+    "where session = ?2 and ((ref glob 'm[0-9]*' and cast(substr(ref, 2) as integer) < ?3) or "
+    "(ref glob 'r[0-9]*' and cast(substr(ref, 2) as integer) in (select number from outputs where session = ?1)) or "
+    "(ref glob 'sum-[0-9]*' and cast(substr(ref, 5) as integer) in (select number from summaries where session = ?1)))"
+)
+"""Copies how often messages, outputs and summaries that the fork has were looked up; see `search.access_key`."""
+
 
 class ForkStore:
     """Creates and finds forks. Raises `StoreError`; call it in the thread of the session store."""
@@ -23,7 +31,8 @@ class ForkStore:
 
     def fork(self, row: SessionRow, snapshot: SnapshotRow | None, facts: Sequence[FactRow]) -> None:
         """Add a session that starts with the first `row.forked` messages of `row.parent`. Outputs keep their numbers,
-        and summaries and views are copied up to that point. The stored bytes are shared with the parent."""
+        and summaries, views and counts of lookups are copied up to that point. The stored bytes are shared with the
+        parent."""
         with self._store.transaction() as db:
             insert_session(db, row)
             for comparison, tables in (("<", _COPIED_COLUMNS), ("<=", _COPIED_COLUMNS_UP_TO)):
@@ -33,6 +42,7 @@ class ForkStore:
                         f"where session = ? and position {comparison} ?",
                         (row.id, row.parent, row.forked),
                     )
+            db.execute(_COPY_ACCESSES_SQL, (row.id, row.parent, row.forked))
             if snapshot is not None:
                 db.execute(
                     "insert into snapshots (session, position, body, created) values (?, ?, ?, ?)",

@@ -19,6 +19,14 @@ def test_the_budget_the_epochs_and_the_requests_of_a_stored_session(user: User) 
     printed = user.ebb("context", "--json").result
     assert (printed["session"], len(printed["epochs"][0]["requests"])) == (session, 2)
     assert printed["used"] == sum(component["tokens"] for component in printed["components"])
+    assert ["\u25cf", "balanced", "200", "tokens", "0"] in [line[:5] for line in lines]
+    style = printed["style_costs"]
+    assert (style["active"], style["recorded"], style["replayed_count"]) == ("balanced", "balanced", 4)
+    assert [(cost["style"], cost["tokens"], cost["regrets"]) for cost in style["styles"]] == [
+        ("frugal", 200, 0),
+        ("balanced", 200, 0),
+        ("careful", 200, 0),
+    ]
 
 
 def test_a_session_that_is_over_is_shown_in_the_window_that_it_had(user: User) -> None:

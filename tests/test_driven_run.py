@@ -48,6 +48,38 @@ def test_the_work_in_hand_is_done_when_the_input_ends(user: User) -> None:
     assert [line["text"] for line in run.lines if line["type"] in ("turn_started", "steered")] == ["first", "second"]
 
 
+LONG = "some words that say hardly anything " * 1210
+SUMMARISES = ("--config", "agent.background_messages=4", "--context-window", "60000")
+SUMMARY = {"when": "context window is nearly full", "text": "<summary>they talked</summary>"}
+
+
+def test_messages_sent_at_once_are_summarised_between_turns_like_slow_ones(user: User) -> None:
+    """`agent.background_messages`: three turns from a pipe, of which the second reaches it."""
+    lines = "".join(json.dumps({"type": "message", "text": text}) + "\n" for text in (LONG, LONG, "and now?"))
+    model = user.script({"text": "One."}, {"text": "Two."}, SUMMARY, {"text": "Three."})
+    run = user.ebb(*STREAM, "-m", model, *SUMMARISES, stdin=lines)
+    marks = {"turn_started", "turn_finished", "context_compacted"}
+    assert (run.code, run.result["result"]) == (0, "Three.")
+    assert [line["type"] for line in run.lines if line["type"] in marks] == [
+        *["turn_started", "turn_finished"] * 2, "context_compacted", "turn_started", "turn_finished",
+    ]  # fmt: skip
+    (rewrite,) = (line for line in run.lines if line["type"] == "context_compacted")
+    assert (rewrite["cause"], rewrite["strategies"]) == ("background", ["summary"])
+
+
+def test_an_interrupt_ends_a_summary_that_the_next_turn_waits_for(user: User) -> None:
+    model = user.script({"text": "One."}, {"text": "Two."}, {**SUMMARY, "pause": 600}, {"text": "Three."})
+    with driven(user, *SUMMARISES, model=model) as program:
+        for text in (LONG, LONG, "and now?"):
+            program.say("message", text=text)
+        program.until("compaction_started")
+        program.say("interrupt")
+        assert program.until("turn_finished")["end"] == "interrupted"
+        program.say("message", text="and after that?")
+        code, result = program.end()
+    assert (code, result["result"], program.told("context_compacted")) == (0, "Three.", [])
+
+
 def test_a_prompt_on_the_command_line_comes_first(user: User) -> None:
     line_given = json.dumps({"type": "message", "text": "second"})
     model = user.script({"text": "One."}, {"text": "Two."})

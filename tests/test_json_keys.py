@@ -49,7 +49,11 @@ def test_the_keys_of_what_fills_a_context(user: User) -> None:
     }  # fmt: skip
     assert {each for each in found if "." not in each} == {
         "cache_lifetime", "components", "deferred", "effective", "epochs", "instructions", "items", "model", "pins",
-        "prices_again", "recalls", "reserves", "servers", "session", "title", "tools", "used", "window",
+        "prices_again", "recalls", "reserves", "servers", "session", "style_costs", "title", "tools", "used", "window",
+    }  # fmt: skip
+    assert {each.removeprefix("style_costs.") for each in found if each.startswith("style_costs.")} == {
+        "active", "message_count", "recorded", "replayed_count", "styles", "styles.dollars", "styles.regrets",
+        "styles.style", "styles.tokens",
     }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from textual.app import App, SuspendNotSupported
 
+from ebbtide.agent.config.options import ContextStyle
 from ebbtide.agent.config.settings import Settings
 from ebbtide.agent.errors import AgentError
 from ebbtide.tui import screens, session, terminal, view, widgets
@@ -88,7 +89,15 @@ class ScreenContext:
         if self.controller.session is not None:
             components = await screens.context.load_components(self.controller, self.controller.session.id)
             if not isinstance(self.app.screen, screens.context.ContextScreen):
-                self.app.push_screen(screens.context.ContextScreen(self.controller, components))
+                set_style = self._set_context_style if self.settings is not None else None
+                self.app.push_screen(screens.context.ContextScreen(self.controller, components, set_style))
+
+    def _set_context_style(self, style: ContextStyle) -> str:
+        """Set the context style, in this session and in later ones, and return a message. Raises `AgentError`."""
+        assert self.settings is not None
+        message = self.settings.set_value("context.style", style)
+        self.apply_setting("context.style")
+        return message
 
     async def edit_context(self, action_text: str) -> None:
         await session.view_edits.run_typed_action(self.controller, action_text)
@@ -145,6 +154,8 @@ class ScreenContext:
             return
         config = self.settings.config
         match key:
+            case "context.style":
+                self.controller.set_style(config.context_style)
             case "tui.theme":
                 self.themes.apply_theme(config.tui_theme)
             case "tui.panel":

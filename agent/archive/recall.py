@@ -1,5 +1,6 @@
 """Looks up the content of sessions, by reference or by words, within the scope that the user allows."""
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,9 @@ class SessionRecall:
                 + (f", and `scope` was `{allowed}`" if allowed != self._scope else "")
             )
         content = await self._archive.open(resolved)
+        if resolved.output is None:  # an output has its own count
+            count, last = await self._search.earlier_accesses(resolved)
+            content = replace(content, access_count=count, last_accessed_at=last)
         await self._search.record_access(resolved)
         self._debug.log("context/recall", ref=resolved.uri, scope=allowed, found=1)
         return content
@@ -96,12 +100,12 @@ class SessionRecall:
             )
         return scope
 
-    async def _is_in_scope(self, resolved: ResolvedReference, scope: RecallScope) -> bool:
+    async def _is_in_scope(self, reference: ResolvedReference, scope: RecallScope) -> bool:
         """Whether a reference is within the scope. A session can always see its sub-agents, and a sub-agent the session
         that started it."""
-        if resolved.session == self._session or scope == "all":
+        if reference.session == self._session or scope == "all":
             return True
-        row = await self._thread.run(self._store.session, resolved.session)
+        row = await self._thread.run(self._store.session, reference.session)
         if row is None:
             return False
         own_row = await self._thread.run(self._store.session, self._session)

@@ -3,7 +3,6 @@
 import base64
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
 
 from ebbtide.agent.errors import ReferenceFailed, StoreFailed
 from ebbtide.agent.messages import Assistant, Image, Message, User
@@ -32,8 +31,10 @@ MAX_NAMED_CANDIDATES = 5
 _SNIFF_BYTES = 1 << 14
 """Number of bytes examined to decide whether content is text."""
 
-_MATCH_LINE = regex(rb"\d+:")
-"""The start of a matching line in search output."""
+_MATCH_LINES = regex(rb"\d+:"), regex(rb"[^:\n]+:\d+:")
+"""The start of a matching line in search output: of `grep`, and of a command such as `rg` or `grep -rn`."""
+_FILE_LINE = regex(rb"(?!no (?:lines|files) match)[^(\n]")
+"""The start of a file's name in the output of a search for files. Notes begin with a parenthesis."""
 
 _MAX_UNNUMBERED_LINES = 50
 _LINE_NUMBER = regex(rb"([1-9]\d{0,17})\t")
@@ -71,8 +72,8 @@ def parse_user_reference(text: str) -> Reference:
         raise ReferenceFailed(str(error)) from error
 
 
-def part_reference(resolved: ResolvedReference, part: int) -> Reference:
-    return replace(resolved.reference, location=ToolPart(part))
+def part_reference(reference: ResolvedReference, part: int) -> Reference:
+    return replace(reference.reference, location=ToolPart(part))
 
 
 def _attached_images(message: Message) -> tuple[Image, ...]:
@@ -124,10 +125,10 @@ def encode_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def reference_kind(resolved: ResolvedReference) -> str:
-    match resolved.reference.target:
+def reference_kind(reference: ResolvedReference) -> str:
+    match reference.reference.target:
         case OutputRef():
-            return f"output of {resolved.tool}" if resolved.tool else "output"
+            return f"output of {reference.tool}" if reference.tool else "output"
         case MessageRef():
             return "message"
         case SummaryRef():
@@ -154,9 +155,12 @@ def first_line_number(content: Content) -> int | None:
     return int(match[1]) if match else None
 
 
-def find_match_line(content: Content, number: int) -> int | None:
+def find_match_line(content: Content, number: int, *, lists_files: bool) -> int | None:
     """Find the line of search output that contains match `number`; None if there are fewer matches. Lines and matches
-    are counted from 1."""
+    are counted from 1. `lists_files`: whether the tool can list files instead of lines in them."""
     lines = b"".join(content.chunks()).split(b"\n")
-    line_numbers = (line_number for line_number, line in enumerate(lines, 1) if _MATCH_LINE.match(line))
-    return next(islice(line_numbers, number - 1, None), None)
+    for pattern in (*_MATCH_LINES, *((_FILE_LINE,) if lists_files else ())):
+        line_numbers = [line_number for line_number, line in enumerate(lines, 1) if pattern.match(line)]
+        if line_numbers:
+            return line_numbers[number - 1] if number <= len(line_numbers) else None
+    return None

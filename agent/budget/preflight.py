@@ -19,7 +19,7 @@ class ContextCounters:
     """A session's token counts, from finished turns to the newest output."""
 
     finished_turn_tokens: int = 0
-    """Tokens of finished turns."""
+    """Tokens of the system prompt and of finished turns."""
     pending_tokens: int = 0
     """Tokens added at the start of the turn."""
     new_tokens: int = 0
@@ -47,13 +47,23 @@ class ContextCounters:
         include yet are added to the new ones. `is_counted`: the provider has counted most of the request, including the
         tool definitions, so its count replaces estimates."""
         if is_counted and not self.is_schema_counted:
-            new = max(budget.used - self.finished_turn_tokens - self.pending_tokens, 0)
-            return replace(self, new_tokens=new, tool_tokens=budget.tools, is_schema_counted=True)
+            pending = min(self.pending_tokens, budget.used)
+            finished = min(self.finished_turn_tokens, budget.used - pending)
+            new = budget.used - finished - pending
+            return ContextCounters(finished, pending, new, budget.tools, True, self.reasoning)
         counted_base = budget.used if self.is_schema_counted else budget.used - budget.tools
         new_tokens = max(self.new_tokens, counted_base - self.finished_turn_tokens - self.pending_tokens)
         return replace(
             self, new_tokens=new_tokens, tool_tokens=budget.tools if is_counted else max(self.tool_tokens, budget.tools)
         )
+
+    def divided(self, pending: int, new: int) -> "ContextCounters":
+        """Return counters with the same projection, divided anew: `pending` tokens of the message that began the turn,
+        `new` tokens of replies and outputs since, and the rest as finished turns."""
+        projected = self.projected_tokens()
+        new = min(max(new, 0), projected)
+        pending = min(max(pending, 0), projected - new)
+        return replace(self, finished_turn_tokens=projected - new - pending, pending_tokens=pending, new_tokens=new)
 
     def at_turn_end(self, counted: int | None = None) -> "ContextCounters":
         """Return the counters at the end of a turn, when all tokens become `current`. `counted`: the provider's count

@@ -3,10 +3,10 @@
 
 import base64
 import shutil
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.calls.execute import CallPosition
@@ -33,6 +33,7 @@ from ebbtide.agent.view.previews import (
 from ebbtide.tools.base import ImageData, LoggedOutput, Result
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.plain_text import lossless_text
+from ebbtide.tools.outputs.stored_content import StoredContent
 
 if TYPE_CHECKING:  # imported only for their types, because most runs have no hooks
     from ebbtide.agent.hooks.tool_hooks import ToolHooks
@@ -41,9 +42,15 @@ _CHUNK_BYTES = 1 << 18
 MIN_FREE_BYTES_FOR_LOG = 1 << 18
 """A log file is kept only if at least this many bytes remain free on the disk."""
 
-AskReaderModel: TypeAlias = Callable[[ToolCall, str, Iterator[bytes], int], Awaitable[str | None]]
-"""Asks a model to read a long output, given the call, its purpose, the content and its size. Returns what the model
-found, or None if no model could be asked."""
+
+class ReaderModel(Protocol):
+    """A model that extracts from a long output what is relevant to the purpose of the call."""
+
+    async def read_parts(self, call: ToolCall, purpose: str, chunks: Iterator[bytes], byte_count: int) -> str | None:
+        """Read the output part by part. Return what was found; None if no model could be asked."""
+
+    async def look_up(self, call: ToolCall, purpose: str, excerpt: str, stored: StoredContent) -> str | None:
+        """Look up parts of the output by lines and pattern. Return what was found; None if no model could be asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +61,8 @@ class OutputArchiver:
     """Stores outputs. If None, nothing can be stored, and long outputs are cut."""
     limits: OffloadLimits = OffloadLimits()
     emit: Callable[[Event], None] = lambda event: None
-    ask_reader_model: AskReaderModel | None = None
-    """Asks a model to read long outputs; None if the user has not enabled that."""
+    reader: ReaderModel | None = None
+    """Reads long outputs, if the user has chosen a mode that asks a model."""
     debug: DebugLog = field(default_factory=DebugLog)
     hooks: "ToolHooks | None" = None
     """Hooks that receive outputs; None if there are none."""
@@ -205,22 +212,32 @@ class OutputArchiver:
         )
 
     async def _make_excerpt(
-        self, call: ToolCall, position: CallPosition, preview: StreamedPreview, stored: StoredBlob
+        self, call: ToolCall, position: CallPosition, preview: StreamedPreview, stored_blob: StoredBlob
     ) -> Excerpt:
-        """Return the excerpt of an output that is not shown in full."""
+        """Return the excerpt of an output that is not shown in full, as the user's mode defines it. If a mode asks a
+        model and none answers, the output is truncated."""
         ref = f"r{position.output_number}"
+        ends, matches = preview.excerpt_and_error_lines(self.limits)
         if self.limits.mode == "truncate":
             return truncated_excerpt(preview, ref, self.limits)
-        findings = None if preview.is_binary else await self._ask_reader_model(call, position, stored)
-        head_tail_and_matches = (findings, "") if findings else preview.excerpt_and_error_lines(self.limits)
-        return stored_excerpt(call.name, ref, stored.size, stored.lines, *head_tail_and_matches)
+        if self.limits.mode == "auto" or preview.is_binary:
+            return stored_excerpt(call.name, ref, stored_blob.size, stored_blob.lines, ends, matches)
+        findings = await self._ask_reader(call, position, f"{ends}{matches}", stored_blob)
+        if findings is None:
+            return truncated_excerpt(preview, ref, self.limits)
+        return stored_excerpt(call.name, ref, stored_blob.size, stored_blob.lines, findings)
 
-    async def _ask_reader_model(self, call: ToolCall, position: CallPosition, stored: StoredBlob) -> str | None:
-        """Return what a model found in the output; None if this is disabled or no model could be asked."""
-        if self.limits.mode != "full-chunked" or self.ask_reader_model is None or self.archive is None:
+    async def _ask_reader(
+        self, call: ToolCall, position: CallPosition, excerpt: str, stored_blob: StoredBlob
+    ) -> str | None:
+        """Return what a model found in the output; None if no model could be asked."""
+        if self.reader is None or self.archive is None:
             return None
-        with closing(await self.archive.open_blob(stored, f"r{position.output_number}")) as content:
-            return await self.ask_reader_model(call, position.purpose, content.chunks(), content.size)
+        ref = f"r{position.output_number}"
+        with closing(await self.archive.open_blob(stored_blob, ref)) as content:
+            if self.limits.mode == "read-grep":
+                return await self.reader.look_up(call, position.purpose, excerpt, StoredContent(ref, content))
+            return await self.reader.read_parts(call, position.purpose, content.chunks(), content.size)
 
     async def _store_chunks(
         self, chunks: Iterator[bytes], preview: StreamedPreview, extra_bytes: bytes = b""
@@ -277,8 +294,8 @@ class OutputArchiver:
         )
 
 
-def _with_excerpt(output: ToolOutput, excerpt: Excerpt, stored: StoredBlob | None = None) -> ToolOutput:
-    return replace(output, text=excerpt.text, inserted=excerpt.inserted, stored=stored)
+def _with_excerpt(output: ToolOutput, excerpt: Excerpt, stored_blob: StoredBlob | None = None) -> ToolOutput:
+    return replace(output, text=excerpt.text, inserted=excerpt.inserted, stored=stored_blob)
 
 
 def _append_lines(text: str, extra_text: str) -> str:

@@ -154,10 +154,8 @@ def _plan_tool_edit(
             deferred, tools, pricing.effective_tokens, window.model.meter.estimate_definition
         )
 
-    old_size, new_size = (
-        visible_size(conversation.excluded_tools, window.tools.all_specs),
-        visible_size(new_excluded, window.tools.available_specs),
-    )
+    old_size = visible_size(conversation.excluded_tools, window.tools.all_specs)
+    new_size = visible_size(new_excluded, window.tools.available_specs)
     if request.act == "defer" and new_size >= old_size:
         return Refusal(f"disabling `{request.key}` saves nothing: the tool search takes as much")
     return plan_tool_deferral(request.act, request.key, names, conversation, pricing, old_size, new_size)
@@ -228,7 +226,7 @@ async def _summarise_item(
     call, text = _summary_input(plan.key, conversation)
     data = await _fetch_item(plan.name, turn.records.archive) or text.encode("utf-8", "replace")
     reader = OutputReader(lambda: model.provider, turn.recorder.session_id, turn.interrupt, forward, window.summarisers)
-    summary = await reader(call, ITEM_SUMMARY_PURPOSE, iter((data,)), len(data))
+    summary = await reader.read_parts(call, ITEM_SUMMARY_PURPOSE, iter((data,)), len(data))
     if summary is None:
         raise AgentError(f"no model summarised `{plan.name}`: nothing has changed")
     new_view = with_item_summary(plan, summary)
@@ -274,7 +272,7 @@ async def _summarise_before(
         events.append(event)
 
     compacted = await compact_now(
-        conversation, window, replace(turn, emit=emit), "asked", forced=ForcedStrategy("summary", cut=plan.cut)
+        conversation, window, replace(turn, emit=emit), "asked", forced=ForcedStrategy("summary", summary_end=plan.cut)
     )
     if compacted.result.is_interrupted:
         raise AgentError("the summary was interrupted: nothing has changed")

@@ -27,14 +27,15 @@ from ebbtide.agent.compose.system_prompt import build_resumed_system_text
 from ebbtide.agent.config.options import PERMISSION_MODES
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import StoreFailed, UsageError
+from ebbtide.agent.eviction.settings import StyleChoice
 from ebbtide.agent.input.instruction_files import find_instruction_files
 from ebbtide.agent.messages import Conversation
 from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.providers.factory import (
     LOCAL_PROVIDERS,
-    available_models,
     configured_fallbacks,
     known_facts_and_window,
+    list_available_models,
 )
 from ebbtide.agent.providers.learned_limits import next_request_window
 from ebbtide.agent.providers.setup import find_endpoint, searches_web
@@ -57,6 +58,7 @@ from ebbtide.tools.outputs.recall_results import no_progress
 
 if TYPE_CHECKING:  # types only: few runs use these
     from ebbtide.agent.archive.library import Library
+    from ebbtide.agent.compaction.style_costs import StyleCosts
     from ebbtide.agent.hooks.session_hooks import StartSource
     from ebbtide.agent.records.turn_endings import TurnEnding
     from ebbtide.agent.window.overview import Overview, RequestSetup
@@ -74,7 +76,7 @@ after it was closed (`reopened`)."""
 READ_ONLY_ERROR = "no session can be stored in `{}`: {}; use `--ephemeral` to start one that is not saved"
 
 
-class Sessions:
+class ProjectSessions:
     """Opens the sessions of one project. The store stays open until `close` is called."""
 
     def __init__(
@@ -164,7 +166,7 @@ class Sessions:
         if self._sinks is None:
             self._sinks = open_event_sinks(self.config, self._environment)
         async with AsyncExitStack() as exit_stack:
-            setup = ProjectSetup(
+            project_setup = ProjectSetup(
                 self.config,
                 self.root,
                 self._environment,
@@ -178,9 +180,9 @@ class Sessions:
                 self._sinks,
                 on_progress,
             )
-            composer = Composer(setup)
-            connected = await composer.connect_model(chosen_model, has_pauses=self._is_interactive)
-            exit_stack.push_async_callback(connected.provider.close)
+            composer = Composer(project_setup)
+            connected_model = await composer.connect_model(chosen_model, has_pauses=self._is_interactive)
+            exit_stack.push_async_callback(connected_model.provider.close)
             start_source = _hook_start_source(opening_kind, is_new=row is None)
             row = row or self._new_row(chosen_model, new_id)
             if not self._is_ephemeral:
@@ -194,21 +196,21 @@ class Sessions:
             grants = SessionGrants(self._session_rules.setdefault(row.id, []), added_folders, was_opened_before)
             exit_stack.callback(self._contexts.pop, row.id, None)
             session, ctx = await composer.create_session(
-                row, chosen_model, connected, exit_stack, grants, start_source=start_source
+                row, chosen_model, connected_model, exit_stack, grants, start_source=start_source
             )
             self._contexts[row.id] = ctx
             return session
 
-    async def reopen(self, closed: Session, model: str) -> Session:
+    async def reopen(self, closed_session: Session, model: str) -> Session:
         """Reopen a session that was just closed, in the same mode but with another model. A session without messages
         was not stored, so a new one is opened under its id. Raises `AgentError`."""
-        if closed.history.messages:
-            opened = await self.open(closed.id, model, opening_kind="reopened")
+        if closed_session.history.messages:
+            session = await self.open(closed_session.id, model, opening_kind="reopened")
         else:
-            opened = await self.open(None, model, new_id=closed.id)
-        if opened.mode != closed.mode:
-            await opened.change_mode(next(mode for mode in PERMISSION_MODES if mode == closed.mode))
-        return opened
+            session = await self.open(None, model, new_id=closed_session.id)
+        if session.mode != closed_session.mode:
+            await session.change_mode(next(mode for mode in PERMISSION_MODES if mode == closed_session.mode))
+        return session
 
     def _new_row(self, model: str, session_id: str = "") -> SessionRow:
         now = time.time()
@@ -283,7 +285,7 @@ class Sessions:
         row = await thread.run(store.session, id_prefix) if ctx is not None else await self._find_row(id_prefix)
         recorder = Recorder(thread, store, row or self._new_row(""))
         conversation = current or (await recorder.read_conversation() if row else Conversation())
-        setup = (
+        request_setup = (
             create_request_setup(ctx.window)
             if ctx
             else await self._request_setup(row.model if row else "", recorder.last_request_mark)
@@ -291,7 +293,35 @@ class Sessions:
         requests, rewrites = await recorder.log.request_usages(), await recorder.log.rewrites()
         session_id, title = (row.id, row.title) if row else (id_prefix, "")
         # Counting a long conversation takes a while, so it is done in a thread.
-        return await asyncio.to_thread(build_overview, session_id, title, conversation, setup, requests, rewrites)
+        return await asyncio.to_thread(
+            build_overview, session_id, title, conversation, request_setup, requests, rewrites
+        )
+
+    async def style_costs(self, overview: "Overview") -> "StyleCosts":
+        """Estimate what a session would have cost in each context style. `overview`: the session's overview."""
+        from ebbtide.agent.compaction.style_costs import MAX_REPLAYED_MESSAGES, create_replay_log, estimate_style_costs  # noqa: PLC0415  # deferred: rarely used
+
+        thread, store = await self._open_store()
+        ctx = self._contexts.get(overview.session)
+        if ctx is not None:
+            facts, meter = ctx.model.facts, ctx.model.meter.fresh_copy()
+            settings, choice = ctx.window.compaction_settings, ctx.window.style or StyleChoice()
+        else:
+            facts, _ = known_facts_and_window(self.config, overview.model)
+            meter = TokenMeter(decode_estimator(await thread.run(store.calibration, overview.model)))
+            settings = build_compaction_settings(self.config, overview.effective)
+            choice = StyleChoice(self.config.context_style)
+        log = SessionLog(thread, store, overview.session)
+        messages, message_count = await log.newest_messages_with_times(MAX_REPLAYED_MESSAGES), await log.message_count()
+
+        def estimate() -> "StyleCosts":
+            prices, cache_ttl, window_tokens = facts.prices, facts.cache_ttl, overview.effective
+            replay_log = create_replay_log(messages, overview, settings, prices, cache_ttl, meter.estimate_message)
+            active, recorded = choice.style_for(window_tokens), choice.initial_style_for(window_tokens)
+            return estimate_style_costs(replay_log, overview, active, recorded, message_count)
+
+        # Replaying a long session takes a while, so it is done in a thread.
+        return await asyncio.to_thread(estimate)
 
     async def _request_setup(self, model: str, last_request: RequestRecord | None) -> "RequestSetup":
         """Return the request setup of a session that is not open. Only its last request shows which flags and servers
@@ -326,7 +356,7 @@ class Sessions:
             build_compaction_settings(config, window.available_tokens),
             config,
             language_service,
-            provider_searches=searches_web(facts.provider, config, self._environment),
+            provider_searches=searches_web(facts.provider, facts.name, config, self._environment),
             extra_tools=self._extra_tools,
         )
         tools = create_specs(offered_tools(own_tools, system_text.mode, is_interactive=system_text.is_interactive))
@@ -353,10 +383,12 @@ class Sessions:
         """Return the library of stored sessions. Raises `AgentError`."""
         library = archive.library  # the import comes first: if it is interrupted, no store is left open
         thread, store = await self._open_store()
-        return library.Library(thread, store, self._project, self._lock_and_clean_up, self._update_title)
+        return library.Library(thread, store, self._project, self._locked_for_deletion, self._update_title)
 
     @contextmanager
-    def _lock_and_clean_up(self, session_id: str) -> Iterator[None]:
+    def _locked_for_deletion(self, session_id: str) -> Iterator[None]:
+        """Hold a session's lock while its rows are deleted. If that succeeds, also delete its output files and
+        rules."""
         lock = lock_session(self.config, session_id)
         try:
             yield
@@ -371,7 +403,7 @@ class Sessions:
 
     def available_models(self) -> tuple[str, ...]:
         """Return the names of models to offer."""
-        return available_models(self.config, self._environment)
+        return list_available_models(self.config, self._environment)
 
     async def close(self) -> None:
         for sink in self._sinks or ():

@@ -116,7 +116,8 @@ def effort_for(config: Config, facts: ModelFacts) -> str | None:
 
 
 def build_compaction_settings(config: Config, window_tokens: int) -> CompactionSettings:
-    """Return the compaction settings. In a small window, the caps are smaller."""
+    """Return the compaction settings. In a small window, the caps are smaller. The patience is that of the balanced
+    style."""
     defaults = CompactionCaps()
     caps = CompactionCaps(
         tail=min(config.tail_tokens, window_tokens // 5),
@@ -137,16 +138,10 @@ def build_compaction_settings(config: Config, window_tokens: int) -> CompactionS
         preferences,
         config.on_full,
         config.rewrite_policy,
-        rewrite_patience(config),
+        RewritePatience(config.rewrite_kappa_mask, config.rewrite_kappa_compact),
         config.background_at,
         config.background_messages,
     )
-
-
-def rewrite_patience(config: Config) -> RewritePatience:
-    """Return the factors by which the carrying cost must exceed the cost of a rewrite."""
-    defaults = RewritePatience(config.rewrite_kappa_mask, config.rewrite_kappa_compact)
-    return defaults.careful if config.rewrite_patience == "careful" else defaults
 
 
 def _default_protected_tokens(config: Config, effective: int) -> int:

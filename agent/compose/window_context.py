@@ -12,6 +12,7 @@ from ebbtide.agent.compose.system_prompt import SystemText, build_resumed_system
 from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.control_calls import PLAN_TOOL
 from ebbtide.agent.events.session import Resumed
+from ebbtide.agent.eviction.settings import StyleChoice
 from ebbtide.agent.input.instruction_updates import InstructionTracker
 from ebbtide.agent.messages import Conversation
 from ebbtide.agent.providers.learned_limits import LearnedLimits, learned_window
@@ -50,7 +51,10 @@ def create_window_context(
     parts: SessionParts, tooling: SessionTooling, approver: Approver, conversation: Conversation, mode: PermissionMode
 ) -> WindowContext:
     """Create the window context: the system prompt, and the parts that measure and rewrite the conversation."""
-    setup, recorder, tools, deferral = parts.setup, parts.recorder, tooling.tools, tooling.deferral
+    setup = parts.setup
+    recorder = parts.recorder
+    tools = tooling.tools
+    deferral = tooling.deferral
     config = setup.config
     system_text = _build_system_text(parts, mode)
     emit, debug, instructions = parts.channel.emit, parts.debug, system_text.instructions
@@ -65,6 +69,7 @@ def create_window_context(
             emit, debug, time.monotonic, instructions.sections, recorder.last_request_mark, recorder.previous_model_use
         ),
         compaction_settings=build_compaction_settings(config, parts.provider.window.available_tokens),
+        style=StyleChoice(config.context_style),
         summarisers=parts.summarisers,
         reminders=Reminders(
             read_facts, conversation, config.context_note_at, system_text.mode, system_text.is_interactive
@@ -77,13 +82,12 @@ def create_window_context(
 
 
 def _create_model_context(parts: SessionParts) -> ModelContext:
-    """Create the model context. For a resumed session, it includes what the last request showed about the model."""
-    config, connected, provider, last_request = (
-        parts.setup.config,
-        parts.connected_model,
-        parts.provider,
-        parts.recorder.last_request_mark,
-    )
+    """Create the model context. For a resumed session, it includes the window, token ratio and limits learned from its
+    last request."""
+    config = parts.setup.config
+    connected = parts.connected_model
+    provider = parts.provider
+    last_request = parts.recorder.last_request_mark
     retries = build_retry_limits(config, is_interactive=parts.is_interactive)
     return ModelContext(
         parts.models,

@@ -30,7 +30,7 @@ TABLE_ALIASES = {
     "max_line_length": "agent.max_line_length",
 }
 
-RENAMED_KEYS = {"mcp.startup_timeout": "mcp.wait"}
+RENAMED_KEYS = {"mcp.startup_timeout": "mcp.wait", "rewrite.patience": "context.style"}
 """Former names of this program's own keys."""
 
 _AGENT_TABLES = ("agent", "defaults", "options", "compaction", "tool_output_cache", "prune", "")

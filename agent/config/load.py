@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ebbtide.agent import config
-from ebbtide.agent.config.aliases import AliasedSetting, snake_case, table_entries, translate_settings
+from ebbtide.agent.config.aliases import RENAMED_KEYS, AliasedSetting, snake_case, table_entries, translate_settings
 from ebbtide.agent.config.options import OPTIONS, OPTIONS_BY_KEY, PROVIDER_NAMES, Option, permission_rules
 from ebbtide.agent.config.table_keys import LANGUAGE_SERVER_KEYS, MCP_SERVER_KEYS, MODEL_KEYS, PROVIDER_KEYS
 from ebbtide.agent.config.values import Config, Folders, ProviderConfig, config_field
@@ -88,7 +88,7 @@ def load_config(
                 option.parse, environment[option.environment_variable], source, option.key
             )
             sources[option.key] = source
-    for name, key in _setting_variables(environment, notices).items():
+    for name, key in _read_setting_variables(environment, notices).items():
         text = f"{key}={environment[name]}"
         _merge(parse_setting(text), f"environment {name}", values, sources, providers, servers, hooks, notices)
     for text in config_flag_texts:
@@ -184,7 +184,7 @@ def nested_tables(key: str, value: object) -> dict[str, object]:
         raise ConfigError(f"`{key}` is not a key of the configuration: {error}") from error
 
 
-def _setting_variables(environment: Mapping[str, str], notices: list[str]) -> dict[str, str]:
+def _read_setting_variables(environment: Mapping[str, str], notices: list[str]) -> dict[str, str]:
     """Map environment variables that are named after a key, or after an alias of a key, to that key. Variables
     dedicated to a key are not included. Adds a notice for each variable that has no effect."""
     key_by_variable: dict[str, str] = {}
@@ -194,6 +194,7 @@ def _setting_variables(environment: Mapping[str, str], notices: list[str]) -> di
         if single_option.environment_variable and single_option.environment_variable in environment
     }
     known_variables = {f"EBB_{key.replace('.', '_').upper()}": key for key in OPTIONS_BY_KEY}
+    former_variables = {f"EBB_{key.replace('.', '_').upper()}": key for key in RENAMED_KEYS}
     known_variables = {
         **known_variables,
         **{name.replace("EBB_AGENT_", "EBB_", 1): key for name, key in known_variables.items()},
@@ -203,7 +204,11 @@ def _setting_variables(environment: Mapping[str, str], notices: list[str]) -> di
     for name in sorted(
         variables, key=lambda name: (name not in known_variables, name)
     ):  # a key takes precedence over its aliases
-        written_key = known_variables.get(name) or name.removeprefix("EBB_").lower().removeprefix("agent_")
+        written_key = (
+            known_variables.get(name)
+            or former_variables.get(name)
+            or name.removeprefix("EBB_").lower().removeprefix("agent_")
+        )
         setting = next(iter(translate_settings([(written_key, True)])), None)
         if setting is not None and setting.ineffective_reason and setting.key not in OPTIONS_BY_KEY:
             notices.append(f"the variable `{name}` has no effect: {setting.ineffective_reason}")

@@ -70,6 +70,12 @@ StatusPart: TypeAlias = Literal["speed", "cache", "branch", "mode", "turn", "mod
 
 STATUS_PARTS: tuple[StatusPart, ...] = get_args(StatusPart)
 
+ContextStyle: TypeAlias = Literal["frugal", "balanced", "careful"]
+"""How readily older parts leave the context. `frugal`: as soon as it saves money. `careful`: only if it saves much more
+than it costs."""
+
+CONTEXT_STYLES: tuple[ContextStyle, ...] = get_args(ContextStyle)
+
 PortRule: TypeAlias = Literal["off", "ask", "forward"]
 
 PORT_RULES: tuple[PortRule, ...] = get_args(PortRule)
@@ -114,7 +120,7 @@ def stricter_mode(first: PermissionMode, second: PermissionMode) -> PermissionMo
     return min(first, second, key=lambda mode: _PERMISSIVENESS[mode])
 
 
-def _stricter_mode(current: object, project: object) -> object:
+def _combine_modes(current: object, project: object) -> object:
     return stricter_mode(cast(PermissionMode, current), cast(PermissionMode, project))
 
 
@@ -167,7 +173,7 @@ OPTIONS: tuple[Option, ...] = (
         one_of(*PERMISSION_MODES),
         "what may run without asking",
         "EBB_PERMISSION_MODE",
-        _stricter_mode,
+        _combine_modes,
     ),
     Option(
         "agent.sandbox",
@@ -231,8 +237,8 @@ OPTIONS: tuple[Option, ...] = (
         "agent.tool_output_mode",
         "auto",
         one_of("auto", "full-chunked", "read-grep", "truncate"),
-        "what is shown of large outputs: head and tail (`auto`, `read-grep`), more text (`truncate`), or extracts by "
-        "a model (`full-chunked`, which costs requests)",
+        "what is shown of large outputs: head, tail and error lines (`auto`), more text (`truncate`), or what a model "
+        "finds by reading all of it (`full-chunked`) or by looking it up (`read-grep`); a model costs requests",
     ),
     Option(
         "agent.tool_deferral_threshold", 0.10, parse_share, "share of the usable window that tool definitions may take"
@@ -251,19 +257,19 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("agent.retain_directives", (), parse_nonempty_strings, "additional instructions for the retained notes"),
     Option(
+        "context.style",
+        None,
+        OptionalValue(one_of(*CONTEXT_STYLES, former_names={"usual": "balanced"})),
+        "how readily older parts leave the context: `frugal` costs least, `balanced` waits until that saves more, "
+        "`careful` until it saves much more, so that fewer are needed again. Not set: `careful` with 600,000 usable "
+        "tokens or more, otherwise `balanced`. `/context` compares them",
+    ),
+    Option(
         "rewrite.policy",
         "cost",
         one_of("cost", "total_budget", "fixed", "off", former_names={"rent": "cost"}),
         "when older parts leave the context: as soon as it pays off, when all outputs exceed `protect_tokens`, "
         "only when the window is nearly full, or only on request",
-    ),
-    Option(
-        "rewrite.patience",
-        "usual",
-        one_of("usual", "careful"),
-        "`careful`: older parts leave only if that saves more: five times as much for outputs, 1.5 times for others. "
-        "In recorded sessions with a window of 200,000 tokens, 39 % fewer of them were needed again, at 7 % "
-        "more cost; with 100,000 tokens it changes little",
     ),
     Option(
         "rewrite.kappa_mask",
@@ -368,9 +374,9 @@ OPTIONS: tuple[Option, ...] = (
         "web.search",
         "auto",
         web_search,
-        "who runs searches for `web_search`: the model's provider with its own search (`auto`: Anthropic and OpenAI at "
-        "their own addresses, `provider`: also at another address), or a program with arguments, in which the query "
-        "replaces `{query}` or is appended; `off` removes the tool",
+        "who runs searches for `web_search`: the model's provider with its own search (`auto`: Anthropic, OpenAI, "
+        "Gemini, OpenRouter and xAI at their own addresses, `provider`: also at another address), or a program with "
+        "arguments, in which the query replaces `{query}` or is appended; `off` removes the tool",
     ),
     Option(
         "web.private",

@@ -95,8 +95,8 @@ def build_config_schema() -> Schema:
 def value_schema(parse: Parser) -> Schema:
     """Return the schema of the values that a validator accepts. Raises `KeyError` for an unknown validator."""
     match parse:
-        case OneOf(allowed_names=allowed):
-            return {"enum": list(allowed)}
+        case OneOf(allowed_names=allowed, former_names=former):
+            return {"enum": [*allowed, *(name for name, _ in former)]}
         case OptionalValue(parse):
             return value_schema(parse)
         case BoundedNumber(maximum=maximum, allows_zero=allows_zero):

@@ -36,7 +36,7 @@ class Setting:
     @property
     def effect_time(self) -> EffectTime:
         """The time when a change to the setting takes effect."""
-        return "now" if self.key.startswith("tui.") else "in the next session"
+        return "now" if self.key.startswith(("tui.", "context.")) else "in the next session"
 
 
 class Settings:

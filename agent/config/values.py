@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.config.options import (
+    ContextStyle,
     DetailLevel,
     KeyBindingStyle,
     NotificationMethod,
@@ -136,8 +137,9 @@ class Config:
     summary_directives: tuple[str, ...]
     retain_prompt: str | None
     retain_directives: tuple[str, ...]
+    context_style: ContextStyle | None
+    """None: chosen by the size of the window."""
     rewrite_policy: Literal["cost", "total_budget", "fixed", "off"]
-    rewrite_patience: Literal["usual", "careful"]
     rewrite_kappa_mask: float
     rewrite_kappa_compact: float
     recall_scope: RecallScope

@@ -92,7 +92,7 @@ class NamedOutputs:
                 self.last_mentions[key] = reply_number
 
     def add(self, key: str, output: ToolOutput) -> None:
-        for name in _names_in(output):
+        for name in names_in_output(output):
             output_keys = self._output_keys_by_name.get(name)
             if output_keys is None:
                 self._output_keys_by_name[name] = (key,)
@@ -101,7 +101,7 @@ class NamedOutputs:
 
 
 @memoized
-def _names_in(output: ToolOutput) -> frozenset[str]:
+def names_in_output(output: ToolOutput) -> frozenset[str]:
     return find_names(output.text)
 
 

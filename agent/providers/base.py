@@ -35,6 +35,8 @@ class ModelFacts:
     """The provider's own search for deferred tools: `plain` (Anthropic), `grouped` (OpenAI) or `none`."""
     searches_web: bool = False
     """Whether the provider searches the web itself, if a request allows that."""
+    dollars_per_search: float = 0.01
+    """Price of one web search by the provider, in addition to the tokens of its results."""
     max_tools: int | None = None
     """Maximum number of tool definitions that the provider accepts in one request; None if there is no limit."""
     is_known: bool = True
@@ -70,6 +72,21 @@ class ModelFacts:
         """Whether the model is so small that it needs extra guidance. Small models start work without looking at any
         file, write calls as plain text, and report changes that they did not make."""
         return self.parameter_count is not None and self.parameter_count <= MAX_SMALL_MODEL_PARAMETERS
+
+    def thinking_budget(self, effort: str | None, max_output_tokens: int) -> int:
+        """Return how many tokens of a reply the model may think, for a model that must be given a number; otherwise
+        0."""
+        if self.thinking != "budget" or effort == "none":
+            return 0
+        budget = min(_THINKING_BUDGETS.get(effort or "", _DEFAULT_THINKING_BUDGET), max_output_tokens // 2)
+        return budget if budget >= _MIN_THINKING_BUDGET else 0
+
+
+_THINKING_BUDGETS = {"minimal": 1024, "low": 2048, "high": 16384, "xhigh": 32768, "max": 65536}
+"""Thinking budget by effort, in tokens, for models that need a budget."""
+_DEFAULT_THINKING_BUDGET = 8192
+_MIN_THINKING_BUDGET = 1024
+"""Minimum budget that Anthropic's API accepts, in tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +139,10 @@ class Endpoint:
 class KeySource(Protocol):
     """Supplies a provider's key, if the key may change while the program runs."""
 
+    @property
+    def renewal_statuses(self) -> frozenset[int]:
+        """The HTTP statuses that mean that a newer key may be accepted."""
+
     async def get_key(self) -> str:
         """Return the current key. Raises `AuthFailed` if there is none."""
 
@@ -164,6 +185,8 @@ class Reply:
     of all passes."""
     web_search_count: int = 0
     """Number of web searches that the provider charges for."""
+    billed_dollars: float | None = None
+    """Cost of the request in US dollars, if the provider states it."""
     skipped_frame_count: int = 0
     """Number of unreadable frames that were skipped."""
 

@@ -73,10 +73,13 @@ class LearnedLimits:
     """Summary models that did not answer. They are skipped until the user requests a compaction."""
     is_insufficient_space_reported: bool = False
     """Whether the user has been notified that compaction alone cannot free enough space."""
+    is_tool_overflow_reported: bool = False
+    """Whether the user has been notified that requests are sent although their tool definitions do not fit."""
 
     def reset_for_new_model(self) -> None:
-        """Reset what does not apply to another model: the window and the failed summaries."""
-        self.window, self.summary_failure_count, self.is_insufficient_space_reported = None, 0, False
+        """Reset what does not apply to another model: the window, the failed summaries, and the notices about space."""
+        self.window, self.summary_failure_count = None, 0
+        self.is_insufficient_space_reported = self.is_tool_overflow_reported = False
 
     def is_refuted_by(self, counted_tokens: int) -> bool:
         """Whether this count refutes the inferred window, because the server has clearly read more tokens than would

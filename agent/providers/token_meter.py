@@ -30,6 +30,7 @@ from ebbtide.agent.tokens.estimate import (
     update_estimator,
 )
 from ebbtide.agent.tool_specs import ToolSpec
+from ebbtide.agent.view.visible import is_answer, turn_starts
 from ebbtide.tools.lazy import dataclass
 
 
@@ -43,15 +44,16 @@ class _FullCount:
     prompt_tokens: int
 
     def tool_tokens(self, estimator: Estimator, tool_counts: TextCounts) -> int:
-        """Return the tokens of the tool definitions. `tool_counts`: the counts of their text. The result stays within a
-        range around the estimate for these counts."""
+        """Return the tokens of the tool definitions. `tool_counts`: the words and characters of their text, as the
+        estimator counts them. The result stays within a range around the estimate."""
         estimate = estimator.estimate(tool_counts)
         rest = self.prompt_tokens - estimator.estimate(self.counts_without_tools)
         return min(max(rest, estimate // 3), estimate * 4)
 
     def more_precise(self, other: "_FullCount | None", estimator: Estimator) -> "_FullCount":
-        """Return the count that is more precise about the tool definitions: one without images is preferred, then the
-        one with fewer estimated tokens outside the definitions. A count with different tools is never used."""
+        """Return the count from which the size of the tool definitions follows more precisely. A request without images
+        is better than one with images. Otherwise, the request with less text besides the definitions is better. A count
+        with different tools is never used."""
         if other is None or other.tools != self.tools:
             return self
         return min(
@@ -78,6 +80,9 @@ class TokenMeter:
         self._content = ContentCounts(token_counter or TokenCounter())
         self.usage_check = UsageCheck()
         self.counters = ContextCounters()
+        self._are_counters_divided = False
+        """Whether the counters tell finished turns from the open one. After a reset, the next measurement divides
+        them."""
         self.is_output_truncated = False
         """Whether an output of the last step was cut because space was short."""
         self._load_tokenizer = load_tokenizer
@@ -151,8 +156,28 @@ class TokenMeter:
             scale,
         )
         budget = replace(budget, has_output_overflow=self.is_output_truncated)
-        self.counters = self.counters.with_measurement(budget, is_counted=counted_tokens is not None)
+        self._update_counters(budget, conversation, is_counted=counted_tokens is not None)
         return budget
+
+    def _update_counters(self, budget: ContextBudget, conversation: Conversation, *, is_counted: bool) -> None:
+        """Update the counters with a measurement. If it replaces them as a whole, because there was nothing in them or
+        the provider has counted the request for the first time, divide them into finished turns and the open one."""
+        previous = self.counters
+        self.counters = previous.with_measurement(budget, is_counted=is_counted)
+        if self._are_counters_divided and self.counters.is_schema_counted == previous.is_schema_counted:
+            return
+        pending, new = self._open_turn_tokens(conversation)
+        self.counters = self.counters.divided(max(pending, previous.pending_tokens), new)
+        self._are_counters_divided = True
+
+    def _open_turn_tokens(self, conversation: Conversation) -> tuple[int, int]:
+        """Return the estimated tokens of the message that began the open turn, and of the messages since. Both are 0 if
+        the last turn is finished."""
+        messages = self._view_cache.visible_messages(conversation)
+        starts = turn_starts(messages)
+        if not starts or is_answer(messages[-1]):
+            return 0, 0
+        return self.estimate_message(messages[starts[-1]]), self._messages_tokens(messages[starts[-1] + 1 :])
 
     def estimate_message(self, message: Message) -> int:
         """Return the estimated tokens of a message."""
@@ -207,11 +232,12 @@ class TokenMeter:
         counted_tokens = budget.history + budget.pending + budget.retain + budget.summary
         self.scale = min(max(counted_tokens / estimated_tokens, 0.25), 3.0) if estimated_tokens else 1.0
 
-    def begin_turn(self, message: Message) -> int:
-        """Start the counters of a turn with the user's message. Return its estimated tokens."""
+    def begin_turn(self, message: Message, reasoning: int = 0) -> int:
+        """Start the counters of a turn with the user's message. Return its estimated tokens. `reasoning`: the model's
+        thinking budget."""
         self.is_output_truncated = False
         tokens = self.estimate_message(message)
-        self.counters = self.counters.at_turn_start(tokens)
+        self.counters = self.counters.at_turn_start(tokens, reasoning)
         return tokens
 
     def enter_final_turn(self) -> None:
@@ -241,6 +267,7 @@ class TokenMeter:
     def reset_counters(self) -> None:
         """Reset the counters after a compaction, until the next measurement."""
         self.counters, self.is_output_truncated = ContextCounters(reasoning=self.counters.reasoning), False
+        self._are_counters_divided = False
         self.usage_check.after_rewrite()
 
     def take_actual_window(self) -> int | None:
@@ -281,8 +308,12 @@ class TokenMeter:
         record = self.usage_check.count_record
         assert record is not None, "a finding comes with a record"
         self._actual_window, self.usage_check.count_record = record.window, CountRecord()
-        self.estimator, self._full_count, self._restored_tool_tokens, self.scale = Estimator(), None, ((), 0), 1.0
+        self.estimator = Estimator()
+        self._full_count = None
+        self._restored_tool_tokens = ((), 0)
+        self.scale = 1.0
         self.counters = ContextCounters(reasoning=self.counters.reasoning)
+        self._are_counters_divided = False
         return replace(conversation, anchor=None, anchored=0)
 
     def _learn_from_usage(self, conversation: Conversation, usage: Usage, model: str) -> None:

@@ -66,10 +66,8 @@ class SessionLog:
         lost_call_ids = await self._lost_call_ids(range(start, end), has_lost_messages=is_cut)
         if readable_messages.messages and first > start and _starts_inside_step(readable_messages.messages):
             first = start
-        first, end = (
-            min([first, *(position - 1 for position in lost_call_ids)]),
-            max([end, *(position + 1 for position in lost_call_ids)]),
-        )
+        first = min([first, *(position - 1 for position in lost_call_ids)])
+        end = max([end, *(position + 1 for position in lost_call_ids)])
         if lost_call_ids or (valid_rows and first < valid_rows[0].position):
             readable_messages = await asyncio.to_thread(
                 restore_messages, rows, range(max(first, start), end), start, lost_call_ids, decode
@@ -135,6 +133,16 @@ class SessionLog:
             return restore_messages(rows[1:]).messages
         except StoreFailed:  # reading everything will report the error
             return ()
+
+    async def newest_messages_with_times(self, count: int) -> tuple[tuple[Message, float], ...]:
+        """Return up to `count` of the newest messages, each with the time when it was stored, in Unix seconds.
+        Unreadable messages are skipped."""
+        rows = await self._thread.run(self._store.messages_before, self._session_id, _AFTER_ALL_MESSAGES, count)
+        decoded = await asyncio.to_thread(_decode_rows, rows)
+        return tuple((message, row.created) for row in rows if (message := decoded[row.position]) is not None)
+
+    async def message_count(self) -> int:
+        return await self._thread.run(self._store.message_count, self._session_id)
 
     async def can_view_start(self, start: int, messages: Sequence[Message]) -> bool:
         """Whether a view can begin at a position: the previous message exists, and no call is separated from its

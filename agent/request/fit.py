@@ -35,6 +35,11 @@ FINAL_TURN_NOTE = Note(
     kind="final",
 )
 
+EnforcementReason: TypeAlias = Literal["context", "compact_trigger", "hard_block", "output", "exhausted"]
+"""Why a request is not sent as it is. `context`: the turn ends with a report. `compact_trigger`, `hard_block`: the
+request exceeds that share of the limit. `output`: an output of the last step did not fit. `exhausted`: compaction has
+not freed enough space, and the turn fails."""
+
 FinalTurnState: TypeAlias = Literal["none", "announced", "overdue"]
 """Whether the window is so full that the turn must end with a report. `none`: no. `announced`: this step ends the turn.
 `overdue`: an earlier step should have ended it."""
@@ -53,13 +58,14 @@ async def make_room(conversation: Conversation, ctx: SessionContext) -> Measured
     if window.compaction_settings.on_full == "final" and budget.exceeds_budget:
         conversation, budget = await choose_model(conversation, budget, window, turn)
     if budget.verdict != "fits" and is_automatic and not ends_in_report(budget, window):
+        log_enforcement(enforcement_reason(budget), budget, window)
         conversation, budget, problem = await compact_to_fit(conversation, budget, window, turn)
     previous_provider = model.provider
     conversation, budget = await choose_model(conversation, budget, window, turn)
     if is_automatic and is_out_of_room(budget, window):
         # As a last resort, shorten long user text in the open request; otherwise the session would be stuck.
         compacted, budget = await compact_and_measure(
-            conversation, budget, window, turn, "full", force_strategy("words")
+            conversation, budget, window, turn, "full", force_strategy("shorten_text")
         )
         conversation = compacted.conversation
     if model.provider is not previous_provider:
@@ -70,8 +76,27 @@ async def make_room(conversation: Conversation, ctx: SessionContext) -> Measured
     turn.emit(ContextMeasured(budget.used, budget.window.size, budget.window.available_tokens, components))
     if is_out_of_room(budget, window) and not turn.interrupt.is_requested():
         policy_problem = "" if is_automatic else "`rewrite.policy` is `off`; `/compact` makes room"
+        log_enforcement("exhausted", budget, window)
         raise ContextExhausted(window_full_message(budget, problem or policy_problem, model))
+    report_tool_overflow(budget, window, turn.emit)
     return conversation, budget
+
+
+def report_tool_overflow(budget: ContextBudget, window: WindowContext, emit: Callable[[Event], None]) -> None:
+    """Warn once that the request is over the limit, even after a compaction if there is one. It is sent all the same if
+    only the tool definitions do not fit."""
+    limits = window.model.learned_limits
+    if limits.is_tool_overflow_reported or not run_preflight(budget, window).is_over_by_tools:
+        return
+    limits.is_tool_overflow_reported = True
+    state = "still over the limit after compaction" if window.compaction_settings.is_automatic else "over the limit"
+    emit(
+        Noticed(
+            f"the request is {state}: about {budget.used:,} of "
+            f"{budget.window.available_tokens:,} tokens. Only the tool definitions do not fit, so it is sent all the "
+            "same; `tools.denied` leaves out tools"
+        )
+    )
 
 
 def is_out_of_room(budget: ContextBudget, window: WindowContext) -> bool:
@@ -222,12 +247,11 @@ async def announce_final_turn(
         return conversation, "none"
     if is_final_turn_announced(conversation):
         return conversation, "overdue"
-    blocked = [asdict(target) for target in run_preflight(budget, window).blocked]
+    log_enforcement("context", budget, window)
     window.model.meter.enter_final_turn()
     note_message = User((FINAL_TURN_NOTE,))
     await turn.recorder.record_user_message(note_message)
     turn.emit(FinalTurn(budget.used, budget.window.available_tokens))
-    window.debug.log("context-guard/enforce", reason="context", blocked=blocked)
     window.debug.log(
         "context/final-turn", reason="context", projectedTokens=budget.used, limit=budget.window.available_tokens
     )
@@ -267,8 +291,23 @@ def begin_turn(message: User, calls: CallContext, window: WindowContext) -> None
     """Start the counters of a turn with the user's message."""
     if calls.runner.loop_guard is not None:
         calls.runner.loop_guard.reset()
-    seed = window.model.meter.begin_turn(message)
-    window.debug.log("context-guard/loop-init", seedTokens=seed, **window.model.meter.counters.debug_fields())
+    model = window.model
+    seed = model.meter.begin_turn(message, model.facts.thinking_budget(model.effort, model.known_window.output))
+    window.debug.log("context-guard/loop-init", seedTokens=seed, **model.meter.counters.debug_fields())
+
+
+def enforcement_reason(budget: ContextBudget) -> EnforcementReason:
+    """Return why the conversation must be compacted before the request is sent."""
+    if budget.is_blocked:
+        return "hard_block"
+    return "output" if budget.has_output_overflow else "compact_trigger"
+
+
+def log_enforcement(reason: EnforcementReason, budget: ContextBudget, window: WindowContext) -> None:
+    """Log that a request is not sent as it is, with the models that have no room for it."""
+    if window.debug.is_enabled:
+        blocked = [asdict(blocked_target) for blocked_target in run_preflight(budget, window).blocked]
+        window.debug.log("context-guard/enforce", reason=reason, blocked=blocked)
 
 
 def log_preflight(decision: PreflightResult, budget: ContextBudget, window: WindowContext) -> None:

@@ -12,7 +12,8 @@ CURRENT_SESSION, CURRENT_PROJECT = "current", "_"
 
 REFERENCE_FORMATS = (
     "write `r12`, `msg-1a2b3c4d`, `sum-2` or `ebb://PROJECT/SESSION/r12`, each with `:L50-100` for lines, "
-    "`:B0-4096` for bytes, or `:tool-2` for an output's second picture or file, at the end"
+    "`:B0-4096` for bytes, `:match-3` for the third match of a search, or `:tool-2` for an output's second picture or "
+    "file, at the end"
 )
 
 _SCHEME = regex(r"(?:ebb|nexora)://", re.IGNORECASE)
@@ -25,6 +26,9 @@ _LOCATION = regex(
     r"match-(?P<match>[1-9]\d{0,17})|tool-(?P<tool>[1-9]\d{0,17})",
     re.IGNORECASE,
 )
+_SESSION_PREFIX = regex(r"[0-9a-f][0-9a-f-]{3,35}|current", re.IGNORECASE)
+"""Matches the session in a reference without a scheme. Other text with slashes is a path."""
+_BARE_LOCATION = regex(r"(?:match|tool)-\d+|[LB]\d+(?:-\d*)?", re.IGNORECASE)
 _TARGET_AND_LOCATION = regex(r"([^\s:#]+)(?:\s*[:#]\s*|\s+(?=[LB]\d|lines?\s*\d))(.*)", re.IGNORECASE | re.DOTALL)
 """A target followed by a location."""
 _RANGE_WITHOUT_START = regex(r"(?:L|lines?\s*)?[-–—]\s*L?([1-9]\d{0,17})", re.IGNORECASE)
@@ -131,12 +135,15 @@ class Reference:
 
 
 def parse_reference(text: str) -> Reference:
-    """Parse a reference, in its short form or as a URI. Raises `BadReference`."""
+    """Parse a reference, in its short form or as a URI. The scheme may be left out, and the project as well. Raises
+    `BadReference`."""
     trimmed = _SURROUNDING_TEXT.sub("", text)
     scheme = _SCHEME.match(trimmed)
-    if scheme is None:
+    pieces = trimmed[scheme.end() if scheme is not None else 0 :].split("/")
+    if scheme is None and len(pieces) in (2, 3) and _SESSION_PREFIX.fullmatch(pieces[-2]):
+        pieces = [CURRENT_PROJECT, *pieces][-3:]
+    elif scheme is None:
         return Reference(*_parse_target(trimmed, text))
-    pieces = trimmed[scheme.end() :].split("/")
     if len(pieces) != 3 or not all(pieces):
         raise BadReference(f"`{text}` is not a reference: {REFERENCE_FORMATS}")
     project, session, target_text = pieces
@@ -153,6 +160,8 @@ def _parse_target(target_text: str, text: str) -> tuple[ReferenceTarget, Locatio
         raise BadReference(
             f"`{text}` does not say where it begins: write `{target_name}:L1-{range_match[1]}` for the first lines"
         )
+    if _BARE_LOCATION.fullmatch(target_text):
+        raise BadReference(f"`{text}` is only a part of something: write `r12:{target_text}` with the output's number")
     if target_match is None or (match is not None and location_match is None):
         raise BadReference(f"`{text}` is not a reference: {REFERENCE_FORMATS}")
     location = _parse_location(location_match) if location_match is not None else None

@@ -1,6 +1,7 @@
 """The stub of a masked output: one line that says what the call did and how it ended."""
 
 import re
+from collections.abc import Iterator
 
 from ebbtide.agent.messages import (
     ToolCall,
@@ -34,6 +35,10 @@ _EXTENT_LINE = regex(r"\n\((?:lines \d+-\d+ of|there are more|stopped after|\d+ 
 _PATCHED_FILE = regex(r"^[ \t]*\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
 _DIFF_FILE = regex(r"^--- .+\n\+\+\+ (?:b/)?(.+)$", re.MULTILINE)
 _STUB_FIELD = regex(r"\{(\w+)\}")
+_NUMBERED_LINE = regex(r"^ *\d+[\t→]", re.MULTILINE)
+"""Matches the number of a line in a file, as this program (tab) and Claude Code (arrow) show it."""
+_FOUND_COUNT = regex(r"\AFound (\d+) (file|match)(?:es|s)?\b")
+"""Matches the first line of a search by Claude Code or Gemini CLI: how much it found."""
 _EMPTY_RESULTS = {"no lines match", "no output", ""}
 _CONTROL_CHARS = regex(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
 """Terminal control characters, except whitespace."""
@@ -93,7 +98,9 @@ def _viewed_extent(output: ToolOutput) -> str:
     """Describe which part of a file was shown."""
     extent = output.extent
     if extent is None:
-        return "a picture" if output.images or output.pictures else pluralize(_line_count(output.text), "line")
+        is_numbered = _NUMBERED_LINE.match(output.text) is not None
+        line_count = len(_NUMBERED_LINE.findall(output.text)) if is_numbered else _line_count(output.text)
+        return "a picture" if output.images or output.pictures else pluralize(line_count, "line")
     if extent.shows_all:
         return pluralize(extent.shown, extent.noun)
     last_visible = extent.first + extent.shown - 1
@@ -109,6 +116,8 @@ def _match_extent(output: ToolOutput) -> str:
     """Describe how much of a search result was shown."""
     extent = output.extent
     if extent is None:
+        if found := _FOUND_COUNT.match(output.text):
+            return pluralize(int(found[1]), found[2])
         return pluralize(0 if output.text.strip() in _EMPTY_RESULTS else _line_count(output.text), "match")
     if extent.shows_all:
         return pluralize(extent.shown, extent.noun)
@@ -152,21 +161,38 @@ def strongest_error(output: ToolOutput) -> str:
     """Return the line that reports an error most clearly, or the first of several such lines. If no line reports an
     error, return the last line of a program's output, which usually says why it failed, or the first line of any other
     output."""
-    heading = next((end for start, end in output.inserted if start == 0), 0)
-    lines = _printed_lines(output.text[heading:], output.program)
-    if output.is_part:
-        lines = [_MATCH_LINE.sub(r"\1", line) for line in lines]
+    lines = list(_visible_lines(output))
     error_line = strongest_error_line(lines)
     if not error_line and output.program is not None:
         lines = _printed_lines(text_without_insertions(output.text, output.inserted), output.program)[-1:]
     return safe_line(error_line or (lines[0] if lines else ""), MAX_ERROR_CHARS)
 
 
+def _visible_lines(output: ToolOutput) -> Iterator[str]:
+    """Yield the non-blank lines of an output as they were printed, without its heading. The error lines of a preview
+    are part of the text that was inserted into the output; their line numbers are left out."""
+    printed, position = _printed_text(output.text, output.program), 0
+    for start, end in (*output.inserted, (len(printed), len(printed))):
+        yield from _non_blank_lines(printed[position:start])
+        if start > 0:
+            for line in _non_blank_lines(printed[start:end]):
+                yield _MATCH_LINE.sub(r"\1", line) if output.is_part else line
+        position = end
+
+
 def _printed_lines(text: str, program: ProgramState | None) -> list[str]:
     """Return the non-blank lines of an output, without the line that says how its program ended."""
+    return _non_blank_lines(_printed_text(text, program))
+
+
+def _printed_text(text: str, program: ProgramState | None) -> str:
+    """Return the beginning of an output up to what says how its program ended."""
     text = text.partition(HOOK_NOTE_PREFIX)[0]
-    printed = text if program is None else program.printed_text(text)
-    return [line.strip() for line in printed.splitlines() if line.strip()]
+    return text if program is None else program.printed_text(text)
+
+
+def _non_blank_lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def patched_paths(call: ToolCall) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.subagents import RunningAgent
 from ebbtide.agent.eviction.carrying_costs import CarryingCostTracker
-from ebbtide.agent.eviction.settings import CompactionSettings
+from ebbtide.agent.eviction.settings import CompactionSettings, StyleChoice
 from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.messages import Conversation, User
 from ebbtide.agent.prompt.build import Instructions
@@ -238,6 +238,8 @@ class WindowContext:
     """The model's view of the conversation, cached between requests."""
     prefix_watch: PrefixWatch = field(default_factory=PrefixWatch)
     compaction_settings: CompactionSettings = CompactionSettings()
+    style: StyleChoice | None = None
+    """The context style; None to use the patience in `compaction_settings` as it is."""
     carrying_cost_tracker: CarryingCostTracker = field(default_factory=CarryingCostTracker)
     """Decides when to rewrite a view that would still fit, based on the accumulated cost of carrying removable
     content."""
@@ -247,6 +249,13 @@ class WindowContext:
     instruction_updates: InstructionUpdates | None = None
     """Announces changes of instruction files to the model; None if they are not announced."""
     debug: DebugLog = field(default_factory=DebugLog)
+
+    @property
+    def rewrite_settings(self) -> CompactionSettings:
+        """The compaction settings with the patience of the current style."""
+        if self.style is None:
+            return self.compaction_settings
+        return self.style.apply(self.compaction_settings, self.model.known_window.available_tokens)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from ebbtide.agent.archive.listing import ArchiveItem, ArchiveListing, ContentPa
 from ebbtide.agent.archive.tree import SessionTree
 from ebbtide.agent.calls.boundary import SessionBoundary
 from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
-from ebbtide.agent.compose.sessions import OpeningKind, Sessions
-from ebbtide.agent.config.options import PermissionMode
+from ebbtide.agent.compaction.style_costs import StyleCost, StyleCosts
+from ebbtide.agent.compose.sessions import OpeningKind, ProjectSessions
+from ebbtide.agent.config.options import ContextStyle, PermissionMode
 from ebbtide.agent.errors import AgentError, ReferenceFailed, UsageError
 from ebbtide.agent.events.permissions import (
     Decision,
@@ -212,6 +213,7 @@ class FakeSession(Session):
     extensions: None = None
     hooks: SessionHooks | None = None
     agents: SubAgents | None = None
+    style: ContextStyle = "balanced"
     calls: CallContext = None  # type: ignore[assignment]  # the changes that it is given do not run
     said: list[str] = field(default_factory=list)
     beside: list[Image | Note] = field(default_factory=list)
@@ -280,6 +282,9 @@ class FakeSession(Session):
         self.mode = mode
         return 0
 
+    def set_style(self, style: ContextStyle | None) -> None:
+        self.style = style or "balanced"
+
     def set_listener(self, listener: Callable[[Event], None]) -> None:
         """Nothing happens between two turns."""
 
@@ -290,10 +295,10 @@ class FakeSession(Session):
         self.interrupted += 1
         self._stop.set()
 
-    leave_turn = interrupt
+    end_turn_for_exit = interrupt
 
     @property
-    def is_at_question(self) -> bool:
+    def has_open_question(self) -> bool:
         return False
 
     def resume_turn(self, pending_messages: Callable[[], Sequence[User]] = tuple) -> AsyncGenerator[Event, None]:
@@ -308,7 +313,7 @@ class FakeSession(Session):
     async def trace_text(self, text: str) -> Occurrences:
         return Occurrences(self.places, self.unsearched)
 
-    async def restore_to_view(self, ref: str, *, is_dry_run: bool = False) -> BroughtBack:
+    async def bring_back(self, ref: str, *, is_dry_run: bool = False) -> BroughtBack:
         if not is_dry_run:
             self.said.append(f"bring {ref}")
         return BroughtBack(ref, 1200, used=25_300, effective=180_000)
@@ -330,7 +335,7 @@ class Hears:
 
 
 @dataclass
-class FakeSessions(Sessions):
+class FakeSessions(ProjectSessions):
     """Opens the sessions it was given, one after the other; then empty ones."""
 
     ready: list[FakeSession | AgentError] = field(default_factory=list)
@@ -392,6 +397,15 @@ class FakeSessions(Sessions):
 
     async def overview(self, prefix: str, current: Conversation | None = None) -> Overview:
         return overview(prefix)
+
+    async def style_costs(self, overview: Overview) -> StyleCosts:
+        """A session that would have been a little cheaper, and much more expensive, in the other two styles."""
+        estimates = (
+            StyleCost("frugal", 1.97, 5_900_000, 7),
+            StyleCost("balanced", 2.43, 6_180_000, 2),
+            StyleCost("careful", 3.12, 7_400_000, 0),
+        )
+        return StyleCosts("balanced", "balanced", estimates, 190, 190)
 
     def available_models(self) -> tuple[str, ...]:
         return self.names

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
-from ebbtide.agent.config.options import EFFORTS, OPTIONS_BY_KEY, THEMES, THOUGHTS_DISPLAYS, ThemeName
+from ebbtide.agent.config.options import CONTEXT_STYLES, EFFORTS, OPTIONS_BY_KEY, THEMES, THOUGHTS_DISPLAYS, ThemeName
 from ebbtide.agent.config.settings import Setting, SettingOrigin, Settings, format_as_toml_value, format_for_display
 from ebbtide.agent.errors import AgentError
 from ebbtide.tools.outputs.extent import ellipsize
@@ -41,7 +41,7 @@ OFFERED_THEMES: tuple[OfferedTheme, ...] = (
 )
 
 
-def themes_panel(chosen_theme: ThemeName, is_colorless: bool, apply_theme: Callable[[ThemeName], None]) -> Panel:
+def build_themes_panel(chosen_theme: ThemeName, is_colorless: bool, apply_theme: Callable[[ThemeName], None]) -> Panel:
     """Build the panel of themes, which previews the highlighted theme. `is_colorless`: whether colours are off in every
     theme."""
     message = "`NO_COLOR` is set, so all themes look alike"
@@ -72,7 +72,7 @@ _KEY_WIDTH = 36
 _VALUE_WIDTH = 22
 COMMON_SETTINGS = (
     "agent.model", "agent.permission_mode", "agent.reasoning_effort", "agent.sandbox", "permissions.allow",
-    "permissions.sandboxed", "agent.max_cost", "tui.theme", "tui.detail", "tui.notify",
+    "permissions.sandboxed", "agent.max_cost", "context.style", "tui.theme", "tui.detail", "tui.notify",
 )  # fmt: skip
 """Common settings, which are shown first."""
 SETTING_GROUPS = (
@@ -84,7 +84,7 @@ SETTING_GROUPS = (
     ("Undo and recall", ("checkpoints.", "recall.", "archive.")),
     ("Retries", ("retry.",)),
     ("Telemetry", ("telemetry.",)),
-    ("Model and context", ("agent.", "rewrite.")),
+    ("Model and context", ("context.", "agent.", "rewrite.")),
 )
 """Groups for the other settings, by key prefix."""
 _ORIGIN_STYLES: dict[SettingOrigin, TextStyle] = {
@@ -96,7 +96,7 @@ _ORIGIN_STYLES: dict[SettingOrigin, TextStyle] = {
 }
 
 
-def settings_panel(
+def build_settings_panel(
     list_settings: Callable[[], Sequence[Setting]], set_value: Callable[[str, str], str], search_text: str = ""
 ) -> Panel:
     """Build the settings panel. `set_value` takes a key and the new value as text, and returns a message; it may raise
@@ -111,7 +111,7 @@ def settings_panel(
 
     async def change_setting(row: PanelRow, text: str) -> Panel:
         message = ShowMessage(sanitise_line(set_value(row.value, text)), "good")
-        return replace(settings_panel(list_settings, set_value), message=message)
+        return replace(build_settings_panel(list_settings, set_value), message=message)
 
     text_request = TextRequest(
         initial_value,
@@ -209,7 +209,7 @@ async def choose_theme(context: CommandContext, name: str) -> None:
                 "There are no colours here. `/theme NAME` sets those of the full-screen interface."
             )
         previous_theme = themes.chosen_theme
-        choice = await context.show(themes_panel(previous_theme, themes.is_colorless, themes.apply_theme))
+        choice = await context.show(build_themes_panel(previous_theme, themes.is_colorless, themes.apply_theme))
         if choice is None:
             return themes.apply_theme(previous_theme)
         name = choice.value
@@ -249,11 +249,26 @@ async def show_settings(context: CommandContext, search_text: str) -> None:
         context.apply_setting(key)
         return message
 
-    await context.show(settings_panel(settings.all_settings, change_setting, search_text))
+    await context.show(build_settings_panel(settings.all_settings, change_setting, search_text))
     return None
 
 
 NO_SETTINGS_NOTICE = "settings cannot be changed here; `ebb config` lists them"
+
+
+def choose_style(context: CommandContext, name: str) -> None:
+    """Set the context style, in this session and in later ones."""
+    if context.settings is None:
+        return context.controller.show_notice(NO_SETTINGS_NOTICE)
+    if name.lower() not in CONTEXT_STYLES:
+        styles = ", ".join(f"`{style}`" for style in CONTEXT_STYLES)
+        return context.controller.show_notice(f"type `/context style NAME`; the styles are {styles}")
+    try:
+        message = context.settings.set_value("context.style", name.lower())
+    except AgentError as error:
+        return context.controller.show_notice(str(error))
+    context.apply_setting("context.style")
+    return context.show_hint(message)
 
 
 async def choose_effort(context: CommandContext, level: str) -> None:
@@ -263,7 +278,7 @@ async def choose_effort(context: CommandContext, level: str) -> None:
         return context.controller.show_notice(NO_SETTINGS_NOTICE)
     if not level:
         current_effort = settings.config.reasoning_effort or ""
-        choice = await context.show(_efforts_panel(current_effort))
+        choice = await context.show(_build_efforts_panel(current_effort))
         if choice is None or choice.value == current_effort:
             return None
         level = choice.value
@@ -283,7 +298,7 @@ def _effort_message(settings: Settings, model: str, message: str) -> str:
     return message if is_supported else f"{message}; `{model}` may ignore it"
 
 
-def _efforts_panel(current_effort: str) -> Panel:
+def _build_efforts_panel(current_effort: str) -> Panel:
     rows = tuple(
         PanelRow(effort, (("● " if effort == current_effort else "  ", "good"), (effort, "text")), effort)
         for effort in EFFORTS

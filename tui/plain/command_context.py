@@ -3,6 +3,7 @@
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Protocol
 
 from ebbtide.agent.config.settings import Settings
@@ -23,7 +24,7 @@ from ebbtide.tui.session.view_edits import propose_typed_action, run_typed_actio
 from ebbtide.tui.slash_commands import Invocation
 from ebbtide.tui.terminal.edit_text import editor_command, ignore_interrupt_keys, run_editor
 from ebbtide.tui.text.spans import Line
-from ebbtide.tui.view.blocks import AnswerText, SessionView, UserText
+from ebbtide.tui.view.blocks import AnswerText, Notice, SessionView, UserText
 from ebbtide.tui.view.compaction_preview import (
     compaction_headline,
     compaction_plan_lines,
@@ -123,9 +124,9 @@ class LineContext:
 
     async def show_context(self) -> None:
         if self.controller.session is not None:
-            self.print_lines(
-                plain_lines(overview_lines(await self.controller.sessions.overview(self.controller.session.id), 80))
-            )
+            overview = await self.controller.sessions.overview(self.controller.session.id)
+            style_costs = await self.controller.sessions.style_costs(overview)
+            self.print_lines(plain_lines(overview_lines(overview, 80, style_costs)))
 
     async def edit_context(self, action_text: str) -> None:
         """Run a typed context action, once the user has confirmed its price."""
@@ -204,7 +205,9 @@ class LineContext:
         )
 
     def apply_setting(self, key: str) -> None:
-        """Do nothing: no setting changes how line mode looks."""
+        """Apply a changed setting if it takes effect immediately. No setting changes how line mode looks."""
+        if key == "context.style" and self.settings is not None:
+            self.controller.set_style(self.settings.config.context_style)
 
 
 def older_messages_note(view: SessionView) -> tuple[str, ...]:
@@ -213,11 +216,14 @@ def older_messages_note(view: SessionView) -> tuple[str, ...]:
 
 
 def last_exchange(view: SessionView) -> tuple[str, ...]:
-    """Format the user's last message in a resumed session, and the answer to it."""
+    """Format the user's last message in a resumed session, and the answer to it with its sources."""
     user_indexes = [index for index, block in enumerate(view.blocks) if isinstance(block, UserText)]
     if not user_indexes:
         return ()
     last_blocks = view.blocks[user_indexes[-1] :]
-    answers = [block for block in last_blocks if isinstance(block, AnswerText)][-1:]
-    lines = tuple(line for block in (last_blocks[0], *answers) for line in block_lines(block))
+    answer_indexes = [index for index, block in enumerate(last_blocks) if isinstance(block, AnswerText)]
+    answer, *later_blocks = last_blocks[answer_indexes[-1] :] if answer_indexes else (None,)
+    notices = takewhile(lambda block: isinstance(block, Notice), later_blocks)
+    shown_blocks = (last_blocks[0], *((answer, *notices) if answer is not None else ()))
+    lines = tuple(line for block in shown_blocks for line in block_lines(block))
     return (f"Resumed after {pluralize(len(user_indexes), 'message')} from you. The last one:", *lines)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ebbtide.agent.messages import Recalls, Usage
 from ebbtide.agent.records.usage import RequestUsage, Rewrite
@@ -13,7 +14,11 @@ from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
 from ebbtide.tui.view.component_table import COMPONENT_NAMES, build_component_table, component_row_line, heading_line
 from ebbtide.tui.view.receipts import strategy_names
+from ebbtide.tui.view.style_costs import style_lines
 from ebbtide.tui.view.timeline import REWRITE_REASONS, RequestColumn, column_numbers_text, legend_line, plot_lines
+
+if TYPE_CHECKING:  # types only: the estimates are made in a session
+    from ebbtide.agent.compaction.style_costs import StyleCosts
 
 MAX_LISTED_REQUESTS = 200
 """Maximum number of requests listed, newest first."""
@@ -35,8 +40,10 @@ MODEL_STRATEGIES = {"summary", "chunks"}
 _CELL_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def overview_lines(overview: Overview, width: int) -> tuple[Line, ...]:
-    """Format the whole overview for a width in cells."""
+def overview_lines(overview: Overview, width: int, style_costs: "StyleCosts | None" = None) -> tuple[Line, ...]:
+    """Format the whole overview for a width in cells. `style_costs`: what other styles would have cost, if known."""
+    how_to_change = "`/context style NAME` changes the style"
+    styles = style_lines(style_costs, overview.recalls, how_to_change) if style_costs is not None else ()
     title: list[Line] = [((sanitise_line(overview.title), "text"),)] if overview.title else []
     return (
         (("Context", "strong"), (f"  {overview.session}  {sanitise_line(overview.model)}", "dim")),
@@ -46,6 +53,8 @@ def overview_lines(overview: Overview, width: int) -> tuple[Line, ...]:
         (),
         *content_lines(overview, width),
         (),
+        *styles,
+        *([()] if styles else []),
         *epoch_lines(overview.epochs),
         *recall_lines(overview.recalls),
         (),

@@ -18,6 +18,7 @@ from opentelemetry.util.types import AttributeValue
 from ebbtide.agent.events.session import (
     ContextMeasured,
     Event,
+    FinalTurn,
     ReplyFinished,
     RetryScheduled,
     StepStarted,
@@ -86,6 +87,9 @@ class SessionTrace:
                 }
                 if self._turn_span is not None:
                     self._turn_span.add_event("retry", attributes, now)
+            case FinalTurn(used, effective):
+                if self._turn_span is not None:
+                    self._turn_span.add_event("final_turn", {"ebbtide.used": used, "ebbtide.limit": effective}, now)
             case ReplyFinished():
                 self._record_reply(event, now)
                 self._request_start = now

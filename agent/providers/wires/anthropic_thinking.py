@@ -11,14 +11,6 @@ from ebbtide.agent.messages import (
 from ebbtide.agent.providers.base import ModelFacts, Request
 from ebbtide.agent.providers.wires.http import JsonObject
 
-THINKING_BUDGETS = {"minimal": 1024, "low": 2048, "high": 16384, "xhigh": 32768, "max": 65536}
-"""Thinking budget by effort, in tokens, for models that need a budget."""
-
-DEFAULT_THINKING_BUDGET = 8192
-
-MIN_THINKING_BUDGET = 1024
-"""Minimum budget that the API accepts, in tokens."""
-
 
 def thinking_body(request: Request, facts: ModelFacts) -> JsonObject:
     if facts.thinking == "adaptive":
@@ -28,10 +20,8 @@ def thinking_body(request: Request, facts: ModelFacts) -> JsonObject:
         if request.effort:
             thinking["output_config"] = {"effort": "low" if request.effort == "minimal" else request.effort}
         return thinking
-    budget = min(THINKING_BUDGETS.get(request.effort or "", DEFAULT_THINKING_BUDGET), request.max_output_tokens // 2)
-    if facts.thinking != "budget" or request.effort == "none" or budget < MIN_THINKING_BUDGET:
-        return {}
-    if not _may_think(request.messages, facts):
+    budget = facts.thinking_budget(request.effort, request.max_output_tokens)
+    if not budget or not _may_think(request.messages, facts):
         return {}
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 

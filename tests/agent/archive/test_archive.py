@@ -11,7 +11,7 @@ import pytest
 from ebbtide.agent.archive.archive import REPEATED_MESSAGE_SEPARATOR
 from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.errors import ReferenceFailed
-from ebbtide.agent.events.session import Noticed, ReplyFinished, ToolFinished, TurnFinished
+from ebbtide.agent.events.session import Noticed, ToolFinished, TurnFinished
 from ebbtide.agent.messages import Assistant, Conversation, Image, Note, Summary, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.records.message_rows import decode_message
@@ -170,40 +170,6 @@ async def test_a_truncated_output_shows_more_and_is_kept_too(home: Home) -> None
     )
     assert 3800 < len(output.text) < 4300
     assert len(await home.archive().read("r1")) == 23_893 + len("exit code 0")
-
-
-async def test_a_model_reads_long_outputs_where_the_user_wants_that(home: Home) -> None:
-    provider = ScriptedProvider.from_replies(
-        {"text": "I look for errors.", **calls(bash("seq 50000; echo 'error: the disk'"))},
-        {"when": "Part 1 of the output", "text": "nothing yet"},
-        {"when": "Found in the parts before:\nnothing yet", "text": "line 50001: error: the disk"},
-        {"text": "done"},
-        context_window=160_000,
-    )
-    session = await home.session(provider, offloading=OffloadLimits(mode="full-chunked"))
-    events = await events_of(session, "what is wrong?")
-    assert events[-1] == TurnFinished("answered", "done")
-    assert [event.purpose for event in events if isinstance(event, ReplyFinished)] == [
-        "step", "reading", "reading", "step",
-    ]  # fmt: skip
-    asked = provider.requests[1].messages[-1]
-    assert isinstance(asked, User)
-    assert asked.text.startswith("Purpose:\nwhat is wrong?\n\nI look for errors.\n\nCall: bash(")
-    (output,) = outputs_of(session)
-    assert output.text == (
-        '[Tool result stored — 288,910 bytes, 50,001 lines from "bash".\n'
-        "Read by a model for this call:\nline 50001: error: the disk]\n"
-        'Use the "read_result" tool with ref_id="r1" to read specific portions.\nexit code 0'
-    )
-
-
-async def test_where_no_model_can_read_it_an_output_shows_its_ends(home: Home) -> None:
-    refused = {"when": "Part 1", "error": "bad_request"}
-    provider = ScriptedProvider.from_replies(calls(bash("seq 5000")), refused, {"text": "done"})
-    session, events = await first_turn(home.session(provider, offloading=OffloadLimits(mode="full-chunked")))
-    assert any("no model could read the output of `bash`" in e.text for e in events if isinstance(e, Noticed))
-    assert outputs_of(session)[0].text.splitlines()[1:3] == ["1", "2"]
-    assert events[-1] == TurnFinished("answered", "done")
 
 
 async def test_an_archive_that_fails_leaves_the_output_in_view(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

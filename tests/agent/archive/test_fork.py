@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from ebbtide.agent.archive.library import Library
 from ebbtide.agent.archive.tree import Branch, MessagePreview, SessionTree, TreeRow, files_changed_since, tree_rows
+from ebbtide.agent.compaction.bring_back import require_stored
 from ebbtide.agent.compaction.undo import undo_rewrite
 from ebbtide.agent.errors import AgentError, UsageError
 from ebbtide.agent.messages import Message, Recalls, Text, User
 from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.records.file_change import FileChange
 from ebbtide.agent.session import Session
+from ebbtide.agent.view.references import message_ref
 from tests.conftest import thorough
 from tests.kit.project import Project
 from tests.kit.session import events_of
@@ -118,6 +120,30 @@ async def test_a_fork_has_learnt_nothing_of_outputs_that_it_does_not_have(projec
     await session.close()
     fork = await opened(project, resume=early.id)
     assert fork.history.recalls.back == {"r1": "program"}
+
+
+async def test_a_fork_knows_how_often_what_it_has_was_looked_up(project: Project) -> None:
+    session = await opened(project, READ, READ, {"text": "Read."}, SUMMARY, {"text": "Yes."})
+    await events_of(session, "read it")
+    assert (await session.compact()).strategies
+    await events_of(session, "and?")
+    asked = [message_ref(User((Text(text),))) for text in ("read it", "and?")]
+    here = require_stored(session._ctx.records.archive).recall
+    for ref in (asked[0], asked[0], asked[1], "r1", "r2", "sum-1"):
+        (await here.fetch(ref)).content.close()
+    early = await (await library(project)).fork(session.id, 3)
+    whole = await (await library(project)).fork(session.id)
+    await session.close()
+    everything = (*asked, "r2", "sum-1")
+    for fork_id, refs, counts in ((early.id, (asked[0], "r1"), [2, 1]), (whole.id, everything, [2, 1, 1, 1])):
+        fork = await opened(project, resume=fork_id)
+        there = require_stored(fork._ctx.records.archive).recall
+        found = [await there.fetch(ref) for ref in refs]
+        assert [stored.access_count for stored in found] == counts
+        assert all(stored.last_accessed_at is not None for stored in found)
+        for stored in found:
+            stored.content.close()
+        await fork.close()
 
 
 async def test_before_a_compaction_a_fork_sees_what_was_seen_then(project: Project) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import sqlite3
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from ebbtide.agent.archive.indexer import MAX_INDEXED_OUTPUT_BYTES, MESSAGES_PER
 from ebbtide.agent.archive.recall import create_fetch_function
 from ebbtide.agent.archive.recall_search import INDEX_REBUILT_NOTE, PARTIAL_MATCH_NOTE
 from ebbtide.agent.errors import ReferenceFailed
+from ebbtide.agent.messages import Text, User
 from ebbtide.agent.records.store_access import delete_session
+from ebbtide.agent.view.references import message_digits
 from ebbtide.tools.base import Tool, Workspace
 from ebbtide.tools.call_arguments.schema import schema_violations
 from ebbtide.tools.outputs.recall_results import RecallQuery, RecallResult
@@ -130,6 +133,22 @@ async def test_a_call_may_ask_for_less_than_is_allowed_and_not_for_more(sessions
     (there,) = (one.ref for one in other if one.where)
     with pytest.raises(ReferenceFailed, match="and `scope` was `session`"):
         await recall.fetch(there, "session")
+
+
+async def test_how_often_and_when_is_kept_with_each_kind_of_entry(sessions: Sessions) -> None:
+    await sessions.says("please run the tests")
+    await sessions.runs("bash", "ok", command="pytest")
+    await sessions.compacts("The tests pass.")
+    message = f"msg-{message_digits(User((Text('please run the tests'),)))}"
+    for ref in (message, "r1", "sum-1"):
+        began, found = time.time(), list[tuple[int, float | None]]()
+        for _ in range(3):
+            stored = await sessions.recall().fetch(ref)
+            stored.content.close()
+            found.append((stored.access_count, stored.last_accessed_at))
+        assert [count for count, _ in found] == [0, 1, 2], ref
+        assert found[0][1] is None
+        assert all(last is not None and began <= last <= time.time() for _, last in found[1:])
 
 
 async def test_what_was_looked_up_comes_first_among_equals(sessions: Sessions) -> None:

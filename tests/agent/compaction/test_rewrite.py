@@ -89,6 +89,25 @@ async def test_after_a_pause_old_outputs_are_masked_at_once(priced: PricedHome) 
     assert masked_in(session) == ["a", "b"], "those that three requests have seen"
 
 
+async def test_a_mask_leaves_to_finished_turns_what_is_theirs_in_the_counters(priced: PricedHome) -> None:
+    """`newCtxTokens` counts the replies and outputs of this turn only, also in the request after a mask."""
+    session = await priced.opened(*shows("abcd"), {"text": "done"}, *shows("e"), {"text": "again"})
+    await priced.say(session)
+    priced.now += 301.0
+    priced.lines.truncate(0)
+    (rewrite,) = await priced.say(session, "and now?")
+    assert rewrite.strategies == ("mask",)
+
+    lines = [json.loads(line) for line in priced.lines.getvalue().replace("\0", "").splitlines()]
+    first, second = (line for line in lines if line["topic"] == "context-guard/build-metrics")
+    (mask,) = (line for line in lines if line["topic"] == "context/mask")
+    assert lines.index(mask) < lines.index(first)
+    assert (first["newCtxTokens"], first["pendingCtxTokens"] > 0, first["currentCtxTokens"] > 5_000) == (0, True, True)
+    # From the second request on, what the provider has counted includes the tool definitions.
+    assert second["currentCtxTokens"] == pytest.approx(first["currentCtxTokens"] + second["schemaCtxTokens"], abs=50)
+    assert 2_500 < second["newCtxTokens"] < 3_500, "one call and its output"
+
+
 async def test_a_long_text_of_the_model_is_told_by_its_ends_and_read_by_its_reference(priced: PricedHome) -> None:
     plan = "".join(f"Step {number}: look at the parser.\n" for number in range(1_500))
     session = await priced.opened({"text": plan}, {"text": "done"}, {"text": "again"})

@@ -15,12 +15,19 @@ from ebbtide.agent.compose.settings import (
     build_turn_limits,
 )
 from ebbtide.agent.config.load import load_config
-from ebbtide.agent.config.options import PERMISSION_MODES
+from ebbtide.agent.config.options import CONTEXT_STYLES, PERMISSION_MODES
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.events.view import PrefixDrifted, PrefixRenewed
-from ebbtide.agent.eviction.settings import CompactionCaps, CompactionSettings, RewritePatience, SummaryPreferences
+from ebbtide.agent.eviction.settings import (
+    PATIENCE_BY_STYLE,
+    CompactionCaps,
+    CompactionSettings,
+    RewritePatience,
+    StyleChoice,
+    SummaryPreferences,
+)
 from ebbtide.agent.integrations.lsp.session_language_servers import SessionLanguageServers
 from ebbtide.agent.messages import Note, ToolOutput, User
 from ebbtide.agent.prompt.reminder_notes import MODE_DESCRIPTIONS, PRESENCE_DESCRIPTIONS
@@ -62,16 +69,18 @@ def test_a_cache_is_kept_alive_only_where_somebody_thinks(tmp_path: Path) -> Non
     assert (usual.keep_alive, build_turn_limits(usual, is_interactive=True)) == ("off", TurnLimits())
 
 
-def test_whoever_is_careful_waits_longer_for_each_rewrite(tmp_path: Path) -> None:
-    def patience(*settings: str) -> RewritePatience:
-        return build_compaction_settings(
-            load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings), 100_000
-        ).patience
+def test_each_style_waits_longer_for_a_rewrite_than_the_one_before(tmp_path: Path) -> None:
+    def patience(*settings: str, window: int = 100_000) -> RewritePatience:
+        config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings)
+        return StyleChoice(config.context_style).apply(build_compaction_settings(config, window), window).patience
 
-    careful = 'rewrite.patience="careful"'
-    assert (patience(), patience('rewrite.patience="usual"')) == (RewritePatience(1.5, 6.0),) * 2
-    assert patience(careful) == RewritePatience(7.5, 9.0)
+    frugal, balanced, careful = (f'context.style="{style}"' for style in CONTEXT_STYLES)
+    assert [patience(frugal), patience(balanced), patience(careful)] == list(PATIENCE_BY_STYLE.values())
+    assert (patience(), patience(window=1_000_000)) == (patience(balanced), patience(careful))
+    assert patience(balanced, window=1_000_000) == patience(balanced)
     assert patience(careful, "rewrite.kappa_mask=1", "rewrite.kappa_compact=4") == RewritePatience(5.0, 6.0)
+    former = [patience(f'rewrite.patience="{value}"', window=1_000_000) for value in ("usual", "careful")]
+    assert former == [patience(balanced), patience(careful)]
 
 
 def test_in_a_small_window_less_stays(tmp_path: Path) -> None:
@@ -294,16 +303,16 @@ async def test_a_session_left_at_a_plan_asks_again_in_plan_mode_however_the_term
     await first.change_mode("plan")
     async for event in first.send("plan it"):
         if isinstance(event, PlanSubmitted):
-            first.leave_turn()
+            first.end_turn_for_exit()
     await first.close()
     again = await project.session({"text": "done"}, resume="", interactive=True)
-    assert (again.mode, again.is_at_question) == ("plan", True)
+    assert (again.mode, again.has_open_question) == ("plan", True)
     asked_again = []
     async for event in again.resume_turn():
         if isinstance(event, PlanSubmitted):
             asked_again.append(event.plan)
             again.answer(event.id, PlanDecision("accept", "accept-edits"))
-    assert (asked_again, again.mode, again.is_at_question) == (["# Mine"], "accept-edits", False)
+    assert (asked_again, again.mode, again.has_open_question) == (["# Mine"], "accept-edits", False)
 
 
 async def test_a_script_that_goes_on_from_a_plan_is_told_that_nobody_decided(project: Project) -> None:
@@ -311,7 +320,7 @@ async def test_a_script_that_goes_on_from_a_plan_is_told_that_nobody_decided(pro
     first = await project.session(submits, mode="plan", interactive=True)
     async for event in first.send("plan it"):
         if isinstance(event, PlanSubmitted):
-            first.leave_turn()
+            first.end_turn_for_exit()
     await first.close()
     sent = await asked(await project.session({"text": "done"}, resume=""))
     outputs = [part for m in sent.messages if isinstance(m, User) for part in m.parts if isinstance(part, ToolOutput)]
@@ -374,3 +383,21 @@ async def test_a_folder_that_was_added_outlives_another_model_and_not_the_progra
     assert f"[You may also work in: `{more}`.]" in repr(again.history)
     await again.close()
     assert (await project.sessions(interactive=True).open(first.id)).boundary.added_folders == ()
+
+
+async def test_a_change_of_style_applies_to_the_open_session_and_its_past_keeps_its_style(project: Project) -> None:
+    session = await project.session({"text": "ok"}, interactive=True)
+    await asked(session)
+    sessions = project.opened[-1]
+    session.set_style("careful")
+    costs = await sessions.style_costs(await sessions.overview(session.id))
+    assert (session.style, costs.active, costs.recorded) == ("careful", "careful", "balanced")
+    session.set_style(None)
+    assert session.style == "balanced"
+    await session.close()
+
+    resumed = project.sessions()
+    resumed.set_config(replace(resumed.config, context_style="frugal"), {})
+    again = await resumed.style_costs(await resumed.overview(session.id))
+    assert (again.active, again.message_count, again.replayed_count) == ("frugal", 2, 2)
+    assert [cost.tokens for cost in again.styles] == [cost.tokens for cost in costs.styles]

@@ -9,7 +9,7 @@ from ebbtide.agent.config.aliases import AliasedSetting, snake_case, translate_s
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.config.values import Config, config_field
 from ebbtide.agent.errors import ConfigError
-from ebbtide.agent.providers.registry import registry_facts
+from ebbtide.agent.providers.registry import find_registry_facts
 from tests.kit.files import write_file
 
 
@@ -44,6 +44,8 @@ def configured(folder: Path, text: str, *settings: str) -> Config:
         ("toolOutputCache.maxMessageBytes", "[toolOutputCache]\nmaxMessageBytes = 7", "agent.max_message_bytes", 7),
         ("maxLineLength", "[agent]\nmaxLineLength = 7", "agent.max_line_length", 7),
         ("mcp.startup_timeout", "[mcp]\nstartup_timeout = 3", "mcp.wait", 3.0),
+        ("rewrite.patience", '[rewrite]\npatience = "usual"', "context.style", "balanced"),
+        ("rewrite.patience", '[rewrite]\npatience = "careful"', "context.style", "careful"),
         ("keepLastN", "[agent]\nkeepLastN = 10", "agent.keep_last_n", 10),
         ("prune.keep_last_n", "[prune]\nkeep_last_n = 10", "agent.keep_last_n", 10),
         ("compaction.retainLastTurns", "[compaction]\nretainLastTurns = 2", "agent.retain_last_turns", 2),
@@ -79,6 +81,22 @@ def test_another_name_sets_our_key_and_says_so(
 def test_a_former_value_is_still_accepted(tmp_path: Path) -> None:
     config = configured(tmp_path, '[rewrite]\npolicy = "rent"')
     assert (config.rewrite_policy, config.notices) == ("cost", ())
+
+
+@pytest.mark.parametrize(
+    ("environment", "style"),
+    [
+        ({"EBB_REWRITE_PATIENCE": "usual"}, "balanced"),
+        ({"EBB_REWRITE_PATIENCE": "careful"}, "careful"),
+        ({"EBB_CONTEXT_STYLE": "frugal"}, "frugal"),
+        ({}, None),
+    ],
+)
+def test_a_variable_with_a_former_name_is_still_accepted(
+    environment: dict[str, str], style: str | None, tmp_path: Path
+) -> None:
+    config = load_config(tmp_path, {"EBB_HOME": str(tmp_path), **environment}, {})
+    assert (config.context_style, config.notices) == (style, ())
 
 
 @pytest.mark.parametrize(
@@ -138,8 +156,8 @@ def test_other_names_hold_for_providers_and_models_as_far_as_they_have_the_key(t
     assert (provider.max_output_tokens, provider.reasoning_effort) == (5000, "low")
     assert provider.models == {"m": {"reasoning_effort": "high"}}
     assert config.sources["providers.openai.max_output_tokens"].endswith("config.toml (maxTokens)")
-    efforts = [effort_for(config, registry_facts("openai", name)) for name in ("m", "n")]
-    assert (efforts, effort_for(config, registry_facts("anthropic", "m"))) == (["high", "low"], None)
+    efforts = [effort_for(config, find_registry_facts("openai", name)) for name in ("m", "n")]
+    assert (efforts, effort_for(config, find_registry_facts("anthropic", "m"))) == (["high", "low"], None)
     with pytest.raises(ConfigError, match=r"unknown key `providers\.openai\.tool_response_max_bytes`"):
         configured(tmp_path, "[providers.openai]\ntoolResponseMaxBytes = 3\n")
 

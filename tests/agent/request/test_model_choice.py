@@ -12,12 +12,12 @@ import pytest
 from ebbtide.agent.budget.preflight import ModelTarget
 from ebbtide.agent.calls.output_budget import WINDOW_FULL_NOTE
 from ebbtide.agent.control_calls import NOT_RUN_WINDOW_FULL
-from ebbtide.agent.events.session import ContextMeasured, FinalTurn, Noticed, TurnFinished
+from ebbtide.agent.events.session import ContextMeasured, FinalTurn, Noticed, TurnFailed, TurnFinished
 from ebbtide.agent.events.view import ContextCompacted
 from ebbtide.agent.eviction.settings import CompactionCaps, CompactionSettings
 from ebbtide.agent.logs.debug_log import DebugLog
 from ebbtide.agent.messages import Message, ToolOutput, Usage, User
-from ebbtide.agent.providers.base import Chunk, Reply, Request
+from ebbtide.agent.providers.base import Chunk, ModelFacts, Reply, Request
 from ebbtide.agent.providers.fallbacks import SessionModels
 from ebbtide.agent.providers.wires.scripted import ScriptedProvider
 from ebbtide.agent.tokens.estimate import estimate_messages, estimate_text, estimate_tools
@@ -115,11 +115,11 @@ async def test_a_turn_is_written_down_line_by_line(home: Home, monkeypatch: pyte
     assert first == [
         {"topic": "context-guard/init-counters", **counters(0, 0, 0, 0)},
         {"topic": "context-guard/loop-init", "seedTokens": 14, **counters(0, 14, 0, 0)},
-        {"topic": "context-guard/schema-estimate", "scale": 1.59, **counters(0, 14, 4, 132)},
-        evaluate(0, 14, 4, 132),
+        {"topic": "context-guard/schema-estimate", "scale": 1.59, **counters(4, 14, 0, 132)},
+        evaluate(4, 14, 0, 132),
         *chain,
         {**own, "status": "ok", "blocked": []},
-        {"topic": "context-guard/build-metrics", **counters(0, 14, 4, 132)},
+        {"topic": "context-guard/build-metrics", **counters(4, 14, 0, 132)},
     ]
     await events_of(session, "x" * 6700)
     # Then the window is full for the final turn, for which all counters are settled.
@@ -136,6 +136,96 @@ async def test_a_turn_is_written_down_line_by_line(home: Home, monkeypatch: pyte
         {"topic": "context-guard/enforce", "reason": "context", "blocked": full},
         {"topic": "context-guard/build-metrics", **counters(2417, 0, 0, 133)},
     ]
+
+
+def with_definition_of(tokens: int) -> Produce:
+    """The tool with a definition of about so many tokens."""
+    tool = Produce()
+    tool.description = "word " * (tokens * 3 // 5)
+    return tool
+
+
+def enforced(echo: io.StringIO) -> list[tuple[str, int]]:
+    """Why each request was not sent as it was, and how many models had no room for it."""
+    found = [line for line in lines(echo) if line["topic"] == "context-guard/enforce"]
+    return [(line["reason"], len(line["blocked"])) for line in found]
+
+
+@pytest.mark.parametrize("how", [SMALL, FINAL, replace(SMALL, policy="off")], ids=["compact", "final", "off"])
+async def test_where_only_tool_definitions_do_not_fit_the_request_is_sent_with_a_warning(
+    home: Home, how: CompactionSettings
+) -> None:
+    echo = io.StringIO()
+    model = ScriptedProvider.from_replies(ask("produce", 5), {"text": "fine"}, context_window=14_000)
+    limit, buffer = model.window.available_tokens, model.window.buffer
+    session = await home.open(
+        model,
+        tools=(with_definition_of(limit + buffer // 4), FinalReport()),
+        compaction_settings=how,
+        debug=DebugLog(echo=echo),
+    )
+    events = await events_of(session)
+    sizes = [event.used for event in events if isinstance(event, ContextMeasured)]
+    assert len(sizes) == len(model.requests) == 2
+    assert all(limit < size <= limit + buffer for size in sizes)
+    state = "still over the limit after compaction" if how.is_automatic else "over the limit"
+    warning = f"the request is {state}: about {sizes[0]:,} of {limit:,} tokens. Only the tool definitions"
+    notices = [event.text for event in events if isinstance(event, Noticed)]
+    assert [warning in notice for notice in notices].count(True) == 1, "told once, not with each step"
+    assert [line["status"] for line in lines(echo) if line["topic"] == "context-guard/provider-eval"][-1] == "ok"
+    assert events[-1] == TurnFinished("answered", "fine")
+
+
+async def test_a_request_that_is_too_large_without_its_tools_is_not_sent(home: Home) -> None:
+    echo = io.StringIO()
+    model = ScriptedProvider.from_replies({"text": "fine"}, context_window=14_000)
+    tools = (with_definition_of(2 * model.window.available_tokens),)
+    events = await events_of(await home.open(model, tools=tools, compaction_settings=SMALL, debug=DebugLog(echo=echo)))
+    assert isinstance(events[-1], TurnFailed)
+    assert (events[-1].exit_code, model.requests) == (7, [])
+    assert enforced(echo) == [("hard_block", 1), ("exhausted", 1)]
+
+
+async def test_what_the_guard_does_is_written_down_with_its_reason(home: Home) -> None:
+    """Nothing while a request fits; the blocked models once there is no room for it."""
+    echo = io.StringIO()
+    replies = [ask("produce", 1500) for _ in range(6)]
+    summaries = [{"when": ASKED, "text": "<summary>words</summary>"}] * 6
+    model = ScriptedProvider.from_replies(*replies, {"text": "done"}, *summaries, context_window=14_000)
+    events = await events_of(
+        await home.open(model, tools=(Produce(),), compaction_settings=SMALL, debug=DebugLog(echo=echo))
+    )
+    full = [event for event in events if isinstance(event, ContextCompacted) and event.cause == "full"]
+    assert full
+    assert [reason for reason, _ in enforced(echo)].count("context") == 0
+    assert len(enforced(echo)) == len(full)
+    assert "hard_block" in [reason for reason, _ in enforced(echo)]
+    for line in lines(echo):
+        if line["topic"] == "context-guard/enforce" and line["reason"] == "hard_block":
+            (blocked,) = line["blocked"]
+            assert (blocked["provider"], blocked["model"]) == ("scripted", "script")
+            assert blocked["projected"] > 0.98 * blocked["limit"]
+
+
+class Thinking(ScriptedProvider):
+    """A scripted model that is given a thinking budget, as claude-sonnet-4-5."""
+
+    @property
+    def facts(self) -> ModelFacts:
+        return replace(super().facts, thinking="budget")
+
+
+@pytest.mark.parametrize(("effort", "tokens"), [(None, 8192), ("low", 2048), ("max", 65_536), ("none", 0)])
+async def test_the_thinking_budget_is_told_but_not_projected(home: Home, effort: str | None, tokens: int) -> None:
+    """It is part of the output reserve, of which it takes half at most."""
+    echo = io.StringIO()
+    model = Thinking.from_replies({"text": "fine"})
+    await events_of(await home.open(model, debug=DebugLog(echo=echo), effort=effort))
+    (evaluated,) = (line for line in lines(echo) if line["topic"] == "context-guard/evaluate")
+    parts = ("currentCtxTokens", "pendingCtxTokens", "newCtxTokens", "extraTokens")
+    assert 8_192 <= model.window.output // 2 < 65_536
+    assert evaluated["currentReasoningTokens"] == min(tokens, model.window.output // 2)
+    assert evaluated["projectedTokens"] == sum(evaluated[part] for part in parts)
 
 
 async def test_a_session_that_goes_on_begins_with_what_was_counted(home: Home) -> None:

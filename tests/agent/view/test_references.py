@@ -68,6 +68,9 @@ def test_a_reference_reads_back_as_it_was_written(reference: Reference) -> None:
         ("msg-def67890", Reference(MessageRef("def67890"))),
         ("ebb://my%20app/abc12345/r3:match-3", Reference(OutputRef(3), MatchPart(3), "abc12345", "my app")),
         ("nexora://cli/abc12345/msg-def67890:tool-2", Reference(MessageRef("def67890"), ToolPart(2), "abc12345", "cli")),  # noqa: E501  # one reference a line
+        *((f"{session}/r1", Reference(OutputRef(1), session=session)) for session in ("aa11", "aa11bb22cc33")),
+        ("[current/r1:match-3]", Reference(OutputRef(1), MatchPart(3))),
+        ("my app/aa11bb22/msg-def6:L50-100", Reference(MessageRef("def6"), LineRange(50, 100), "aa11bb22", "my app")),
         ("NEXORA://_/current/msg-def67890", Reference(MessageRef("def67890"))),
     ],
 )  # fmt: skip
@@ -88,6 +91,10 @@ BEGINS_NOWHERE = ("r1:L-50", "r1:-50", "R1#L–L50", "r1:lines -50")
     ("text", "problem"),
     [
         *((text, r"is not a reference: write `r12`") for text in NONE),
+        *(
+            (text, rf"only a part of something: write `r12:{text}`")
+            for text in ("match-3", "tool-2", "L5-9", "B0-4096")
+        ),
         *((text, r"names several: give one at a time, first `r1`$") for text in SEVERAL),
         *((text, r"does not say where it begins: write `[rR]1:L1-50` for the first lines$") for text in BEGINS_NOWHERE),
         *((text, r"ends before it begins") for text in ("r1:L9-8", "r1:B9-8")),

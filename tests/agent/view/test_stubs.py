@@ -116,6 +116,12 @@ def test_an_output_becomes_one_line(
          "Searched 'x' in x – the first 200 matches of more"),
         ("grep", ToolOutput("c", "f", extent=Extent("files", 1, 1)), "Searched 'x' in x – 1 file"),
         ("glob", ToolOutput("c", "no files match", extent=Extent("files", 0, 0)), "Searched 'x' in x – 0 files"),
+        # Outputs of imported sessions: Claude Code's Read and Grep, Gemini CLI's search_file_content.
+        ("read", ToolOutput("c", "     9→x\n    10→y\n\n<system-reminder>\nno malware\n</system-reminder>"),
+         "Viewed x – 2 lines"),
+        ("grep", ToolOutput("c", "Found 3 files\na.py\nb.py\nc.py"), "Searched 'x' in x – 3 files"),
+        ("grep", ToolOutput("c", 'Found 1 match for pattern "x" in path ".":\n---\nFile: a.py\nL1: x\n---'),
+         "Searched 'x' in x – 1 match"),
         ("bash", ToolOutput("c", "exit code 7\nexit code 0", program=ProgramState("exit code 0", 0)),
          "Ran: x – exit 0"),
         ("bash", ToolOutput("c", f"begun\n{LATE}", "failed", program=ProgramState(LATE, limit=5)),
@@ -171,6 +177,12 @@ def test_the_line_of_a_failed_command_quotes_what_says_what_is_wrong() -> None:
         "test_error_1 PASSED\nthe build failed\nsrc/a.c:3:1: error: no type `x`\nmake: *** [a.o] Error 1\nexit code 2"
     )
     assert strongest_error(ToolOutput("c", words, "failed", program=program)) == "src/a.c:3:1: error: no type `x`"
+
+
+def test_a_line_that_begins_with_a_number_is_quoted_whole_also_from_a_preview() -> None:
+    part = stored_excerpt("bash", "r1", 9000, 300, "12: error: x\n[… lines 2-299 left out …]\n300: end")
+    output = ToolOutput("c", part.text, "failed", inserted=part.inserted, program=ProgramState("exit code 2", code=2))
+    assert strongest_error(output) == "12: error: x"
 
 
 def test_a_line_of_the_matches_in_a_preview_is_quoted_as_it_was_printed() -> None:

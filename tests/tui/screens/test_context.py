@@ -1,20 +1,26 @@
 """The context screen, driven by its keys on a real session: real tools, a real database, a scripted model."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from ebbtide.agent.compaction.style_costs import StyleCosts
+from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.permissions import PermissionAsked
 from ebbtide.agent.messages import User
+from ebbtide.agent.window.overview import Overview
+from ebbtide.tui.app import EbbApp
 from ebbtide.tui.screens.context import CONFIRM_KEY_HINTS, ContextScreen
 from ebbtide.tui.view.blocks import Notice
 from ebbtide.tui.widgets.key_line import KeyLine
 from ebbtide.tui.widgets.listing import Listing
 from ebbtide.tui.widgets.question_panel import QuestionPanel
 from tests.kit.app_pilot import Driven, terminal
-from tests.kit.fake_sessions import FakeSession
+from tests.kit.fake_sessions import FakeSession, FakeSessions
+from tests.kit.user_settings import Setup
 from tests.tui.test_real_session import Reply, calls, working
 
 LONG = "".join(f"{number} row of a long file\n" for number in range(400))
@@ -216,6 +222,77 @@ async def test_acts_are_commands_too(tmp_path: Path) -> None:
         await t.type("/context undo", asks=QuestionPanel)
         await t.press("enter", shows="undone: ")
         await t.type("/context undo", shows="nothing to undo")
+
+
+async def test_the_style_is_changed_by_key_and_by_command_in_the_open_session(tmp_path: Path) -> None:
+    setup = Setup(tmp_path)
+    session = FakeSession()
+    app = EbbApp(FakeSessions([session]), guard_s=0.0, settings=lambda: setup.settings)
+    async with app.run_test(size=(100, 40)) as pilot:
+        t = Driven(app, pilot)
+        await t.rests()
+        screen = await looking(t)
+        await t.until(lambda: "balanced" in says(screen, "what-it-is"))
+        assert [line[:11].strip() for line in says(screen, "what-it-is").splitlines()[4:8]] == [
+            "Style",
+            "frugal",
+            "\u25cf balanced",
+            "careful",
+        ]
+        await pressed(t, screen, "c")
+        assert says(screen) == "`context.style` is now careful"
+        assert "\u25cf careful" in says(screen, "what-it-is")
+        assert (session.style, setup.written) == ("careful", '[context]\nstyle = "careful"\n')
+        await pressed(t, screen, "c")
+        assert (session.style, setup.written) == ("frugal", '[context]\nstyle = "frugal"\n')
+        await t.press("escape", until=lambda: not isinstance(t.app.screen, ContextScreen))
+        await t.type("/context style loose", shows="the styles are frugal, balanced, careful")
+        await t.type("/context style balanced", until=lambda: session.style == "balanced")
+        await t.type("/settings", lists="settings")
+        await t.press(
+            *"context.style", "enter", "backspace", *"careful", "enter", until=lambda: session.style == "careful"
+        )
+
+
+async def test_while_the_styles_are_counted_the_screen_says_so_and_can_be_used() -> None:
+    sessions = SlowSessions([FakeSession()])
+    app = EbbApp(sessions, guard_s=0.0)
+    async with app.run_test(size=(100, 40)) as pilot:
+        t = Driven(app, pilot)
+        await t.rests()
+        screen = await looking(t)
+        assert "Style  counting" in says(screen, "what-it-is")
+        assert not screen.is_settled
+        await pilot.press("t")
+        assert says(screen) == "sorted by size"
+        await pilot.press("c")
+        assert says(screen) == "the styles are still being counted"
+        sessions.counted.set()
+        await t.until(lambda: screen.is_settled)
+        assert "~$1.97" in says(screen, "what-it-is")
+        await pilot.press("c")
+        assert says(screen) == "settings cannot be changed here"
+        await t.press("escape", until=lambda: not isinstance(t.app.screen, ContextScreen))
+
+
+class SlowSessions(FakeSessions):
+    """Sessions that count the styles only when a test lets them."""
+
+    def __init__(self, sessions: list[FakeSession | AgentError]) -> None:
+        super().__init__(sessions)
+        self.counted = asyncio.Event()
+
+    async def style_costs(self, overview: Overview) -> StyleCosts:
+        await self.counted.wait()
+        return await super().style_costs(overview)
+
+
+async def test_a_real_session_is_counted(tmp_path: Path) -> None:
+    async with looking_at(tmp_path, "a.txt", "b.txt") as (t, screen):
+        await t.until(lambda: screen.is_settled)
+        (line,) = [line for line in says(screen, "what-it-is").splitlines() if line.startswith("Style")]
+        assert "\u25cf balanced" in line
+        assert line.count(" tokens, 0") == 3
 
 
 @pytest.mark.parametrize("size", [(10, 5), (20, 3), (10, 40), (200, 8), (40, 16)])

@@ -10,11 +10,11 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from ebbtide.agent.events.session import TurnFailed, TurnFinished, TurnStarted
+from ebbtide.agent.events.session import Event, FinalTurn, TurnFailed, TurnFinished, TurnStarted
 from ebbtide.agent.integrations.telemetry.session_trace import Instruments, SessionTrace
 from ebbtide.tools.secrets.redaction import redact_text
 from tests.kit.commands import ebb
@@ -164,8 +164,8 @@ def test_an_address_that_is_none_is_refused(tmp_path: Path) -> None:
     assert (done.code, done.err) == (2, f"ebb: {problem}\n")
 
 
-@pytest.mark.parametrize("exports_text", [False, True])
-def test_the_message_of_an_error_has_no_key(exports_text: bool) -> None:
+def traced(*events: Event, exports_text: bool = False) -> ReadableSpan:
+    """The span of a turn in which these events come."""
     exporter, tracing = InMemorySpanExporter(), TracerProvider()
     tracing.add_span_processor(SimpleSpanProcessor(exporter))
     meter = MeterProvider().get_meter("test")
@@ -175,11 +175,20 @@ def test_the_message_of_an_error_has_no_key(exports_text: bool) -> None:
             meter.create_counter("c"), meter.create_counter("d"), partial(redact_text, environment={}), exports_text,
         )
     )  # fmt: skip
-    for event in (
-        TurnStarted("s", "m/a", "go"),
-        TurnFailed("provider", "the server says: sk-abcdefgh12345678 is wrong", 3),
-        TurnFinished("failed", ""),
-    ):
+    for event in events:
         trace.record(event)
     (span,) = exporter.get_finished_spans()
+    return span
+
+
+@pytest.mark.parametrize("exports_text", [False, True])
+def test_the_message_of_an_error_has_no_key(exports_text: bool) -> None:
+    failed = TurnFailed("provider", "the server says: sk-abcdefgh12345678 is wrong", 3)
+    span = traced(TurnStarted("s", "m/a", "go"), failed, TurnFinished("failed", ""), exports_text=exports_text)
     assert span.status.description == "the server says: *** is wrong"
+
+
+def test_a_final_turn_is_an_event_of_its_span() -> None:
+    span = traced(TurnStarted("s", "m/a", "go"), FinalTurn(9_000, 8_750), TurnFinished("context_limit", "so far"))
+    (event,) = span.events
+    assert (event.name, dict(event.attributes or {})) == ("final_turn", {"ebbtide.used": 9_000, "ebbtide.limit": 8_750})
