@@ -224,6 +224,6 @@ def last_exchange(view: SessionView) -> tuple[str, ...]:
     answer_indexes = [index for index, block in enumerate(last_blocks) if isinstance(block, AnswerText)]
     answer, *later_blocks = last_blocks[answer_indexes[-1] :] if answer_indexes else (None,)
     notices = takewhile(lambda block: isinstance(block, Notice), later_blocks)
-    shown_blocks = (last_blocks[0], *((answer, *notices) if answer is not None else ()))
-    lines = tuple(line for block in shown_blocks for line in block_lines(block))
+    exchange_blocks = (last_blocks[0], *((answer, *notices) if answer is not None else ()))
+    lines = tuple(line for block in exchange_blocks for line in block_lines(block))
     return (f"Resumed after {pluralize(len(user_indexes), 'message')} from you. The last one:", *lines)

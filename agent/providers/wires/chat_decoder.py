@@ -169,7 +169,7 @@ class ThinkTags:
     raw_pieces: list[str] = field(default_factory=list)
     """The content up to the answer, with the tags."""
     _state: Literal["start", "thinking", "before answer", "answer"] = "start"
-    _held: str = ""
+    _pending_text: str = ""
     """Text that may be part of a tag."""
 
     def add(self, text: str) -> Iterator[tuple[Literal["text", "tagged"], str]]:
@@ -177,37 +177,37 @@ class ThinkTags:
         if self._state == "answer":
             yield "text", text
             return
-        self._held += text
+        self._pending_text += text
         if self._state == "start":
-            start = self._held.lstrip()
+            start = self._pending_text.lstrip()
             if start.startswith(_OPENING_TAG):
                 self._state = "thinking"
-                self.raw_pieces.append(self._held[: len(self._held) - len(start) + len(_OPENING_TAG)])
-                self._held = start.removeprefix(_OPENING_TAG)
+                self.raw_pieces.append(self._pending_text[: len(self._pending_text) - len(start) + len(_OPENING_TAG)])
+                self._pending_text = start.removeprefix(_OPENING_TAG)
             elif not _OPENING_TAG.startswith(start):
                 self._state = "answer"
         if self._state == "thinking":
-            thought, tag, rest = self._held.partition(_CLOSING_TAG)
+            thought, tag, rest = self._pending_text.partition(_CLOSING_TAG)
             if not tag:
-                thought, rest = _split_partial_tag(self._held)
+                thought, rest = _split_partial_tag(self._pending_text)
             self.thought_pieces.append(thought)
             self.raw_pieces += (thought, tag)
-            self._state, self._held = "before answer" if tag else "thinking", rest
+            self._state, self._pending_text = "before answer" if tag else "thinking", rest
             if thought:
                 yield "tagged", thought
         if self._state == "before answer":
-            answer = self._held.lstrip()
-            self.raw_pieces.append(self._held[: len(self._held) - len(answer)])
-            self._state, self._held = "answer" if answer else "before answer", answer
-        if self._state == "answer" and self._held:
-            text, self._held = self._held, ""
+            answer = self._pending_text.lstrip()
+            self.raw_pieces.append(self._pending_text[: len(self._pending_text) - len(answer)])
+            self._state, self._pending_text = "answer" if answer else "before answer", answer
+        if self._state == "answer" and self._pending_text:
+            text, self._pending_text = self._pending_text, ""
             yield "text", text
 
     def rest(self) -> str:
         """Return the text of an answer that turned out to be no thinking, or of thinking that was not finished."""
         if self._state == "thinking":
-            return self.raw + self._held
-        return self._held
+            return self.raw + self._pending_text
+        return self._pending_text
 
     @property
     def raw(self) -> str:
