@@ -62,7 +62,7 @@ _UNSPACED_CHARACTER = re.compile(_UNSPACED)
 """A character of a script that is written without blanks: Thai, Lao, Burmese, Khmer, Japanese or Chinese."""
 _PHRASE_WORD = re.compile(
     rf"(?!\S*_)[(\[\"'`*“„‘‚«¿¡「『（《]{{0,3}}([^\W\d][\w{_MARKS}]*(?:['-][^\W\d][\w{_MARKS}]*)*)?"
-    r"[)\]\"'`*.,;:!?…”»」』）》、。，；：！？]{0,3}"
+    r"[)\]\"'`*.,;:!?…”»」』）》、。，；：！？।]{0,3}"
 )
 """A word of prose with the punctuation around it, or punctuation only."""
 _LINE_NUMBER_PREFIX = re.compile(r"^\s*(?:[^\s:]{1,200}:)?\d+[:\t→|-]")
