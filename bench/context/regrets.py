@@ -100,12 +100,6 @@ def phrases(text: str) -> Iterator[str]:
                 yield f" {' '.join(run[start : start + size])} "
 
 
-def joined_words(text: str) -> str:
-    """Return the words of a text in lower case, so that it contains the text's phrases. A line ends where a phrase
-    cannot continue."""
-    return "\n".join(f" {' '.join(run)} " for run in _word_runs(text) if len(run) >= PHRASE_WORDS)
-
-
 def _word_runs(text: str) -> Iterator[list[str]]:
     """Yield the words between any two things in a line that are neither words, blanks nor punctuation."""
     if not text.isascii():
@@ -215,8 +209,8 @@ class SeenOutputs:
     _holders: dict[Measure, dict[int, Holders]] = field(default_factory=lambda: {one: {} for one in MEASURES})
     """The outputs that contain a distinctive text, by measure and hash of the text, because a long session contains a
     million phrases."""
-    _joined_words: dict[str, str] = field(default_factory=dict)
-    """The texts of the latest request with their `joined_words`, as far as they were needed."""
+    _phrases: dict[str, frozenset[int]] = field(default_factory=dict)
+    """The texts of the latest request with the hashes of their phrases, as far as they were needed."""
     _request_texts: Sequence[str] = ()
 
     def add(self, call: RecordedCall, step: int) -> None:
@@ -297,18 +291,18 @@ class SeenOutputs:
         if measure == "names":
             return any(part in text for text in texts)
         if part.startswith(" "):
-            return any(part in words for words in self._words_of(texts))
+            return any(hash(part) in shown for shown in self._phrases_of(texts))
         return any(_contains_whole(text, part) for text in texts)
 
-    def _words_of(self, texts: Sequence[str]) -> Iterator[str]:
-        """Yield the `joined_words` of each text of a request."""
+    def _phrases_of(self, texts: Sequence[str]) -> Iterator[frozenset[int]]:
+        """Yield the hashes of the phrases of each text of a request."""
         if texts is not self._request_texts:
-            known, self._request_texts = self._joined_words, texts
-            self._joined_words = {text: known[text] for text in texts if text in known}
+            known, self._request_texts = self._phrases, texts
+            self._phrases = {text: known[text] for text in texts if text in known}
         for text in texts:
-            if text not in self._joined_words:
-                self._joined_words[text] = joined_words(without_line_numbers(text))
-            yield self._joined_words[text]
+            if text not in self._phrases:
+                self._phrases[text] = frozenset(map(hash, phrases(without_line_numbers(text))))
+            yield self._phrases[text]
 
     def _regret(self, measure: Measure, part: str, holders: Holders, step: int) -> Regret:
         output = self.outputs[holders[0]]
@@ -328,8 +322,9 @@ def _was_cut(part: str, output: SeenOutput) -> bool:
     """Whether the text that was shown first did not contain a part of the output."""
     if output.first_text is None or output.arrived_complete:
         return False
-    shown = joined_words(without_line_numbers(output.first_text)) if part.startswith(" ") else output.first_text
-    return part not in shown
+    if part.startswith(" "):
+        return part not in phrases(without_line_numbers(output.first_text))
+    return part not in output.first_text
 
 
 def _contains_whole(text: str, part: str) -> bool:

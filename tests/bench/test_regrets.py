@@ -356,8 +356,8 @@ def test_the_order_in_which_outputs_of_a_step_arrive_changes_no_number_of_recall
     assert regretted(seen(texts), reply) == regretted(seen(turned), reply)
 
 
-def test_only_the_words_of_the_latest_request_are_kept() -> None:
+def test_only_the_phrases_of_the_latest_request_are_kept() -> None:
     found = seen({"1": PROSE, "2": "Sessions are closed only after the last reader has left"})
     assert len(regretted(found, "drops the last token of every", view=[f"an old text {n}" for n in range(50)])) == 1
     regretted(found, "closed only after the last reader has", view=["old text 1", "new text"])
-    assert sorted(found._joined_words) == ["new text", "old text 1"]
+    assert sorted(found._phrases) == ["new text", "old text 1"]
