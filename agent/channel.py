@@ -210,7 +210,7 @@ class Channel:
             if not turn_task.cancelled():
                 await turn_task
         finally:
-            self.leave_turn()
+            self.end_turn_for_exit()
             await asyncio.gather(turn_task, return_exceptions=True)
             self._events = None
             if self.listener is not None:
@@ -218,7 +218,7 @@ class Channel:
                     self.listener(missed)
                 self._undelivered.clear()
 
-    def leave_turn(self) -> None:
+    def end_turn_for_exit(self) -> None:
         """End the turn because the program exits. Works like an interrupt, except that an open question about a call
         stays open. It is asked again when the session is resumed."""
         if self.questions.has_call_question and self._turn is not None:

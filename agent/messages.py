@@ -70,6 +70,8 @@ class Source:
     """A web page that a reply cites."""
 
     url: str
+    """Empty if an entry of the provider's list has no web address. It keeps its place, because the text cites the
+    entries by number."""
     title: str = ""
 
 

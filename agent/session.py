@@ -12,7 +12,7 @@ from ebbtide.agent.archive.listing import ArchiveListing
 from ebbtide.agent.calls.boundary import SessionBoundary
 from ebbtide.agent.channel import Answer, Channel, Interrupt
 from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
-from ebbtide.agent.compaction.bring_back import bring_back, require_stored
+from ebbtide.agent.compaction.bring_back import bring_back_content, require_stored
 from ebbtide.agent.compaction.rewrite import (
     background_compaction_due,
     compact_between_turns,
@@ -45,7 +45,7 @@ from ebbtide.agent.window.turn_limits import TurnLimits
 from ebbtide.tools.process.jobs import BackgroundJobs
 
 if TYPE_CHECKING:  # types only: few runs use these
-    from ebbtide.agent.compaction.compact import CompactResult
+    from ebbtide.agent.compaction.compact import CompactionResult
     from ebbtide.agent.extensions.session_extensions import SessionExtensions
     from ebbtide.agent.extensions.session_trust import SessionTrust
     from ebbtide.agent.hooks.session_hooks import EndReason, SessionHooks
@@ -205,7 +205,7 @@ class Session:
         await self._ctx.model.provider.prepare()
 
     @property
-    def is_at_question(self) -> bool:
+    def has_open_question(self) -> bool:
         """Whether the session was closed while the user was being asked about a call. `resume_turn` asks again."""
         return not self._channel.is_busy and bool(self._conversation.unanswered_calls)
 
@@ -321,7 +321,9 @@ class Session:
             self._ctx.window.prefix_watch.record_reload()
             self._needs_reload = False
 
-    async def compact(self, focus: str | None = None, emit: Callable[[Event], None] = ignore_event) -> "CompactResult":
+    async def compact(
+        self, focus: str | None = None, emit: Callable[[Event], None] = ignore_event
+    ) -> "CompactionResult":
         """Summarise the older part of the conversation now. Raises `AgentError`."""
         return (await self.change_conversation(compact_manually, focus, emit)).result
 
@@ -375,12 +377,12 @@ class Session:
         """Return where the text occurs, and whether the model sees it there. Raises `AgentError`."""
         return await require_stored(self._ctx.records.archive).recall.locate_text(text, self._conversation)
 
-    async def restore_to_view(self, ref: str, *, is_dry_run: bool = False) -> BroughtBack:
+    async def bring_back(self, ref: str, *, is_dry_run: bool = False) -> BroughtBack:
         """Show a reference's content to the model again, with the next request. `is_dry_run`: change nothing, and
         return the cost. Raises `AgentError`."""
         return (
             await self.change_conversation(
-                bring_back, ref, require_stored(self._ctx.records.archive).recall, dry_run=is_dry_run
+                bring_back_content, ref, require_stored(self._ctx.records.archive).recall, is_dry_run=is_dry_run
             )
         ).event
 
@@ -394,17 +396,17 @@ class Session:
         self._channel.interrupt.request()
         self._compaction_interrupt.request()
 
-    def leave_turn(self) -> None:
+    def end_turn_for_exit(self) -> None:
         """End the turn because the program exits. Works like `interrupt`, except that a question about a call stays
         open; it is asked again when the session is resumed."""
-        self._channel.leave_turn()
+        self._channel.end_turn_for_exit()
 
     async def close(self, reason: "EndReason | None" = "other") -> None:
         """Stop background work and release the session's resources. `reason` is passed to hooks. If it is None, no end
         hooks run, because the session is reopened immediately."""
         if self.hooks is not None:
             self.hooks.end_reason = reason
-        self.leave_turn()
+        self.end_turn_for_exit()
         self._compaction_interrupt.request()
         try:
             if self._background_compaction is not None:

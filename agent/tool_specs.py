@@ -43,7 +43,7 @@ class ToolSpec:
     description: str
     schema: Mapping[str, object]
     kind: ToolKind = "builtin"
-    deferred: ToolGroup | None = None
+    deferred_group: ToolGroup | None = None
     """The tool's group. Set if the definition is sent but stays hidden from the model until the provider's search finds
     it."""
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.session.demo import DEMO_PROMPT
@@ -45,7 +45,7 @@ async def running(size: tuple[int, int], mode: str, message: str | None) -> Asyn
         shutil.copyfile(_DEMO / "script.toml", Path(home) / "script.toml")
         flags = {"agent.model": "scripted/script.toml", "agent.permission_mode": mode}
         environment = {"EBB_HOME": str(Path(home) / "home")}
-        sessions = Sessions(load_config(project, environment, flags), project, environment, is_interactive=True)
+        sessions = ProjectSessions(load_config(project, environment, flags), project, environment, is_interactive=True)
         app = EbbApp(sessions, first_message=message, guard_s=0.0)
         try:
             with chdir(home):  # so that the script has a short name

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 from ebbtide.agent.channel import Answer
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.config.values import Config
@@ -146,7 +146,7 @@ class Agent:
             raise UsageError("the agent is not open: use `async with Agent(…) as agent`")
         return self._open_session
 
-    def _create_sessions(self) -> Sessions:
+    def _create_sessions(self) -> ProjectSessions:
         root = Path(self.root).expanduser()
         if not root.is_dir():
             raise UsageError(f"the folder `{root}` does not exist")
@@ -157,7 +157,7 @@ class Agent:
                 )
         config = self._load_config(root)
         environment = add_stored_keys(config.folders.config, self._environment)
-        return Sessions(
+        return ProjectSessions(
             config, root, environment,
             is_interactive=self.answer is not None, is_ephemeral=self.ephemeral, extra_tools=self.tools,
         )  # fmt: skip

@@ -161,10 +161,8 @@ class ArchiveStore:
         stored_bytes = sum(sizes.get(digest, 0) for digest in stored)
         removal_reasons = dict[str, str]()
         for digest, (last_use, outputs) in stored.items():
-            is_old, exceeds_limit = (
-                older_than is not None and last_use < older_than,
-                max_bytes is not None and stored_bytes > max_bytes,
-            )
+            is_old = older_than is not None and last_use < older_than
+            exceeds_limit = max_bytes is not None and stored_bytes > max_bytes
             if not is_old and not exceeds_limit:
                 continue
             if is_needed is not None and is_needed(outputs):

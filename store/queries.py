@@ -122,8 +122,8 @@ def storable_text(text: str) -> str:
 
 
 def path_terms(path: str) -> tuple[str, ...]:
-    """Build FTS5 terms that match every path containing this part. The first word is left out, because in the path it
-    may be the end of a longer word."""
+    """Build FTS5 terms that match every path containing this part. The first word is left out, because a search term
+    must begin where a word begins: `in.py` also occurs in `main.py`."""
     words = [] if set(path) & _GLOB_CHARACTERS else re.findall(r"[^\W_]+", path)
     return (prefix_term(" ".join(words[1:])),) if len(words) > 1 else ()
 

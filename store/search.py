@@ -202,9 +202,9 @@ class SearchIndex:
         """Search, best matches first. Documents that contain all words come before those that contain them as parts of
         longer words. If there are neither, documents that contain some of the words are returned. A query without words
         returns the newest documents."""
-        return self.read(self.ranked_hits(query))
+        return self.read(self.rank_hits(query))
 
-    def ranked_hits(self, query: SearchQuery, min_limit: int = 0) -> list[SearchHit]:
+    def rank_hits(self, query: SearchQuery, min_limit: int = 0) -> list[SearchHit]:
         """Search without reading the documents. `min_limit` raises the maximum number of hits in each step."""
         self._ensure_words_index()
         limit, query = query.limit, replace(query, limit=max(query.limit, min_limit))
@@ -213,12 +213,12 @@ class SearchIndex:
         pieces = query_pieces(query.words)
         hits = [
             SearchHit(document_id, "words", accesses)
-            for document_id, accesses in self._best_matches(query, fts_expression(pieces, "all"))
+            for document_id, accesses in self._find_best_matches(query, fts_expression(pieces, "all"))
         ]
         if len(hits) < limit:
             alternatives = [self._terms_for_piece(piece, MAX_EXPANDED_TERMS // len(pieces)) for piece in pieces]
             part_matches = (
-                self._best_matches(query, fts_expression(pieces, "all", alternatives)) if any(alternatives) else []
+                self._find_best_matches(query, fts_expression(pieces, "all", alternatives)) if any(alternatives) else []
             )
             found_ids = {hit.id for hit in hits}
             hits += [
@@ -227,7 +227,7 @@ class SearchIndex:
                 if document_id not in found_ids
             ]
         if not hits and len(pieces) > 1:
-            some_matches = self._best_matches(query, fts_expression(pieces, "some"))
+            some_matches = self._find_best_matches(query, fts_expression(pieces, "some"))
             hits = [SearchHit(document_id, "some", accesses) for document_id, accesses in some_matches]
         return hits[: query.limit]
 
@@ -277,7 +277,7 @@ class SearchIndex:
                     raise
                 raise StoreError("missing", f"this Python's SQLite cannot search texts: {error}") from error
 
-    def _best_matches(self, query: SearchQuery, words: str) -> list[tuple[int, int]]:
+    def _find_best_matches(self, query: SearchQuery, words: str) -> list[tuple[int, int]]:
         """Find the row ids and lookup counts of the best matches."""
         if not words:
             return []

@@ -4,7 +4,7 @@ import json
 import os
 import time
 
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.store.locks import SessionLock
 from tests.kit.session import events_of
@@ -129,7 +129,7 @@ async def test_compactions_remove_nothing(worker: Worker) -> None:
     model = worker.working("seq 5001", "seq 6001", "seq 7001")
     environment = {"EBB_HOME": str(worker.home)}
     config = load_config(worker.project, environment, {"agent.model": model, "agent.permission_mode": "auto"}, SMALL)
-    sessions = Sessions(config, worker.project, environment, is_interactive=False)
+    sessions = ProjectSessions(config, worker.project, environment, is_interactive=False)
     session = await sessions.open()
     await events_of(session)
     before = worker.blobs

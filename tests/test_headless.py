@@ -91,6 +91,7 @@ def test_json_prints_one_object(user: User) -> None:
             "unused_summaries": [],
             "refused_input": [],
             "error": None,
+            "sources": [],
         }
     ]
     assert len(session) == 12

@@ -30,12 +30,13 @@ from ebbtide.tools.files.read_write import run_exclusive
 from ebbtide.tools.outputs.plain_text import printable_name
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, command_argument, first_line
 
-DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S = 120, 600
+DEFAULT_TIMEOUT_S = 120
+MAX_TIMEOUT_S = 600
 _MAX_COMMAND_BYTES = 128 * 1024
 """Commands of this many bytes or more cannot be started, because Linux limits the size of an argument."""
 
 
-def _shows_files(arguments: Arguments) -> bool:
+def _is_viewer_call(arguments: Arguments) -> bool:
     command = arguments.get("command")
     return isinstance(command, str) and shows_files(command)
 
@@ -43,12 +44,10 @@ def _shows_files(arguments: Arguments) -> bool:
 _SHELLS = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash", "/usr/bin/zsh")
 
 
-def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) -> None:
+def _adapt_foreign_arguments(arguments: dict[str, object], called_name: str, root: str) -> None:
     if called_name in TERMINAL_INPUT_TOOLS:
-        arguments["command"], job = (
-            pop_argument(arguments, *TERMINAL_INPUT_ARGUMENTS),
-            pop_argument(arguments, "job", *map(normalise_name, JOB_ARGUMENTS.split())),
-        )
+        arguments["command"] = pop_argument(arguments, *TERMINAL_INPUT_ARGUMENTS)
+        job = pop_argument(arguments, "job", *map(normalise_name, JOB_ARGUMENTS.split()))
         arguments["job"] = "" if job is None else str(job)
     command = arguments.get("command")
     if isinstance(command, str) and command.lstrip().startswith('["'):
@@ -64,7 +63,7 @@ def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) 
         arguments.pop("workdir", None)
 
 
-def _to_claude(arguments: dict[str, object]) -> None:
+def _timeout_to_milliseconds(arguments: dict[str, object]) -> None:
     if isinstance(seconds := arguments.get("timeout"), int):
         arguments["timeout"] = 1_000 * seconds
 
@@ -76,7 +75,7 @@ class Bash:
     traits = ToolTraits(
         role="run_command",
         output_content="program",
-        shows_files=_shows_files,
+        shows_files=_is_viewer_call,
         stub_template="Ran: {command}",
         stub_result="exit",
         acp_kind="execute",
@@ -91,11 +90,11 @@ class Bash:
             "background": "run_in_background is_background",
             "workdir": "working_directory working_dir cwd directory dir dir_path",
         },
-        adapt_arguments=_adapt_arguments,
+        adapt_arguments=_adapt_foreign_arguments,
         clamped_arguments=("timeout",),
         claude_names=("Bash",),
         claude_arguments={"background": "run_in_background"},
-        convert_to_claude=_to_claude,
+        convert_to_claude=_timeout_to_milliseconds,
         small_window_policy="always",
         short_form=ShortForm("Runs a command with `bash -c` in the working folder.", ("command", "timeout")),
         small_model_form=ShortForm(
@@ -148,21 +147,21 @@ class Bash:
             job = command_runs.jobs.get_job(arguments, workspace)
             return await command_runs.jobs.send_to_job(job, get_text(arguments, "command"))
         command, folder = command_line(arguments), _working_folder(get_text(arguments, "workdir", ""), workspace)
-        run = await command_runs.launch.prepare_run(command, folder, workspace)
+        command_run = await command_runs.launch.prepare_run(command, folder, workspace)
         has_terminal = get_flag(arguments, "terminal")
         if get_flag(arguments, "background") or has_terminal:
-            return command_runs.jobs.run_in_background(run, terminal=has_terminal)
-        if problem := await run_exclusive(lambda: command_runs.launch.submodule_removal_problem(run)):
+            return command_runs.jobs.run_in_background(command_run, has_terminal=has_terminal)
+        if problem := await run_exclusive(lambda: command_runs.launch.submodule_removal_problem(command_run)):
             text = f"nothing was run: in the sandbox {problem}"
             return Result(text, has_failed=True, sandbox_block=problem)
-        files_before = await command_runs.changed_files.read_files_before(run)
+        files_before = await command_runs.changed_files.read_files_before(command_run)
         seconds = get_number(arguments, "timeout", DEFAULT_TIMEOUT_S)
         if workspace.runs_in_read_only_sandbox:
-            result = await command_runs.foreground.run_contained(run, seconds)
+            result = await command_runs.foreground.run_contained(command_run, seconds)
         else:
-            result = await command_runs.foreground.run_in_foreground(run, seconds)
-        result = await command_runs.changed_files.note_changes(result, files_before, run)
-        await command_runs.changed_files.record_viewed_files(run)
+            result = await command_runs.foreground.run_in_foreground(command_run, seconds)
+        result = await command_runs.changed_files.note_changes(result, files_before, command_run)
+        await command_runs.changed_files.record_viewed_files(command_run)
         return result
 
 

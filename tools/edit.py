@@ -227,7 +227,7 @@ def _apply_edits(
     edits = list[TextEdit]()
     for number, substitution in enumerate(requested_edits, 1):
         try:
-            edit = _plan_edit(replace(target, text=file.normalised_text), substitution)
+            edit = _plan_requested_edit(replace(target, text=file.normalised_text), substitution)
             with translate_encoding_errors(target.name, file):
                 file = file.with_changes(edit.changes)
         except ToolError as error:
@@ -236,7 +236,7 @@ def _apply_edits(
     return file, edits
 
 
-def _plan_edit(target: EditTarget, substitution: RequestedEdit) -> TextEdit:
+def _plan_requested_edit(target: EditTarget, substitution: RequestedEdit) -> TextEdit:
     if substitution.old:
         return plan_edit(target, substitution.old, substitution.new, substitution.replace_all)
     if target.text:

@@ -26,7 +26,7 @@ def _accepts_alias_call(called_name: str, arguments: Arguments) -> bool:
     return called_name in LISTING_TOOLS and arguments.get("recursive") in (True, "true")
 
 
-def _adapt_arguments(arguments: dict[str, object], called_name: str, root: str) -> None:
+def _turn_listing_into_search(arguments: dict[str, object], called_name: str, root: str) -> None:
     if called_name in LISTING_TOOLS:
         arguments.setdefault("path", pop_argument(arguments, *map(normalise_name, FILE_ARGUMENTS.split())) or ".")
         arguments["pattern"] = "**"
@@ -51,7 +51,7 @@ class Glob:
             "pattern": "query glob glob_pattern file_pattern search_pattern",
             "path": f"{FOLDER_ARGUMENTS} cwd",
         },
-        adapt_arguments=_adapt_arguments,
+        adapt_arguments=_turn_listing_into_search,
         claude_names=("Glob", "LS"),
         is_for_read_only_agents=True,
     )
@@ -68,22 +68,22 @@ class Glob:
                 f"no files match: there is no folder `{display_path(root, workspace.root)}`",
                 extent=Extent("files", 0, 0),
             )
-        files_by_age: list[tuple[int, bytes]] = []
+        matches: list[tuple[int, bytes]] = []
 
         def add_file(path: str) -> bool:
             if pattern.matches(path):
-                files_by_age.append((-_mtime(root / path), os.fsencode(path)))
+                matches.append((-_mtime(root / path), os.fsencode(path)))
             return True
 
         ending = await search.files.list_files(root, workspace.root, add_file)
-        if not files_by_age and ending == "complete":
+        if not matches and ending == "complete":
             return await self._ignored_files_result(root, workspace, pattern)
         limit = get_number(arguments, "limit", DEFAULT_MAX_FILES)
-        lines = [display_path(root / os.fsdecode(path), workspace.root) for _, path in sorted(files_by_age)[:limit]]
-        extent = Extent("files", len(lines), len(files_by_age) if ending == "complete" else None)
-        if len(files_by_age) > limit:
-            lines.append(f"({limit} of {len(files_by_age)} files, the newest: narrow the pattern to see others)")
-        if ending == "late":
+        lines = [display_path(root / os.fsdecode(path), workspace.root) for _, path in sorted(matches)[:limit]]
+        extent = Extent("files", len(lines), len(matches) if ending == "complete" else None)
+        if len(matches) > limit:
+            lines.append(f"({limit} of {len(matches)} files, the newest: narrow the pattern to see others)")
+        if ending == "timed_out":
             lines.append(
                 f"(stopped after {search.files.SEARCH_TIMEOUT_S:.0f} s, so files may be missing: give a deeper `path`)"
             )

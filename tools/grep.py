@@ -203,7 +203,7 @@ class Grep:
             page.lines.append(f"({page.secret_files_note()})")
         if outcome.skipped_lines:
             page.lines.append(f"({page.skipped_lines_note(outcome)})")
-        if outcome.ending == "late":
+        if outcome.ending == "timed_out":
             page.lines.append(f"(stopped after {search.files.SEARCH_TIMEOUT_S:.0f} s{page.timeout_note(outcome)})")
         return Result("\n".join(page.lines) or "no lines match", extent=extent)
 

@@ -36,26 +36,26 @@ class ContinuationHint:
     """Which ranges must be part of the reference because the tool has no arguments for them: none (`nothing`), byte
     ranges (`bytes`), or line ranges too (`all`)."""
 
-    def at_offset(self, stored: StoredContent, offset: int) -> str:
-        """Return the arguments that continue at a byte offset."""
+    def at_offset(self, stored_content: StoredContent, offset: int) -> str:
+        """Return the arguments for a call that reads on from a byte offset."""
         return (
             f"offset={offset}"
             if self.parts_in_reference == "nothing"
-            else f'ref_id="{_base_reference(stored)}:B{offset}-"'
+            else f'ref_id="{_base_reference(stored_content)}:B{offset}-"'
         )
 
-    def at_lines(self, stored: StoredContent, first: int, last: int) -> str:
-        """Return the arguments that select a range of lines."""
+    def at_lines(self, stored_content: StoredContent, first: int, last: int) -> str:
+        """Return the arguments for a call that reads a range of lines."""
         return (
-            f'ref_id="{_base_reference(stored)}:L{first}-{last}"'
+            f'ref_id="{_base_reference(stored_content)}:L{first}-{last}"'
             if self.parts_in_reference == "all"
             else f'lines="{first}-{last}"'
         )
 
 
-def _base_reference(stored: StoredContent) -> str:
+def _base_reference(stored_content: StoredContent) -> str:
     """Return the reference to the whole output, without the suffix for a part."""
-    return _PART_SUFFIX.sub("", stored.ref)
+    return _PART_SUFFIX.sub("", stored_content.ref)
 
 
 _PART_SUFFIX = regex(r":(?:L\d+-\d*|B\d+-\d*|match-\d+)$")
@@ -128,36 +128,40 @@ class ReadResult:
             return with_attachments_listed(await _requested_part(stored, arguments, line_range), stored)
 
 
-async def _requested_part(stored: StoredContent, arguments: Arguments, line_range: tuple[int, int] | None) -> Result:
+async def _requested_part(
+    stored_content: StoredContent, arguments: Arguments, line_range: tuple[int, int] | None
+) -> Result:
     if "pattern" in arguments:
         start = get_number(arguments, "offset", -1)
-        return await matching_lines_result(
-            stored,
+        return await build_matching_lines_result(
+            stored_content,
             get_text(arguments, "pattern"),
             context_line_counts(arguments),
             line_range,
             start=start if start > 0 else None,
         )
-    if stored.media_type in IMAGE_TYPES:
-        return await run_shielded(lambda: image_result(stored))
-    if not (line_range or stored.media_type.startswith("text/") or "offset" in arguments or "limit" in arguments):
-        return await run_shielded(lambda: binary_summary(stored))
-    if line_range or (stored.line_range and "offset" not in arguments and "limit" not in arguments):
-        first, last = line_range or stored.line_range or (1, 1)
-        return await run_shielded(lambda: numbered_lines_result(stored, first, last))
-    start, end = stored.byte_range or (0, DEFAULT_LIMIT_BYTES)
+    if stored_content.media_type in IMAGE_TYPES:
+        return await run_shielded(lambda: build_image_result(stored_content))
+    if not (
+        line_range or stored_content.media_type.startswith("text/") or "offset" in arguments or "limit" in arguments
+    ):
+        return await run_shielded(lambda: binary_summary(stored_content))
+    if line_range or (stored_content.line_range and "offset" not in arguments and "limit" not in arguments):
+        first, last = line_range or stored_content.line_range or (1, 1)
+        return await run_shielded(lambda: build_numbered_lines_result(stored_content, first, last))
+    start, end = stored_content.byte_range or (0, DEFAULT_LIMIT_BYTES)
     offset = get_number(arguments, "offset", start)
     limit = get_number(arguments, "limit", DEFAULT_LIMIT_BYTES if "offset" in arguments else end - start)
-    return await run_shielded(lambda: byte_range_result(stored, offset, limit))
+    return await run_shielded(lambda: build_byte_range_result(stored_content, offset, limit))
 
 
-def with_attachments_listed(result: Result, stored: StoredContent) -> Result:
+def with_attachments_listed(result: Result, stored_content: StoredContent) -> Result:
     """Add the output's note, which is not part of its text, and references to its images."""
-    if stored.trailing_note:
-        result = replace(result, text=f"{result.text}\n{stored.trailing_note}")
-    if not stored.image_refs:
+    if stored_content.trailing_note:
+        result = replace(result, text=f"{result.text}\n{stored_content.trailing_note}")
+    if not stored_content.image_refs:
         return result
-    names = join_limited(stored.image_refs, MAX_LISTED_IMAGES)
+    names = join_limited(stored_content.image_refs, MAX_LISTED_IMAGES)
     return replace(result, text=f"{result.text}\n(with images: {names})")
 
 
@@ -193,101 +197,119 @@ def context_line_counts(arguments: Arguments) -> tuple[int, int]:
     return before, after
 
 
-def numbered_lines_result(
-    stored: StoredContent, first: int, last: int, cap: Cap = _DEFAULT_CAP, hint: ContinuationHint = READ_RESULT_HINT
+def build_numbered_lines_result(
+    stored_content: StoredContent,
+    first: int,
+    last: int,
+    cap: Cap = _DEFAULT_CAP,
+    hint: ContinuationHint = READ_RESULT_HINT,
 ) -> Result:
     """Number the lines: as many as fit, but at least one. If the lines are already numbered, those numbers are used to
     select and show them."""
-    content, preceding_count = stored.content, (stored.first_line or 1) - 1
-    first, last = _clamp_lines(stored, first, last)
+    content, preceding_count = stored_content.content, (stored_content.first_line or 1) - 1
+    first, last = _clamp_lines(stored_content, first, last)
     starts, used_bytes, numbered_texts = [content.line_start(first - preceding_count)], 0, list[str]()
     while first + len(numbered_texts) <= last and (used_bytes < cap.max_bytes or not numbered_texts):
         end = content.line_end(starts[-1])
-        numbered_texts.append(_numbered_line(stored, first + len(numbered_texts), starts[-1], end, hint))
+        numbered_texts.append(_numbered_line(stored_content, first + len(numbered_texts), starts[-1], end, hint))
         used_bytes += len(numbered_texts[-1].encode("utf-8", "replace")) + 1
         starts.append(end + 1)
     del numbered_texts[max(cap.count_fitting_lines(numbered_texts), 1) :]
     width = MAX_LINE_CHARS
     while len(numbered_texts) == 1 and width > _MIN_LINE_BYTES and not cap.fits(numbered_texts[0]):
         width //= 2
-        numbered_texts = [_numbered_line(stored, first, starts[0], starts[1] - 1, hint, width)]
+        numbered_texts = [_numbered_line(stored_content, first, starts[0], starts[1] - 1, hint, width)]
     next_line = first + len(numbered_texts)
-    total_text = f"{stored.last_line:,}" if stored.first_line is None else f"{stored.first_line}-{stored.last_line}"
-    if next_line > stored.last_line and stored.unnumbered_lines:
-        start = content.line_start(content.lines - stored.unnumbered_lines + 1)
-        numbered_texts.append(_visible_line(stored, start, content.size, RESERVED_NOTE_BYTES, hint))
+    total_text = (
+        f"{stored_content.last_line:,}"
+        if stored_content.first_line is None
+        else f"{stored_content.first_line}-{stored_content.last_line}"
+    )
+    if next_line > stored_content.last_line and stored_content.unnumbered_lines:
+        start = content.line_start(content.lines - stored_content.unnumbered_lines + 1)
+        numbered_texts.append(_visible_line(stored_content, start, content.size, RESERVED_NOTE_BYTES, hint))
     position_note = f"lines {first}-{next_line - 1} of {total_text}"
     if next_line <= last:
-        position_note += f"; continue at {hint.at_lines(stored, next_line, last)}"
+        position_note += f"; continue at {hint.at_lines(stored_content, next_line, last)}"
     extent = Extent("lines", next_line - first, last - first + 1, first)
     return Result(
-        "\n".join([*numbered_texts, f"({position_note})"]) if content.size else f"`{stored.ref}` is empty",
+        "\n".join([*numbered_texts, f"({position_note})"]) if content.size else f"`{stored_content.ref}` is empty",
         extent=extent,
     )
 
 
-def referenced_range(stored: StoredContent) -> tuple[int, int]:
+def referenced_range(stored_content: StoredContent) -> tuple[int, int]:
     """Return the start and end offset of the lines or bytes that a reference specifies. If it specifies none, this is
     the full content. Raises `ToolError` if they are out of range."""
-    content = stored.content
-    if stored.byte_range is not None:
-        start, end = stored.byte_range
-        _check_offset(stored, start)
+    content = stored_content.content
+    if stored_content.byte_range is not None:
+        start, end = stored_content.byte_range
+        _check_offset(stored_content, start)
         return start, min(end, content.size)
-    if stored.line_range is None:
+    if stored_content.line_range is None:
         return 0, content.size
-    preceding_count = (stored.first_line or 1) - 1
-    first, last = _clamp_lines(stored, *stored.line_range)
+    preceding_count = (stored_content.first_line or 1) - 1
+    first, last = _clamp_lines(stored_content, *stored_content.line_range)
     return content.line_start(first - preceding_count), content.line_start(last + 1 - preceding_count)
 
 
-def _clamp_lines(stored: StoredContent, first: int, last: int) -> tuple[int, int]:
+def _clamp_lines(stored_content: StoredContent, first: int, last: int) -> tuple[int, int]:
     """Limit the requested lines to those that exist. If lines are already numbered, the request refers to those
     numbers. Raises `ToolError` if none of them exists."""
-    preceding_count = (stored.first_line or 1) - 1
-    line_count = stored.last_line - preceding_count
+    preceding_count = (stored_content.first_line or 1) - 1
+    line_count = stored_content.last_line - preceding_count
     if last <= preceding_count:
-        raise ToolError(f"`{stored.ref}` {_line_extent_text(stored)}: {last} is before its beginning")
+        raise ToolError(f"`{stored_content.ref}` {_line_extent_text(stored_content)}: {last} is before its beginning")
     if first > max(line_count, 1) + preceding_count:
-        raise ToolError(f"`{stored.ref}` {_line_extent_text(stored)}: {first} is beyond its end")
+        raise ToolError(f"`{stored_content.ref}` {_line_extent_text(stored_content)}: {first} is beyond its end")
     return max(first, preceding_count + 1), min(last, line_count + preceding_count)
 
 
-def _check_offset(stored: StoredContent, offset: int) -> None:
-    size = stored.content.size
+def _check_offset(stored_content: StoredContent, offset: int) -> None:
+    size = stored_content.content.size
     if offset >= size and size:
-        raise ToolError(f"`{stored.ref}` has {pluralize(size, 'byte')}: offset={offset} is beyond its end")
+        raise ToolError(f"`{stored_content.ref}` has {pluralize(size, 'byte')}: offset={offset} is beyond its end")
 
 
-def _line_extent_text(stored: StoredContent) -> str:
-    line_count, first_line = stored.last_line - (stored.first_line or 1) + 1, stored.first_line
+def _line_extent_text(stored_content: StoredContent) -> str:
+    line_count, first_line = stored_content.last_line - (stored_content.first_line or 1) + 1, stored_content.first_line
     if first_line is None:
         return f"has {pluralize(line_count, 'line')}"
     return f"has lines {first_line}-{first_line + line_count - 1}" if line_count > 1 else f"has only line {first_line}"
 
 
 def _numbered_line(
-    stored: StoredContent, number: int, start: int, end: int, hint: ContinuationHint, width: int = MAX_LINE_CHARS
+    stored_content: StoredContent,
+    number: int,
+    start: int,
+    end: int,
+    hint: ContinuationHint,
+    width: int = MAX_LINE_CHARS,
 ) -> str:
-    line = _visible_line(stored, start, end, width, hint)
-    return f"{number}\t{line}" if stored.first_line is None else line
+    line = _visible_line(stored_content, start, end, width, hint)
+    return f"{number}\t{line}" if stored_content.first_line is None else line
 
 
-def _visible_line(stored: StoredContent, start: int, end: int, width: int, hint: ContinuationHint) -> str:
+def _visible_line(stored_content: StoredContent, start: int, end: int, width: int, hint: ContinuationHint) -> str:
     if end - start <= width:
-        return terminal_text(stored.content.read(start, end - start).decode("utf-8", "replace"))
-    data = stored.content.read(start, width)
+        return terminal_text(stored_content.content.read(start, end - start).decode("utf-8", "replace"))
+    data = stored_content.content.read(start, width)
     decoded = data.decode("utf-8", "ignore")
     next_offset = start + (len(decoded.encode()) if data.startswith(decoded.encode()) else len(data))
-    return f"{terminal_text(decoded)}… [cut: {end - start:,} bytes; continue at {hint.at_offset(stored, next_offset)}]"
+    continuation = hint.at_offset(stored_content, next_offset)
+    return f"{terminal_text(decoded)}… [cut: {end - start:,} bytes; continue at {continuation}]"
 
 
-def byte_range_result(
-    stored: StoredContent, offset: int, limit: int, cap: Cap = _DEFAULT_CAP, hint: ContinuationHint = READ_RESULT_HINT
+def build_byte_range_result(
+    stored_content: StoredContent,
+    offset: int,
+    limit: int,
+    cap: Cap = _DEFAULT_CAP,
+    hint: ContinuationHint = READ_RESULT_HINT,
 ) -> Result:
     """Return up to `limit` bytes from `offset` on: as many as fit, but at least a few."""
-    content = stored.content
-    _check_offset(stored, offset)
+    content = stored_content.content
+    _check_offset(stored_content, offset)
     data = content.read(offset, min(limit, MAX_ANSWER_BYTES - RESERVED_NOTE_BYTES))
     while True:
         content_text, used_bytes = unambiguous_text(data, is_at_end=offset + len(data) >= content.size)
@@ -297,10 +319,12 @@ def byte_range_result(
     end = offset + used_bytes
     position_note = f"bytes {offset}-{end} of {content.size:,}"
     if end < content.size:
-        position_note += f"; continue at {hint.at_offset(stored, end)}"
+        position_note += f"; continue at {hint.at_offset(stored_content, end)}"
     shows_all = end >= min(offset + limit, content.size)
     extent = None if shows_all else Extent("lines", content_text.count("\n") + 1)
-    return Result(f"{content_text}\n({position_note})" if content.size else f"`{stored.ref}` is empty", extent=extent)
+    return Result(
+        f"{content_text}\n({position_note})" if content.size else f"`{stored_content.ref}` is empty", extent=extent
+    )
 
 
 def unambiguous_text(data: bytes, *, is_at_end: bool) -> tuple[str, int]:
@@ -330,8 +354,8 @@ def _is_text(decoded: str) -> bool:
     return "\0" not in decoded and not is_mostly_binary(decoded)
 
 
-async def matching_lines_result(
-    stored: StoredContent,
+async def build_matching_lines_result(
+    stored_content: StoredContent,
     pattern: str,
     context: tuple[int, int],
     line_range: tuple[int, int] | None,
@@ -343,14 +367,14 @@ async def matching_lines_result(
 
     `start`: the byte offset at which the search begins; by default, the beginning of the range in the reference.
     """
-    content, preceding_count = stored.content, (stored.first_line or 1) - 1
-    first, last = line_range or stored.line_range or (1, 10**18)
-    last = min(last, stored.last_line)
-    if start is None and line_range is None and stored.byte_range is not None:
-        start = stored.byte_range[0] or None
+    content, preceding_count = stored_content.content, (stored_content.first_line or 1) - 1
+    first, last = line_range or stored_content.line_range or (1, 10**18)
+    last = min(last, stored_content.last_line)
+    if start is None and line_range is None and stored_content.byte_range is not None:
+        start = stored_content.byte_range[0] or None
     searched_lines = max(first - preceding_count, 1), last - preceding_count
     if start is not None:
-        _check_offset(stored, start)
+        _check_offset(stored_content, start)
         searched_lines = _line_number_at(content, start), last - preceding_count
     filter_result = await search.output_search.filter_lines(
         content,
@@ -359,7 +383,7 @@ async def matching_lines_result(
         searched_lines,
         max(cap.max_bytes - RESERVED_NOTE_BYTES, 1),
         start=start,
-        has_line_numbers=stored.first_line is not None,
+        has_line_numbers=stored_content.first_line is not None,
     )
     entries = list(_render_lines(filter_result.lines, preceding_count, with_gaps=any(context)))
     fitting_count = max(cap.count_fitting_lines([text for _, text in entries]), min(len(entries), 1))
@@ -369,14 +393,18 @@ async def matching_lines_result(
     if fitting_count < len(entries):
         visible.append(
             _continuation_note(
-                stored, entries[fitting_count - 1][0], entries[fitting_count][0].line_number, preceding_count, hint
+                stored_content,
+                entries[fitting_count - 1][0],
+                entries[fitting_count][0].line_number,
+                preceding_count,
+                hint,
             )
         )
-    elif filter_result.ending == "late":
+    elif filter_result.ending == "timed_out":
         search_start = content.line_start(searched_lines[0]) if start is None else start
         visible.append(
             _interrupted_note(
-                stored,
+                stored_content,
                 filter_result,
                 search_start,
                 preceding_count,
@@ -384,9 +412,9 @@ async def matching_lines_result(
                 hint,
             )
         )
-    elif filter_result.ending == "enough":
+    elif filter_result.ending == "stopped_early":
         visible.append(
-            _continuation_note(stored, entries[-1][0], entries[-1][0].line_number + 1, preceding_count, hint)
+            _continuation_note(stored_content, entries[-1][0], entries[-1][0].line_number + 1, preceding_count, hint)
         )
     shows_all = fitting_count == len(entries) and filter_result.ending == "complete"
     extent = Extent("lines", fitting_count, fitting_count if shows_all else None)
@@ -399,11 +427,15 @@ def _line_number_at(content: Content, offset: int) -> int:
 
 
 def _continuation_note(
-    stored: StoredContent, last_line: "FilteredLine", next_number: int, preceding_count: int, hint: ContinuationHint
+    stored_content: StoredContent,
+    last_line: "FilteredLine",
+    next_number: int,
+    preceding_count: int,
+    hint: ContinuationHint,
 ) -> str:
     """Build a note on how to continue. If the last line is too long to be searched in one piece, the note continues
     within that line."""
-    content = stored.content
+    content = stored_content.content
     next_offset = (
         content.line_start(last_line.line_number)
         + last_line.cut_offset
@@ -414,12 +446,14 @@ def _continuation_note(
         and next_number <= last_line.line_number + 1
         and content.line_end(next_offset) - next_offset > MAX_SEARCHED_BYTES
     ):
-        return f"(there is more; continue at {hint.at_offset(stored, next_offset)} with the same {hint.pattern})"
+        return (
+            f"(there is more; continue at {hint.at_offset(stored_content, next_offset)} with the same {hint.pattern})"
+        )
     return f'(there is more; continue at lines="{next_number + preceding_count}-" with the same {hint.pattern})'
 
 
 def _interrupted_note(
-    stored: StoredContent,
+    stored_content: StoredContent,
     filter_result: "FilterResult",
     search_start: int,
     preceding_count: int,
@@ -428,7 +462,7 @@ def _interrupted_note(
 ) -> str:
     """Build a note on how far a stopped search got and how to continue. `reason`: why it was stopped, worded as the
     beginning of the note."""
-    content = stored.content
+    content = stored_content.content
     searched_end = min(search_start + filter_result.searched_bytes, content.size)
     progress_text = (
         f"{reason} at line {filter_result.next_line + preceding_count:,} of {content.lines + preceding_count:,}, byte "
@@ -439,7 +473,9 @@ def _interrupted_note(
         next_line = filter_result.next_line + preceding_count
         return f'({progress_text}continue at lines="{next_line}-" with the same {hint.pattern})'
     if filter_result.searched_bytes:
-        return f"({progress_text}continue at {hint.at_offset(stored, searched_end)} with the same {hint.pattern})"
+        return (
+            f"({progress_text}continue at {hint.at_offset(stored_content, searched_end)} with the same {hint.pattern})"
+        )
     return f"({progress_text}so lines may be missing: use a simpler `{hint.pattern}` or other `lines`)"
 
 
@@ -457,17 +493,21 @@ def _render_lines(
         previous = number
 
 
-def image_result(stored: StoredContent) -> Result:
-    content = stored.content
-    description = f"image, {stored.media_type}, {pluralize(content.size, 'byte')}"
+def build_image_result(stored_content: StoredContent) -> Result:
+    content = stored_content.content
+    description = f"image, {stored_content.media_type}, {pluralize(content.size, 'byte')}"
     if content.size > MAX_IMAGE_BYTES:
-        raise ToolError(f"`{stored.ref}` is a {description}, more than 3.9 MB: scale the file down and read that")
-    return Result(description, images=(ImageData(stored.media_type, content.read(0, content.size)),))
+        raise ToolError(
+            f"`{stored_content.ref}` is a {description}, more than 3.9 MB: scale the file down and read that"
+        )
+    return Result(description, images=(ImageData(stored_content.media_type, content.read(0, content.size)),))
 
 
-def binary_summary(stored: StoredContent, hint: ContinuationHint = READ_RESULT_HINT) -> Result:
+def binary_summary(stored_content: StoredContent, hint: ContinuationHint = READ_RESULT_HINT) -> Result:
     """Describe binary data: its type and size, how the user can save it, and its first bytes."""
-    description = f"{stored.media_type}, {pluralize(stored.content.size, 'byte')}, no text"
-    save_advice = f"the user can save it with `ebb sessions show ID {stored.ref} > FILE`"
-    start = stored.byte_range[0] if stored.byte_range else 0
-    return Result(f"{description}; {save_advice}\n{byte_range_result(stored, start, MAX_HEX_BYTES, hint=hint).text}")
+    description = f"{stored_content.media_type}, {pluralize(stored_content.content.size, 'byte')}, no text"
+    save_advice = f"the user can save it with `ebb sessions show ID {stored_content.ref} > FILE`"
+    start = stored_content.byte_range[0] if stored_content.byte_range else 0
+    return Result(
+        f"{description}; {save_advice}\n{build_byte_range_result(stored_content, start, MAX_HEX_BYTES, hint=hint).text}"
+    )

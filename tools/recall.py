@@ -21,10 +21,10 @@ from ebbtide.tools.outputs.stored_content import StoredContent
 from ebbtide.tools.read_result import (
     ContinuationHint,
     binary_summary,
-    byte_range_result,
-    image_result,
-    matching_lines_result,
-    numbered_lines_result,
+    build_byte_range_result,
+    build_image_result,
+    build_matching_lines_result,
+    build_numbered_lines_result,
     parse_line_range,
     run_shielded,
     with_attachments_listed,
@@ -112,38 +112,39 @@ class Recall:
 
 
 async def _requested_part(
-    stored: StoredContent, arguments: Arguments, line_range: tuple[int, int] | None, cap: Cap
+    stored_content: StoredContent, arguments: Arguments, line_range: tuple[int, int] | None, cap: Cap
 ) -> Result:
     if "search" in arguments:
-        return await matching_lines_result(
-            stored, _search_pattern(get_text(arguments, "search")), (2, 2), line_range, cap, hint=_RECALL_HINT
+        return await build_matching_lines_result(
+            stored_content, _search_pattern(get_text(arguments, "search")), (2, 2), line_range, cap, hint=_RECALL_HINT
         )
-    if stored.media_type in IMAGE_TYPES:
-        return await run_shielded(lambda: image_result(stored))
-    if not (line_range or stored.line_range or stored.media_type.startswith("text/")):
-        return await run_shielded(lambda: binary_summary(stored, _RECALL_HINT))
-    if stored.byte_range is not None and not line_range:
-        start, end = stored.byte_range
-        return await run_shielded(lambda: byte_range_result(stored, start, end - start, cap, _RECALL_HINT))
-    first, last = line_range or stored.line_range or (1, 10**18)
-    return await run_shielded(lambda: numbered_lines_result(stored, first, last, cap, _RECALL_HINT))
+    if stored_content.media_type in IMAGE_TYPES:
+        return await run_shielded(lambda: build_image_result(stored_content))
+    if not (line_range or stored_content.line_range or stored_content.media_type.startswith("text/")):
+        return await run_shielded(lambda: binary_summary(stored_content, _RECALL_HINT))
+    if stored_content.byte_range is not None and not line_range:
+        start, end = stored_content.byte_range
+        return await run_shielded(
+            lambda: build_byte_range_result(stored_content, start, end - start, cap, _RECALL_HINT)
+        )
+    first, last = line_range or stored_content.line_range or (1, 10**18)
+    return await run_shielded(lambda: build_numbered_lines_result(stored_content, first, last, cap, _RECALL_HINT))
 
 
-def _facts_line(stored: StoredContent, result: Result, estimate_tokens: Callable[[str], int]) -> str:
+def _facts_line(stored_content: StoredContent, result: Result, estimate_tokens: Callable[[str], int]) -> str:
     """Summarise the result in a line: its kind, paths, completeness, token count and earlier lookups."""
-    facts = [_without_brackets(stored.kind or stored.media_type)]
-    if stored.paths:
-        facts.append(
-            f"paths: {join_limited([_without_brackets(path)[-MAX_PATH_CHARS:] for path in stored.paths], MAX_PATHS)}"
-        )
+    facts = [_without_brackets(stored_content.kind or stored_content.media_type)]
+    if stored_content.paths:
+        paths = [_without_brackets(path)[-MAX_PATH_CHARS:] for path in stored_content.paths]
+        facts.append(f"paths: {join_limited(paths, MAX_PATHS)}")
     shows_all = (result.extent is None or result.extent.shows_all) and not _CUT_NOTE.search(result.text)
     facts.append(f"truncated: {'no' if shows_all else 'yes'}")
     facts.append(f"tokens: {estimate_tokens(result.text):,}")
-    if stored.access_count and stored.last_accessed_at is not None:
-        last_access = datetime.fromtimestamp(stored.last_accessed_at).strftime("%Y-%m-%d %H:%M")
-        access_text = "once" if stored.access_count == 1 else f"{stored.access_count} times"
+    if stored_content.access_count and stored_content.last_accessed_at is not None:
+        last_access = datetime.fromtimestamp(stored_content.last_accessed_at).strftime("%Y-%m-%d %H:%M")
+        access_text = "once" if stored_content.access_count == 1 else f"{stored_content.access_count} times"
         facts.append(f"looked up {access_text} before, last {last_access}")
-    return f"[recall:{stored.ref} – {'; '.join(facts)}]"
+    return f"[recall:{stored_content.ref} – {'; '.join(facts)}]"
 
 
 def _without_brackets(name: str) -> str:

@@ -7,10 +7,10 @@ from ebbtide.tools.base import Arguments, Effect, Result, Tool, Workspace
 from ebbtide.tools.call_arguments.schema import get_number, get_text, object_schema
 from ebbtide.tools.read_result import (
     ContinuationHint,
-    byte_range_result,
+    build_byte_range_result,
+    build_matching_lines_result,
+    build_numbered_lines_result,
     context_line_counts,
-    matching_lines_result,
-    numbered_lines_result,
     parse_line_range,
     run_shielded,
 )
@@ -46,13 +46,13 @@ class ToolOutputCache:
             hint = ContinuationHint(parts_in_reference="all")
             if stored.byte_range is not None and arguments.keys().isdisjoint(("offset", "limit")):
                 start, end = stored.byte_range
-                return await run_shielded(lambda: byte_range_result(stored, start, end - start, hint=hint))
+                return await run_shielded(lambda: build_byte_range_result(stored, start, end - start, hint=hint))
             if stored.line_range is not None and arguments.keys().isdisjoint(("offset", "limit")):
                 first, last = stored.line_range
             else:
                 first = get_number(arguments, "offset", (stored.line_range or (1, 1))[0] - 1) + 1
                 last = first + get_number(arguments, "limit", DEFAULT_LIMIT_LINES) - 1
-            return await run_shielded(lambda: numbered_lines_result(stored, first, last, hint=hint))
+            return await run_shielded(lambda: build_numbered_lines_result(stored, first, last, hint=hint))
 
 
 class ToolOutputCacheGrep:
@@ -81,7 +81,7 @@ class ToolOutputCacheGrep:
         context, line_range = context_line_counts(arguments), parse_line_range(get_text(arguments, "lines", ""))
         stored = await workspace.get_stored_content(get_text(arguments, "ref_id"))
         with closing(stored.content):
-            return await matching_lines_result(
+            return await build_matching_lines_result(
                 stored,
                 get_text(arguments, "pattern"),
                 context,

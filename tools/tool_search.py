@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ebbtide.tools.base import Arguments, Effect, Result, Tool, Workspace, read_description
 from ebbtide.tools.call_arguments.schema import get_text, object_schema
 from ebbtide.tools.outputs.extent import ellipsize
-from ebbtide.tools.search.relevance_ranking import best_matches, word_stems
+from ebbtide.tools.search.relevance_ranking import find_best_matches, word_stems
 from ebbtide.tools.tool_traits import ToolTraits
 
 MAX_RESULTS = 5
@@ -46,7 +46,7 @@ def search_tools(query: str, tools: Sequence[Tool], max_results: int = MAX_RESUL
     """Find tools that match a query, best first. An exact name match comes first. Other tools are ranked by their
     names, descriptions, parameters and enum values."""
     exact_matches = [tool for tool in tools if tool.name == query.strip()]
-    ranked_indices = best_matches(query, [_weighted_words(tool) for tool in tools], max_results)
+    ranked_indices = find_best_matches(query, [_weighted_words(tool) for tool in tools], max_results)
     ranked_tools = [tools[index] for index in ranked_indices if tools[index] not in exact_matches]
     return tuple([*exact_matches, *ranked_tools][:max_results])
 

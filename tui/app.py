@@ -33,7 +33,7 @@ from ebbtide.tui.widgets.transcript import TranscriptView
 from ebbtide.tui.widgets.transcript_pane import TranscriptPane
 
 if TYPE_CHECKING:  # session and command modules load only after the first paint
-    from ebbtide.agent.compose.sessions import Sessions
+    from ebbtide.agent.compose.sessions import ProjectSessions
     from ebbtide.agent.config.options import KeyBindingStyle, NotificationMethod, StatusPart, ThemeName
     from ebbtide.agent.config.settings import Settings
     from ebbtide.tui.screen_context import ScreenContext
@@ -64,7 +64,7 @@ class EbbApp(CaretApp, App[str]):
 
     def __init__(
         self,
-        sessions: "Sessions | Callable[[], Sessions]",
+        sessions: "ProjectSessions | Callable[[], ProjectSessions]",
         *,
         history_file: Path | None = None,
         project: Path | None = None,

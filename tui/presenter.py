@@ -19,7 +19,7 @@ from ebbtide.tui.session.greeter import GreetingCollector
 from ebbtide.tui.text.locale import is_ascii_locale
 from ebbtide.tui.text.styles import clipped_text, get_palette
 from ebbtide.tui.view.blocks import Call, SessionView
-from ebbtide.tui.view.greeting import centred_greeting, greeting_lines, indent_lines, lines_below_prompt
+from ebbtide.tui.view.greeting import build_greeting_lines, centred_greeting, indent_lines, lines_below_prompt
 from ebbtide.tui.view.side_panel import ServerEntry, file_line_counts
 from ebbtide.tui.view.status import ElapsedTimer, ReplySpeed, StatusLineState
 from ebbtide.tui.widgets.prompt import PromptInput
@@ -166,7 +166,7 @@ class Presenter:
 
             def build_greeting_text(width: int, height: int) -> Text:
                 indent = screen.indent
-                build_lines = centred_greeting if indent else greeting_lines
+                build_lines = centred_greeting if indent else build_greeting_lines
                 lines = build_lines(greeting, max(1, width - 2 * indent), height, supports_unicode=supports_unicode)
                 return clipped_text(indent_lines(lines, indent), palette)
 

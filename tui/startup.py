@@ -9,7 +9,7 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tui import commands
 
 if TYPE_CHECKING:  # loaded on demand
-    from ebbtide.agent.compose.sessions import Sessions
+    from ebbtide.agent.compose.sessions import ProjectSessions
     from ebbtide.tui.screen_context import ScreenContext
 
 
@@ -31,19 +31,19 @@ class FirstSession:
 class LazySessions:
     """Sessions that are created on first use. Thread-safe."""
 
-    def __init__(self, create_sessions: "Callable[[], Sessions]") -> None:
+    def __init__(self, create_sessions: "Callable[[], ProjectSessions]") -> None:
         self._create_sessions = create_sessions
         self._lock = Lock()
-        self.sessions: Sessions | None = None
+        self.sessions: ProjectSessions | None = None
 
-    def __call__(self) -> "Sessions":
+    def __call__(self) -> "ProjectSessions":
         with self._lock:
             if self.sessions is None:
                 self.sessions = self._create_sessions()
             return self.sessions
 
 
-def load_sessions(sessions: "Sessions | Callable[[], Sessions]") -> "Sessions":
+def load_sessions(sessions: "ProjectSessions | Callable[[], ProjectSessions]") -> "ProjectSessions":
     """Import all modules that a session needs, and return the sessions. This is slow the first time and can be done in
     a thread."""
     return sessions() if callable(sessions) else sessions

@@ -105,12 +105,12 @@ class Archive:
             raise StoreFailed(str(error), error.reason) from error
         return StoredBlob(blob.digest, blob.size, blob.lines)
 
-    async def open_blob(self, stored: StoredBlob, name: str) -> Content:
+    async def open_blob(self, stored_blob: StoredBlob, name: str) -> Content:
         """Return stored bytes, even before their output is recorded. `name`: the name used in error messages."""
         blobs = self._archive_store.blobs
         if blobs is None:
             raise StoreFailed("this session stores no outputs", "missing")
-        return await self._thread.run(CheckedContent, name, lambda: blobs.open(stored.digest))
+        return await self._thread.run(CheckedContent, name, lambda: blobs.open(stored_blob.digest))
 
     async def resolve(self, reference: Reference | str) -> ResolvedReference:
         """Resolve a reference, even if its bytes no longer exist."""
@@ -125,37 +125,37 @@ class Archive:
             case SummaryRef(number=number):
                 return await self._resolve_summary(full_reference, session, number)
 
-    async def open(self, resolved: ResolvedReference) -> StoredContent:
+    async def open(self, reference: ResolvedReference) -> StoredContent:
         """Open the content of a reference for reading in parts, by one thread at a time. The caller must close it.
         Counts as an access."""
-        content = await self._open_content(resolved)
-        if resolved.output is not None:
-            await self._thread.run(self._archive_store.record_access, resolved.session, resolved.output.number)
+        content = await self._open_content(reference)
+        if reference.output is not None:
+            await self._thread.run(self._archive_store.record_access, reference.session, reference.output.number)
         attachments = [
-            self._short_reference(replace(resolved, reference=part_reference(resolved, part)))
-            for part in resolved.attachments
+            self._short_reference(replace(reference, reference=part_reference(reference, part)))
+            for part in reference.attachments
         ]
         first_line = (
-            await self._thread.run(first_line_number, content) if role_of(resolved.tool) == "read_file" else None
+            await self._thread.run(first_line_number, content) if role_of(reference.tool) == "read_file" else None
         )
-        frame = "" if await self._thread.run(is_text, content) else await self._frame(resolved)
-        row, paths = resolved.output, await self._call_paths(resolved)
+        frame = "" if await self._thread.run(is_text, content) else await self._frame(reference)
+        row, paths = reference.output, await self._call_paths(reference)
         stored = StoredContent(
-            self._short_reference(resolved),
+            self._short_reference(reference),
             content,
-            resolved.media_type,
+            reference.media_type,
             None,
             None,
             tuple(attachments),
             first_line,
             frame,
-            reference_kind(resolved),
+            reference_kind(reference),
             paths,
             row.accesses if row else 0,
             row.accessed if row else None,
             await self._thread.run(count_unnumbered_lines, content) if first_line is not None else 0,
         )
-        match resolved.reference.location:
+        match reference.reference.location:
             case LineRange(first=first_line, last=last):
                 return replace(stored, line_range=(first_line, last))
             case ByteRange(start=start, end=end):
@@ -165,15 +165,15 @@ class Archive:
                 if line is None:
                     content.close()
                     raise ReferenceFailed(
-                        f"`{resolved.reference}`: the search output has fewer matches; leave the last part out"
+                        f"`{reference.reference}`: the search output has fewer matches; leave the last part out"
                     )
                 return replace(stored, line_range=(line, line))
             case _:
                 return stored
 
-    async def peek(self, resolved: ResolvedReference) -> Content:
+    async def peek(self, reference: ResolvedReference) -> Content:
         """Return the full content, without counting as an access."""
-        return await self._open_content(resolved)
+        return await self._open_content(reference)
 
     async def read(self, reference: Reference | str, offset: int = 0, limit: int | None = None) -> bytes:
         """Read the part that the reference names, or the range given by `offset` and `limit`."""
@@ -302,42 +302,44 @@ class Archive:
         content = InMemoryContent(encode_text(decode_summary_row(row).text))
         return ResolvedReference(reference, session, row.position, content.size, content.lines, created_at=row.created)
 
-    async def _open_content(self, resolved: ResolvedReference) -> Content:
-        match resolved.reference.target:
+    async def _open_content(self, reference: ResolvedReference) -> Content:
+        match reference.reference.target:
             case OutputRef():
-                return await self._output_content(resolved)
+                return await self._load_output_content(reference)
             case MessageRef():
-                return await self._message_content(resolved.session, resolved.position, resolved.reference)
+                return await self._message_content(reference.session, reference.position, reference.reference)
             case SummaryRef(number=number):
-                rows = await self._thread.run(self._archive_store.summaries, resolved.session)
+                rows = await self._thread.run(self._archive_store.summaries, reference.session)
                 return InMemoryContent(
                     encode_text(decode_summary_row(next(row for row in rows if row.number == number)).text)
                 )
 
-    async def _output_content(self, resolved: ResolvedReference) -> Content:
-        row = resolved.output
+    async def _load_output_content(self, reference: ResolvedReference) -> Content:
+        row = reference.output
         if row is None:
-            raise ReferenceFailed(f"`{resolved.reference}` is not an output")
+            raise ReferenceFailed(f"`{reference.reference}` is not an output")
         if row.removed is not None:
-            facts = await self._thread.run(self._store.facts, resolved.session, REMOVED_OUTPUT_FACT)
+            facts = await self._thread.run(self._store.facts, reference.session, REMOVED_OUTPUT_FACT)
             reason = next((REMOVAL_REASONS.get(fact.body, "") for fact in facts if fact.key == str(row.number)), "")
             day = time.strftime("%Y-%m-%d", time.localtime(row.removed))
-            raise ReferenceFailed(f"`{resolved.reference.target}` was removed on {day}{reason}: run the call again")
+            raise ReferenceFailed(f"`{reference.reference.target}` was removed on {day}{reason}: run the call again")
         if row.digest is not None:
-            content = await self.open_blob(StoredBlob(row.digest, row.size, row.lines), str(resolved.reference.target))
-            return await self._with_frame(content, await self._frame(resolved))
-        output = await self._recorded_output(resolved.session, row)
+            content = await self.open_blob(StoredBlob(row.digest, row.size, row.lines), str(reference.reference.target))
+            return await self._with_frame(content, await self._frame(reference))
+        output = await self._recorded_output(reference.session, row)
         if row.part > len(output.images):
-            raise StoreFailed(f"the message with `{resolved.reference}` cannot be read", "corrupt")
+            raise StoreFailed(f"the message with `{reference.reference}` cannot be read", "corrupt")
         if row.part:
             try:
                 return InMemoryContent(base64.b64decode(output.images[row.part - 1].data))
             except ValueError as error:
-                raise StoreFailed(f"the image `{resolved.reference}` cannot be read: {error}", "corrupt") from error
+                raise StoreFailed(f"the image `{reference.reference}` cannot be read: {error}", "corrupt") from error
         if output.whole is not None:
             log = LogFile.open_if_exists(Path(output.whole))
             if log is not None:
-                return await self._with_frame(CheckedContent(str(resolved.reference.target), lambda: log), output.frame)
+                return await self._with_frame(
+                    CheckedContent(str(reference.reference.target), lambda: log), output.frame
+                )
         return InMemoryContent(encode_text(output.text))
 
     async def _recorded_output(self, session: str, row: OutputRow) -> ToolOutput:
@@ -349,24 +351,24 @@ class Archive:
             raise StoreFailed(f"the message with `r{row.number}` cannot be read", "corrupt")
         return outputs[index]
 
-    async def _call_paths(self, resolved: ResolvedReference) -> tuple[str, ...]:
+    async def _call_paths(self, reference: ResolvedReference) -> tuple[str, ...]:
         """Return the files named in the call that produced an output; empty if the call cannot be read."""
-        row = resolved.output
+        row = reference.output
         if row is None or row.position == 0:
             return ()
         with suppress(StoreFailed):
-            message = await self._message_at(resolved.session, row.position - 1)
+            message = await self._message_at(reference.session, row.position - 1)
             calls = message.calls if isinstance(message, Assistant) else ()
             return tuple(path for call in calls if call.id == row.call for path in call_paths(call))
         return ()
 
-    async def _frame(self, resolved: ResolvedReference) -> str:
+    async def _frame(self, reference: ResolvedReference) -> str:
         """Return an output's frame, which is not stored with its bytes; empty if its message is damaged."""
-        row = resolved.output
+        row = reference.output
         if row is None or row.part or row.digest is None:
             return ""
         with suppress(StoreFailed):
-            return (await self._recorded_output(resolved.session, row)).frame
+            return (await self._recorded_output(reference.session, row)).frame
         return ""
 
     async def _with_frame(self, content: Content, frame: str) -> Content:
@@ -400,11 +402,11 @@ class Archive:
             raise StoreFailed(f"message {position} of the session is missing", "corrupt")
         return decode_message(rows[0])
 
-    def _short_reference(self, resolved: ResolvedReference) -> str:
+    def _short_reference(self, reference: ResolvedReference) -> str:
         """Remove the location from a reference, unless it names a part of an output. References to this session use the
         short form."""
-        location = resolved.reference.location
-        base = replace(resolved.reference, location=location if isinstance(location, ToolPart) else None)
-        if resolved.session == self._session:
+        location = reference.reference.location
+        base = replace(reference.reference, location=location if isinstance(location, ToolPart) else None)
+        if reference.session == self._session:
             return str(Reference(base.target, base.location))
-        return str(replace(base, session=resolved.session[:URI_ID_DIGITS]))
+        return str(replace(base, session=reference.session[:URI_ID_DIGITS]))

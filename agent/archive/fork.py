@@ -48,11 +48,11 @@ def fork_session(store: SessionStore, parent: SessionRow, new: SessionRow) -> Se
         owner=None,
         agent=None,
     )
-    ForkStore(store).fork(row, _view_at(store, parent, message_count), _facts_at(store, parent, message_count))
+    ForkStore(store).fork(row, _restore_view_at(store, parent, message_count), _facts_at(store, parent, message_count))
     return row
 
 
-def _view_at(store: SessionStore, parent: SessionRow, message_count: int) -> SnapshotRow | None:
+def _restore_view_at(store: SessionStore, parent: SessionRow, message_count: int) -> SnapshotRow | None:
     """Return the last view that was sent while the session had `message_count` messages; None if all messages were
     visible."""
     snapshot = store.snapshot(parent.id)

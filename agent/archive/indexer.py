@@ -144,12 +144,10 @@ class Indexer:
             )
             self.index.add_documents(new_progress, self._summary_documents(progress), start)
             return new_progress
-        documents, calls, end, batch_chars = (
-            list[SearchDocument](),
-            PendingCalls({}, progress.indexed_outputs),
-            start,
-            0,
-        )
+        documents = list[SearchDocument]()
+        calls = PendingCalls({}, progress.indexed_outputs)
+        end = start
+        batch_chars = 0
         for row in rows:
             row_documents, calls = self._row_documents(row, calls, is_new=row.position >= start)
             documents += row_documents
@@ -179,7 +177,9 @@ class Indexer:
             new_calls = replace(pending_calls, output_count=pending_calls.output_count + len(message.outputs))
         else:
             return [], pending_calls
-        return (list(message_documents(message, row, pending_calls, self._read_full_text)) if is_new else []), new_calls
+        return (
+            list(build_message_documents(message, row, pending_calls, self._read_full_text)) if is_new else []
+        ), new_calls
 
     def _read_full_text(self, output: ToolOutput) -> tuple[str, int]:
         """Return the beginning of an output's full text, and its size in bytes."""
@@ -202,7 +202,7 @@ class Indexer:
                 )
 
 
-def message_documents(
+def build_message_documents(
     message: Message,
     row: MessageRow,
     pending_calls: PendingCalls,

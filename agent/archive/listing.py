@@ -97,7 +97,7 @@ class ArchiveListing:
         from ebbtide.store.search import SearchIndex  # noqa: PLC0415  # deferred: most runs search nothing
 
         access_counts = SearchIndex(self._store).accesses(self._session)
-        return tuple(reversed([*_archived_items(messages, start, parts_by_output, view, access_counts)]))
+        return tuple(reversed([*_build_archived_items(messages, start, parts_by_output, view, access_counts)]))
 
     async def page(self, ref: str, first_line: int, count: int) -> ContentPage:
         """Return `count` lines of a reference's content, beginning at line `first_line`. If too few lines follow, begin
@@ -124,7 +124,7 @@ class ArchiveListing:
         return text_before.count("\n") + 1 if match else 1
 
 
-def _archived_items(
+def _build_archived_items(
     rows: Sequence[MessageRow],
     start: int,
     parts_by_output: dict[tuple[int, str], list[OutputRow]],
@@ -140,9 +140,9 @@ def _archived_items(
             calls = {}
             continue
         if row.position < start:
-            yield from _message_items(message, row, "summarised", access_counts)
+            yield from _build_message_items(message, row, "summarised", access_counts)
         elif states[message_key(row.position)] != "visible":
-            yield from _message_items(message, row, states[message_key(row.position)], access_counts)
+            yield from _build_message_items(message, row, states[message_key(row.position)], access_counts)
         if isinstance(message, Assistant):
             calls = {call.id: call for call in message.calls}
             continue
@@ -195,7 +195,7 @@ def _damaged_items(
             )
 
 
-def _message_items(
+def _build_message_items(
     message: Message, row: MessageRow, state: ArchiveState, access_counts: Mapping[str, tuple[int, float]]
 ) -> Iterator[ArchiveItem]:
     """Yield an item for a message that has left the view, in whole or in part, if it has text."""

@@ -162,7 +162,7 @@ class TextLocator:
         rows = ArchiveStore(self._store).summaries(self._session)
         summaries = list[CoveringSummary]()
         for row in rows:
-            with suppress(StoreFailed):  # reading the summary reports the damage
+            with suppress(StoreFailed):  # `recall` reports the damage when it reads the summary
                 summaries.append(CoveringSummary(row.number, row.position, decode_summary_row(row)))
         return summaries
 

@@ -96,12 +96,12 @@ class SessionRecall:
             )
         return scope
 
-    async def _is_in_scope(self, resolved: ResolvedReference, scope: RecallScope) -> bool:
+    async def _is_in_scope(self, reference: ResolvedReference, scope: RecallScope) -> bool:
         """Whether a reference is within the scope. A session can always see its sub-agents, and a sub-agent the session
         that started it."""
-        if resolved.session == self._session or scope == "all":
+        if reference.session == self._session or scope == "all":
             return True
-        row = await self._thread.run(self._store.session, resolved.session)
+        row = await self._thread.run(self._store.session, reference.session)
         if row is None:
             return False
         own_row = await self._thread.run(self._store.session, self._session)

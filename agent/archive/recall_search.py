@@ -117,10 +117,8 @@ class RecallSearch:
         )
         found_keys = {(hit.session, hit.document.number) for hit in matches if hit.method in ("words", "parts")}
         items, scan_notes, deadline = list[RecalledItem](), list[str](), time.monotonic() + MAX_SCAN_SECONDS
-        index, remaining = (
-            self._indexer.index,
-            await self._thread.run(self._indexer.index.ranked_hits, long_outputs_query),
-        )
+        index = self._indexer.index
+        remaining = await self._thread.run(self._indexer.index.rank_hits, long_outputs_query)
         while remaining and len(items) < query.limit - len(found_keys) and time.monotonic() < deadline:
             loaded = await self._thread.run(index.read, [remaining.pop(0)])
             if not loaded or (loaded[0].session, loaded[0].document.number) in found_keys:
@@ -182,17 +180,17 @@ class RecallSearch:
         return self._semantic_index
 
     async def unsearched_outputs_notes(self, advice: str, found_refs: Collection[str] = ()) -> list[str]:
-        """List this session's outputs that are too long to be searched fully, except those in `found_refs`, in a note
-        that ends with `advice`. Empty if there are none."""
+        """Return a note that lists this session's outputs that are too long to be searched fully. Empty if there are
+        none. `advice`: the end of the note. `found_refs`: outputs not to list."""
         numbers = await self._thread.run(
             ArchiveStore(self._store).outputs_larger_than, self._session, MAX_INDEXED_OUTPUT_BYTES
         )
         refs = [ref for ref in (f"r{number}" for number in numbers) if ref not in found_refs]
         return [_partial_search_note(refs, advice)] if refs else []
 
-    async def record_access(self, resolved: ResolvedReference) -> None:
+    async def record_access(self, reference: ResolvedReference) -> None:
         """Record an access to an item. Frequently used items rank higher in searches."""
-        await self._thread.run(self._indexer.index.record_access, resolved.session, _access_key(resolved))
+        await self._thread.run(self._indexer.index.record_access, reference.session, _reference_access_key(reference))
 
     async def _recalled_item(self, match: SearchMatch, query: RecallQuery) -> RecalledItem:
         document = match.document
@@ -258,11 +256,11 @@ def _partial_search_note(refs: Sequence[str], advice: str, unlisted_count: int =
     return f"only the first {MAX_INDEXED_OUTPUT_BYTES:,} bytes of {names}{more_text} are searched here; {advice}"
 
 
-def _access_key(resolved: ResolvedReference) -> str:
-    match resolved.reference.target:
+def _reference_access_key(reference: ResolvedReference) -> str:
+    match reference.reference.target:
         case OutputRef(number=number):
             return access_key("output", 0, number)
         case SummaryRef(number=number):
             return access_key("summary", 0, number)
         case MessageRef():
-            return access_key("user", resolved.position, 0)
+            return access_key("user", reference.position, 0)

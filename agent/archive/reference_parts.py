@@ -71,8 +71,8 @@ def parse_user_reference(text: str) -> Reference:
         raise ReferenceFailed(str(error)) from error
 
 
-def part_reference(resolved: ResolvedReference, part: int) -> Reference:
-    return replace(resolved.reference, location=ToolPart(part))
+def part_reference(reference: ResolvedReference, part: int) -> Reference:
+    return replace(reference.reference, location=ToolPart(part))
 
 
 def _attached_images(message: Message) -> tuple[Image, ...]:
@@ -124,10 +124,10 @@ def encode_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def reference_kind(resolved: ResolvedReference) -> str:
-    match resolved.reference.target:
+def reference_kind(reference: ResolvedReference) -> str:
+    match reference.reference.target:
         case OutputRef():
-            return f"output of {resolved.tool}" if resolved.tool else "output"
+            return f"output of {reference.tool}" if reference.tool else "output"
         case MessageRef():
             return "message"
         case SummaryRef():

@@ -5,9 +5,6 @@ from ebbtide.agent.budget.summary_cost import DollarsPerToken
 from ebbtide.agent.messages import Usage
 from ebbtide.tools.lazy import dataclass
 
-DOLLARS_PER_SEARCH = 0.01
-"""Price of one web search by Anthropic or OpenAI, in addition to the tokens of its results."""
-
 
 @dataclass(frozen=True, slots=True)
 class Prices:

@@ -217,7 +217,7 @@ def _has_similar_growth(earlier_count: tuple[int, ...], request: CountedRequest,
 
 
 def min_tokens(messages: Iterable[Message]) -> int:
-    """Return a lower bound for the tokens of messages under any tokenizer."""
+    """Return the least number of tokens that any tokenizer could count for the messages."""
     return sum(map(_min_message_tokens, messages))
 
 

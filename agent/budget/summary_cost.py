@@ -80,8 +80,8 @@ def cheapest_summary_model(
         for candidate in candidates
         if candidate.prices is not None and needed_tokens <= candidate.window // 2
     ]
-    cheapest = min(costs, default=(own_cost, ""))
-    return cheapest[1] if cheapest[0] < MAX_COST_RATIO * own_cost else None
+    lowest_cost, cheapest_model = min(costs, default=(own_cost, ""))
+    return cheapest_model if lowest_cost < MAX_COST_RATIO * own_cost else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from ebbtide.agent import calls as agent_calls
 from ebbtide.agent.calls.call_resolution import require_tool
 from ebbtide.agent.calls.call_secrets import arguments_with_secrets
 from ebbtide.agent.calls.permission_request import PermissionRequest, build_permission_request
-from ebbtide.agent.calls.policy import Policy, Rule, Ruling, apply_hook_decision, decide, parse_rule
+from ebbtide.agent.calls.policy import Policy, Rule, Ruling, apply_hook_ruling, decide, parse_rule
 from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.errors import ConfigError
@@ -33,7 +33,7 @@ from ebbtide.tools.commands.dangers import Danger, find_dangers
 from ebbtide.tools.lazy import dataclass
 
 if TYPE_CHECKING:  # imported only for its type, because most runs have no hooks
-    from ebbtide.agent.hooks.answers import HookDecision
+    from ebbtide.agent.hooks.answers import HookRuling
 
 AskPermission: TypeAlias = Callable[[PermissionAsked], Awaitable[Decision]]
 """Asks the user a permission question and returns the answer."""
@@ -218,9 +218,9 @@ class ApprovalContext:
     emit: Callable[[Event], None]
     secrets: SecretTokens = field(default_factory=SecretTokens)
     """Replaces secrets in calls and their previews with tokens, and tokens with secrets."""
-    hook_decision: "HookDecision | None" = None
-    """The hooks' decision about the call, which does not cover later edits by the user."""
-    ask_hooks: "Callable[[ToolCall], Awaitable[HookDecision | None]] | None" = None
+    hook_ruling: "HookRuling | None" = None
+    """The hooks' ruling about the call, which does not cover later edits by the user."""
+    ask_hooks: "Callable[[ToolCall], Awaitable[HookRuling | None]] | None" = None
     """Asks `PermissionRequest` hooks before the user is asked; None if there are no hooks."""
     edited_arguments: Mapping[str, object] | None = None
     """The arguments as edited by the user before the session was interrupted; None if they were not edited."""
@@ -232,7 +232,7 @@ class ApprovalContext:
     @property
     def must_ask_user(self) -> bool:
         """Whether hooks want the user to be asked."""
-        return self.hook_decision is not None and self.hook_decision.verdict == "ask"
+        return self.hook_ruling is not None and self.hook_ruling.verdict == "ask"
 
 
 async def approve(call: ToolCall, context: ApprovalContext) -> ApprovalResult:
@@ -254,10 +254,10 @@ async def approve(call: ToolCall, context: ApprovalContext) -> ApprovalResult:
         if ruling.verdict == "allow" and not question_count and not is_edited:
             return ApprovalResult(reviewed.call, reviewed.tool, reviewed.effective_request)
         if not question_count and not is_edited and context.ask_hooks is not None:
-            hook_decision = await context.ask_hooks(reviewed.call)
+            hook_ruling = await context.ask_hooks(reviewed.call)
             context = replace(context, ask_hooks=None)
-            if hook_decision is not None:
-                context = replace(context, hook_decision=hook_decision)
+            if hook_ruling is not None:
+                context = replace(context, hook_ruling=hook_ruling)
                 reviewed = _review(reviewed.call, context)
                 continue
         if context.approver.ask_user is None:
@@ -308,9 +308,7 @@ def _review(call: ToolCall, context: ApprovalContext) -> ReviewedCall:
         request = replace(request, read_only_access=None)
     if context.approver.check_for_sandbox(request):
         context.emit(Noticed(f"auto mode asks before commands: {context.approver.policy.sandbox_problem}"))
-    return ReviewedCall(
-        call, tool, request, apply_hook_decision(request, context.approver.policy, context.hook_decision)
-    )
+    return ReviewedCall(call, tool, request, apply_hook_ruling(request, context.approver.policy, context.hook_ruling))
 
 
 def _tool_and_request(call: ToolCall, context: ApprovalContext) -> tuple[Tool, PermissionRequest]:
@@ -321,7 +319,7 @@ def _tool_and_request(call: ToolCall, context: ApprovalContext) -> tuple[Tool, P
 def _review_edit(call: ToolCall, arguments: Mapping[str, object], context: ApprovalContext) -> ReviewedCall:
     edited = replace(call, arguments=dict(arguments), source="", problem="")
     try:
-        return _review(edited, replace(context, hook_decision=None))
+        return _review(edited, replace(context, hook_ruling=None))
     except ToolError as error:
         raise EditedCallError(edited, error) from error
 

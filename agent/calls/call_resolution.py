@@ -18,7 +18,7 @@ from ebbtide.tools.call_arguments.schema import has_float, schema_violations, va
 from ebbtide.tools.edit import Edit
 from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tools.read import Read
-from ebbtide.tools.search.relevance_ranking import best_matches, word_stems
+from ebbtide.tools.search.relevance_ranking import find_best_matches, word_stems
 from ebbtide.tools.tool_search import schema_text
 from ebbtide.tools.write import Write
 
@@ -134,7 +134,7 @@ def _resolve_call(call: ToolCall, tools: Mapping[str, Tool], offered_names: Coll
 def _equivalent_command(name: str, arguments: Arguments) -> str | None:
     """Return the command equivalent to a call to another agent's file tool; None if no such tool is known. Raises
     `ToolError` if the arguments do not fit the tool."""
-    command, kind = calls.file_commands.equivalent_command(name, arguments), calls.file_commands.command_kind(name)
+    command, kind = calls.file_commands.find_equivalent_command(name, arguments), calls.file_commands.command_kind(name)
     if command is None and kind == "show":
         raise ToolError("there is no such tool: find the files with `glob`, and call `read` once for each")
     if command is None and (program := calls.file_commands.PROGRAMS_BY_KIND.get(kind)) is not None:
@@ -170,7 +170,7 @@ def _as_patch_call(arguments: Arguments, note: str) -> tuple[str, Arguments, str
 def _resolve_name(call: ToolCall, tools: Mapping[str, Tool], offered_names: Collection[str]) -> str:
     name = calls.tool_aliases.resolve_alias(call.name, call.arguments, tools)
     if name is None:
-        raise ToolError(_unknown_tool_error(call, tools, offered_names))
+        raise ToolError(_build_unknown_tool_error(call, tools, offered_names))
     return name
 
 
@@ -235,7 +235,7 @@ def require_tool(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:
         raise ToolError(f"the call was not run: {call.problem}")
     tool = tools.get(call.name)
     if tool is None:
-        raise ToolError(_unknown_tool_error(call, tools, tools))
+        raise ToolError(_build_unknown_tool_error(call, tools, tools))
     try:
         validate_arguments(call.arguments, tool.schema, tool.name)
     except ToolError as error:
@@ -245,7 +245,7 @@ def require_tool(call: ToolCall, tools: Mapping[str, Tool]) -> Tool:
     return tool
 
 
-def _unknown_tool_error(call: ToolCall, tools: Mapping[str, Tool], offered_names: Collection[str]) -> str:
+def _build_unknown_tool_error(call: ToolCall, tools: Mapping[str, Tool], offered_names: Collection[str]) -> str:
     """Build the error message for an unknown tool. It suggests offered or deferred tools with similar names that accept
     these arguments. If there are none, it suggests any tools that accept them."""
     callable_names = [
@@ -328,4 +328,4 @@ def find_similar_names(name: str, names: Iterable[str]) -> tuple[str, ...]:
         return tuple(matches)
     choices = list(names_by_lower_name.values())
     choice_words = [dict.fromkeys(word_stems(choice), 1.0) for choice in choices]
-    return tuple(choices[index] for index in best_matches(name, choice_words, MAX_SIMILAR_NAMES))
+    return tuple(choices[index] for index in find_best_matches(name, choice_words, MAX_SIMILAR_NAMES))

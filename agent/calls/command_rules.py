@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from ebbtide.tools.commands.command_line import SimpleCommand, Word
-from ebbtide.tools.commands.git_commands import runs_without_repository_programs, uncovered_git_word
+from ebbtide.tools.commands.git_commands import find_uncovered_git_word, runs_without_repository_programs
 from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.commands.here_documents import inline_here_documents
 from ebbtide.tools.commands.known_tools import is_folder_independent, min_rule_words
@@ -75,7 +75,7 @@ def find_coverage(
     parsed_line = parse_command_line(inline_here_documents(line))
     if parsed_line.problem:
         return ()
-    exempt_indexes = _harmless_commands(parsed_line.commands)
+    exempt_indexes = _find_harmless_commands(parsed_line.commands)
     exempt_indexes |= {
         index
         for index, command in enumerate(parsed_line.commands)
@@ -112,7 +112,7 @@ def _without_own_folder_option(command: SimpleCommand, root: str) -> SimpleComma
     )
 
 
-def _harmless_commands(commands: Sequence[SimpleCommand]) -> set[int]:
+def _find_harmless_commands(commands: Sequence[SimpleCommand]) -> set[int]:
     """Find the commands that need no rule if all other commands of the line have one: they are read-only, and their
     output goes to the user or to another such command. Git is excluded, since a repository's settings can make it run
     programs. Return their indexes."""
@@ -171,7 +171,7 @@ def _has_prefix(prefix: Sequence[str], words: Sequence[Word]) -> bool:
     if list(prefix) == texts:
         return True
     if list(prefix) == ["git"] and not runs_without_repository_programs(words):
-        return uncovered_git_word(words) is None
+        return find_uncovered_git_word(words) is None
     start, name = program_index(texts), program_name(texts)
     if len(prefix) <= start or name in _SHELL_CHANGING_BUILTINS or name in _RUNS_CONFIGURED_PROGRAMS:
         return False
@@ -278,11 +278,10 @@ def reason_to_always_ask(
     autorun_file = find_autorun_file((path for path in named_paths.autorun_files if path not in allowed_paths), root)
     if autorun_file is None and named_paths.is_incomplete:
         return "it is too long to check every file that it names; a script in a file avoids this question"
-    return (
-        f"`{_display_path(autorun_file[0], root)}` can make other programs run commands: {autorun_file[1]}"
-        if autorun_file is not None
-        else ""
-    )
+    if autorun_file is None:
+        return ""
+    path, reason = autorun_file
+    return f"`{_display_path(path, root)}` can make other programs run commands: {reason}"
 
 
 def rule_paths(coverages: Sequence[Coverage], root: str) -> set[str]:

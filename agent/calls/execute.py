@@ -254,8 +254,8 @@ async def _run_call(call: ToolCall, position: CallPosition, call_runner: CallRun
         await _save_open_files(call, call_runner)
         hooked_call, hooks = call, call_runner.hooks
         if hooks is not None:
-            hooked_call, decision = await hooks.run_before_call(call, partial(require_tool, tools=call_runner.tools))
-            context = replace(context, hook_decision=decision, ask_hooks=hooks.run_permission_hooks)
+            hooked_call, hook_ruling = await hooks.run_before_call(call, partial(require_tool, tools=call_runner.tools))
+            context = replace(context, hook_ruling=hook_ruling, ask_hooks=hooks.run_permission_hooks)
         while True:
             approval = await (approve_plan if call.name == PLAN_TOOL else approve)(hooked_call, context)
             if approval.is_edited:

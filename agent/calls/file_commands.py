@@ -57,7 +57,7 @@ def command_kind(name: str) -> str:
     return _COMMAND_KINDS.get(normalise_name(name), "")
 
 
-def equivalent_command(name: str, arguments: Arguments) -> str | None:
+def find_equivalent_command(name: str, arguments: Arguments) -> str | None:
     """Return the command that does the same as a call to another agent's tool; None if the tool is unknown or its
     arguments are not as expected."""
     match command_kind(name):

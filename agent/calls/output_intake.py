@@ -205,21 +205,21 @@ class OutputArchiver:
         )
 
     async def _make_excerpt(
-        self, call: ToolCall, position: CallPosition, preview: StreamedPreview, stored: StoredBlob
+        self, call: ToolCall, position: CallPosition, preview: StreamedPreview, stored_blob: StoredBlob
     ) -> Excerpt:
         """Return the excerpt of an output that is not shown in full."""
         ref = f"r{position.output_number}"
         if self.limits.mode == "truncate":
             return truncated_excerpt(preview, ref, self.limits)
-        findings = None if preview.is_binary else await self._ask_reader_model(call, position, stored)
+        findings = None if preview.is_binary else await self._ask_reader_model(call, position, stored_blob)
         head_tail_and_matches = (findings, "") if findings else preview.excerpt_and_error_lines(self.limits)
-        return stored_excerpt(call.name, ref, stored.size, stored.lines, *head_tail_and_matches)
+        return stored_excerpt(call.name, ref, stored_blob.size, stored_blob.lines, *head_tail_and_matches)
 
-    async def _ask_reader_model(self, call: ToolCall, position: CallPosition, stored: StoredBlob) -> str | None:
+    async def _ask_reader_model(self, call: ToolCall, position: CallPosition, stored_blob: StoredBlob) -> str | None:
         """Return what a model found in the output; None if this is disabled or no model could be asked."""
         if self.limits.mode != "full-chunked" or self.ask_reader_model is None or self.archive is None:
             return None
-        with closing(await self.archive.open_blob(stored, f"r{position.output_number}")) as content:
+        with closing(await self.archive.open_blob(stored_blob, f"r{position.output_number}")) as content:
             return await self.ask_reader_model(call, position.purpose, content.chunks(), content.size)
 
     async def _store_chunks(
@@ -277,8 +277,8 @@ class OutputArchiver:
         )
 
 
-def _with_excerpt(output: ToolOutput, excerpt: Excerpt, stored: StoredBlob | None = None) -> ToolOutput:
-    return replace(output, text=excerpt.text, inserted=excerpt.inserted, stored=stored)
+def _with_excerpt(output: ToolOutput, excerpt: Excerpt, stored_blob: StoredBlob | None = None) -> ToolOutput:
+    return replace(output, text=excerpt.text, inserted=excerpt.inserted, stored=stored_blob)
 
 
 def _append_lines(text: str, extra_text: str) -> str:

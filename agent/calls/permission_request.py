@@ -67,7 +67,7 @@ def build_permission_request(
     hard_linked = tuple(path for path in subjects if has_other_hard_links(path)) if effect == "write" else ()
     read_only_access = None
     if _implements(type(tool), SupportsReadOnly):
-        read_only_access = _read_only_access(cast(SupportsReadOnly, tool), arguments, workspace, mode)
+        read_only_access = _find_read_only_access(cast(SupportsReadOnly, tool), arguments, workspace, mode)
     named_paths = CommandPaths()
     git_settings_programs = ""
     launches = frozenset[tuple[str, ...]]()
@@ -90,7 +90,9 @@ def _git_settings_programs(line: str, workspace: Workspace) -> str:
     if not subcommands:
         return ""
     return next(
-        filter(None, (process.git.setting_running_program(workspace.root, command) for command in sorted(subcommands))),
+        filter(
+            None, (process.git.find_setting_running_program(workspace.root, command) for command in sorted(subcommands))
+        ),
         "",
     )
 
@@ -108,7 +110,7 @@ def _implements(tool_type: type, protocol: type) -> bool:
     return issubclass(tool_type, protocol)
 
 
-def _read_only_access(
+def _find_read_only_access(
     tool: SupportsReadOnly, arguments: Mapping[str, object], workspace: Workspace, mode: PermissionMode
 ) -> ReadOnlyAccess | None:
     try:

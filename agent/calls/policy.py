@@ -48,7 +48,7 @@ from ebbtide.tools.web_fetch import WebFetch
 from ebbtide.tools.write import Write
 
 if TYPE_CHECKING:  # imported only for its type, because most runs have no hooks
-    from ebbtide.agent.hooks.answers import HookDecision
+    from ebbtide.agent.hooks.answers import HookRuling
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
@@ -171,30 +171,30 @@ def decide(request: PermissionRequest, policy: Policy) -> Ruling:
     for rule in policy.allow_rules:
         if _names_tool(rule, request) and _allows(rule, request, policy):
             return Ruling("allow", f"allow rule {rule}")
-    ruling = _ruling_by_prefixes(request, policy)
-    mode_ruling = _apply_skill_bounds(_ruling_by_mode(request, policy), request, policy)
+    ruling = _decide_by_prefixes(request, policy)
+    mode_ruling = _apply_skill_bounds(_decide_by_mode(request, policy), request, policy)
     return mode_ruling if ruling is None or (ruling.verdict == "ask" and mode_ruling.verdict == "allow") else ruling
 
 
-def apply_hook_decision(request: PermissionRequest, policy: Policy, decision: "HookDecision | None") -> Ruling:
-    """Decide about a call, given the hooks' decision. Approval by hooks counts like an allow rule for the tool. It does
+def apply_hook_ruling(request: PermissionRequest, policy: Policy, hook_ruling: "HookRuling | None") -> Ruling:
+    """Decide about a call, given the hooks' ruling. Approval by hooks counts like an allow rule for the tool. It does
     not allow a call that is denied, that is in doubt, or that always needs approval. Project hooks cannot allow
     anything."""
     ruling = decide(request, policy)
-    if ruling.verdict == "deny" or decision is None:
+    if ruling.verdict == "deny" or hook_ruling is None:
         return ruling
-    visible_reason = ellipsize(" ".join(decision.reason.split()), _MAX_HOOK_REASON_CHARS)
+    visible_reason = ellipsize(" ".join(hook_ruling.reason.split()), _MAX_HOOK_REASON_CHARS)
     short_reason = f": {visible_reason}" if visible_reason else ""
-    if decision.verdict == "deny":
-        full_reason = f": {decision.reason.rstrip('.')}" if decision.reason else ""
+    if hook_ruling.verdict == "deny":
+        full_reason = f": {hook_ruling.reason.rstrip('.')}" if hook_ruling.reason else ""
         return Ruling(
             "deny",
-            f"{decision.decided_by} denied it{short_reason}",
-            reason=f"{decision.decided_by} denied it{full_reason}",
+            f"{hook_ruling.decided_by} denied it{short_reason}",
+            reason=f"{hook_ruling.decided_by} denied it{full_reason}",
         )
-    if decision.verdict == "ask":
-        return Ruling("ask", f"{decision.decided_by} asks for your approval{short_reason}")
-    if ruling.verdict == "allow" or not decision.is_from_user:
+    if hook_ruling.verdict == "ask":
+        return Ruling("ask", f"{hook_ruling.decided_by} asks for your approval{short_reason}")
+    if ruling.verdict == "allow" or not hook_ruling.is_from_user:
         return ruling
     allow_ruling = decide(request, replace(policy, allow_rules=(*policy.allow_rules, Rule(request.tool))))
     return (
@@ -215,11 +215,12 @@ def _decide_like_reading_tool(access: ReadOnlyAccess, policy: Policy) -> Ruling:
     return ruling if is_named else Ruling("ask", f"`{access.secret_path}` may hold secrets")
 
 
-def _ruling_by_mode(request: PermissionRequest, policy: Policy) -> Ruling:
+def _decide_by_mode(request: PermissionRequest, policy: Policy) -> Ruling:
     if request.effect == "write":
         autorun_file = find_autorun_file(request.subjects, policy.root)
         if autorun_file is not None:
-            return Ruling("ask", f"`{autorun_file[0]}` can make other programs run commands: {autorun_file[1]}")
+            path, reason = autorun_file
+            return Ruling("ask", f"`{path}` can make other programs run commands: {reason}")
         if request.hard_linked_paths:
             return Ruling("ask", f"`{request.hard_linked_paths[0]}` is a hard link: its other names change with it")
     if request.effect == "none":
@@ -421,10 +422,10 @@ def _allows(rule: Rule, request: PermissionRequest, policy: Policy) -> bool:
         return all(
             subject == rule.exact_line and is_fully_visible(subject, policy.root) for subject in request.subjects
         )
-    return False  # prefixes are matched together, in `_ruling_by_prefixes`
+    return False  # prefixes are matched together, in `_decide_by_prefixes`
 
 
-def _ruling_by_prefixes(request: PermissionRequest, policy: Policy) -> Ruling | None:
+def _decide_by_prefixes(request: PermissionRequest, policy: Policy) -> Ruling | None:
     """Return the ruling if prefix rules cover every command of the line; None otherwise."""
     if request.effect != "run":
         return None

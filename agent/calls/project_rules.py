@@ -26,10 +26,8 @@ class ProjectRules:
     def __init__(self, config_folder: Path, project: Path) -> None:
         """`config_folder`: the folder of the user's settings; `project`: the project's real path. In a linked work
         tree, the rules of the main work tree apply as well."""
-        self._file, main_work_tree = (
-            ProjectTable(config_folder / RULES_FILE_NAME, project),
-            main_work_tree_folder(project),
-        )
+        self._file = ProjectTable(config_folder / RULES_FILE_NAME, project)
+        main_work_tree = main_work_tree_folder(project)
         self._files = (
             (self._file,)
             if main_work_tree is None

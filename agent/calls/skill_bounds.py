@@ -60,7 +60,10 @@ class ActiveSkills:
         self, extensions: "SessionExtensions", approver: Approver, root: str, notify: Callable[[str], None]
     ) -> None:
         """`notify`: receives notices for the user about skills that the model activated."""
-        self._extensions, self._approver, self._root, self._notify = extensions, approver, root, notify
+        self._extensions = extensions
+        self._approver = approver
+        self._root = root
+        self._notify = notify
 
     def observe(self, event: Event) -> None:
         match event:

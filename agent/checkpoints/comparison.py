@@ -114,10 +114,10 @@ class _Comparison:
         merges both changes."""
         if old_state == new_state:
             return
-        previous_change = self.result.changes.get(path, (ABSENT, ABSENT))
+        earlier_old_state, earlier_new_state = self.result.changes.get(path, (ABSENT, ABSENT))
         self.result.changes[path] = (
-            old_state if old_state != ABSENT else previous_change[0],
-            new_state if new_state != ABSENT else previous_change[1],
+            old_state if old_state != ABSENT else earlier_old_state,
+            new_state if new_state != ABSENT else earlier_new_state,
         )
 
     def _note_removed(self, name: str, *, may_still_exist: bool) -> None:

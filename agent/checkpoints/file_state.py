@@ -96,9 +96,9 @@ class RestorePlan:
     def paths_with_outcome(self, *outcomes: RestoreOutcome) -> tuple[PlannedPath, ...]:
         return tuple(path for path in self.paths if path.outcome in outcomes)
 
-    def paths_to_restore(self, *, forced: bool) -> tuple[PlannedPath, ...]:
-        """Return the paths to restore. With `forced`, paths that something else has changed are included."""
-        return self.paths_with_outcome("restore", "ask") if forced else self.paths_with_outcome("restore")
+    def paths_to_restore(self, *, is_forced: bool) -> tuple[PlannedPath, ...]:
+        """Return the paths to restore. With `is_forced`, paths that something else has changed are included."""
+        return self.paths_with_outcome("restore", "ask") if is_forced else self.paths_with_outcome("restore")
 
 
 CHANGED_IN_BETWEEN = "something else changed it in between"

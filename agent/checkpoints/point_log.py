@@ -21,7 +21,7 @@ class PointLog:
         """Maps the turn whose changes are being recorded to its point; empty if no turn is being recorded."""
 
     def begin_turn(self, turn: TurnKey) -> None:
-        """Create the turn's point. All changes until the turn ends belong to it, even if the program is killed."""
+        """Create the turn's undo point. All changes until the turn ends belong to it, even if the program is killed."""
         with self._store.transaction():
             self._ensure_point(turn)
 
@@ -32,7 +32,7 @@ class PointLog:
             self._write(point, changes)
 
     def finish_turn(self, turn: TurnKey) -> tuple[PathChange, ...]:
-        """End a turn's point and return the turn's changes."""
+        """Finish a turn's undo point and return the turn's changes."""
         point = self._open_point.get(turn)
         if point is None:
             return ()
@@ -92,12 +92,12 @@ class PointLog:
             self._insert_changes(point, changes)
         return point
 
-    def end_restore(self, point: int, undone_points: Sequence[int], *, failed: bool = False) -> None:
+    def end_restore(self, point: int, undone_points: Sequence[int], *, has_failed: bool = False) -> None:
         """After a restore, mark the points that it undid as undone. If one of them was itself an undo, the points that
         it had undone are marked as done again."""
-        states = {point: "failed" if failed else "done"}
+        states = {point: "failed" if has_failed else "done"}
         rows = {row.id: row for row in self._store.points()}
-        for undone_id in () if failed else undone_points:
+        for undone_id in () if has_failed else undone_points:
             states[undone_id] = "undone"
             if undone_id in rows and rows[undone_id].kind != "turn":
                 states |= dict.fromkeys(rows[undone_id].undone_points, "done")
@@ -105,7 +105,7 @@ class PointLog:
             self._store.set_states(states)
 
     def _ensure_point(self, turn: TurnKey) -> int:
-        """Return the turn's point, creating it if needed. Call it inside a transaction."""
+        """Return the id of the turn's undo point, creating the point if needed. Call it inside a transaction."""
         if turn not in self._open_point:
             self._open_point = {turn: self._store.add_point(turn.session, turn.position, "turn", "running", turn.title)}
         else:

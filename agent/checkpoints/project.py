@@ -88,7 +88,10 @@ class ProjectCheckpoints:
     """The checkpoints of one project. Methods raise `StoreFailed` and `RestoreFailed`."""
 
     def __init__(self, data: Path, root: Path, limits: ScanLimits, max_bytes: int) -> None:
-        self._data, self._root, self._limits, self._max_bytes = data, str(root), limits, max_bytes
+        self._data = data
+        self._root = str(root)
+        self._limits = limits
+        self._max_bytes = max_bytes
         self._folder = folder = checkpoint_folder(data, root)
         with suppress(OSError):  # opening the database below reports any problem
             create_private_folder(folder.parent)
@@ -307,10 +310,10 @@ class ProjectCheckpoints:
             return content if hashlib.sha256(content).digest() == digest else None
         return None
 
-    def restore(self, plan: RestorePlan, turn: TurnKey, kind: PointKind, *, forced: bool = False) -> RestoreResult:
-        """Carry out a plan. With `forced`, also overwrite changes made by other programs or the user."""
+    def restore(self, plan: RestorePlan, turn: TurnKey, kind: PointKind, *, is_forced: bool = False) -> RestoreResult:
+        """Carry out a plan. With `is_forced`, also overwrite changes made by other programs or the user."""
         with self._translate_errors():
-            return self._recovery.restore(plan, turn, kind, forced=forced)
+            return self._recovery.restore(plan, turn, kind, is_forced=is_forced)
 
     def finish_interrupted_restores(self) -> tuple[str, ...]:
         """Finish restores that a killed process left incomplete. Return their paths."""

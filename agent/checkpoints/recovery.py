@@ -43,12 +43,12 @@ class Recovery:
         self._staged_files = staged_files
         self._capture_states = capture_states
 
-    def restore(self, plan: RestorePlan, turn: TurnKey, kind: PointKind, *, forced: bool) -> RestoreResult:
-        """Carry out a plan. With `forced`, also overwrite changes made by other programs or the user."""
+    def restore(self, plan: RestorePlan, turn: TurnKey, kind: PointKind, *, is_forced: bool) -> RestoreResult:
+        """Carry out a plan. With `is_forced`, also overwrite changes made by other programs or the user."""
         with self.lock_restores() as has_lock:
             if not has_lock:
                 raise RestoreFailed("nothing was changed: another program is restoring files in this folder")
-            planned_paths = plan.paths_to_restore(forced=forced)
+            planned_paths = plan.paths_to_restore(is_forced=is_forced)
             moves = plan_moves(self._root, filter(_is_file_path, planned_paths))
             self._raise_if_changed(moves)
             staged = [
@@ -61,7 +61,7 @@ class Recovery:
             try:
                 Restore(self._root, point, self._read_content).run(moves)
             except RestoreFailed:
-                self._point_log.end_restore(point, plan.points, failed=True)
+                self._point_log.end_restore(point, plan.points, has_failed=True)
                 raise
             unrestored_staged = self._restore_staged(point, staged)
             self._point_log.end_restore(point, plan.points)
@@ -73,7 +73,7 @@ class Recovery:
         ]
         unrestored = (
             *plan.paths_with_outcome("impossible"),
-            *(() if forced else plan.paths_with_outcome("ask")),
+            *(() if is_forced else plan.paths_with_outcome("ask")),
             *unrestored_staged,
             *blocked,
         )

@@ -98,7 +98,10 @@ class WorkTree:
         discarded."""
         previous_folders, scan_start = self.folders, time.clock_gettime_ns(_FILE_CLOCK)
         self._previous_folders, self.folders, self._changes = previous_folders, dict(previous_folders), FolderChanges()
-        self._unread, self._file_count, self._total_bytes, self.unread_file_count = [], 0, 0, 0
+        self._unread = []
+        self._file_count = 0
+        self._total_bytes = 0
+        self.unread_file_count = 0
         self._scope = None
         self._rules.clear()
         self._changed_rules.clear()
@@ -178,7 +181,10 @@ class WorkTree:
             self._changed_rules.add(name)
         if record is None or has_new_rules or not is_same:
             return self._list_folder(name, path, fd, status, rules_hash, now, limits), has_new_rules
-        changed_files, index, numbers, get_status = [], 0, record.stat_numbers, os.stat
+        changed_files = []
+        index = 0
+        numbers = record.stat_numbers
+        get_status = os.stat
         try:
             for file_name, size, change_time, inode in zip(
                 record.file_names, numbers[1::4], numbers[2::4], numbers[3::4], strict=True

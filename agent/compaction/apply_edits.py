@@ -154,10 +154,8 @@ def _plan_tool_edit(
             deferred, tools, pricing.effective_tokens, window.model.meter.estimate_definition
         )
 
-    old_size, new_size = (
-        visible_size(conversation.excluded_tools, window.tools.all_specs),
-        visible_size(new_excluded, window.tools.available_specs),
-    )
+    old_size = visible_size(conversation.excluded_tools, window.tools.all_specs)
+    new_size = visible_size(new_excluded, window.tools.available_specs)
     if request.act == "defer" and new_size >= old_size:
         return Refusal(f"disabling `{request.key}` saves nothing: the tool search takes as much")
     return plan_tool_deferral(request.act, request.key, names, conversation, pricing, old_size, new_size)
@@ -274,7 +272,7 @@ async def _summarise_before(
         events.append(event)
 
     compacted = await compact_now(
-        conversation, window, replace(turn, emit=emit), "asked", forced=ForcedStrategy("summary", cut=plan.cut)
+        conversation, window, replace(turn, emit=emit), "asked", forced=ForcedStrategy("summary", summary_end=plan.cut)
     )
     if compacted.result.is_interrupted:
         raise AgentError("the summary was interrupted: nothing has changed")

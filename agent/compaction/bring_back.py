@@ -37,16 +37,16 @@ class BringBackResult:
     event: BroughtBack
 
 
-async def bring_back(
+async def bring_back_content(
     conversation: Conversation,
     window: WindowContext,
     turn: TurnContext,
     ref: str,
     recall: SessionRecall,
     *,
-    dry_run: bool = False,
+    is_dry_run: bool = False,
 ) -> BringBackResult:
-    """Add the content of a reference to the conversation, limited to half of the remaining room. `dry_run`: change
+    """Add the content of a reference to the conversation, limited to half of the remaining room. `is_dry_run`: change
     nothing; return the unchanged conversation and the event that would be emitted. Raises `AgentError`."""
     budget = measure_budget(conversation, window)
     max_tokens = budget.remaining // 2
@@ -58,18 +58,20 @@ async def bring_back(
     message = User((note,))
     new_conversation = conversation.plus(message)
     event = _brought_back_event(stored.ref, budget, measure_budget(new_conversation, window), is_whole, window.model)
-    if dry_run:
+    if is_dry_run:
         return BringBackResult(conversation, event)
     await turn.recorder.record_user_message(message)
     turn.emit(event)
     return BringBackResult(new_conversation, event)
 
 
-def _fit_note(stored: StoredContent, max_tokens: int, count_tokens: Callable[[Message], int]) -> tuple[Note, bool]:
+def _fit_note(
+    stored_content: StoredContent, max_tokens: int, count_tokens: Callable[[Message], int]
+) -> tuple[Note, bool]:
     """Return a note with as much of the content as fits into `max_tokens` tokens, and whether it is complete."""
     max_bytes = MAX_BROUGHT_BACK_BYTES
     while True:
-        note, is_whole = build_bring_back_note(stored, max_bytes)
+        note, is_whole = build_bring_back_note(stored_content, max_bytes)
         token_count = count_tokens(User((note,)))
         if token_count <= max_tokens or max_bytes == 0:
             return note, is_whole
@@ -100,27 +102,27 @@ def require_stored(lookup: T | None) -> T:
     return lookup
 
 
-def build_bring_back_note(stored: StoredContent, max_bytes: int) -> tuple[Note, bool]:
+def build_bring_back_note(stored_content: StoredContent, max_bytes: int) -> tuple[Note, bool]:
     """Return a note with the content, or its beginning, and whether it is complete. Raises `AgentError`."""
-    if not stored.media_type.startswith("text/"):
+    if not stored_content.media_type.startswith("text/"):
         advice = (
             "let the model read it with `recall`"
-            if stored.media_type in IMAGE_TYPES
+            if stored_content.media_type in IMAGE_TYPES
             else "`/archive` says how to save it"
         )
-        raise AgentError(f"`{stored.ref}` is {stored.media_type}: {advice}")
+        raise AgentError(f"`{stored_content.ref}` is {stored_content.media_type}: {advice}")
     try:
-        start, end = referenced_range(stored)
+        start, end = referenced_range(stored_content)
     except ToolError as error:
         raise AgentError(str(error)) from error
-    data = stored.content.read(start, min(end - start, max_bytes))
-    sample = stored.content.read(0, SNIFF_BYTES)
+    data = stored_content.content.read(start, min(end - start, max_bytes))
+    sample = stored_content.content.read(0, SNIFF_BYTES)
     if b"\0" in sample or is_mostly_binary(sample.decode("utf-8", "replace")):
-        raise AgentError(f"`{stored.ref}` is not text: let the model read it with `read_result`")
+        raise AgentError(f"`{stored_content.ref}` is not text: let the model read it with `read_result`")
     omitted_bytes = end - start - len(data)
     text = data.decode("utf-8", "ignore" if omitted_bytes > 0 else "replace")
     omission_note = (
         f"\n[… {pluralize(omitted_bytes, 'byte')} left out; `recall` shows them …]" if omitted_bytes > 0 else ""
     )
-    note_text = f"[The user brings `{stored.ref}` back into view:]\n{text}{omission_note}"
-    return Note(note_text, kind="brought", name=stored.ref), omitted_bytes <= 0
+    note_text = f"[The user brings `{stored_content.ref}` back into view:]\n{text}{omission_note}"
+    return Note(note_text, kind="brought", name=stored_content.ref), omitted_bytes <= 0

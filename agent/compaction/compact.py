@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from ebbtide.agent.compaction.carried_files import with_carried_files
 from ebbtide.agent.compaction.model_summary import CompactionContext, SummaryCost, summarise
 from ebbtide.agent.compaction.plan import (
-    CompactionFloor,
+    CompactionLimits,
     CompactionPlan,
     apply_compaction,
-    can_save_enough,
-    compute_floor,
-    is_worthwhile,
+    can_save_a_tenth,
+    compute_limits,
     plan_at,
     plan_compaction,
+    saves_a_tenth,
 )
 from ebbtide.agent.compaction.receipt import build_receipt
 from ebbtide.agent.compaction.room import (
@@ -55,7 +55,7 @@ SUMMARIES_STOPPED = (
 
 
 @dataclass(frozen=True, slots=True)
-class CompactResult:
+class CompactionResult:
     before_tokens: int
     after_tokens: int
     previous_message_count: int
@@ -70,7 +70,7 @@ class CompactResult:
 @dataclass(frozen=True, slots=True)
 class CompactedConversation:
     conversation: Conversation
-    result: CompactResult
+    result: CompactionResult
     problem: str = ""
     """Which component is too large, if even the compacted view leaves too little room; otherwise empty."""
 
@@ -81,13 +81,13 @@ class ForcedStrategy:
 
     strategy: Strategy
     price: Price | None = None
-    cut: int | None = None
+    summary_end: int | None = None
     """Index of the first message that a summary must not cover; None to choose it automatically."""
     item_keys: frozenset[str] = frozenset()
     """Keys of the items to mask; empty to choose them automatically."""
 
 
-async def compact(
+async def compact_conversation(
     conversation: Conversation,
     context: CompactionContext,
     cause: Cause,
@@ -97,18 +97,22 @@ async def compact(
     """Compact the conversation. The result is smaller or unchanged. If no model returns a usable summary, the ledger
     replaces the removed messages, unless `forced_strategy` is set. An interrupted compaction changes nothing."""
     if cause == "asked":
-        context.learned_limits.summary_failure_count, context.learned_limits.unresponsive_summarisers = 0, frozenset()
+        context.learned_limits.summary_failure_count = 0
+        context.learned_limits.unresponsive_summarisers = frozenset()
     # If the strategy was chosen for its price, that price assumes that the tools stay in the cache.
     room = context.room if forced_strategy is None else replace(context.room, deferrable_tokens=0)
     context = replace(context, settings=replace(context.settings, caps=reduce_caps(context.settings.caps, room)))
-    floor = await asyncio.to_thread(compute_floor, conversation, context.settings.caps, room)
-    current, applied_strategies, summary_model = conversation, list[str](), ""
-    if floor.deferred_tokens:
+    limits = await asyncio.to_thread(compute_limits, conversation, context.settings.caps, room)
+    current = conversation
+    applied_strategies: list[str] = []
+    summary_model = ""
+    if limits.deferred_tokens:
         # The provider's count is no longer valid, because it included the deferred tools.
-        current, applied_strategies = replace(conversation, anchor=None, anchored=0), [DEFER_TOOLS]
+        current = replace(conversation, anchor=None, anchored=0)
+        applied_strategies = [DEFER_TOOLS]
         room = room.with_tools_deferred
-    if floor.pin_form != "whole" and forced_strategy is None:
-        shrunk = shrink_pins(current, floor.pin_form)
+    if limits.pin_form != "whole" and forced_strategy is None:
+        shrunk = shrink_pins(current, limits.pin_form)
         applied_strategies = applied_strategies if shrunk is current else [*applied_strategies, PINS_STRATEGY]
         current = shrunk
     is_enough_already = bool(applied_strategies) and cause != "asked" and leaves_enough_room(DEFER_TOOLS, current, room)
@@ -122,34 +126,38 @@ async def compact(
     context = replace(context, emit=summary_cost.record_event, max_chunks=max_chunks)
     context.emit(CompactionStarted(await asyncio.to_thread(context.count_tokens, conversation)))
     for strategy in () if is_enough_already else strategies:
-        candidate = await _try_strategy(strategy, current, context, floor, focus, forced_strategy)
+        candidate = await _try_strategy(strategy, current, context, limits, focus, forced_strategy)
         if context.interrupt.is_requested():
             unchanged = build_compaction_result(conversation, conversation, (), context.count_tokens)
             context.emit(NothingCompacted())
-            return CompactedConversation(conversation, replace(unchanged, is_interrupted=True), floor.problem)
+            return CompactedConversation(conversation, replace(unchanged, is_interrupted=True), limits.problem)
         if candidate is None:
             continue
         is_only_strategy = forced_strategy is not None
         is_size_unknown = cause == "pictures" or (strategy == "pictures" and cause == "overflow")
-        has_room, is_accepted = await asyncio.to_thread(
-            _judge_outcome, strategy, current, candidate, room, context.count_tokens, is_only_strategy=is_only_strategy
+        has_room = await asyncio.to_thread(
+            _has_enough_room, strategy, candidate, room, is_only_strategy=is_only_strategy
+        )
+        is_accepted = await asyncio.to_thread(
+            _is_accepted, strategy, current, candidate, context.count_tokens, has_room=has_room
         )
         if not is_size_unknown and not is_accepted:
             continue
-        current, applied_strategies = candidate, [*applied_strategies, strategy]
+        current = candidate
+        applied_strategies = [*applied_strategies, strategy]
         summary_model = summary_cost.model if strategy in ("summary", "chunks") else summary_model
         if cause == "asked" or has_room:
             break
-    deferred = floor.deferred_tokens if DEFER_TOOLS in applied_strategies else 0
+    deferred_tokens = limits.deferred_tokens if DEFER_TOOLS in applied_strategies else 0
     result = await asyncio.to_thread(
-        build_compaction_result, conversation, current, applied_strategies, context.count_tokens, deferred
+        build_compaction_result, conversation, current, applied_strategies, context.count_tokens, deferred_tokens
     )
     if "pictures" in applied_strategies and cause == "overflow":
         # The provider's count of images is unknown, but the request must have exceeded the available room.
         result = replace(result, before_tokens=max(result.before_tokens, room.window_tokens, result.after_tokens + 1))
     if applied_strategies:
         receipt = await asyncio.to_thread(
-            build_receipt, conversation, current, applied_strategies, floor.deferred_tokens, room.raw_token_ratio
+            build_receipt, conversation, current, applied_strategies, limits.deferred_tokens, room.raw_token_ratio
         )
         event = build_compaction_event(result, cause, receipt)
         price = (forced_strategy.price if forced_strategy else None) or context.compute_price(
@@ -158,76 +166,68 @@ async def compact(
         context.emit(replace(event, price=price, model=summary_model, cost=summary_cost.cost))
     else:
         context.emit(NothingCompacted())
-    if floor.problem and (cause == "asked" or not context.learned_limits.is_insufficient_space_reported):
-        context.emit(Noticed(f"{floor.problem}; use a model with a larger window for more room"))
+    if limits.problem and (cause == "asked" or not context.learned_limits.is_insufficient_space_reported):
+        context.emit(Noticed(f"{limits.problem}; use a model with a larger window for more room"))
         context.learned_limits.is_insufficient_space_reported = True
-    return CompactedConversation(current, result, floor.problem)
+    return CompactedConversation(current, result, limits.problem)
 
 
-def _judge_outcome(
-    strategy: Strategy,
-    old_view: Conversation,
-    new_view: Conversation,
-    room: CompactionRoom,
-    count_tokens: Callable[[Conversation], int],
-    *,
-    is_only_strategy: bool,
-) -> tuple[bool, bool]:
-    """Check whether a strategy's outcome leaves enough room, and whether it is accepted. `is_only_strategy`: no other
-    strategy will be tried."""
-    has_room = room.used_share(new_view) <= 1.0 if is_only_strategy else leaves_enough_room(strategy, new_view, room)
-    return has_room, _is_accepted(strategy, old_view, new_view, has_room, count_tokens)
+def _has_enough_room(
+    strategy: Strategy, candidate: Conversation, room: CompactionRoom, *, is_only_strategy: bool
+) -> bool:
+    """Whether a strategy's outcome leaves enough room. `is_only_strategy`: no other strategy will be tried."""
+    return room.used_share(candidate) <= 1.0 if is_only_strategy else leaves_enough_room(strategy, candidate, room)
 
 
 def _is_accepted(
     strategy: Strategy,
-    old_view: Conversation,
-    new_view: Conversation,
-    has_room: bool,
+    conversation: Conversation,
+    candidate: Conversation,
     count_tokens: Callable[[Conversation], int],
+    *,
+    has_room: bool,
 ) -> bool:
     """Whether a strategy's outcome is accepted. It must be smaller; with a summary, by at least a tenth. `mask` and
-    `cut` must also leave enough room. Otherwise, masking would only invalidate the cache that a summary needs, and
-    cutting would hide unseen outputs for nothing. Summaries and the last resorts must also be smaller as measured by
-    `count_tokens`, which knows the provider's counts."""
+    `cut_to_room` must also leave enough room. Otherwise, masking would only invalidate the cache that a summary needs,
+    and cutting would hide unseen outputs for nothing. Summaries and the last resorts must also be smaller as measured
+    by `count_tokens`, which knows the provider's counts."""
+    is_smaller = conversation_tokens(candidate) < conversation_tokens(conversation)
     match strategy:
-        case "mask" | "cut":
-            return conversation_tokens(new_view) < conversation_tokens(old_view) and has_room
+        case "mask" | "cut_to_room":
+            return is_smaller and has_room
         case "summary" | "chunks" | "ledger":
-            return is_worthwhile(old_view, new_view) and count_tokens(new_view) < count_tokens(old_view)
-        case "share" | "mask_all" | "attachments" | "drop" | "last" | "pictures":
-            return conversation_tokens(new_view) < conversation_tokens(old_view)
-        case "least" | "references" | "step" | "words":
-            return conversation_tokens(new_view) < conversation_tokens(old_view) and count_tokens(
-                new_view
-            ) < count_tokens(old_view)
+            return saves_a_tenth(conversation, candidate) and count_tokens(candidate) < count_tokens(conversation)
+        case "cut_to_share" | "mask_all" | "attachments" | "drop_older_turns" | "keep_last_message" | "pictures":
+            return is_smaller
+        case "cut_to_minimum" | "mask_unseen" | "drop_unseen_step" | "shorten_text":
+            return is_smaller and count_tokens(candidate) < count_tokens(conversation)
 
 
 async def _try_strategy(
     strategy: Strategy,
     conversation: Conversation,
     context: CompactionContext,
-    floor: CompactionFloor,
+    limits: CompactionLimits,
     focus: str | None,
-    forced: ForcedStrategy | None = None,
+    forced_strategy: ForcedStrategy | None = None,
 ) -> Conversation | None:
-    cut = forced.cut if forced else None
+    summary_end = forced_strategy.summary_end if forced_strategy else None
     if strategy == "mask":
-        return await asyncio.to_thread(_apply_mask, conversation, context, forced)
+        return await asyncio.to_thread(_apply_mask, conversation, context, forced_strategy)
     if strategy in CUT_STRATEGIES:
         return await asyncio.to_thread(cut_outputs, strategy, conversation, context.room)
     if strategy not in ("summary", "chunks"):
-        return await asyncio.to_thread(run_strategy, strategy, conversation, context.settings.caps, floor)
+        return await asyncio.to_thread(run_strategy, strategy, conversation, context.settings.caps, limits)
     plan = (
         None
         if context.learned_limits.has_failed_repeatedly
-        else await asyncio.to_thread(_worthwhile_plan, conversation, floor, cut)
+        else await asyncio.to_thread(_plan_summary, conversation, limits, summary_end)
     )
     if plan is None:
         return None
     context.learned_limits.requests_since_summary = 0
-    draft = await summarise(conversation, plan, context, floor, focus, reads_cache=strategy == "summary")
-    compacted = await asyncio.to_thread(_with_summary, conversation, plan, draft, floor) if draft else None
+    draft = await summarise(conversation, plan, context, limits, focus, reads_cache=strategy == "summary")
+    compacted = await asyncio.to_thread(_with_summary, conversation, plan, draft, limits) if draft else None
     if compacted is not None:
         context.learned_limits.summary_failure_count = 0
         return compacted
@@ -241,36 +241,38 @@ async def _try_strategy(
 
 
 def _apply_mask(
-    conversation: Conversation, context: CompactionContext, forced: ForcedStrategy | None
+    conversation: Conversation, context: CompactionContext, forced_strategy: ForcedStrategy | None
 ) -> Conversation | None:
-    if forced is None or not forced.item_keys:
+    if forced_strategy is None or not forced_strategy.item_keys:
         return mask_least_needed(conversation, context.settings.caps, context.room)
-    masked = mask_by_keys(conversation, forced.item_keys)
+    masked = mask_by_keys(conversation, forced_strategy.item_keys)
     return None if masked is conversation else masked
 
 
-def _worthwhile_plan(conversation: Conversation, floor: CompactionFloor, cut: int | None) -> CompactionPlan | None:
+def _plan_summary(
+    conversation: Conversation, limits: CompactionLimits, summary_end: int | None
+) -> CompactionPlan | None:
     """Plan a summary; None if no summary would save enough."""
-    if cut is None:
+    if summary_end is None:
         plan = plan_compaction(
-            conversation, floor.caps.tail, min_steps=floor.min_steps, max_turns=floor.caps.max_tail_turns
+            conversation, limits.caps.tail, min_steps=limits.min_steps, max_turns=limits.caps.max_tail_turns
         )
     else:
-        plan = plan_at(conversation, cut)
-    if plan is None or not can_save_enough(conversation, plan):
+        plan = plan_at(conversation, summary_end)
+    if plan is None or not can_save_a_tenth(conversation, plan):
         return None
-    return with_carried_files(conversation, plan, floor.caps)
+    return with_carried_files(conversation, plan, limits.caps)
 
 
 def _with_summary(
-    conversation: Conversation, plan: CompactionPlan, draft: Draft, floor: CompactionFloor
+    conversation: Conversation, plan: CompactionPlan, draft: Draft, limits: CompactionLimits
 ) -> Conversation | None:
     """Add the summary to the conversation; None if that saves too little."""
-    compacted = apply_compaction(plan, draft, floor.caps)
-    return compacted if is_worthwhile(conversation, compacted) else None
+    compacted = apply_compaction(plan, draft, limits.caps)
+    return compacted if saves_a_tenth(conversation, compacted) else None
 
 
-def build_compaction_event(result: CompactResult, cause: Cause, items: tuple[ReceiptItem, ...]) -> ContextCompacted:
+def build_compaction_event(result: CompactionResult, cause: Cause, items: tuple[ReceiptItem, ...]) -> ContextCompacted:
     return ContextCompacted(
         result.before_tokens,
         result.after_tokens,
@@ -283,18 +285,18 @@ def build_compaction_event(result: CompactResult, cause: Cause, items: tuple[Rec
 
 
 def build_compaction_result(
-    old_view: Conversation,
-    new_view: Conversation,
+    conversation: Conversation,
+    compacted: Conversation,
     applied_strategies: Sequence[str],
     count_tokens: Callable[[Conversation], int],
     deferred_tokens: int = 0,
-) -> CompactResult:
+) -> CompactionResult:
     """Return the result of a compaction. Sizes are those of complete requests, with system prompt and tools.
     `deferred_tokens`: tokens of the tools that the compaction deferred."""
-    return CompactResult(
-        count_tokens(old_view),
-        count_tokens(new_view) - deferred_tokens,
-        len(old_view.messages),
-        len(new_view.messages),
+    return CompactionResult(
+        count_tokens(conversation),
+        count_tokens(compacted) - deferred_tokens,
+        len(conversation.messages),
+        len(compacted.messages),
         tuple(applied_strategies),
     )

@@ -9,21 +9,21 @@ from ebbtide.agent.budget.summary_cost import SUMMARY_REQUEST_TOKENS
 from ebbtide.agent.compaction.carried_files import with_carried_files
 from ebbtide.agent.compaction.compact import (
     CompactedConversation,
-    CompactResult,
+    CompactionResult,
     build_compaction_event,
     build_compaction_result,
 )
 from ebbtide.agent.compaction.model_summary import CompactionContext, SummaryCost, summarise, summary_job
 from ebbtide.agent.compaction.plan import (
-    CompactionFloor,
+    CompactionLimits,
     CompactionPlan,
     apply_compaction,
     caps_for_draft,
-    compute_floor,
-    is_worthwhile,
+    caps_that_save_a_tenth,
+    compute_limits,
     missing_from_summary,
     plan_compaction,
-    worthwhile_caps,
+    saves_a_tenth,
 )
 from ebbtide.agent.compaction.receipt import build_receipt
 from ebbtide.agent.compaction.rewrite import build_compaction_context, record_rewrite, run_compaction_hooks
@@ -67,26 +67,26 @@ class CompactionPreview:
     """The expected event, assuming a summary of the usual size."""
     quote: SummaryEstimate
     plan: CompactionPlan
-    floor: CompactionFloor
+    limits: CompactionLimits
     room: CompactionRoom
     count_tokens: Callable[[Conversation], int]
     """Same as `CompactionContext.size`."""
 
     def with_summary(self, draft: Draft | None) -> Conversation:
         """Return the conversation compacted with this summary, or with only the ledger's facts if `draft` is None."""
-        caps = caps_for_draft(self.floor.caps, draft) if draft is not None else self.floor.caps
+        caps = caps_for_draft(self.limits.caps, draft) if draft is not None else self.limits.caps
         return apply_compaction(self.plan, draft, caps)
 
-    def result(self, draft: Draft | None) -> CompactResult:
+    def result(self, draft: Draft | None) -> CompactionResult:
         """Return the result of a compaction with this summary, or with only the facts if `draft` is None."""
-        strategies = _applied_strategies("summary" if draft else "ledger", self.floor)
+        strategies = _applied_strategies("summary" if draft else "ledger", self.limits)
         return build_compaction_result(
-            self.conversation, self.with_summary(draft), strategies, self.count_tokens, self.floor.deferred_tokens
+            self.conversation, self.with_summary(draft), strategies, self.count_tokens, self.limits.deferred_tokens
         )
 
     def missing_facts(self, draft: Draft) -> tuple[str, ...]:
         """Return the required facts that a summary omits, as lines to add to it."""
-        return missing_from_summary(self.plan, draft, caps_for_draft(self.floor.caps, draft))
+        return missing_from_summary(self.plan, draft, caps_for_draft(self.limits.caps, draft))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,38 +115,42 @@ async def preview_compaction(
 def _build_preview(
     conversation: Conversation, focus: str | None, context: CompactionContext, facts: ModelFacts
 ) -> CompactionPreview:
-    floor = compute_floor(conversation, context.settings.caps, context.room)
-    shrunk = shrink_pins(conversation, floor.pin_form)
-    plan = plan_compaction(shrunk, floor.caps.tail, min_steps=floor.min_steps, max_turns=floor.caps.max_tail_turns)
-    caps = worthwhile_caps(conversation, plan, floor.caps) if plan is not None else None
+    limits = compute_limits(conversation, context.settings.caps, context.room)
+    shrunk = shrink_pins(conversation, limits.pin_form)
+    plan = plan_compaction(shrunk, limits.caps.tail, min_steps=limits.min_steps, max_turns=limits.caps.max_tail_turns)
+    caps = caps_that_save_a_tenth(conversation, plan, limits.caps) if plan is not None else None
     if plan is None or caps is None:
         raise AgentError(
-            NOTHING_TO_COMPACT if plan is None else _no_gain_message(conversation, plan, floor, context.count_tokens)
+            NOTHING_TO_COMPACT if plan is None else _no_gain_message(conversation, plan, limits, context.count_tokens)
         )
-    floor, plan = replace(floor, caps=caps), with_carried_files(shrunk, plan, caps)
+    limits, plan = replace(limits, caps=caps), with_carried_files(shrunk, plan, caps)
     expected_view = apply_compaction(plan, Draft("", ""), caps)
     result = build_compaction_result(
-        conversation, expected_view, _applied_strategies("summary", floor), context.count_tokens, floor.deferred_tokens
+        conversation,
+        expected_view,
+        _applied_strategies("summary", limits),
+        context.count_tokens,
+        limits.deferred_tokens,
     )
     result = replace(
         result, after_tokens=result.after_tokens + round((caps.retain + caps.summary) * context.room.raw_token_ratio)
     )
     receipt = build_receipt(
-        conversation, expected_view, result.strategies, floor.deferred_tokens, context.room.raw_token_ratio
+        conversation, expected_view, result.strategies, limits.deferred_tokens, context.room.raw_token_ratio
     )
     expected = build_compaction_event(result, "asked", receipt)
-    quote = _estimate_summary(conversation, plan, floor, context, facts)
-    return CompactionPreview(conversation, focus, expected, quote, plan, floor, context.room, context.count_tokens)
+    quote = _estimate_summary(conversation, plan, limits, context, facts)
+    return CompactionPreview(conversation, focus, expected, quote, plan, limits, context.room, context.count_tokens)
 
 
 def _no_gain_message(
     conversation: Conversation,
     plan: CompactionPlan,
-    floor: CompactionFloor,
+    limits: CompactionLimits,
     count_tokens: Callable[[Conversation], int],
 ) -> str:
     smallest = build_compaction_result(
-        conversation, apply_compaction(plan, Draft("", ""), floor.caps), (), count_tokens
+        conversation, apply_compaction(plan, Draft("", ""), limits.caps), (), count_tokens
     )
     return (
         f"nothing to gain: a request takes {smallest.before_tokens:,} tokens, and with an empty summary it would "
@@ -174,7 +178,7 @@ async def draft_summary(
     summary_cost = SummaryCost(emit)
     context = await build_compaction_context(conversation, measure_budget(conversation, window), window, turn)
     context = replace(context, emit=summary_cost.record_event)
-    draft = await summarise(conversation, preview.plan, context, preview.floor, preview.focus, reads_cache=True)
+    draft = await summarise(conversation, preview.plan, context, preview.limits, preview.focus, reads_cache=True)
     if turn.interrupt.is_requested():
         return DraftResult(conversation, None, summary_cost.model, summary_cost.cost, is_interrupted=True)
     return DraftResult(conversation, draft, summary_cost.model, summary_cost.cost)
@@ -206,27 +210,27 @@ async def apply_summary(
     )
     turn.emit(event)
     emit(event)
-    compacted = CompactedConversation(compacted_view, result, preview.floor.problem)
+    compacted = CompactedConversation(compacted_view, result, preview.limits.problem)
     await record_rewrite(conversation, budget, compacted, window, turn, "asked")
     return compacted
 
 
 def _apply_draft(
     preview: CompactionPreview, draft: Draft | None
-) -> tuple[Conversation, CompactResult, tuple[ReceiptItem, ...]]:
+) -> tuple[Conversation, CompactionResult, tuple[ReceiptItem, ...]]:
     """Return the conversation with the summary, the result and the receipt. Raises `AgentError`."""
     missing = preview.missing_facts(draft) if draft is not None else ()
     if missing:
         raise AgentError(f"the summary omits required facts: {'; '.join(missing)}")
     compacted_view = preview.with_summary(draft)
-    if not is_worthwhile(preview.conversation, compacted_view):
+    if not saves_a_tenth(preview.conversation, compacted_view):
         raise AgentError("the summary saves too little: make it shorter")
     result = preview.result(draft)
     receipt = build_receipt(
         preview.conversation,
         compacted_view,
         result.strategies,
-        preview.floor.deferred_tokens,
+        preview.limits.deferred_tokens,
         preview.room.raw_token_ratio,
     )
     return compacted_view, result, receipt
@@ -237,20 +241,21 @@ def _require_unchanged(conversation: Conversation, preview: CompactionPreview) -
         raise AgentError(STALE_PREVIEW)
 
 
-def _applied_strategies(strategy: str, floor: CompactionFloor) -> tuple[str, ...]:
-    tools, pins = (DEFER_TOOLS,) if floor.deferred_tokens else (), (PINS_STRATEGY,) if floor.pin_form != "whole" else ()
+def _applied_strategies(strategy: str, limits: CompactionLimits) -> tuple[str, ...]:
+    tools = (DEFER_TOOLS,) if limits.deferred_tokens else ()
+    pins = (PINS_STRATEGY,) if limits.pin_form != "whole" else ()
     return (*tools, *pins, strategy)
 
 
 def _estimate_summary(
     conversation: Conversation,
     plan: CompactionPlan,
-    floor: CompactionFloor,
+    limits: CompactionLimits,
     context: CompactionContext,
     facts: ModelFacts,
 ) -> SummaryEstimate:
     job = summary_job(conversation, plan, context, is_cached=True)
-    written_tokens = floor.caps.retain + floor.caps.summary
+    written_tokens = limits.caps.retain + limits.caps.summary
     read_tokens = SUMMARY_REQUEST_TOKENS + (
         job.context_tokens if context.room.has_room_for(conversation) else job.transcript_tokens
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from ebbtide.agent.budget.summary_cost import SummaryJob
 from ebbtide.agent.channel import Interrupt
-from ebbtide.agent.compaction.plan import MIN_SUMMARY_TOKENS, CompactionFloor, CompactionPlan
+from ebbtide.agent.compaction.plan import MIN_SUMMARY_TOKENS, CompactionLimits, CompactionPlan
 from ebbtide.agent.compaction.room import CompactionRoom
 from ebbtide.agent.compaction.summary import (
     Draft,
@@ -89,7 +89,7 @@ async def summarise(
     conversation: Conversation,
     plan: CompactionPlan,
     context: CompactionContext,
-    floor: CompactionFloor,
+    limits: CompactionLimits,
     focus: str | None,
     *,
     reads_cache: bool,
@@ -98,7 +98,7 @@ async def summarise(
     `reads_cache`: whether to send the conversation as it is, so that the session's model reads it from its cache.
     Return None if no model returned a usable summary."""
     prompt = build_summary_prompt(
-        context.settings.preferences, focus, retain_tokens=floor.caps.retain, summary_tokens=floor.caps.summary
+        context.settings.preferences, focus, retain_tokens=limits.caps.retain, summary_tokens=limits.caps.summary
     )
     for provider in await _choose_summarisers(context, conversation, plan, is_cached=reads_cache):
         draft = await _summarise_in_chunks(provider, plan, prompt, context)
@@ -106,7 +106,7 @@ async def summarise(
             return draft
     if not reads_cache:
         return await _summarise_in_chunks(context.provider, plan, prompt, context)
-    request = await asyncio.to_thread(_summary_request, conversation, plan, context, floor, focus)
+    request = await asyncio.to_thread(_summary_request, conversation, plan, context, limits, focus)
     if request is None:
         return await _summarise_in_chunks(context.provider, plan, prompt, context)
     try:
@@ -122,12 +122,12 @@ def _summary_request(
     conversation: Conversation,
     plan: CompactionPlan,
     context: CompactionContext,
-    floor: CompactionFloor,
+    limits: CompactionLimits,
     focus: str | None,
 ) -> Request | None:
     """Build the request to the model whose cache holds the conversation; None if the request does not fit the
     window."""
-    caps, output_lines = floor.caps, output_reference_lines(plan)
+    caps, output_lines = limits.caps, output_reference_lines(plan)
     prompt = build_summary_prompt(
         context.settings.preferences,
         focus,

@@ -42,7 +42,7 @@ MAX_REMAINING_SHARE = 0.9
 MIN_OUTPUT_SHARE = 0.2
 """Minimum share of the window for unseen outputs. If they would get less, other messages are removed first."""
 
-FLOOR_SHARE = 0.6
+TARGET_SHARE = 0.6
 """Target share of the window after any compaction."""
 
 MIN_CAP_TOKENS = 900
@@ -127,8 +127,9 @@ def plan_at(conversation: Conversation, cut: int) -> CompactionPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class CompactionFloor:
-    """The content that remains after any summary, and the caps that make it fit."""
+class CompactionLimits:
+    """The caps that make the content that remains after any summary fit, and what had to be shortened or deferred for
+    it."""
 
     caps: CompactionCaps
     min_steps: int
@@ -143,7 +144,7 @@ class CompactionFloor:
     """Tokens that the open request may take, with its attachments, before other parts of the turn are dropped."""
 
 
-def compute_floor(conversation: Conversation, caps: CompactionCaps, room: CompactionRoom) -> CompactionFloor:
+def compute_limits(conversation: Conversation, caps: CompactionCaps, room: CompactionRoom) -> CompactionLimits:
     """Return caps that limit system prompt, tools, ledger and tail to 60 % of the window. First, the caps for tail and
     ledger are halved repeatedly, down to one step and 900 tokens. Then tools are deferred, pinned content is reduced to
     previews and then to one line each, and finally attachments of the open request are shortened. Unseen outputs are
@@ -152,10 +153,10 @@ def compute_floor(conversation: Conversation, caps: CompactionCaps, room: Compac
     conversation = limit_unseen_outputs(conversation, room)
     pin_form: PinForm = "whole"
     while True:
-        component_tokens = _floor_sizes(conversation, caps, min_steps)
+        component_tokens = _component_sizes(conversation, caps, min_steps)
         max_request_tokens = _room_for_request(component_tokens, room)
-        if room.request_tokens(sum(component_tokens.values())) <= FLOOR_SHARE * room.window_tokens:
-            return CompactionFloor(
+        if room.request_tokens(sum(component_tokens.values())) <= TARGET_SHARE * room.window_tokens:
+            return CompactionLimits(
                 caps,
                 min_steps,
                 deferred_tokens=all_tool_tokens - room.tool_tokens,
@@ -184,8 +185,8 @@ def compute_floor(conversation: Conversation, caps: CompactionCaps, room: Compac
     component_tokens[STEP_COMPONENT] = max(
         component_tokens[STEP_COMPONENT] - unseen_tokens(conversation), 0
     )  # unseen outputs can be cut further
-    if room.request_tokens(sum(component_tokens.values())) <= FLOOR_SHARE * room.window_tokens:
-        return CompactionFloor(
+    if room.request_tokens(sum(component_tokens.values())) <= TARGET_SHARE * room.window_tokens:
+        return CompactionLimits(
             caps,
             0,
             deferred_tokens=all_tool_tokens - room.tool_tokens,
@@ -196,7 +197,7 @@ def compute_floor(conversation: Conversation, caps: CompactionCaps, room: Compac
     section_sizes = {name: round(tokens * room.token_ratio) for name, tokens in component_tokens.items()}
     section_sizes |= {"the system prompt": room.system_tokens, "the tool definitions": room.tool_tokens}
     name, tokens = max(section_sizes.items(), key=lambda item: item[1])
-    return CompactionFloor(
+    return CompactionLimits(
         caps,
         0,
         f"a compacted conversation still takes {share} % of the room for a request, most of it {name} with "
@@ -215,11 +216,11 @@ def _room_for_request(sizes: Mapping[str, int], room: CompactionRoom) -> int:
     """Compute how many tokens the other components leave for the open request."""
     other_tokens = sum(size for name, size in sizes.items() if name != MESSAGE_COMPONENT)
     return max(
-        int((FLOOR_SHARE * room.window_tokens - room.fixed_tokens) / room.token_ratio) - other_tokens, MIN_CAP_TOKENS
+        int((TARGET_SHARE * room.window_tokens - room.fixed_tokens) / room.token_ratio) - other_tokens, MIN_CAP_TOKENS
     )
 
 
-def _floor_sizes(conversation: Conversation, caps: CompactionCaps, min_steps: int) -> dict[str, int]:
+def _component_sizes(conversation: Conversation, caps: CompactionCaps, min_steps: int) -> dict[str, int]:
     """Estimate the tokens of each component that remains after a compaction, by name, without system prompt and
     tools."""
     messages, cut = visible_messages(conversation), _tail_start(conversation, caps.tail, min_steps, caps.max_tail_turns)
@@ -241,10 +242,8 @@ def apply_compaction(plan: CompactionPlan, draft: Draft | None, caps: Compaction
     pinned = plan.tail_view.summary.pinned
     ledger = full_ledger = render_ledger(plan.ledger, caps.ledger)
     if draft is None:
-        retain, summary_text = (
-            truncate_lines(plan.earlier_summary.retain, caps.retain),
-            truncate_lines(plan.earlier_summary.summary, caps.summary),
-        )
+        retain = truncate_lines(plan.earlier_summary.retain, caps.retain)
+        summary_text = truncate_lines(plan.earlier_summary.summary, caps.summary)
         summary = Summary(retain, summary_text, ledger, plan.request, pinned=pinned)
     else:
         ledger = render_ledger(plan.ledger, caps.ledger // 2)
@@ -264,19 +263,21 @@ def missing_from_summary(plan: CompactionPlan, draft: Draft, caps: CompactionCap
     return missing_facts(plan.ledger, "\n".join((retain, summary_text, render_ledger(plan.ledger, caps.ledger // 2))))
 
 
-def is_worthwhile(old_view: Conversation, new_view: Conversation) -> bool:
+def saves_a_tenth(old_view: Conversation, new_view: Conversation) -> bool:
     """Whether at least a tenth of the size is saved."""
     return conversation_tokens(new_view) < MAX_REMAINING_SHARE * conversation_tokens(old_view)
 
 
-def can_save_enough(conversation: Conversation, plan: CompactionPlan) -> bool:
+def can_save_a_tenth(conversation: Conversation, plan: CompactionPlan) -> bool:
     """Whether at least a tenth of the size would be saved if the summary were empty."""
-    return is_worthwhile(
+    return saves_a_tenth(
         conversation, replace(plan.tail_view, summary=replace(plan.tail_view.summary, request=plan.request))
     )
 
 
-def worthwhile_caps(conversation: Conversation, plan: CompactionPlan, caps: CompactionCaps) -> CompactionCaps | None:
+def caps_that_save_a_tenth(
+    conversation: Conversation, plan: CompactionPlan, caps: CompactionCaps
+) -> CompactionCaps | None:
     """Return caps for a summary short enough to save a tenth of the size; None if that leaves too little room for a
     summary."""
     smallest = apply_compaction(replace(plan, carried_files=(), output_names=""), Draft("", ""), caps)

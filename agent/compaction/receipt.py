@@ -103,7 +103,7 @@ def _shortened_items(old_view: Conversation, new_view: Conversation) -> Iterator
 def _remaining_items(new_view: Conversation, strategies: Sequence[str]) -> Iterator[ReceiptItem]:
     if new_view.summary.request.parts:
         tokens = estimate_message(new_view.summary.request)
-        is_unchanged = {"attachments", "pictures", "words"}.isdisjoint(strategies)
+        is_unchanged = {"attachments", "pictures", "shorten_text"}.isdisjoint(strategies)
         reason = "your request, unchanged" if is_unchanged else SHORTENED_REQUEST_REASON
         yield ReceiptItem(_message_label(new_view.summary.request), "kept", tokens, reason)
     for carried in new_view.summary.carried:
@@ -138,20 +138,20 @@ _STRATEGY_TEXTS: Mapping[str, str] = {
     DEFER_TOOLS: "tools were deferred",
     PINS_STRATEGY: "pins were shortened",
     "mask": "old outputs were reduced to one line each",
-    "share": "new outputs were cut to their share",
+    "cut_to_share": "new outputs were cut to their share",
     "summary": "a summary replaces what came before",
     "chunks": "a summary, written in chunks, replaces what came before",
     "ledger": "collected facts replace what came before",
     "mask_all": "all seen outputs were reduced to one line each",
     "attachments": "attachments of your message were shortened",
-    "cut": "new outputs were cut to the remaining room",
-    "drop": "the older half of the turns was removed",
-    "last": "all but your last message and the newest step was removed",
+    "cut_to_room": "new outputs were cut to the remaining room",
+    "drop_older_turns": "the older half of the turns was removed",
+    "keep_last_message": "all but your last message and the newest step was removed",
     "pictures": "images in your message were replaced by their names",
-    "least": "new outputs were cut as far as possible",
-    "references": "new outputs were reduced to one line each",
-    "step": "the newest step was removed; its outputs are listed",
-    "words": "your long text was shortened in the middle",
+    "cut_to_minimum": "new outputs were cut as far as possible",
+    "mask_unseen": "new outputs were reduced to one line each",
+    "drop_unseen_step": "the newest step was removed; its outputs are listed",
+    "shorten_text": "your long text was shortened in the middle",
 }
 _CAUSE_TEXTS: Mapping[Cause, str] = {
     "full": "the window was full",

@@ -32,7 +32,7 @@ from ebbtide.agent.window.session_context import TurnContext, WindowContext
 from ebbtide.tools.outputs.extent import pluralize
 
 if TYPE_CHECKING:  # types only: loaded when needed
-    from ebbtide.agent.compaction.compact import CompactedConversation, CompactResult, ForcedStrategy
+    from ebbtide.agent.compaction.compact import CompactedConversation, CompactionResult, ForcedStrategy
     from ebbtide.agent.compaction.model_summary import CompactionContext
     from ebbtide.agent.compaction.strategies import Strategy
 
@@ -55,7 +55,7 @@ async def rewrite_if_due(
         )
         if not keys:
             return conversation, budget
-        cause, forced = "budget", force_strategy("mask", keys=keys)
+        cause, forced_strategy = "budget", force_strategy("mask", keys=keys)
     elif settings.policy == "cost":
         is_cold, prices = prefix_watch.is_cache_cold(facts), unit_prices(facts.prices)
         is_cooling_down = window.model.learned_limits.is_in_cooldown(budget.effective_window)
@@ -77,10 +77,10 @@ async def rewrite_if_due(
         )
         strategy: Strategy = "mask" if decision.action == "mask" else "summary"
         cause, keys = "cold" if is_cold else "rent", decision.offer.keys
-        forced = force_strategy(strategy, price((strategy,), keys), keys)
+        forced_strategy = force_strategy(strategy, price((strategy,), keys), keys)
     else:
         return conversation, budget
-    compacted, budget = await compact_and_measure(conversation, budget, window, turn, cause, forced)
+    compacted, budget = await compact_and_measure(conversation, budget, window, turn, cause, forced_strategy)
     return compacted.conversation, budget
 
 
@@ -119,8 +119,8 @@ async def compact_between_turns(conversation: Conversation, window: WindowContex
     due = background_compaction_due(conversation, window)
     if due is None:
         return conversation
-    forced = force_strategy("summary") if due == "summary" else None
-    return (await compact_now(conversation, window, turn, "background", forced=forced)).conversation
+    forced_strategy = force_strategy("summary") if due == "summary" else None
+    return (await compact_now(conversation, window, turn, "background", forced=forced_strategy)).conversation
 
 
 def background_compaction_due(conversation: Conversation, window: WindowContext) -> Literal["room", "summary"] | None:
@@ -135,10 +135,8 @@ def background_compaction_due(conversation: Conversation, window: WindowContext)
     is_cooling_down = window.model.learned_limits.is_in_cooldown(budget.effective_window)
     if settings.policy != "cost" or budget.used < conversation.min_rewrite_size or is_cooling_down:
         return None
-    is_large, is_long = (
-        budget.used_share >= settings.background_share,
-        len(conversation.messages) >= settings.background_message_count,
-    )
+    is_large = budget.used_share >= settings.background_share
+    is_long = len(conversation.messages) >= settings.background_message_count
     if not is_large and not is_long:
         return None
     if not window.carrying_cost_tracker.will_pay_off(
@@ -171,7 +169,7 @@ async def compact_if_requested(conversation: Conversation, window: WindowContext
     return conversation.plus(message)
 
 
-def compaction_note(result: "CompactResult") -> str:
+def compaction_note(result: "CompactionResult") -> str:
     """Format the note that tells the model the result of a compaction that it asked for."""
     if result.is_interrupted:
         return "[compact_context: the user interrupted it; nothing was compacted.]"
@@ -218,12 +216,13 @@ async def compact_and_measure(
     window: WindowContext,
     turn: TurnContext,
     cause: Cause,
-    forced: "ForcedStrategy | None" = None,
+    forced_strategy: "ForcedStrategy | None" = None,
     counted_tokens: int | None = None,
 ) -> "tuple[CompactedConversation, ContextBudget]":
-    """Compact the conversation and measure the result. `budget`: the conversation's budget. `forced`: the only strategy
-    to try. `counted_tokens`: the provider's token count of the request, if the provider rejected it as too large."""
-    compacted = await _compact(conversation, budget, window, turn, cause, None, counted_tokens, forced)
+    """Compact the conversation and measure the result. `budget`: the conversation's budget. `forced_strategy`: the only
+    strategy to try. `counted_tokens`: the provider's token count of the request, if the provider rejected it as too
+    large."""
+    compacted = await _compact(conversation, budget, window, turn, cause, None, counted_tokens, forced_strategy)
     return compacted, measure_budget(compacted.conversation, window)
 
 
@@ -249,13 +248,13 @@ async def _compact(
     cause: Cause,
     focus: str | None,
     counted_tokens: int | None,
-    forced: "ForcedStrategy | None",
+    forced_strategy: "ForcedStrategy | None",
 ) -> "CompactedConversation":
-    if forced is None or forced.strategy == "summary":
+    if forced_strategy is None or forced_strategy.strategy == "summary":
         await run_compaction_hooks(turn, cause, focus)
     context = await build_compaction_context(conversation, budget, window, turn, counted_tokens)
-    compacted = await compaction.compact.compact(conversation, context, cause, focus, forced)
-    await record_rewrite(conversation, budget, compacted, window, turn, cause, forced)
+    compacted = await compaction.compact.compact_conversation(conversation, context, cause, focus, forced_strategy)
+    await record_rewrite(conversation, budget, compacted, window, turn, cause, forced_strategy)
     return compacted
 
 
@@ -280,10 +279,10 @@ async def build_compaction_context(
     counted_tokens: int | None = None,
 ) -> "CompactionContext":
     """Return the context for compacting the conversation. `counted_tokens`: as in `compact_and_measure`."""
-    return await asyncio.to_thread(_compaction_context, conversation, budget, window, turn, counted_tokens)
+    return await asyncio.to_thread(_build_context_in_thread, conversation, budget, window, turn, counted_tokens)
 
 
-def _compaction_context(
+def _build_context_in_thread(
     conversation: Conversation,
     budget: ContextBudget,
     window: WindowContext,
@@ -339,7 +338,7 @@ async def record_rewrite(
     window: WindowContext,
     turn: TurnContext,
     cause: Cause,
-    forced: "ForcedStrategy | None" = None,
+    forced_strategy: "ForcedStrategy | None" = None,
 ) -> None:
     """Update everything that depends on the view, and store the rewrite with the previous view. `budget`: the budget of
     `old_view`. Does nothing if nothing was rewritten."""
@@ -355,10 +354,10 @@ async def record_rewrite(
     # cold, the tools are left as they are.
     if not set(strategies) <= {"mask", *compaction.strategies.CUT_STRATEGIES} or cause == "cold":
         choose_tools(window, turn.emit)
-    if forced is None or forced.price is None:
+    if forced_strategy is None or forced_strategy.price is None:
         window.carrying_cost_tracker.reset()
     await turn.recorder.record_snapshot(new_view, User(()), last_request_record(window), old_view)
-    log_rewrite(old_view, compacted, cause, forced, window.debug)
+    log_rewrite(old_view, compacted, cause, forced_strategy, window.debug)
     if turn.hooks is not None and new_view.summary != old_view.summary:
         await turn.hooks.report_compaction(_trigger_of(cause), new_view.summary.text)
 
@@ -366,7 +365,7 @@ async def record_rewrite(
 def unchanged_message_count(old_view: Conversation, new_view: Conversation, strategies: Sequence[str]) -> int:
     """Count the messages that a rewrite left unchanged: those before the first changed output, or 0 if anything other
     than outputs was changed."""
-    if not set(strategies) <= {"mask", "mask_all", "references", *compaction.strategies.CUT_STRATEGIES}:
+    if not set(strategies) <= {"mask", "mask_all", "mask_unseen", *compaction.strategies.CUT_STRATEGIES}:
         return 0
     new_messages, old_messages = (build_prompt(view, Instructions("")).messages for view in (new_view, old_view))
     changed_indices = (
@@ -379,13 +378,13 @@ def log_rewrite(
     old_view: Conversation,
     compacted: "CompactedConversation",
     cause: Cause,
-    forced: "ForcedStrategy | None",
+    forced_strategy: "ForcedStrategy | None",
     debug: DebugLog,
 ) -> None:
     """Write the rewrite to the debug log."""
     result = compacted.result
     sizes = {"beforeTokens": result.before_tokens, "afterTokens": result.after_tokens}
-    price = forced.price if forced else None
+    price = forced_strategy.price if forced_strategy else None
     if cause == "overflow":
         debug.log("context/emergency", reason=cause, strategy=result.strategies[-1], **sizes)
     elif result.strategies == ("mask",):

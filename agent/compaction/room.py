@@ -98,11 +98,9 @@ def measure_room(
     the ratio of the provider's count to the current estimate. `deferrable_share`: share of the tool definitions that
     could still be deferred."""
     system = budget.system + budget.instructions + budget.memories + budget.skills
-    fixed_tokens, estimated_tokens, window = (
-        system + budget.tools,
-        max(conversation_tokens(conversation), 1),
-        budget.window,
-    )
+    fixed_tokens = system + budget.tools
+    estimated_tokens = max(conversation_tokens(conversation), 1)
+    window = budget.window
     scale = min(max((max(counted_tokens or 0, budget.used) - fixed_tokens) / estimated_tokens, 1.0), 3.0)
     ratio = min(max((budget.used - fixed_tokens) / estimated_tokens, 0.25), 3.0)
     deferrable, trigger = int(budget.tools * deferrable_share), window.compact_trigger

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 from ebbtide.agent.compaction.plan import (
     MIN_CAP_TOKENS,
     MIN_OUTPUT_SHARE,
-    CompactionFloor,
+    CompactionLimits,
     apply_compaction,
     plan_at,
     plan_compaction,
@@ -32,29 +32,32 @@ from ebbtide.agent.view.ledger import render_ledger
 from ebbtide.agent.view.visible import first_unseen_index, is_request, is_user_command, non_empty_summary, turn_starts
 
 Strategy: TypeAlias = Literal[
-    "mask", "share", "summary", "chunks", "ledger", "mask_all", "attachments", "cut", "drop", "last", "pictures",
-    "least", "references", "step", "words",
+    "mask", "cut_to_share", "summary", "chunks", "ledger", "mask_all", "attachments", "cut_to_room",
+    "drop_older_turns", "keep_last_message", "pictures", "cut_to_minimum", "mask_unseen", "drop_unseen_step",
+    "shorten_text",
 ]  # fmt: skip
-"""The strategies, in this order: mask old outputs; cut unseen outputs to a fair share; summary by the model that has
-the conversation cached (or one that the user set); summary in chunks; facts only; mask all seen outputs; shorten
-attachments of the open request; cut unseen outputs to the remaining room, if that leaves enough to read; drop the older
-half of the turns; keep only the last message and the unseen step; remove the images of both; cut unseen outputs as far
-as possible; reduce each of them to a line; drop the step and list its outputs; shorten long user text."""
+"""The strategies. `mask`: mask old outputs. `cut_to_share`: cut unseen outputs to a fair share. `summary`: have the
+model that has the conversation cached, or one that the user set, write a summary. `chunks`: a summary in chunks.
+`ledger`: keep facts only. `mask_all`: mask all seen outputs. `attachments`: shorten attachments of the open request.
+`cut_to_room`: cut unseen outputs to the remaining room, if that leaves enough to read. `drop_older_turns`: drop the
+older half of the turns. `keep_last_message`: keep only the last message and the unseen step. `pictures`: remove the
+images of both. `cut_to_minimum`: cut unseen outputs as far as possible. `mask_unseen`: reduce each of them to a line.
+`drop_unseen_step`: drop the step and list its outputs. `shorten_text`: shorten long user text."""
 
-CUT_STRATEGIES: frozenset[str] = frozenset({"share", "cut", "least"})
+CUT_STRATEGIES: frozenset[str] = frozenset({"cut_to_share", "cut_to_room", "cut_to_minimum"})
 """Strategies that only shorten outputs that the model has not seen, so nothing that was already sent changes."""
 
 
 STRATEGIES_BY_CAUSE: dict[Cause, tuple[Strategy, ...]] = {
     "full": (
-        "mask", "share", "summary", "ledger", "mask_all", "attachments", "cut", "drop", "last", "pictures", "least",
-        "references", "step",
+        "mask", "cut_to_share", "summary", "ledger", "mask_all", "attachments", "cut_to_room", "drop_older_turns",
+        "keep_last_message", "pictures", "cut_to_minimum", "mask_unseen", "drop_unseen_step",
     ),
     "background": ("mask", "summary", "ledger", "mask_all"),
     "asked": ("summary", "ledger"),
     "overflow": (
-        "mask_all", "share", "chunks", "ledger", "attachments", "cut", "drop", "last", "least", "pictures",
-        "references", "words",
+        "mask_all", "cut_to_share", "chunks", "ledger", "attachments", "cut_to_room", "drop_older_turns",
+        "keep_last_message", "cut_to_minimum", "pictures", "mask_unseen", "shorten_text",
     ),
     "rent": ("mask", "summary"),
     "cold": ("mask",),
@@ -69,14 +72,15 @@ MASK_TARGET_SHARE = 0.45
 
 
 def cut_outputs(strategy: Strategy, conversation: Conversation, room: CompactionRoom) -> Conversation | None:
-    """Cut unseen outputs to their share of the window ("share") or to the room that everything else leaves ("cut",
-    "least"). "cut" does not apply if too little room would remain. None if nothing gets smaller."""
-    if strategy == "share":
+    """Cut unseen outputs to their share of the window (`cut_to_share`) or to the room that everything else leaves
+    (`cut_to_room`, `cut_to_minimum`). `cut_to_room` does not apply if too little room would remain. None if nothing
+    gets smaller."""
+    if strategy == "cut_to_share":
         shortened = limit_unseen_outputs(conversation, room)
     else:
         unseen_size = unseen_tokens(conversation)
         max_tokens = room.max_message_tokens - (conversation_tokens(conversation) - unseen_size)
-        if strategy == "cut" and max_tokens < min(
+        if strategy == "cut_to_room" and max_tokens < min(
             unseen_size, int(MIN_OUTPUT_SHARE * room.window_tokens / room.token_ratio)
         ):
             return None
@@ -158,7 +162,7 @@ def mask_least_needed(conversation: Conversation, caps: CompactionCaps, room: Co
 
 
 def run_strategy(
-    strategy: Strategy, conversation: Conversation, caps: CompactionCaps, floor: CompactionFloor
+    strategy: Strategy, conversation: Conversation, caps: CompactionCaps, limits: CompactionLimits
 ) -> Conversation | None:
     """Apply a strategy that needs no model and is neither `mask` nor one of `cut_outputs`. None if it changes
     nothing."""
@@ -167,23 +171,23 @@ def run_strategy(
             changed = mask_outputs(conversation, 0)
         case "ledger":
             plan = plan_compaction(
-                conversation, floor.caps.tail, min_steps=floor.min_steps, max_turns=caps.max_tail_turns
+                conversation, limits.caps.tail, min_steps=limits.min_steps, max_turns=caps.max_tail_turns
             )
-            return apply_compaction(plan, None, floor.caps) if plan else None
+            return apply_compaction(plan, None, limits.caps) if plan else None
         case "attachments":
-            return shorten_request(conversation, floor.caps, floor.max_request_tokens)
+            return shorten_request(conversation, limits.caps, limits.max_request_tokens)
         case "pictures":
-            return remove_images(conversation, floor.caps, floor.max_request_tokens)
-        case "words":
-            return shorten_request(conversation, floor.caps, floor.max_request_tokens, shorten_text=True)
-        case "drop":
-            return drop_older_turns(conversation, floor.caps)
-        case "last":
-            return keep_last_message(conversation, floor.caps.ledger)
-        case "references":
+            return remove_images(conversation, limits.caps, limits.max_request_tokens)
+        case "shorten_text":
+            return shorten_request(conversation, limits.caps, limits.max_request_tokens, shorten_text=True)
+        case "drop_older_turns":
+            return drop_older_turns(conversation, limits.caps)
+        case "keep_last_message":
+            return keep_last_message(conversation, limits.caps.ledger)
+        case "mask_unseen":
             changed = mask_unseen_outputs(conversation)
-        case "step":
-            return drop_unseen_step(conversation, floor.caps.ledger)
-        case "mask" | "summary" | "chunks" | "share" | "cut" | "least":
+        case "drop_unseen_step":
+            return drop_unseen_step(conversation, limits.caps.ledger)
+        case "mask" | "summary" | "chunks" | "cut_to_share" | "cut_to_room" | "cut_to_minimum":
             return None
     return None if changed is conversation else changed

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from ebbtide.agent.budget.summary_cost import SUMMARY_REQUEST_TOKENS
 from ebbtide.agent.compaction.edit_cost import EditPricing, ViewEditPlan, price_edit
-from ebbtide.agent.compaction.plan import FLOOR_SHARE, MIN_CAP_TOKENS
+from ebbtide.agent.compaction.plan import MIN_CAP_TOKENS, TARGET_SHARE
 from ebbtide.agent.events.view import Act
 from ebbtide.agent.messages import (
     Conversation,
@@ -117,7 +117,7 @@ def _plan_pin(part: ViewPart, conversation: Conversation, pricing: EditPricing) 
 def max_pin_tokens(pricing: EditPricing) -> int:
     """Return how many tokens all pins together may take. If they took more, compaction might not free enough room for
     work."""
-    return int(FLOOR_SHARE * pricing.effective_tokens) - pricing.fixed_tokens - 2 * MIN_CAP_TOKENS
+    return int(TARGET_SHARE * pricing.effective_tokens) - pricing.fixed_tokens - 2 * MIN_CAP_TOKENS
 
 
 def _is_pinnable(message: Message) -> bool:
@@ -229,10 +229,8 @@ def _plan_item_summary(part: ViewPart, conversation: Conversation, pricing: Edit
         if part.state == "masked":
             return Refusal(f"`{part.ref}` is already a single line: `/bring {part.ref}` shows it again")
         output = part.numbered_output.output
-        input_tokens, visible_size = (
-            pricing.count_tokens(User((output,))),
-            pricing.count_tokens(User((part.visible_form,))),
-        )
+        input_tokens = pricing.count_tokens(User((output,)))
+        visible_size = pricing.count_tokens(User((part.visible_form,)))
         input_tokens = max(input_tokens, output.stored.size // 4 if output.stored else 0)
     else:
         original = _shortenable_text(part, conversation)

@@ -40,12 +40,10 @@ if TYPE_CHECKING:  # types only: few sessions have these
 
 def create_approver(parts: SessionParts, tooling: SessionTooling) -> tuple[Approver, str]:
     """Create the approver. Also return a message if the project's rules could not be read."""
-    setup, role, grants, outputs_folder = (
-        parts.setup,
-        parts.agent_role,
-        parts.grants,
-        parts.workspace.outputs_folder,
-    )
+    setup = parts.setup
+    role = parts.agent_role
+    grants = parts.grants
+    outputs_folder = parts.workspace.outputs_folder
     policy = build_policy(setup.config, setup.root, parts.initial_mode, outputs_folder)
     readable_folders = (*policy.readable_folders, *tooling.skill_folders)
     policy = replace(policy, added_folders=tuple(map(str, grants.added_folders)), readable_folders=readable_folders)
@@ -63,7 +61,10 @@ def _create_user_approver(policy: Policy, parts: SessionParts) -> tuple[Approver
     """Create the approver. Also return a message if the project's rules could not be read. If a user is present, the
     approver also accepts what the user has allowed before, either for the project or for this session since the program
     was started. Headless runs use only settings and flags."""
-    setup, row, channel, granted_rules = parts.setup, parts.session_row, parts.channel, parts.grants.rules
+    setup = parts.setup
+    row = parts.session_row
+    channel = parts.channel
+    granted_rules = parts.grants.rules
     get_unsandboxed_reason = partial(no_sandbox_reason, setup.config)
     if not channel.is_interactive:
         return Approver(policy, get_sandbox_problem=get_unsandboxed_reason), ""
@@ -93,7 +94,10 @@ def create_record_context(parts: SessionParts) -> RecordContext:
 
 
 def _create_checkpoints(parts: SessionParts) -> SessionCheckpoints | None:
-    setup, recorder, workspace, channel = parts.setup, parts.recorder, parts.workspace, parts.channel
+    setup = parts.setup
+    recorder = parts.recorder
+    workspace = parts.workspace
+    channel = parts.channel
     if setup.is_ephemeral or not setup.config.checkpoints_enabled:
         return None
     checkpoints = SessionCheckpoints(
@@ -156,7 +160,10 @@ def create_call_context(
     parts: SessionParts, tooling: SessionTooling, approver: Approver, turn: TurnContext, workspace: Workspace
 ) -> CallContext:
     """Create the call context, which connects the tools with the parts that approve, run and store their calls."""
-    setup, role, models, archive = parts.setup, parts.agent_role, parts.models, parts.archive
+    setup = parts.setup
+    role = parts.agent_role
+    models = parts.models
+    archive = parts.archive
     config = setup.config
     emit, interrupt, session_id = turn.emit, turn.interrupt, parts.session_row.id
     guard = checkpoint_guard(turn.records, role)

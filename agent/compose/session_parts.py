@@ -155,10 +155,8 @@ async def create_session_parts(
 ) -> SessionParts:
     """Create the parts that the contexts of a session share. `connect_model`: connects a fallback model."""
     config, is_interactive = setup.config, setup.is_interactive and agent_role is None
-    channel, outputs_folder = (
-        Channel(is_interactive=is_interactive),
-        _create_outputs_folder(setup, session_row.id, exit_stack),
-    )
+    channel = Channel(is_interactive=is_interactive)
+    outputs_folder = _create_outputs_folder(setup, session_row.id, exit_stack)
     for sink in setup.sinks:
         sink.follow(channel)
     sandbox = _create_sandbox(setup, outputs_folder, grants.added_folders, exit_stack)

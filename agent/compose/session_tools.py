@@ -113,14 +113,14 @@ def select_session_tools(
     name_counts = Counter([*tools_by_name, *(tool.name for tool in extra_tools)])
     if duplicate := next((tool.name for tool in extra_tools if name_counts[tool.name] > 1), None):
         raise ConfigError(f"there are two tools named `{duplicate}`; rename yours")
-    selected_names = config.tools_allowed or tuple(name for name in tools_by_name if _is_useful(name, facts))
+    selected_names = config.tools_allowed or tuple(name for name in tools_by_name if _is_useful_in_session(name, facts))
     tools = tuple(
         tool for name, tool in tools_by_name.items() if name in selected_names and name not in config.tools_denied
     ) + tuple(extra_tools)
     return (*tools, FinalReport()) if settings.on_full == "final" else tools
 
 
-def _is_useful(tool: str, facts: ProjectFacts) -> bool:
+def _is_useful_in_session(tool: str, facts: ProjectFacts) -> bool:
     is_useful = traits_of(tool).is_useful
     return is_useful is None or is_useful(facts)
 

@@ -32,9 +32,9 @@ from ebbtide.agent.messages import Conversation
 from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.providers.factory import (
     LOCAL_PROVIDERS,
-    available_models,
     configured_fallbacks,
     known_facts_and_window,
+    list_available_models,
 )
 from ebbtide.agent.providers.learned_limits import next_request_window
 from ebbtide.agent.providers.setup import find_endpoint, searches_web
@@ -74,7 +74,7 @@ after it was closed (`reopened`)."""
 READ_ONLY_ERROR = "no session can be stored in `{}`: {}; use `--ephemeral` to start one that is not saved"
 
 
-class Sessions:
+class ProjectSessions:
     """Opens the sessions of one project. The store stays open until `close` is called."""
 
     def __init__(
@@ -164,7 +164,7 @@ class Sessions:
         if self._sinks is None:
             self._sinks = open_event_sinks(self.config, self._environment)
         async with AsyncExitStack() as exit_stack:
-            setup = ProjectSetup(
+            project_setup = ProjectSetup(
                 self.config,
                 self.root,
                 self._environment,
@@ -178,9 +178,9 @@ class Sessions:
                 self._sinks,
                 on_progress,
             )
-            composer = Composer(setup)
-            connected = await composer.connect_model(chosen_model, has_pauses=self._is_interactive)
-            exit_stack.push_async_callback(connected.provider.close)
+            composer = Composer(project_setup)
+            connected_model = await composer.connect_model(chosen_model, has_pauses=self._is_interactive)
+            exit_stack.push_async_callback(connected_model.provider.close)
             start_source = _hook_start_source(opening_kind, is_new=row is None)
             row = row or self._new_row(chosen_model, new_id)
             if not self._is_ephemeral:
@@ -194,21 +194,21 @@ class Sessions:
             grants = SessionGrants(self._session_rules.setdefault(row.id, []), added_folders, was_opened_before)
             exit_stack.callback(self._contexts.pop, row.id, None)
             session, ctx = await composer.create_session(
-                row, chosen_model, connected, exit_stack, grants, start_source=start_source
+                row, chosen_model, connected_model, exit_stack, grants, start_source=start_source
             )
             self._contexts[row.id] = ctx
             return session
 
-    async def reopen(self, closed: Session, model: str) -> Session:
+    async def reopen(self, closed_session: Session, model: str) -> Session:
         """Reopen a session that was just closed, in the same mode but with another model. A session without messages
         was not stored, so a new one is opened under its id. Raises `AgentError`."""
-        if closed.history.messages:
-            opened = await self.open(closed.id, model, opening_kind="reopened")
+        if closed_session.history.messages:
+            session = await self.open(closed_session.id, model, opening_kind="reopened")
         else:
-            opened = await self.open(None, model, new_id=closed.id)
-        if opened.mode != closed.mode:
-            await opened.change_mode(next(mode for mode in PERMISSION_MODES if mode == closed.mode))
-        return opened
+            session = await self.open(None, model, new_id=closed_session.id)
+        if session.mode != closed_session.mode:
+            await session.change_mode(next(mode for mode in PERMISSION_MODES if mode == closed_session.mode))
+        return session
 
     def _new_row(self, model: str, session_id: str = "") -> SessionRow:
         now = time.time()
@@ -283,7 +283,7 @@ class Sessions:
         row = await thread.run(store.session, id_prefix) if ctx is not None else await self._find_row(id_prefix)
         recorder = Recorder(thread, store, row or self._new_row(""))
         conversation = current or (await recorder.read_conversation() if row else Conversation())
-        setup = (
+        request_setup = (
             create_request_setup(ctx.window)
             if ctx
             else await self._request_setup(row.model if row else "", recorder.last_request_mark)
@@ -291,7 +291,9 @@ class Sessions:
         requests, rewrites = await recorder.log.request_usages(), await recorder.log.rewrites()
         session_id, title = (row.id, row.title) if row else (id_prefix, "")
         # Counting a long conversation takes a while, so it is done in a thread.
-        return await asyncio.to_thread(build_overview, session_id, title, conversation, setup, requests, rewrites)
+        return await asyncio.to_thread(
+            build_overview, session_id, title, conversation, request_setup, requests, rewrites
+        )
 
     async def _request_setup(self, model: str, last_request: RequestRecord | None) -> "RequestSetup":
         """Return the request setup of a session that is not open. Only its last request shows which flags and servers
@@ -326,7 +328,7 @@ class Sessions:
             build_compaction_settings(config, window.available_tokens),
             config,
             language_service,
-            provider_searches=searches_web(facts.provider, config, self._environment),
+            provider_searches=searches_web(facts.provider, facts.name, config, self._environment),
             extra_tools=self._extra_tools,
         )
         tools = create_specs(offered_tools(own_tools, system_text.mode, is_interactive=system_text.is_interactive))
@@ -353,10 +355,12 @@ class Sessions:
         """Return the library of stored sessions. Raises `AgentError`."""
         library = archive.library  # the import comes first: if it is interrupted, no store is left open
         thread, store = await self._open_store()
-        return library.Library(thread, store, self._project, self._lock_and_clean_up, self._update_title)
+        return library.Library(thread, store, self._project, self._locked_for_deletion, self._update_title)
 
     @contextmanager
-    def _lock_and_clean_up(self, session_id: str) -> Iterator[None]:
+    def _locked_for_deletion(self, session_id: str) -> Iterator[None]:
+        """Hold a session's lock while its rows are deleted. If that succeeds, also delete its output files and
+        rules."""
         lock = lock_session(self.config, session_id)
         try:
             yield
@@ -371,7 +375,7 @@ class Sessions:
 
     def available_models(self) -> tuple[str, ...]:
         """Return the names of models to offer."""
-        return available_models(self.config, self._environment)
+        return list_available_models(self.config, self._environment)
 
     async def close(self) -> None:
         for sink in self._sinks or ():

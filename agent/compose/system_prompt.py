@@ -98,7 +98,10 @@ def build_resumed_system_text(
 def is_in_cache(last_use: tuple[str, float] | None, facts: ModelFacts) -> bool:
     """Whether the provider might still have the session's last request in its cache. `last_use`: the model of that
     request, and the seconds since it was sent."""
-    return last_use is not None and last_use[0] == facts.id and last_use[1] <= facts.cache_ttl
+    if last_use is None:
+        return False
+    model, seconds_ago = last_use
+    return model == facts.id and seconds_ago <= facts.cache_ttl
 
 
 def environment_facts(config: Config, *, is_interactive: bool) -> ReminderFacts:

@@ -50,7 +50,10 @@ def create_window_context(
     parts: SessionParts, tooling: SessionTooling, approver: Approver, conversation: Conversation, mode: PermissionMode
 ) -> WindowContext:
     """Create the window context: the system prompt, and the parts that measure and rewrite the conversation."""
-    setup, recorder, tools, deferral = parts.setup, parts.recorder, tooling.tools, tooling.deferral
+    setup = parts.setup
+    recorder = parts.recorder
+    tools = tooling.tools
+    deferral = tooling.deferral
     config = setup.config
     system_text = _build_system_text(parts, mode)
     emit, debug, instructions = parts.channel.emit, parts.debug, system_text.instructions
@@ -77,13 +80,12 @@ def create_window_context(
 
 
 def _create_model_context(parts: SessionParts) -> ModelContext:
-    """Create the model context. For a resumed session, it includes what the last request showed about the model."""
-    config, connected, provider, last_request = (
-        parts.setup.config,
-        parts.connected_model,
-        parts.provider,
-        parts.recorder.last_request_mark,
-    )
+    """Create the model context. For a resumed session, it includes the window, token ratio and limits learned from its
+    last request."""
+    config = parts.setup.config
+    connected = parts.connected_model
+    provider = parts.provider
+    last_request = parts.recorder.last_request_mark
     retries = build_retry_limits(config, is_interactive=parts.is_interactive)
     return ModelContext(
         parts.models,

@@ -191,12 +191,12 @@ def _read_group(event: HookEvent, group: object, entries: list[HookEntry], probl
         return
     for hook in hooks:
         try:
-            entries.append(_hook_entry(event, matcher or "", hook))
+            entries.append(_parse_hook_entry(event, matcher or "", hook))
         except ValueError as error:
             problems.append(f"a hook for `{event}` is skipped: {error}")
 
 
-def _hook_entry(event: HookEvent, matcher: str, hook: object) -> HookEntry:
+def _parse_hook_entry(event: HookEvent, matcher: str, hook: object) -> HookEntry:
     if not isinstance(hook, dict):
         raise ValueError("it is not a table")
     action_type = hook.get("type", "command")

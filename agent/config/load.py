@@ -88,7 +88,7 @@ def load_config(
                 option.parse, environment[option.environment_variable], source, option.key
             )
             sources[option.key] = source
-    for name, key in _setting_variables(environment, notices).items():
+    for name, key in _read_setting_variables(environment, notices).items():
         text = f"{key}={environment[name]}"
         _merge(parse_setting(text), f"environment {name}", values, sources, providers, servers, hooks, notices)
     for text in config_flag_texts:
@@ -184,7 +184,7 @@ def nested_tables(key: str, value: object) -> dict[str, object]:
         raise ConfigError(f"`{key}` is not a key of the configuration: {error}") from error
 
 
-def _setting_variables(environment: Mapping[str, str], notices: list[str]) -> dict[str, str]:
+def _read_setting_variables(environment: Mapping[str, str], notices: list[str]) -> dict[str, str]:
     """Map environment variables that are named after a key, or after an alias of a key, to that key. Variables
     dedicated to a key are not included. Adds a notice for each variable that has no effect."""
     key_by_variable: dict[str, str] = {}

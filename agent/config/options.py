@@ -114,7 +114,7 @@ def stricter_mode(first: PermissionMode, second: PermissionMode) -> PermissionMo
     return min(first, second, key=lambda mode: _PERMISSIVENESS[mode])
 
 
-def _stricter_mode(current: object, project: object) -> object:
+def _combine_modes(current: object, project: object) -> object:
     return stricter_mode(cast(PermissionMode, current), cast(PermissionMode, project))
 
 
@@ -167,7 +167,7 @@ OPTIONS: tuple[Option, ...] = (
         one_of(*PERMISSION_MODES),
         "what may run without asking",
         "EBB_PERMISSION_MODE",
-        _stricter_mode,
+        _combine_modes,
     ),
     Option(
         "agent.sandbox",
@@ -368,9 +368,9 @@ OPTIONS: tuple[Option, ...] = (
         "web.search",
         "auto",
         web_search,
-        "who runs searches for `web_search`: the model's provider with its own search (`auto`: Anthropic and OpenAI at "
-        "their own addresses, `provider`: also at another address), or a program with arguments, in which the query "
-        "replaces `{query}` or is appended; `off` removes the tool",
+        "who runs searches for `web_search`: the model's provider with its own search (`auto`: Anthropic, OpenAI, "
+        "Gemini, OpenRouter and xAI at their own addresses, `provider`: also at another address), or a program with "
+        "arguments, in which the query replaces `{query}` or is appended; `off` removes the tool",
     ),
     Option(
         "web.private",

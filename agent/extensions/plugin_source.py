@@ -66,10 +66,8 @@ def copy_plugin(source: str, parent: Path, name: str = "", ref: str = "") -> Ite
         if marketplace_plugins is not None:
             listed_plugin = choose_plugin(marketplace_plugins, name)
             if isinstance(listed_plugin.location, RemotePlugin):
-                origin, address = (
-                    redact_url(listed_plugin.location.url),
-                    _check_address(listed_plugin.location.url, source),
-                )
+                origin = redact_url(listed_plugin.location.url)
+                address = _check_address(listed_plugin.location.url, source)
                 other_repository = Path(temporary_folder, "elsewhere")
                 commit = _fetch_repository(address, listed_plugin.location.ref or "HEAD", other_repository)
                 folder = plugin_folder(other_repository, listed_plugin.location.folder, listed_plugin.name)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ebbtide.agent import providers
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.errors import AgentError, UsageError
 from ebbtide.agent.events.permissions import PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
 from ebbtide.agent.events.plan import PlanAnswered, PlanSubmitted
@@ -46,7 +46,7 @@ class ClientDrivenRun:
 
     def __init__(
         self,
-        sessions: Sessions,
+        sessions: ProjectSessions,
         session: Session,
         outcome: RunOutcome,
         show: Callable[[OutputEvent], None],
@@ -92,7 +92,7 @@ class ClientDrivenRun:
             self._queue.add(UserMessage(first_message))
         reading_task = asyncio.create_task(self._read_input(lines))
         try:
-            if self._session.is_at_question:
+            if self._session.has_open_question:
                 await self._run_turn(None)
             while (message := await self._next_message()) is not None:
                 await self._run_turn(message)
@@ -168,7 +168,7 @@ class ClientDrivenRun:
             if self._open_questions:
                 await self._deny_open_questions()
         except OSError:  # the output cannot be written, for example because its reader is gone
-            self._session.leave_turn()  # keeps the question open until the session is resumed
+            self._session.end_turn_for_exit()  # keeps the question open until the session is resumed
             raise
         finally:
             self._has_input_ended = True

@@ -17,7 +17,7 @@ from ebbtide.agent.events.session import (
     TurnStarted,
 )
 from ebbtide.agent.events.view import CompactionFailed, ContextCompacted
-from ebbtide.agent.messages import Usage
+from ebbtide.agent.messages import Source, Usage
 from ebbtide.tools.lazy import dataclass
 
 RunStop: TypeAlias = Literal[
@@ -143,6 +143,8 @@ class RunResult:
     refused_input: tuple[RefusedInput, ...]
     """The refused input lines; at most the first hundred."""
     error: RunError | None
+    sources: tuple[Source, ...] = ()
+    """The web pages that the last answer cites."""
 
 
 @dataclass(slots=True)
@@ -168,6 +170,8 @@ class RunOutcome:
     error: RunError | None = None
     unused_summaries: list[UnusedSummary] = field(default_factory=list)
     refused_input: list[RefusedInput] = field(default_factory=list)
+    sources: tuple[Source, ...] = ()
+    """The sources of the latest reply."""
     is_json: bool = False
     """Whether the result is JSON that matches the requested schema."""
 
@@ -177,15 +181,15 @@ class RunOutcome:
             case AgentActivity(
                 event=(ReplyFinished() | ToolFinished() | CallDenied() | NetworkRefused()) as agent_event
             ):
-                session_model = self.model
+                session_model, session_sources = self.model, self.sources
                 self.record_event(agent_event)
-                self.model = session_model
+                self.model, self.sources = session_model, session_sources
             case TurnStarted(model=model):
-                self.model, self.is_json = model, False
+                self.model, self.is_json, self.sources = model, False, ()
             case StepStarted():
                 self.steps += 1
-            case ReplyFinished(usage=usage, cost=cost, model=model, purpose=purpose):
-                self.model = model if purpose == "step" else self.model
+            case ReplyFinished(usage=usage, cost=cost, model=model, purpose=purpose, sources=sources):
+                self.model, self.sources = (model, sources) if purpose == "step" else (self.model, self.sources)
                 self.usage += usage
                 self.cost = None if cost is None or self.cost is None else self.cost + cost
             case ToolFinished(changed=changed):
@@ -251,4 +255,5 @@ class RunOutcome:
             unused_summaries=tuple(self.unused_summaries),
             refused_input=tuple(self.refused_input),
             error=self.error,
+            sources=self.sources,
         )

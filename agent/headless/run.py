@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO, cast
 
 from ebbtide.agent import headless
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AgentError, UsageError, is_unwritable
 from ebbtide.agent.events.session import Noticed
@@ -91,14 +91,14 @@ class StreamFormat(Protocol):
     def create_output(self, out: TextIO, progress: Progress | None, *, includes_partials: bool) -> RunOutput: ...
 
     def create_input(
-        self, sessions: Sessions, session: Session, show: Callable[[OutputEvent], None]
+        self, sessions: ProjectSessions, session: Session, show: Callable[[OutputEvent], None]
     ) -> "InputProtocol": ...
 
     def exit_code(self, outcome: RunOutcome) -> int: ...
 
 
 async def run(
-    sessions: Sessions, options: HeadlessOptions, stdout: TextIO | None = None, stderr: TextIO | None = None
+    sessions: ProjectSessions, options: HeadlessOptions, stdout: TextIO | None = None, stderr: TextIO | None = None
 ) -> int:
     """Run the prompt, print the output, and return the exit code. Raises `UsageError` before any output if the command
     line is invalid."""
@@ -161,7 +161,7 @@ def _create_progress(options: HeadlessOptions, err: TextIO) -> Progress:
 
 
 async def _run_session(
-    sessions: Sessions,
+    sessions: ProjectSessions,
     options: HeadlessOptions,
     external_format: StreamFormat | None,
     outcome: RunOutcome,
@@ -193,7 +193,7 @@ async def _run_session(
 
 
 async def _run_driven(
-    sessions: Sessions,
+    sessions: ProjectSessions,
     session: Session,
     options: HeadlessOptions,
     external_format: StreamFormat | None,

@@ -93,13 +93,13 @@ class HookCalled:
 
 
 @dataclass(frozen=True, slots=True)
-class HookLeft:
+class HookCallCancelled:
     """A client hook was called, but its answer is no longer needed."""
 
     request_id: str
 
 
-OutputEvent: TypeAlias = Event | StreamEvent | ControlDone | ControlFailed | HookCalled | HookLeft
+OutputEvent: TypeAlias = Event | StreamEvent | ControlDone | ControlFailed | HookCalled | HookCallCancelled
 """Everything that an output format can receive during a run."""
 
 

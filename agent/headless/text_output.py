@@ -9,6 +9,7 @@ from ebbtide.agent.headless.printing import escape_for_log
 from ebbtide.agent.headless.progress import Progress
 from ebbtide.agent.headless.result import RunOutcome
 from ebbtide.agent.headless.stream_events import OutputEvent
+from ebbtide.agent.view.sources import sources_text
 from ebbtide.tools.outputs.plain_text import terminal_text
 
 _MAX_SUGGESTED_RULES = 5
@@ -16,7 +17,7 @@ _MAX_SUGGESTED_RULES = 5
 
 
 class TextOutput:
-    """Prints the answer at the end of the run, and reports denied calls and errors on stderr."""
+    """Prints the answer at the end of the run, and reports its sources, denied calls and errors on stderr."""
 
     def __init__(self, out: TextIO, progress: Progress, sanitise: Callable[[str], str] = str) -> None:
         """`sanitise` makes text safe for a terminal."""
@@ -37,6 +38,8 @@ class TextOutput:
             answer = self._sanitise(terminal_text(outcome.result)) if self._out.isatty() else outcome.result
             self._out.write(escape_for_log(answer.rstrip("\n"), os.environ) + "\n")
             self._out.flush()
+        if outcome.sources:
+            self._progress.print_line(sources_text(outcome.sources))
         for call in outcome.denied:
             self._progress.print_line(f"denied {call.tool}: {call.rule}")
         rules = list(dict.fromkeys(call.allow for call in outcome.denied if call.allow))

@@ -49,19 +49,19 @@ _ANSWER_KEYS = frozenset(
     }
 )  # fmt: skip
 """The keys of an answer. An object without any of them is treated as log output."""
-_OUTPUT_KEYS = ("updatedToolOutput", "updatedMCPToolOutput")
+_REPLACEMENT_OUTPUT_KEYS = ("updatedToolOutput", "updatedMCPToolOutput")
 _APPROVAL_EVENTS = frozenset({"PreToolUse", "PermissionRequest"})
 """Events at which a hook can allow a call."""
-_KEYS_OF_EVENT: Mapping[HookEvent, frozenset[str]] = {"PostToolUse": frozenset(_OUTPUT_KEYS)}
-"""Additional keys allowed for specific events."""
+_ADDITIONAL_OUTPUT_KEYS: Mapping[HookEvent, frozenset[str]] = {"PostToolUse": frozenset(_REPLACEMENT_OUTPUT_KEYS)}
+"""Keys that the specific output may have at these events, besides `_SPECIFIC_OUTPUT_KEYS`."""
 _REASON_KEYS = ("permissionDecisionReason", "message", "reason")
 _UNSUPPORTED_KEYS = ("updatedPermissions", "interrupt")
 _MAX_PROBLEM_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class HookDecision:
-    """The decision of hooks, or of a project's rule, about a call."""
+class HookRuling:
+    """The verdict of hooks, or of a project's rule, about a call, with its reason."""
 
     verdict: Literal["allow", "ask", "deny"]
     reason: str = ""
@@ -95,10 +95,8 @@ class HookAnswer:
     """Text that replaces the tool output for the model; None to keep the output."""
 
     @property
-    def decision(self) -> HookDecision | None:
-        return (
-            None if self.verdict == "none" else HookDecision(self.verdict, self.reason, is_from_user=self.is_from_user)
-        )
+    def ruling(self) -> HookRuling | None:
+        return None if self.verdict == "none" else HookRuling(self.verdict, self.reason, is_from_user=self.is_from_user)
 
 
 def parse_answer(event: HookEvent, label: str, process_result: ChildResult, timeout_s: float) -> HookAnswer:
@@ -152,11 +150,11 @@ def is_async_answer(line: bytes) -> bool:
 def _parse_json_answer(event: HookEvent, label: str, hook_output: HookOutput) -> HookAnswer | None:
     """Merge all answers in the output. A decision that cannot be read also counts as an answer. None if there are no
     answers."""
-    distinct_tables = {
+    distinct_objects = {
         hook_output.text[printed_object.start : printed_object.end]: printed_object.fields
         for printed_object in _answer_objects(event, hook_output)
     }
-    answers = [_parse_answer_object(event, label, tables) for tables in distinct_tables.values() if tables]
+    answers = [_parse_answer_object(event, label, fields) for fields in distinct_objects.values() if fields]
     if contains_decision(hook_output.surrounding_text):
         answers.append(_unreadable_decision(event, label, hook_output.surrounding_text))
     if not answers:
@@ -231,44 +229,42 @@ def merge_answers(answers: Sequence[HookAnswer]) -> HookAnswer:
         return answers[0]
     verdict: HookVerdict = max((answer.verdict for answer in answers), key=_STRICTNESS.index, default="none")
     strictest = [answer for answer in answers if answer.verdict == verdict]
-    last_changing_answers = [answer for answer in reversed(answers) if answer.arguments is not None][:1]
+    last_with_arguments = next((answer for answer in reversed(answers) if answer.arguments is not None), None)
     return HookAnswer(
         verdict,
         _join_texts(answer.reason for answer in strictest),
-        last_changing_answers[0].arguments if last_changing_answers else None,
+        last_with_arguments.arguments if last_with_arguments is not None else None,
         _join_texts(answer.context for answer in answers),
         tuple(line for answer in answers for line in answer.notices),
         tuple(line for answer in answers for line in answer.problems),
         next((answer.stop_reason for answer in answers if answer.stop_reason is not None), None),
         (not strictest or any(answer.is_from_user for answer in strictest))
-        and all(answer.is_from_user for answer in last_changing_answers),
+        and (last_with_arguments is None or last_with_arguments.is_from_user),
         next(
             (answer.replacement_output for answer in reversed(answers) if answer.replacement_output is not None), None
         ),
     )
 
 
-def stricter_decision(decision: HookDecision | None, other_decision: HookDecision | None) -> HookDecision | None:
-    """Return the stricter of two decisions; the first one if they are equally strict."""
-    if decision is None or other_decision is None:
-        return decision or other_decision
-    return (
-        other_decision if _STRICTNESS.index(other_decision.verdict) > _STRICTNESS.index(decision.verdict) else decision
-    )
+def stricter_ruling(ruling: HookRuling | None, other_ruling: HookRuling | None) -> HookRuling | None:
+    """Return the stricter of two rulings; the first one if they are equally strict."""
+    if ruling is None or other_ruling is None:
+        return ruling or other_ruling
+    return other_ruling if _STRICTNESS.index(other_ruling.verdict) > _STRICTNESS.index(ruling.verdict) else ruling
 
 
 def _join_texts(texts: Iterable[str]) -> str:
     return "\n".join(dict.fromkeys(filter(None, texts)))
 
 
-def _objection_answer(event: HookEvent, label: str, process_result: ChildResult, parsed: HookAnswer) -> HookAnswer:
+def _objection_answer(event: HookEvent, label: str, process_result: ChildResult, json_answer: HookAnswer) -> HookAnswer:
     """Return the objection for exit code 2. Its reason comes from the printed JSON if the JSON also objects, otherwise
     from standard error."""
-    json_reason = parsed.reason if parsed.verdict == "deny" else ""
+    json_reason = json_answer.reason if json_answer.verdict == "deny" else ""
     reason = (
         json_reason
         or _reason_on_stderr(process_result.error_output)
-        or parsed.reason
+        or json_answer.reason
         or _decode_message(process_result.output)
     )
     if event not in _BLOCKABLE_EVENTS:
@@ -277,7 +273,7 @@ def _objection_answer(event: HookEvent, label: str, process_result: ChildResult,
             label,
             f"objects, but this event cannot be blocked: {reason.split(chr(10), 1)[0][:_MAX_PROBLEM_CHARS]}",
         )
-    return replace(parsed, verdict="deny", reason=reason or f"{label} objected without a reason", arguments=None)
+    return replace(json_answer, verdict="deny", reason=reason or f"{label} objected without a reason", arguments=None)
 
 
 def _reason_on_stderr(error_output: bytes) -> str:
@@ -293,22 +289,22 @@ def _reason_on_stderr(error_output: bytes) -> str:
 
 def _parse_answer_object(event: HookEvent, label: str, answer_object: Mapping[str, object]) -> HookAnswer:
     problems: list[str] = []
-    specific_output = _table_at(answer_object, "hookSpecificOutput", problems) or {}
-    known_keys = _SPECIFIC_OUTPUT_KEYS | _KEYS_OF_EVENT.get(event, frozenset())
+    specific_output = _object_at(answer_object, "hookSpecificOutput", problems) or {}
+    known_keys = _SPECIFIC_OUTPUT_KEYS | _ADDITIONAL_OUTPUT_KEYS.get(event, frozenset())
     problems += [f"has the unknown key `{str(key)[:40]}`" for key in specific_output if key not in known_keys]
     if contains_decision(json.dumps(answer_object.get("hookSpecificOutput"))) and not specific_output:
         return _unreadable_decision(event, label, json.dumps(answer_object))
-    decisions = [*_decision_answers(event, label, answer_object, specific_output, problems)]
+    decisions = [*_parse_decisions(event, label, answer_object, specific_output, problems)]
     merged = merge_answers(decisions)
     reason = merged.reason
     if not reason:
         reason = _join_texts(
-            _text_at(table, key, problems) for table in (specific_output, answer_object) for key in _REASON_KEYS
+            _text_at(source, key, problems) for source in (specific_output, answer_object) for key in _REASON_KEYS
         )
     message = _text_at(answer_object, "systemMessage", problems)
     if merged.verdict == "deny" and not reason:
         reason = message or f"{label} objected without a reason"
-    arguments = _table_at(specific_output, "updatedInput", problems) if event == "PreToolUse" else None
+    arguments = _object_at(specific_output, "updatedInput", problems) if event == "PreToolUse" else None
     should_continue = answer_object.get("continue", True)
     if not isinstance(should_continue, bool):
         problems.append("returned `continue`, which is neither true nor false")
@@ -328,7 +324,9 @@ def _parse_answer_object(event: HookEvent, label: str, answer_object: Mapping[st
 
 def _replacement_output(event: HookEvent, specific_output: Mapping[str, object]) -> str | None:
     """Return the replacement for the tool output as text, in any format that hooks use; None if there is none."""
-    replacement = next((specific_output[key] for key in _OUTPUT_KEYS if specific_output.get(key) is not None), None)
+    replacement = next(
+        (specific_output[key] for key in _REPLACEMENT_OUTPUT_KEYS if specific_output.get(key) is not None), None
+    )
     if event != "PostToolUse" or replacement is None:
         return None
     return terminal_text(_output_text(replacement))
@@ -348,34 +346,34 @@ def _output_text(value: object) -> str:
             return json.dumps(value, ensure_ascii=False)
 
 
-def _decision_answers(
+def _parse_decisions(
     event: HookEvent,
     label: str,
     answer_object: Mapping[str, object],
     specific_output: Mapping[str, object],
     problems: list[str],
 ) -> Iterator[HookAnswer]:
-    """Yield the decisions with their reasons. The newer and the older key are both accepted, in `specific_output` and
-    at the top level, because some hooks put `permissionDecision` at the top level
+    """Yield an answer for each decision, with its reason. The newer and the older key are both accepted, in
+    `specific_output` and at the top level, because some hooks put `permissionDecision` at the top level
     (https://github.com/anthropics/claude-code/issues/4669)."""
     for source in (specific_output, answer_object):
         for key in ("permissionDecision", "decision"):
-            decision, table = source.get(key), source
+            decision, json_object = source.get(key), source
             if isinstance(decision, Mapping):
-                table, decision = decision, decision.get("behavior")
-                problems += [f"uses `{key}`, which is not supported" for key in _UNSUPPORTED_KEYS if key in table]
+                json_object, decision = decision, decision.get("behavior")
+                problems += [f"uses `{key}`, which is not supported" for key in _UNSUPPORTED_KEYS if key in json_object]
             if decision is None:
                 continue
             verdict = _VERDICT_BY_DECISION.get(decision.strip().lower()) if isinstance(decision, str) else None
             if verdict is None:
                 problem = f"decides {str(decision)[:40]!r}, which is not known; write `allow`, `deny` or `ask`"
                 yield _invalid_answer(event, label, problem)
-            elif verdict == "allow" and table.get("updatedInput") is not None and event == "PermissionRequest":
+            elif verdict == "allow" and json_object.get("updatedInput") is not None and event == "PermissionRequest":
                 problems.append("allows the call with a changed input, which only `PreToolUse` can change")
             elif event not in _BLOCKABLE_EVENTS or (event not in _APPROVAL_EVENTS and verdict != "deny"):
                 continue  # nothing can be allowed at this event
             else:
-                yield HookAnswer(verdict, _join_texts(_text_at(table, key, problems) for key in _REASON_KEYS))
+                yield HookAnswer(verdict, _join_texts(_text_at(json_object, key, problems) for key in _REASON_KEYS))
 
 
 def _text_at(json_object: Mapping[str, object], key: str, problems: list[str]) -> str:
@@ -385,10 +383,10 @@ def _text_at(json_object: Mapping[str, object], key: str, problems: list[str]) -
     return _truncate_text(value) if isinstance(value, str) else ""
 
 
-def _table_at(json_object: Mapping[str, object], key: str, problems: list[str]) -> Mapping[str, object] | None:
+def _object_at(json_object: Mapping[str, object], key: str, problems: list[str]) -> Mapping[str, object] | None:
     value = json_object.get(key)
     if value is not None and not isinstance(value, Mapping):
-        problems.append(f"returned `{key}`, which is not a table")
+        problems.append(f"returned `{key}`, which is not an object")
     return value if isinstance(value, Mapping) else None
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.extensions.extension_files import UnusableFileError, read_text_file
-from ebbtide.agent.hooks.answers import HookDecision
+from ebbtide.agent.hooks.answers import HookRuling
 from ebbtide.agent.hooks.conditions import evaluate_condition
 from ebbtide.agent.hooks.tool_names import ClaudeToolCall, absolute_path
 from ebbtide.tools.commands.named_files import find_named_files
@@ -44,11 +44,11 @@ class ClaudeRules:
     problems: tuple[str, ...] = ()
     """What was ignored and why, one sentence each."""
 
-    def decide_call(self, views: Sequence[ClaudeToolCall], root: str, project: str) -> HookDecision | None:
-        """Return the decision about a call, or None if no rule matches. `views`: the call in Claude Code's terms. If a
+    def decide_call(self, views: Sequence[ClaudeToolCall], root: str, project: str) -> HookRuling | None:
+        """Return the ruling about a call, or None if no rule matches. `views`: the call in Claude Code's terms. If a
         call hides what it runs, a deny rule that might match results in `ask`."""
         home = os.path.expanduser("~")
-        ask_decision: HookDecision | None = None
+        ask_ruling: HookRuling | None = None
         candidates = [
             candidate
             for view in views
@@ -61,9 +61,9 @@ class ClaudeRules:
                     continue
                 rule_name = f"the rule `{rule.text}` of `{rule.source}`"
                 if result == "yes" and is_certain and rule.verdict == "deny":
-                    return HookDecision("deny", is_from_user=False, decided_by=rule_name)
-                ask_decision = ask_decision or HookDecision("ask", is_from_user=False, decided_by=rule_name)
-        return ask_decision
+                    return HookRuling("deny", is_from_user=False, decided_by=rule_name)
+                ask_ruling = ask_ruling or HookRuling("ask", is_from_user=False, decided_by=rule_name)
+        return ask_ruling
 
 
 def load_claude_rules(config: Config) -> ClaudeRules:

@@ -155,11 +155,11 @@ def collect_hooks(config: Config) -> DeclaredHooks:
         for name in ("hooks.json",) if folder.source == "ebb" else _claude_settings_names(folder):
             path = folder.path / name
             if os.path.lexists(path):
-                hooks += _hooks_in_file(path, folder, config, problems)
+                hooks += _read_hooks_in_file(path, folder, config, problems)
     for plugin in load_usable_plugins(config) if os.path.isdir(config.folders.data / "plugins") else ():
         folder = ExtensionFolder("hook", "plugin", "claude", plugin.folder, plugin.folder)
         for path in plugin.files_declaring("hooks", "hooks/hooks.json"):
-            hooks += _hooks_in_file(path, folder, config, problems)
+            hooks += _read_hooks_in_file(path, folder, config, problems)
     problems += filter(None, (hook.unusable_reason for hook in hooks))
     return DeclaredHooks(tuple(hook for hook in hooks if not hook.unusable_reason), tuple(problems))
 
@@ -168,7 +168,9 @@ def _claude_settings_names(folder: ExtensionFolder) -> tuple[str, ...]:
     return ("settings.json", "settings.local.json") if folder.owner == "project" else ("settings.json",)
 
 
-def _hooks_in_file(path: Path, folder: ExtensionFolder, config: Config, problems: list[str]) -> Iterator[DeclaredHook]:
+def _read_hooks_in_file(
+    path: Path, folder: ExtensionFolder, config: Config, problems: list[str]
+) -> Iterator[DeclaredHook]:
     display_path = _display_path(path, config)
     try:
         tables, entries = _read_hook_file(path, folder.boundary, display_path, problems)

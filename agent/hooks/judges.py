@@ -1,5 +1,5 @@
-"""Runs hooks that ask a model, an agent, an MCP tool or the client program: sends the request and converts the answer
-to hook output."""
+"""Runs hooks that ask a model, an agent, an MCP tool or the client: sends the request and converts the answer to hook
+output."""
 
 import asyncio
 import json
@@ -28,17 +28,17 @@ CallClient: TypeAlias = Callable[[str, bytes], Awaitable[bytes]]
 class HookBackends(Protocol):
     """The models, agents and MCP servers that hooks can ask."""
 
-    async def ask_model(self, action: str, model: str) -> str:
+    async def ask_model(self, prompt: str, model: str) -> str:
         """Return a model's answer; an empty `model` means the default. Raises `ValueError`."""
 
-    async def ask_agent(self, question: str, model: str) -> str:
+    async def ask_agent(self, prompt: str, model: str) -> str:
         """Return the answer of an agent that can read files. Raises `ValueError`."""
 
     async def call_server_tool(self, server: str, tool: str, arguments: Mapping[str, object]) -> tuple[str, bool]:
         """Call a tool of an MCP server; return its output and whether it reports an error. Raises `ValueError`."""
 
 
-async def ask_model(
+async def run_model_hook(
     action: ModelAction,
     event: HookEvent,
     payload: bytes,
@@ -60,7 +60,7 @@ async def ask_model(
         return ChildResult(None, b"", b"")
 
 
-async def call_server_tool(
+async def run_mcp_tool_hook(
     action: McpToolAction, payload: bytes, timeout: float, backends: HookBackends | None
 ) -> ChildResult:
     """Call an MCP tool and convert the result to hook output. Raises `ValueError`."""
@@ -80,14 +80,16 @@ async def call_server_tool(
     )
 
 
-async def ask_program(action: ClientAction, payload: bytes, timeout: float, ask: CallClient | None) -> ChildResult:
+async def run_client_hook(
+    action: ClientAction, payload: bytes, timeout: float, call_client: CallClient | None
+) -> ChildResult:
     """Call the client's function and convert the answer to hook output. If the call fails, a hook whose answer is
     required counts as objecting; for other hooks, `ValueError` is raised."""
-    if ask is None:
+    if call_client is None:
         raise ValueError("no program drives this session")
     try:
         async with asyncio.timeout(timeout):
-            return ChildResult(0, await ask(action.id, payload), b"")
+            return ChildResult(0, await call_client(action.id, payload), b"")
     except TimeoutError:
         if not action.must_answer:
             return ChildResult(None, b"", b"")

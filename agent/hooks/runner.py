@@ -26,7 +26,7 @@ from ebbtide.agent.hooks.approval import HookApproval
 from ebbtide.agent.hooks.conditions import may_match
 from ebbtide.agent.hooks.declarations import PLUGIN_ROOT_VARIABLE, PROJECT_DIR_VARIABLE, DeclaredHook
 from ebbtide.agent.hooks.env_file import EnvFile
-from ebbtide.agent.hooks.judges import CallClient, HookBackends, ask_model, ask_program, call_server_tool
+from ebbtide.agent.hooks.judges import CallClient, HookBackends, run_client_hook, run_mcp_tool_hook, run_model_hook
 from ebbtide.agent.hooks.matchers import matches_call, matches_names
 from ebbtide.agent.hooks.tool_names import ClaudeToolCall
 from ebbtide.tools.base import Workspace
@@ -83,11 +83,11 @@ class HookRunner:
         self._semaphore = asyncio.Semaphore(MAX_CONCURRENT_HOOKS)
         self.judges: HookBackends | None = None
         """The models, agents and MCP servers that hooks can ask; None until the session has them."""
-        self._ask_program: CallClient | None = None
+        self._call_client: CallClient | None = None
 
-    def add_client_hooks(self, hooks: Sequence[DeclaredHook], ask_program: CallClient) -> None:
-        """Add the client program's hooks. `ask_program`: calls the client."""
-        self._hooks, self._ask_program = (*self._hooks, *hooks), ask_program
+    def add_client_hooks(self, hooks: Sequence[DeclaredHook], call_client: CallClient) -> None:
+        """Add the client's hooks. `call_client`: calls the client."""
+        self._hooks, self._call_client = (*self._hooks, *hooks), call_client
         self._statistics |= {id(hook): HookStatistics() for hook in hooks}
 
     def has_hooks(self, event: HookEvent) -> bool:
@@ -228,17 +228,17 @@ class HookRunner:
         self, hook: DeclaredHook, payload: bytes, on_first_line: Callable[[bytes], object]
     ) -> ChildResult:
         match hook.entry.action:
-            case HttpAction() as target:
-                return await agent_hooks.http_hooks.post_hook(target, payload, hook.timeout, MAX_OUTPUT_BYTES)
-            case ModelAction() as question:
+            case HttpAction() as action:
+                return await agent_hooks.http_hooks.post_hook(action, payload, hook.timeout, MAX_OUTPUT_BYTES)
+            case ModelAction() as action:
                 is_from_user = hook.owner != "project"
-                return await ask_model(
-                    question, hook.event, payload, hook.timeout, self.judges, is_from_user=is_from_user
+                return await run_model_hook(
+                    action, hook.event, payload, hook.timeout, self.judges, is_from_user=is_from_user
                 )
-            case McpToolAction() as call:
-                return await call_server_tool(call, payload, hook.timeout, self.judges)
-            case ClientAction() as call:
-                return await ask_program(call, payload, hook.timeout, self._ask_program)
+            case McpToolAction() as action:
+                return await run_mcp_tool_hook(action, payload, hook.timeout, self.judges)
+            case ClientAction() as action:
+                return await run_client_hook(action, payload, hook.timeout, self._call_client)
             case _:
                 may_write = self._get_mode() != "plan"
                 return await run_program(

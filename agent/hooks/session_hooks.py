@@ -19,7 +19,7 @@ from ebbtide.agent.events.plan import PlanSubmitted
 from ebbtide.agent.events.session import Event, TurnFinished, TurnStarted
 from ebbtide.agent.extensions.session_trust import SessionTrust
 from ebbtide.agent.extensions.trust import TrustState, TrustVerdict
-from ebbtide.agent.hooks.answers import HookAnswer, HookDecision, merge_answers
+from ebbtide.agent.hooks.answers import HookAnswer, HookRuling, merge_answers
 from ebbtide.agent.hooks.approval import HookApproval
 from ebbtide.agent.hooks.claude_rules import ClaudeRules, load_claude_rules
 from ebbtide.agent.hooks.declarations import DeclaredHook, DeclaredHooks, collect_hooks
@@ -105,9 +105,9 @@ class SessionHooks:
         """Set the models, agents and MCP servers that hooks can ask."""
         self._runner.judges = judges
 
-    def add_client_hooks(self, hooks: Sequence[DeclaredHook], ask_program: CallClient) -> None:
-        """Add the client program's hooks. `ask_program`: calls the client."""
-        self._runner.add_client_hooks(hooks, ask_program)
+    def add_client_hooks(self, hooks: Sequence[DeclaredHook], call_client: CallClient) -> None:
+        """Add the client's hooks. `call_client`: calls the client."""
+        self._runner.add_client_hooks(hooks, call_client)
 
     @property
     def needs_judges(self) -> bool:
@@ -147,8 +147,8 @@ class SessionHooks:
         self._objection_count = 0
         return await self.run_hooks("UserPromptSubmit", (), {"prompt": text})
 
-    def rule_decision(self, call: ToolCall) -> HookDecision | None:
-        """Return the decision of the Claude Code rules about a call; None if no rule matches."""
+    def rule_ruling(self, call: ToolCall) -> HookRuling | None:
+        """Return the ruling of the Claude Code rules about a call; None if no rule matches."""
         if not self._claude_rules.rules:
             return None
         return self._claude_rules.decide_call(to_claude_calls(call, self._root), self._root, self._project)

@@ -12,7 +12,7 @@ from ebbtide.agent.channel import Channel
 from ebbtide.agent.config.hook_tables import HookEvent
 from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.events.session import Noticed
-from ebbtide.agent.hooks.answers import HookAnswer, HookDecision, build_failure_answer, stricter_decision
+from ebbtide.agent.hooks.answers import HookAnswer, HookRuling, build_failure_answer, stricter_ruling
 from ebbtide.agent.hooks.declarations import DeclaredHook, after_tool_hooks
 from ebbtide.agent.hooks.output_file import temporary_output_path, write_output
 from ebbtide.agent.hooks.runner import run_and_parse, run_program
@@ -62,24 +62,24 @@ class ToolHooks:
 
     async def run_before_call(
         self, call: ToolCall, find_tool: Callable[[ToolCall], Tool]
-    ) -> tuple[ToolCall, HookDecision | None]:
-        """Run hooks before a call. Return the call as changed by them, and their decision. Hooks are not run for
-        invalid calls, for which `find_tool` raises `ToolError`."""
+    ) -> tuple[ToolCall, HookRuling | None]:
+        """Run hooks before a call. Return the call as changed by them, and their ruling. Hooks are not run for invalid
+        calls, for which `find_tool` raises `ToolError`."""
         if self._hooks is None:
             return call, None
         try:
             tool = find_tool(call)
         except ToolError:
             return call, None
-        rule_match = self._hooks.rule_decision(call)
+        rule_match = self._hooks.rule_ruling(call)
         if (rule_match is not None and rule_match.verdict == "deny") or not self._hooks.has_hooks("PreToolUse"):
             return call, rule_match
         answer, name = await self._hooks.ask_before_call(call, self._agent_fields)
         if answer.context and answer.verdict != "deny":
             self._contexts[call.id] = _context_note(name, answer.context)
-        decision = stricter_decision(answer.decision, rule_match)
+        ruling = stricter_ruling(answer.ruling, rule_match)
         if answer.arguments is None or answer.verdict == "deny":
-            return call, decision
+            return call, ruling
         try:
             properties = tool.schema.get("properties")
             parameter_names = tuple(properties) if isinstance(properties, Mapping) else ()
@@ -89,15 +89,15 @@ class ToolHooks:
             )
             find_tool(changed_call)
         except ToolError as error:
-            return call, HookDecision("deny", f"it changed the input into one that cannot be used: {error}")
-        return changed_call, stricter_decision(decision, self._hooks.rule_decision(changed_call))
+            return call, HookRuling("deny", f"it changed the input into one that cannot be used: {error}")
+        return changed_call, stricter_ruling(ruling, self._hooks.rule_ruling(changed_call))
 
-    async def run_permission_hooks(self, call: ToolCall) -> HookDecision | None:
-        """Run `PermissionRequest` hooks for a call that needs the user's approval, and return their decision; None if
+    async def run_permission_hooks(self, call: ToolCall) -> HookRuling | None:
+        """Run `PermissionRequest` hooks for a call that needs the user's approval, and return their ruling; None if
         they do not decide."""
         if self._hooks is None or not self._hooks.has_hooks("PermissionRequest"):
             return None
-        return (await self._hooks.ask_about_call("PermissionRequest", call, self._agent_fields)).decision
+        return (await self._hooks.ask_about_call("PermissionRequest", call, self._agent_fields)).ruling
 
     async def run_after_call(
         self,

@@ -59,8 +59,8 @@ def _tools_by_claude_name() -> Mapping[str, str]:
 
 
 def to_claude_calls(call: ToolCall, root: str) -> tuple[ClaudeToolCall, ...]:
-    """Translate a call to Claude Code's terms. A patch results in one call for each changed file. `root` is the working
-    folder."""
+    """Translate a call into Claude Code's terms. A patch results in one call for each changed file. `root` is the
+    working folder."""
     traits = traits_of(call.name)
     if traits.role == "patch_files":
         claude_calls = _claude_patch_calls(str(call.arguments.get("patch", "")), root)

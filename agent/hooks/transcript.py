@@ -61,9 +61,9 @@ class HookTranscript:
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_TRUNC if is_new else os.O_APPEND)
         with open(os.open(self.path, flags, 0o600), "wb") as file:
             for index, message in enumerate(messages):
-                file.writelines(self._message_lines(message, usage_by_message.get(index)))
+                file.writelines(self._format_message_lines(message, usage_by_message.get(index)))
 
-    def _message_lines(self, message: Message, usage: Usage | None) -> Iterator[bytes]:
+    def _format_message_lines(self, message: Message, usage: Usage | None) -> Iterator[bytes]:
         role = "user" if isinstance(message, User) else "assistant"
         content = _claude_content(message, self._root)
         if not content:

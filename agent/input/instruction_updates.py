@@ -76,7 +76,10 @@ class InstructionTracker:
         emit: Callable[[Event], None],
     ) -> None:
         """`added_folders`: returns the additional working folders."""
-        self._root, self._project, self._added_folders, self._emit = root, project, added_folders, emit
+        self._root = root
+        self._project = project
+        self._added_folders = added_folders
+        self._emit = emit
         self._initial_texts = {file.path: file.text for file in instructions.files}
         self._known_files = {path: _KnownFile(_signature(path), text) for path, text in self._initial_texts.items()}
         self._announced_digests = dict[str, str]()

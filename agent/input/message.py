@@ -116,7 +116,10 @@ async def sync_server_tools(conversation: Conversation, ctx: SessionContext) -> 
 async def expand_mentions(message: User, ctx: SessionContext) -> User:
     """Expand everything that the message mentions: commands, skills, files, and server prompts and resources. Raises
     `UsageError`."""
-    window, calls, emit, race = ctx.window, ctx.calls, ctx.turn.emit, ctx.turn.interrupt.race
+    window = ctx.window
+    calls = ctx.calls
+    emit = ctx.turn.emit
+    race = ctx.turn.interrupt.race
     if calls.extensions is not None:
         message = await race(input.named_extensions.expand_invocation(message, calls.extensions, ctx)) or message
     expanded = message

@@ -30,9 +30,10 @@ from ebbtide.tools.outputs.extent import ellipsize
 
 MAX_EXPANDED_CHARS = 200_000
 """Maximum length of an expanded command, in characters."""
-KEEP_ASKING_OPTION, ALLOW_OPTION = "ask as usual", "allow these"
-SUCCESS_ENDING = "\nexit code 0"
-"""Suffix of a successful command's output. It is removed."""
+KEEP_ASKING_OPTION = "ask as usual"
+ALLOW_OPTION = "allow these"
+_SUCCESS_LINE = "\nexit code 0"
+"""Last line of a successful command's output, which an expanded command does not need."""
 MAX_OUTPUT_BYTES = 30_000
 """Maximum size of the output of one shell command, in bytes."""
 
@@ -74,11 +75,9 @@ async def _expand_extension(
     if extensions.trust_state(extension) != "on":
         raise UsageError(f"the {kind} `/{extension.name}` of this project is not approved; see `/trust`")
     if isinstance(extension, CustomCommand):
-        text, syntax, heading = (
-            extension.text,
-            extension.syntax,
-            f"The user invokes the command `/{extension.name}`, which says:\n\n",
-        )
+        text = extension.text
+        syntax = extension.syntax
+        heading = f"The user invokes the command `/{extension.name}`, which says:\n\n"
     else:
         if not extension.is_unchanged():
             raise UsageError(
@@ -110,13 +109,11 @@ async def _expand_extension(
             raise UsageError(
                 f"the {kind} `/{extension.name}` expands to more than {MAX_EXPANDED_CHARS:,} characters: not sent"
             )
-    mentions_message = User((Text(expansion.text_outside_shell),) if "@" in expansion.text_outside_shell else ())
-    mentioned_message = (
-        await attach_mentioned_files(mentions_message, runner, ctx.model, emit)
-        if mentions_message.parts
-        else mentions_message
+    text_message = User((Text(expansion.text_outside_shell),) if "@" in expansion.text_outside_shell else ())
+    message_with_files = (
+        await attach_mentioned_files(text_message, runner, ctx.model, emit) if text_message.parts else text_message
     )
-    file_notes = tuple(part for part in mentioned_message.parts[1:] if isinstance(part, Note))
+    file_notes = tuple(part for part in message_with_files.parts[1:] if isinstance(part, Note))
     return (note_with_heading(heading, "".join(pieces)), *file_notes)
 
 
@@ -148,6 +145,6 @@ async def _run_shell_command(
     if isinstance(result, str):
         emit(ToolFinished(call.id, call.name, "denied", result))
         raise UsageError(f"`/{extension.name}` was not sent, because `{ellipsize(command, 200)}` may not run: {result}")
-    text = truncated_output(result, MAX_OUTPUT_BYTES).removesuffix(SUCCESS_ENDING)
+    text = truncated_output(result, MAX_OUTPUT_BYTES).removesuffix(_SUCCESS_LINE)
     emit(ToolFinished(call.id, call.name, "failed" if result.has_failed else "done", text, program=result.program))
     return text

@@ -16,7 +16,9 @@ from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tools.search.globs import GlobError, GlobPattern, parse_glob
 
-RuleScope: TypeAlias = Literal["always", "matching", "offered", "never"]
+RuleScope: TypeAlias = Literal["always", "matching", "listed", "never"]
+"""When a rule is shown: in every session, with files that match its patterns, only as a line that names it, or
+never."""
 
 _RULE_FILE_SUFFIXES = {
     ".cursor/rules": (".mdc", "RULE.md"),
@@ -55,10 +57,10 @@ class ScopedRule:
 
     @property
     def section(self) -> InstructionFile:
-        """The rule as a section for the model: its body, or only its description if its scope is `offered`."""
+        """The rule as a section for the model: its body, or only its description if its scope is `listed`."""
         pattern_suffix = f", for {', '.join(self.patterns)}" if self.scope == "matching" else ""
         text = f"# Rules from {self.path}{pattern_suffix}\n\n{self.body}"
-        if self.scope == "offered":
+        if self.scope == "listed":
             text = f"# Rules to read when they are needed: {self.path}\n\n{self.description}"
         return InstructionFile(str(self.path), text, self.text)
 
@@ -114,7 +116,7 @@ def _read_rule(
         "always" if always_applies or (rule_folder_name == ".claude/rules" and not patterns) else "matching"
     )
     if scope == "matching" and not patterns:
-        scope = "offered" if description else "never"
+        scope = "listed" if description else "never"
     globs = tuple(parse_glob(pattern) for pattern in patterns) if scope == "matching" else ()
     return ScopedRule(path, folder, scope, patterns, description, body.strip(), text, globs) if body.strip() else None
 

@@ -69,7 +69,7 @@ class ReminderFacts:
     """Whether the model has the tool that compacts the conversation."""
 
 
-def due_notes(
+def choose_due_notes(
     current_facts: ReminderFacts, announced: ReminderFacts, first_note_share: float = 0.80
 ) -> tuple[Note, ...]:
     """Build notes on what has changed since `announced`, the facts that the model already knows. A rewrite removes

@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 
 from ebbtide.agent.messages import Assistant, Message, Note, Ranges, Text, ToolCall, ToolOutput, User
 from ebbtide.tools.lazy import regex
-from ebbtide.tools.secrets.key_formats import detect_secrets, encoded_forms, find_incomplete_secret, known_secrets
+from ebbtide.tools.secrets.key_formats import detect_secrets, find_incomplete_secret, known_secrets, secret_encodings
 
 _TOKEN = regex(r"⟦secret:[^⟦⟧\s]{1,200}#[0-9A-Fa-f]{1,12}⟧")
 """A token, including malformed ones."""
@@ -51,7 +51,7 @@ class SecretTokens:
 
     def learn(self, name: str, value: str) -> None:
         """Treat the value as a secret, in any encoding, from now on."""
-        self._name_by_secret.update({form: name for form in encoded_forms(value)})
+        self._name_by_secret.update({form: name for form in secret_encodings(value)})
         self._hidden_form_cache.clear()
         self._clean_system_texts.clear()
 
@@ -156,9 +156,11 @@ class SecretTokens:
         return self._secret_by_token[token]
 
     def _hide_in_message(self, message: Message) -> Message:
-        cached = self._hidden_form_cache.get(id(message))
-        if cached is not None and cached[0] is message:
-            return cast(Message, cached[1])
+        cached_pair = self._hidden_form_cache.get(id(message))
+        if cached_pair is not None:
+            original, hidden = cached_pair
+            if original is message:
+                return cast(Message, hidden)
         clean: Message = message
         match message:
             case User(parts=user_parts):
@@ -179,9 +181,11 @@ class SecretTokens:
         return clean
 
     def _hide_in_part(self, part: PartT) -> PartT:
-        cached = self._hidden_form_cache.get(id(part))
-        if cached is not None and cached[0] is part:
-            return cast(PartT, cached[1])
+        cached_pair = self._hidden_form_cache.get(id(part))
+        if cached_pair is not None:
+            original, hidden = cached_pair
+            if original is part:
+                return cast(PartT, hidden)
         clean: object = part
         match part:
             case ToolOutput(text=text, inserted=inserted):

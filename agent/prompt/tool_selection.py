@@ -67,7 +67,7 @@ _DEFERRAL_ORDER: Mapping[ToolKind, int] = {"rare": 0, "mcp": 1, "skill": 2}
 def select_tools(
     specs: Sequence[ToolSpec],
     deferred_names: AbstractSet[str] = frozenset(),
-    search: HostedSearch = "none",
+    hosted_search: HostedSearch = "none",
     *,
     offers_search: bool = False,
 ) -> tuple[ToolSpec, ...]:
@@ -75,31 +75,33 @@ def select_tools(
     are omitted, or marked as deferred if the provider searches for them. `offers_search`: offer the search tools even
     if nothing is deferred."""
     unique_specs = _unique_specs(specs)
-    needs_search = offers_search or (bool(deferred_names) and search == "none")
+    needs_search = offers_search or (bool(deferred_names) and hosted_search == "none")
     offered = [spec for spec in unique_specs if needs_search or spec.name not in (SEARCH_TOOL, CALL_TOOL)]
-    if search == "none":
+    if hosted_search == "none":
         rare_names = [spec.name for spec in unique_specs if spec.kind == "rare" and spec.name in deferred_names]
-        return tuple(_with_rare_tools(spec, rare_names) for spec in offered if spec.name not in deferred_names)
-    groups = _deferrable_groups(unique_specs) if search == "grouped" else {}
+        return tuple(
+            _list_rare_tools_in_search(spec, rare_names) for spec in offered if spec.name not in deferred_names
+        )
+    groups = _deferrable_groups(unique_specs) if hosted_search == "grouped" else {}
     return tuple(
-        replace(spec, deferred=groups.get(spec.name, ToolGroup())) if spec.name in deferred_names else spec
+        replace(spec, deferred_group=groups.get(spec.name, ToolGroup())) if spec.name in deferred_names else spec
         for spec in offered
     )
 
 
-def _with_rare_tools(spec: ToolSpec, rare_names: Sequence[str]) -> ToolSpec:
+def _list_rare_tools_in_search(spec: ToolSpec, rare_names: Sequence[str]) -> ToolSpec:
     """Add the deferred built-in tools to the search tool's description. Any other tool is returned unchanged."""
     if spec.name != SEARCH_TOOL or not rare_names:
         return spec
     return replace(spec, description=f"{spec.description} Among them: {', '.join(rare_names)}.")
 
 
-def tools_to_defer(
+def choose_deferred_tools(
     specs: Sequence[ToolSpec],
     max_definition_tokens: int,
     count_tokens: Callable[[ToolSpec], int],
     last_used_at: Mapping[str, float],
-    search: HostedSearch = "none",
+    hosted_search: HostedSearch = "none",
     *,
     offers_search: bool = False,
     user_deferred: AbstractSet[str] = frozenset(),
@@ -118,18 +120,18 @@ def tools_to_defer(
     """
     unique_specs = _unique_specs(specs)
     sizes = {spec.name: count_tokens(spec) for spec in unique_specs}
-    search_tool_sizes = sizes.pop(SEARCH_TOOL, None), sizes.pop(CALL_TOOL, None)
+    search_tools = [spec for spec in unique_specs if spec.name in (SEARCH_TOOL, CALL_TOOL)]
+    search_tool_tokens = sum(sizes.pop(spec.name) for spec in search_tools)
     max_definitions = len(unique_specs) if max_tools is None else max_tools
-    definition_count = len(sizes) + (len(unique_specs) - len(sizes) if offers_search else 0)
+    definition_count = len(sizes) + (len(search_tools) if offers_search else 0)
     exceeds_max_tools = definition_count > max_definitions
-    if None in search_tool_sizes and search == "none":
+    if len(search_tools) < 2 and hosted_search == "none":
         if not exceeds_max_tools:
             return frozenset()
         max_definition_tokens = sum(sizes.values())  # tools that cannot be found are deferred only if necessary
-    search_tool_tokens = sum(filter(None, search_tool_sizes))
     all_tokens = sum(sizes.values()) + (search_tool_tokens if offers_search else 0)
     positions = {spec.name: position for position, spec in enumerate(unique_specs)}
-    groups = _deferrable_groups(unique_specs) if search == "grouped" else {}
+    groups = _deferrable_groups(unique_specs) if hosted_search == "grouped" else {}
     counted_groups = set[ToolGroup]()
     candidates = sorted(
         (spec for spec in unique_specs if spec.kind in _DEFERRAL_ORDER and spec.name in sizes),
@@ -152,21 +154,18 @@ def tools_to_defer(
             break
         # The first deferred tool adds the search tools to the request. The first deferred tool of a group adds that
         # group.
-        if not deferred_names and search != "none":
+        if not deferred_names and hosted_search != "none":
             definition_count += 1
         elif not deferred_names and not offers_search:
-            remaining_tokens, definition_count = (
-                remaining_tokens + search_tool_tokens,
-                definition_count + len(unique_specs) - len(sizes),
-            )
+            remaining_tokens += search_tool_tokens
+            definition_count += len(search_tools)
         group = groups.get(spec.name)
         if group is not None and group not in counted_groups:
-            remaining_tokens, definition_count = (
-                remaining_tokens + count_tokens(_group_spec(group)),
-                definition_count + 1,
-            )
+            remaining_tokens += count_tokens(_group_spec(group))
+            definition_count += 1
             counted_groups.add(group)
-        remaining_tokens, definition_count = remaining_tokens - sizes[spec.name], definition_count - 1
+        remaining_tokens -= sizes[spec.name]
+        definition_count -= 1
         deferred_names.append(spec.name)
     return (
         frozenset(deferred_names)
@@ -177,8 +176,10 @@ def tools_to_defer(
 
 def count_definition_tokens(specs: Sequence[ToolSpec], count_tokens: Callable[[ToolSpec], int]) -> int:
     """Count the tokens of the definitions that the model sees. For deferred tools, it sees only their groups."""
-    groups = dict.fromkeys(spec.deferred for spec in specs if spec.deferred is not None and spec.deferred.name)
-    visible_tokens = sum(count_tokens(spec) for spec in specs if spec.deferred is None)
+    groups = dict.fromkeys(
+        spec.deferred_group for spec in specs if spec.deferred_group is not None and spec.deferred_group.name
+    )
+    visible_tokens = sum(count_tokens(spec) for spec in specs if spec.deferred_group is None)
     return visible_tokens + sum(count_tokens(_group_spec(group)) for group in groups)
 
 

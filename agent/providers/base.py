@@ -35,6 +35,8 @@ class ModelFacts:
     """The provider's own search for deferred tools: `plain` (Anthropic), `grouped` (OpenAI) or `none`."""
     searches_web: bool = False
     """Whether the provider searches the web itself, if a request allows that."""
+    dollars_per_search: float = 0.01
+    """Price of one web search by the provider, in addition to the tokens of its results."""
     max_tools: int | None = None
     """Maximum number of tool definitions that the provider accepts in one request; None if there is no limit."""
     is_known: bool = True
@@ -122,6 +124,10 @@ class Endpoint:
 class KeySource(Protocol):
     """Supplies a provider's key, if the key may change while the program runs."""
 
+    @property
+    def renewal_statuses(self) -> frozenset[int]:
+        """The HTTP statuses that mean that a newer key may be accepted."""
+
     async def get_key(self) -> str:
         """Return the current key. Raises `AuthFailed` if there is none."""
 
@@ -164,6 +170,8 @@ class Reply:
     of all passes."""
     web_search_count: int = 0
     """Number of web searches that the provider charges for."""
+    billed_dollars: float | None = None
+    """Cost of the request in US dollars, if the provider states it."""
     skipped_frame_count: int = 0
     """Number of unreadable frames that were skipped."""
 

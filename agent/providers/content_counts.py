@@ -98,5 +98,7 @@ class ContentCounts:
         """Count the deferred definitions that the provider's search has found, because the model reads them."""
         if not names:
             return TextCounts()
-        deferred = {spec.name: replace(spec, deferred=None) for spec in self.tools if spec.deferred is not None}
+        deferred = {
+            spec.name: replace(spec, deferred_group=None) for spec in self.tools if spec.deferred_group is not None
+        }
         return count_tools((deferred[name] for name in names if name in deferred), self.ruler)

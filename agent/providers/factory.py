@@ -20,10 +20,11 @@ from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.providers import wires
 from ebbtide.agent.providers.base import Endpoint, KeySource, ModelFacts, Provider
 from ebbtide.agent.providers.fallbacks import ConnectModel, SessionModels, later_fallbacks
-from ebbtide.agent.providers.registry import registry_facts, with_cache_lifetime, with_third_party_limits
+from ebbtide.agent.providers.registry import find_registry_facts, with_cache_lifetime, with_third_party_limits
 from ebbtide.agent.providers.setup import (
     DEFAULT_MODELS,
     build_window,
+    dollars_per_search,
     find_endpoint,
     find_setting,
     has_key,
@@ -48,7 +49,7 @@ ENOUGH_USAGE_SAMPLES = 20
 FASTEST_SUMMARISER = "fastest"
 
 
-def available_models(config: Config, environment: Mapping[str, str]) -> tuple[str, ...]:
+def list_available_models(config: Config, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the configured models, and the default models whose key is set."""
     defaults = [
         model
@@ -76,7 +77,7 @@ def known_facts_and_window(config: Config, model: str) -> tuple[ModelFacts, Wind
         if provider in PROVIDER_NAMES
         else {}
     )
-    facts = registry_facts(provider, model_name, overrides, config.folders.model_table_folder)
+    facts = find_registry_facts(provider, model_name, overrides, config.folders.model_table_folder)
     return facts, build_window(facts, config)
 
 
@@ -134,7 +135,7 @@ async def _connect_model(
     provider_config = config.provider_config(provider_name)
     endpoint, key_source = await _endpoint_with_key(provider_name, config, environment)
     overrides = registry_overrides(config, provider_config, provider_name, model_name)
-    facts = registry_facts(provider_name, model_name, overrides, config.folders.model_table_folder)
+    facts = find_registry_facts(provider_name, model_name, overrides, config.folders.model_table_folder)
     is_official = is_official_server(provider_name, endpoint)
     facts = facts if is_official else with_third_party_limits(facts)
     if cache_lifetime is not None and is_official and offers_lifetimes(provider_name):
@@ -144,7 +145,8 @@ async def _connect_model(
     facts = replace(
         facts,
         server_digest=server_digest,
-        searches_web=searches_web(provider_name, config, environment),
+        searches_web=searches_web(provider_name, model_name, config, environment),
+        dollars_per_search=dollars_per_search(model),
         writes_calls_as_text=should_read_text_calls(config, provider_name, model_name),
         may_repeat=provider_name in OPEN_MODEL_PROVIDERS,
         temperature=None if temperature_setting is None else temperature_setting.value,
@@ -222,7 +224,17 @@ async def _create_wire_provider(
             facts = await wires.ollama.fetch_live_facts(endpoint, facts)
         case _:
             raise AssertionError(f"{provider_name} has no adapter")
-    return wires.adapter.WireProvider(adapter, facts, build_facts_window(facts), endpoint, wire, secrets, key_source)
+    window = build_facts_window(facts)
+
+    def create_search_provider() -> wires.adapter.WireProvider | None:
+        search_adapter = wires.search_adapters.search_adapter(provider_name, facts.name)
+        if search_adapter is None:
+            return None
+        return wires.adapter.WireProvider(search_adapter, facts, window, endpoint, "http", secrets, key_source)
+
+    return wires.adapter.WireProvider(
+        adapter, facts, window, endpoint, wire, secrets, key_source, create_search_provider
+    )
 
 
 async def fetch_subscription_models(
@@ -297,7 +309,7 @@ def build_summarisers(
         return CheaperSummarisers(get_own_facts, summariser_candidates(config), connect)
     if chosen != FASTEST_SUMMARISER:
         return Summarisers([chosen], connect)
-    return Summarisers(available_models(config, environment), connect, orders_by_speed=True)
+    return Summarisers(list_available_models(config, environment), connect, orders_by_speed=True)
 
 
 def summariser_candidates(config: Config) -> tuple[ModelFacts, ...]:

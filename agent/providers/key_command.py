@@ -23,6 +23,8 @@ _MAX_QUOTED_CHARS = 200
 class KeyCommand:
     """The key that a command prints. It is kept for five minutes, in memory only."""
 
+    renewal_statuses = frozenset({401, 403})
+
     def __init__(
         self,
         provider: str,

@@ -110,8 +110,9 @@ def validate_key(text: str) -> str:
 
 
 def add_stored_keys(folder: Path, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Add to the environment the stored keys, under names that only `read_stored_key` reads, and the addresses that the
-    user is signed in to. If they cannot be read, nothing is added; `ebb doctor` reports the reason."""
+    """Return the environment with two additions: the stored keys, and the addresses that the user is signed in to. The
+    keys get names that only `read_stored_key` reads. If the files cannot be read, nothing is added; `ebb doctor`
+    reports the reason."""
     variables = _key_variables(KeyStore(folder)) | _sign_in_variables(sign_in_store(folder))
     return {**environment, **variables} if variables else environment
 

@@ -68,7 +68,7 @@ _BEDROCK_NAME = regex(r"^(?:arn:[^/]*/)?(?:[a-z-]+\.)?anthropic\.(.+?)(?:-v\d+(?
 """A Bedrock model id, which may include a profile's ARN, a region and a version."""
 
 
-def registry_facts(
+def find_registry_facts(
     provider: str, name: str, overrides: Mapping[str, object] = {}, updates_folder: Path | None = None
 ) -> ModelFacts:
     """Return what is known about a model. `updates_folder`: the folder of updated tables. Raises `ConfigError` for an

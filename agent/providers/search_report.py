@@ -1,7 +1,8 @@
 """Converts the results of a provider's own web search to text with numbered sources.
 
 Anthropic sends the results of each search, and the cited pages with each part of the answer. OpenAI sends the addresses
-that it used, and marks the links in its answer.
+that it used, and marks the links in its answer; so does xAI, whose titles may be the numbers of its links. The replies
+of other providers arrive in one of these forms (`wires/search_adapters.py`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -135,7 +136,8 @@ def _found_sources(result: Mapping[str, object]) -> Iterator[FoundPage]:
 
 
 def _source_of(page: Mapping[str, object]) -> FoundPage:
-    return FoundPage(_line(page.get("url")), _line(page.get("title")), _line(page.get("page_age")))
+    title = _line(page.get("title"))
+    return FoundPage(_line(page.get("url")), "" if title.isdigit() else title, _line(page.get("page_age")))
 
 
 def _queries(item: ProviderItem) -> Iterator[str]:

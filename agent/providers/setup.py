@@ -51,8 +51,18 @@ _KEY_VARIABLES = {
     **{name: cloud.key_variable for name, cloud in CLOUDS.items() if cloud.key_variable},
     **{name: subscription.key_variable for name, subscription in SUBSCRIPTIONS.items() if subscription.key_variable},
 }
-WEB_SEARCH_PROVIDERS = ("anthropic", "openai")
-"""Providers whose API offers web search as an option. Compatible servers seldom support it."""
+WEB_SEARCH_MODELS: Mapping[str, str] = {
+    "anthropic": "",
+    "gemini": r"(?:models/)?gemini-(?!.*(?:computer-use|exp-|gemma))",
+    "openai": "",
+    "openrouter": "",
+    "xai": r"grok-(?:[4-9]|\d\d)",
+}
+"""Providers whose API offers web search as an option, each with a pattern for the start of the names of its models that
+search; empty for all. Compatible servers seldom support it."""
+_DOLLARS_PER_SEARCH = (("gemini/gemini-2", 0.035), ("gemini/", 0.014), ("xai/", 0.005))
+"""Prices of a web search by the start of the model's id, beyond what is free. Anthropic and OpenAI charge $0.01, and
+OpenRouter states the cost of each request."""
 LOCAL_CHAT_SERVERS = (
     ("LM Studio", "http://127.0.0.1:1234/v1", "lms server start"),
     ("llama.cpp", "http://127.0.0.1:8080/v1", "llama-server -m MODEL.gguf"),
@@ -154,8 +164,12 @@ def build_window(facts: ModelFacts, config: Config, *, has_accurate_estimates: b
         price_tier=price_tier, sources=(("context_window", size_setting.source),),
     )  # fmt: skip
     limit = min(tokens for tokens in (window.size, window.max_input, window.price_tier) if tokens is not None)
-    reserves = fit_reserves(limit, output_value.value, buffer_value.value)
-    shrunk_note = "" if reserves == (output_value.value, buffer_value.value) else ", less in a small window"
+    output_reserve, buffer_reserve = fit_reserves(limit, output_value.value, buffer_value.value)
+    shrunk_note = (
+        ""
+        if (output_reserve, buffer_reserve) == (output_value.value, buffer_value.value)
+        else ", less in a small window"
+    )
     sources = (
         ("context_window", size_setting.source),
         ("max_output_tokens", output_value.source + shrunk_note),
@@ -163,7 +177,7 @@ def build_window(facts: ModelFacts, config: Config, *, has_accurate_estimates: b
         *((("max_input_tokens", fact_sources.get("max_input_tokens", "registry")),) if facts.max_input_tokens else ()),
         *((("price_tier", fact_sources.get("prices", "registry")),) if price_tier else ()),
     )
-    window = replace(window, output=reserves[0], buffer=reserves[1], sources=sources)
+    window = replace(window, output=output_reserve, buffer=buffer_reserve, sources=sources)
     notices = tuple(_notices(facts, size_setting, (output_setting,), bool(shrunk_note)))
     return replace(window, **_trigger_shares(window, config), notices=notices)
 
@@ -221,13 +235,13 @@ def find_endpoint(name: str, provider_config: ProviderConfig, environment: Mappi
         usable_defaults = [(key, model) for key, model in DEFAULT_MODELS if _stripped_value(environment, key)]
         raise AuthFailed(text + "".join(f"; {key} is set: `-m {model}` uses it" for key, model in usable_defaults[:1]))
     default_timeout = LOCAL_REQUEST_TIMEOUT_S if is_loopback(host) else REQUEST_TIMEOUT_S
-    is_gateway = name in CLOUDS and _uses_gateway(name, provider_config, environment)
+    is_gateway = name in CLOUDS and _provider_uses_gateway(name, provider_config, environment)
     if is_gateway and not has_command:
         key = key or _stripped_value(environment, GATEWAY_KEY_VARIABLE)
     return Endpoint(url.rstrip("/"), key or None, provider_config.timeout or default_timeout, is_gateway=is_gateway)
 
 
-def _uses_gateway(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> bool:
+def _provider_uses_gateway(name: str, settings: ProviderConfig, environment: Mapping[str, str]) -> bool:
     has_address = bool(settings.base_url or _stripped_value(environment, _BASE_URLS[name][0]))
     return uses_gateway(name, environment, has_address=has_address)
 
@@ -277,9 +291,16 @@ def is_official_server(name: str, endpoint: Endpoint) -> bool:
     return endpoint.base_url == _BASE_URLS[name][1]
 
 
-def searches_web(name: str, config: Config, environment: Mapping[str, str]) -> bool:
-    """Whether the settings allow a provider's own web search. Raises `ConfigError` for a malformed URL."""
-    if name not in WEB_SEARCH_PROVIDERS or config.web_search not in ("auto", "provider"):
+def dollars_per_search(model: str) -> float:
+    """Return the price of one web search by a model's provider. `model`: `provider/name`."""
+    return next((price for start, price in _DOLLARS_PER_SEARCH if model.startswith(start)), 0.01)
+
+
+def searches_web(name: str, model: str, config: Config, environment: Mapping[str, str]) -> bool:
+    """Whether a provider's model can search the web, and the settings allow it. Raises `ConfigError` for a malformed
+    URL."""
+    pattern = WEB_SEARCH_MODELS.get(name)
+    if pattern is None or not re.match(pattern, model) or config.web_search not in ("auto", "provider"):
         return False
     address = find_base_url(name, config.provider_config(name), environment).rstrip("/")
     return config.web_search == "provider" or address == _BASE_URLS[name][1]

@@ -8,7 +8,6 @@ from copy import copy
 from dataclasses import field, replace
 from typing import Any
 
-from ebbtide.agent.budget.prices import DOLLARS_PER_SEARCH
 from ebbtide.agent.budget.request_budget import ContextBudget
 from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.errors import EmptyAnswer, ProviderError, StreamCut, Unreachable
@@ -26,6 +25,7 @@ from ebbtide.agent.messages import Assistant, ProviderItem, Text, Usage
 from ebbtide.agent.prompt.empty_reply import ends_in_success
 from ebbtide.agent.providers.base import (
     CallChunk,
+    ModelFacts,
     Provider,
     ReasoningChunk,
     Reply,
@@ -34,7 +34,7 @@ from ebbtide.agent.providers.base import (
     is_web_search_result,
 )
 from ebbtide.agent.providers.repetition import RepetitionDetector
-from ebbtide.agent.view.sources import cited_sources, sources_text
+from ebbtide.agent.view.sources import cited_sources
 from ebbtide.tools.lazy import dataclass
 
 MAX_STREAM_ATTEMPTS = 5
@@ -153,9 +153,10 @@ async def stream_reply(
     """Send the request and return the model's reply. After an interrupt, return the text received so far, without
     calls.
 
-    An empty reply is requested once more, except after successful calls, where the caller handles it. If a reply was
-    cut off at its output limit and `budget` has room, it is requested again with a higher limit; if that fails, the
-    cut-off reply is returned. A reply that repeats itself is stopped, and only one copy of the repeated part is kept.
+    An empty reply is requested once more, except after successful calls, where the caller handles it, and for a web
+    search. If a reply was cut off at its output limit and `budget` has room, it is requested again with a higher limit;
+    if that fails, the cut-off reply is returned. A reply that repeats itself is stopped, and only one copy of the
+    repeated part is kept.
     `has_fallback`: a fallback can take over. Raises `EmptyAnswer`, and `ProviderError` after the last attempt.
     """
     retry_loop = _RetryLoop(provider, interrupt, emit, retry_policy or RetryPolicy(), has_fallback)
@@ -184,6 +185,8 @@ def _second_request(
     request: Request, reply: Reply, provider: Provider, budget: ContextBudget | None
 ) -> tuple[Request, str] | None:
     """Return the request to send again, and the reason; None if the reply is accepted."""
+    if request.max_web_searches:
+        return None  # its searches would be charged for again
     larger_request = with_more_output(request, reply, provider, budget)
     if _is_empty(reply, request):
         is_done = budget is not None and reply.stop_reason == "end" and ends_in_success(request.messages)
@@ -250,7 +253,7 @@ class _RetryLoop:
                 reply = await self.interrupt.race(_read_reply(self.provider, request, self.emit, received_texts))
             except ProviderError as error:
                 broken_stream_count += isinstance(error, StreamCut)
-                delay = self._next_delay(attempt, broken_stream_count, start_time, error, bool(received_texts))
+                delay = self._compute_next_delay(attempt, broken_stream_count, start_time, error, bool(received_texts))
                 attempt += 1
                 await self.interrupt.race(self.retry_policy.sleep(delay))
                 if not self.interrupt.is_requested():
@@ -261,29 +264,25 @@ class _RetryLoop:
                 return Reply(Assistant(parts, model), Usage(), "interrupted")
             self.retry_policy.reached_models.add(model)
             self.retry_policy.answered_models.add(model)
-            prices = self.provider.facts.prices
-            cost = prices.cost(reply.usage) + reply.web_search_count * DOLLARS_PER_SEARCH if prices else None
+            cost = _request_cost(reply, self.provider.facts)
             for names in found_tool_names(reply.message):
                 self.emit(ToolsFound(names))
             self._report_reply(reply, cost)
             return reply
 
     def _report_reply(self, reply: Reply, cost: float | None) -> None:
-        sources = cited_sources(reply.message)
         self.emit(
             ReplyFinished(
                 self.provider.facts.id,
                 reply.stop_reason,
                 reply.usage,
                 cost,
-                sources=sources,
+                sources=cited_sources(reply.message),
                 skipped_frames=reply.skipped_frame_count,
             )
         )
-        if sources:
-            self.emit(Noticed(sources_text(sources)))
 
-    def _next_delay(
+    def _compute_next_delay(
         self, attempt: int, broken_stream_count: int, start_time: float, error: ProviderError, has_text: bool
     ) -> float:
         """Return the delay before the next attempt, in seconds, and report it. Raises the error if there is no next
@@ -307,6 +306,13 @@ class _RetryLoop:
         reason = str(error).removesuffix(error.todo).rstrip(" .")
         self.emit(RetryScheduled(attempt_number + 1, max_attempts, delay, reason, remaining))
         return delay
+
+
+def _request_cost(reply: Reply, facts: ModelFacts) -> float | None:
+    """Return the cost of a request in US dollars; None if it is unknown."""
+    if reply.billed_dollars is not None or facts.prices is None:
+        return reply.billed_dollars
+    return facts.prices.cost(reply.usage) + reply.web_search_count * facts.dollars_per_search
 
 
 def _final_error(error: ProviderError, attempt: int, waited_seconds: float, max_seconds: float | None) -> ProviderError:

@@ -43,15 +43,16 @@ class _FullCount:
     prompt_tokens: int
 
     def tool_tokens(self, estimator: Estimator, tool_counts: TextCounts) -> int:
-        """Return the tokens of the tool definitions. `tool_counts`: the counts of their text. The result stays within a
-        range around the estimate for these counts."""
+        """Return the tokens of the tool definitions. `tool_counts`: the words and characters of their text, as the
+        estimator counts them. The result stays within a range around the estimate."""
         estimate = estimator.estimate(tool_counts)
         rest = self.prompt_tokens - estimator.estimate(self.counts_without_tools)
         return min(max(rest, estimate // 3), estimate * 4)
 
     def more_precise(self, other: "_FullCount | None", estimator: Estimator) -> "_FullCount":
-        """Return the count that is more precise about the tool definitions: one without images is preferred, then the
-        one with fewer estimated tokens outside the definitions. A count with different tools is never used."""
+        """Return the count from which the size of the tool definitions follows more precisely. A request without images
+        is better than one with images. Otherwise, the request with less text besides the definitions is better. A count
+        with different tools is never used."""
         if other is None or other.tools != self.tools:
             return self
         return min(
@@ -281,7 +282,10 @@ class TokenMeter:
         record = self.usage_check.count_record
         assert record is not None, "a finding comes with a record"
         self._actual_window, self.usage_check.count_record = record.window, CountRecord()
-        self.estimator, self._full_count, self._restored_tool_tokens, self.scale = Estimator(), None, ((), 0), 1.0
+        self.estimator = Estimator()
+        self._full_count = None
+        self._restored_tool_tokens = ((), 0)
+        self.scale = 1.0
         self.counters = ContextCounters(reasoning=self.counters.reasoning)
         return replace(conversation, anchor=None, anchored=0)
 

@@ -11,7 +11,7 @@ from ebbtide.agent.tokens.estimate import TextCounts, sum_counts
 
 
 def counted_request(
-    visible: tuple[Message, ...],
+    visible_messages: tuple[Message, ...],
     min_tokens: int,
     counted_tokens: int,
     budget: ContextBudget,
@@ -21,8 +21,10 @@ def counted_request(
 ) -> CountedRequest:
     """Return the last measured request with the server's token count. `min_tokens`: the minimum number of tokens that
     its messages take. `count_tokens`: estimates the tokens of messages."""
-    messages_after_reply = messages_since_reply(visible)
-    reply = visible[len(visible) - len(messages_after_reply) - 1 : len(visible) - len(messages_after_reply)]
+    messages_after_reply = messages_since_reply(visible_messages)
+    reply = visible_messages[
+        len(visible_messages) - len(messages_after_reply) - 1 : len(visible_messages) - len(messages_after_reply)
+    ]
     return CountedRequest(
         min_tokens,
         (count_tokens(messages_after_reply), count_tokens((*reply, *messages_after_reply))),

@@ -49,25 +49,27 @@ class UsageCheck:
         self,
         reply: Reply,
         conversation: Conversation,
-        visible: tuple[Message, ...],
+        visible_messages: tuple[Message, ...],
         budget: ContextBudget,
         count_tokens: Callable[[Sequence[Message]], int],
     ) -> UsageVerdict:
-        """Assess a reply's usage: whether it is plausible and covers everything that was sent. `visible`: the messages
-        sent. `count_tokens`: estimates the tokens of messages."""
+        """Assess a reply's usage: whether it is plausible and covers everything that was sent. `visible_messages`: the
+        messages sent. `count_tokens`: estimates the tokens of messages."""
         usage = reply.usage
         if min(usage.input, usage.cache_read, usage.cache_write, usage.output) < 0:
             return "implausible"
         if usage.prompt == 0:
             return "missing"
-        record = self._comparable_record(conversation, visible, reply.message.model)
-        request = self._sent_request(visible, usage, budget, count_tokens, is_first=has_no_reply(conversation))
+        record = self._comparable_record(conversation, visible_messages, reply.message.model)
+        request = self._sent_request(visible_messages, usage, budget, count_tokens, is_first=has_no_reply(conversation))
         finding, self.count_record = assess_count(record, request)
         if finding != "whole" and (finding == "fresh" or usage.prompt >= MIN_WINDOW_TOKENS):
             return finding
         return "counted" if finding == "whole" and is_plausible_count(usage.prompt, budget.used) else "implausible"
 
-    def _comparable_record(self, conversation: Conversation, visible: tuple[Message, ...], model: str) -> CountRecord:
+    def _comparable_record(
+        self, conversation: Conversation, visible_messages: tuple[Message, ...], model: str
+    ) -> CountRecord:
         """Return the record to compare a count with. A resumed session starts with its last count, unless requests may
         have become shorter since then."""
         is_incomparable = is_anchored_by_other_model(conversation, model) or may_drop_reasoning(conversation)
@@ -75,12 +77,12 @@ class UsageCheck:
             return self.count_record.after_rewrite() if is_incomparable else self.count_record
         if conversation.anchor is None or is_incomparable:
             return CountRecord()
-        counted_messages = visible[: max(conversation.anchored - 1, 0)]
+        counted_messages = visible_messages[: max(conversation.anchored - 1, 0)]
         return CountRecord().with_earlier_count(min_tokens(counted_messages), conversation.anchor.prompt)
 
     def _sent_request(
         self,
-        visible: tuple[Message, ...],
+        visible_messages: tuple[Message, ...],
         usage: Usage,
         budget: ContextBudget,
         count_tokens: Callable[[Sequence[Message]], int],
@@ -88,11 +90,13 @@ class UsageCheck:
         is_first: bool,
     ) -> CountedRequest:
         measured, min_count = (
-            self._last_messages_and_min_tokens if is_prefix(self._last_messages_and_min_tokens[0], visible) else ((), 0)
+            self._last_messages_and_min_tokens
+            if is_prefix(self._last_messages_and_min_tokens[0], visible_messages)
+            else ((), 0)
         )
-        min_count += min_tokens(visible[len(measured) :])
-        self._last_messages_and_min_tokens = visible, min_count
-        return counted_request(visible, min_count, usage.prompt, budget, count_tokens, is_first=is_first)
+        min_count += min_tokens(visible_messages[len(measured) :])
+        self._last_messages_and_min_tokens = visible_messages, min_count
+        return counted_request(visible_messages, min_count, usage.prompt, budget, count_tokens, is_first=is_first)
 
     def report(self, reading: UsageVerdict, reply: Reply, budget: ContextBudget, emit: Callable[[Event], None]) -> None:
         """Inform the user that counts are not used. Each reason is reported once."""

@@ -22,8 +22,9 @@ MAX_SEARCHES = 2
 """Maximum number of searches for one query."""
 MAX_CONTINUATIONS = 3
 """Maximum number of times that a paused reply is continued."""
-MAX_ANSWER_TOKENS = 4096
-"""Maximum length of the answer and the reasoning before it, in tokens."""
+MAX_ANSWER_TOKENS = 16_384
+"""Maximum length of the answer and the reasoning before it, in tokens. It is ample, because a reply that is cut during
+its reasoning has no answer although its searches are paid for."""
 UNFINISHED_NOTES = {"pause": " (the search stopped here)", "max_tokens": " (the answer was cut here)"}
 """Notes added to incomplete answers, by stop reason."""
 EFFORT = "low"

@@ -103,10 +103,8 @@ def restore_messages(
     messages: list[Message] = []
     for index, message in enumerate(decoded):
         next_message = decoded[index + 1] if index + 1 < len(decoded) else None
-        previous_message, answered_ids = (
-            messages[-1] if messages else None,
-            answered_call_ids.get(first_position + index + 1, ()),
-        )
+        previous_message = messages[-1] if messages else None
+        answered_ids = answered_call_ids.get(first_position + index + 1, ())
         messages.append(message or _make_placeholder(previous_message, roles[index], next_message, answered_ids))
     return RestoredMessages(tuple(messages), problem)
 

@@ -16,7 +16,7 @@ class FileChange:
     """Previous content; None if there was no file or its content is unknown."""
     current_content: bytes | None = None
     """Current content; None if there is no file or it cannot be shown."""
-    unknown_reason: str = ""
+    incomparable_reason: str = ""
     """Why the two versions cannot be compared; empty if they can."""
     is_by_tool: bool = True
     """Whether a tool of the session changed it; if False, only git reports the change."""

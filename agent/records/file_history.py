@@ -65,13 +65,10 @@ class FileHistory:
         rows = await self._thread.run(file_changes, self._store, self._recorder.session_id)
         turn_start = self._recorder.events.turn_start
         turn = turn_start[0] if turn_start else max((row.turn for row in rows), default=0)
+        start_time = 0.0
         if scope == "turn":
             rows = tuple(row for row in rows if row.turn == turn)
-        start_time = (
-            (turn_start[1] if turn_start else min((row.changed_at for row in rows), default=0.0))
-            if scope == "turn"
-            else 0.0
-        )
+            start_time = turn_start[1] if turn_start else min((row.changed_at for row in rows), default=0.0)
         return await asyncio.to_thread(self._compare_files, scope, rows, start_time)
 
     async def changes_by_tools(self) -> tuple[FileChange, ...]:
@@ -96,13 +93,13 @@ class FileHistory:
         try:
             current = read_bytes_if_exists(path)
         except ToolError as error:
-            return FileChange(name, unknown_reason=f"its current content cannot be read: {error}")
+            return FileChange(name, incomparable_reason=f"its current content cannot be read: {error}")
         digest = "" if current is None else hashlib.sha256(current).hexdigest()
         note = "" if digest == row.new_digest else "changed since, not by this session's tools"
         previous, is_known = self._previous_content(row)
         if not is_known:
             return FileChange(
-                name, current_content=current, unknown_reason="its previous content was not stored", note=note
+                name, current_content=current, incomparable_reason="its previous content was not stored", note=note
             )
         if previous == current:
             note = "unchanged"

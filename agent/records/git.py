@@ -142,14 +142,14 @@ def _file_change(entry: _StatusEntry, path: Path, root: Path, blobs: Mapping[str
     name = display_path(path, root)
     previous = blobs.get(entry.blob) if entry.blob else None
     if entry.path.endswith("/"):
-        return FileChange(name, unknown_reason="a folder with a repository of its own", is_by_tool=False)
+        return FileChange(name, incomparable_reason="a folder with a repository of its own", is_by_tool=False)
     if entry.mode == "120000":
-        return FileChange(name, unknown_reason="a symbolic link in the last commit", is_by_tool=False)
+        return FileChange(name, incomparable_reason="a symbolic link in the last commit", is_by_tool=False)
     if entry.blob and previous is None:
-        return FileChange(name, unknown_reason="too large in the last commit to compare", is_by_tool=False)
+        return FileChange(name, incomparable_reason="too large in the last commit to compare", is_by_tool=False)
     try:
         if path.exists() and path.stat().st_size > MAX_COMPARED_BYTES:
-            return FileChange(name, unknown_reason="too large to compare", is_by_tool=False)
+            return FileChange(name, incomparable_reason="too large to compare", is_by_tool=False)
         return FileChange(name, previous, read_bytes_if_exists(path), is_by_tool=False)
     except (OSError, ToolError) as error:
-        return FileChange(name, unknown_reason=f"its current content cannot be read: {error}", is_by_tool=False)
+        return FileChange(name, incomparable_reason=f"its current content cannot be read: {error}", is_by_tool=False)

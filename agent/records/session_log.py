@@ -66,10 +66,8 @@ class SessionLog:
         lost_call_ids = await self._lost_call_ids(range(start, end), has_lost_messages=is_cut)
         if readable_messages.messages and first > start and _starts_inside_step(readable_messages.messages):
             first = start
-        first, end = (
-            min([first, *(position - 1 for position in lost_call_ids)]),
-            max([end, *(position + 1 for position in lost_call_ids)]),
-        )
+        first = min([first, *(position - 1 for position in lost_call_ids)])
+        end = max([end, *(position + 1 for position in lost_call_ids)])
         if lost_call_ids or (valid_rows and first < valid_rows[0].position):
             readable_messages = await asyncio.to_thread(
                 restore_messages, rows, range(max(first, start), end), start, lost_call_ids, decode

@@ -23,16 +23,16 @@ class TurnEnding:
     changed_files: FilesChanged | None = None
 
 
-def ending_row(position: int, outcome: TurnFinished | TurnFailed, changed: FilesChanged | None) -> FactRow | None:
+def ending_row(position: int, outcome: TurnFinished | TurnFailed, files_changed: FilesChanged | None) -> FactRow | None:
     """Return the row that describes how a turn ended; None if the messages already show it."""
     failure = outcome if isinstance(outcome, TurnFailed) else None
     end = "failed" if isinstance(outcome, TurnFailed) else outcome.end
-    if end == "answered" and changed is None:
+    if end == "answered" and files_changed is None:
         return None
     body = {
         "end": end,
         "failure": None if failure is None else asdict(failure),
-        "changed": None if changed is None else asdict(changed),
+        "changed": None if files_changed is None else asdict(files_changed),
     }
     return FactRow(TURN_END, f"{position:09}", json.dumps(body))
 

@@ -51,6 +51,11 @@ class Rewrite:
     """Number of requests that the session had made, including those for the summary."""
 
 
+_STRATEGY_BY_FORMER_NAME = {
+    "share": "cut_to_share", "cut": "cut_to_room", "least": "cut_to_minimum", "drop": "drop_older_turns",
+    "last": "keep_last_message", "references": "mask_unseen", "step": "drop_unseen_step", "words": "shorten_text",
+}  # fmt: skip
+"""Maps the names that earlier versions stored to today's names of the strategies."""
 RewriteEvent: TypeAlias = ContextCompacted | RewriteUndone | ViewChanged | ModelSwitched | PrefixRenewed
 """Events that change the beginning of all later requests."""
 
@@ -95,5 +100,5 @@ def request_usage_from_row(row: UsageRow) -> RequestUsage:
 
 
 def rewrite_from_row(row: RewriteRow) -> Rewrite:
-    strategies = tuple(row.strategies.split())
+    strategies = tuple(_STRATEGY_BY_FORMER_NAME.get(name, name) for name in row.strategies.split())
     return Rewrite(row.reason, strategies, row.before, row.after, row.cost, row.created, row.requests)

@@ -59,7 +59,7 @@ async def make_room(conversation: Conversation, ctx: SessionContext) -> Measured
     if is_automatic and is_out_of_room(budget, window):
         # As a last resort, shorten long user text in the open request; otherwise the session would be stuck.
         compacted, budget = await compact_and_measure(
-            conversation, budget, window, turn, "full", force_strategy("words")
+            conversation, budget, window, turn, "full", force_strategy("shorten_text")
         )
         conversation = compacted.conversation
     if model.provider is not previous_provider:

@@ -57,10 +57,8 @@ async def send_request(
         except EmptyAnswer as error:
             answer_request, summary_line = None, ""
             if error.is_silence:
-                answer_request, summary_line = (
-                    build_answer_request(conversation, is_small_model=model.facts.is_small),
-                    work_summary(conversation),
-                )
+                answer_request = build_answer_request(conversation, is_small_model=model.facts.is_small)
+                summary_line = work_summary(conversation)
             if answer_request is None and not summary_line:
                 raise
             if answer_request is None:

@@ -29,7 +29,10 @@ class AgentApprover(Approver):
         """`readable_folders`: additional folders that the sub-agent may read. `label`: the sub-agent's name in
         questions. `id_suffix`: makes the ids of its questions unique. `emit`: emits events about answers in the parent
         session."""
-        self._parent, self._max_mode, self._readable_folders, self._emit = parent, max_mode, readable_folders, emit
+        self._parent = parent
+        self._max_mode = max_mode
+        self._readable_folders = readable_folders
+        self._emit = emit
         self._label, self._id_suffix = label, id_suffix
         super().__init__(
             parent.policy,

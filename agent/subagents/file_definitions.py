@@ -35,7 +35,7 @@ def all_definitions(files: Sequence[AgentFile], skills: Sequence[Skill] = ()) ->
     definitions = {definition.name: definition for definition in built_in_agents()}
     for file in files:
         if file.name not in definitions or file.trust_item.owner == "user":
-            definitions[file.name] = _definition_from_file(file, skills)
+            definitions[file.name] = _read_definition(file, skills)
     return tuple(definitions.values())
 
 
@@ -67,7 +67,7 @@ def _is_unknown_tool(name: str, known_tools: Collection[str]) -> bool:
         return False
 
 
-def _definition_from_file(file: AgentFile, skills: Sequence[Skill]) -> AgentDefinition:
+def _read_definition(file: AgentFile, skills: Sequence[Skill]) -> AgentDefinition:
     """Convert an agent file to a definition. The agent has at most the tools of its parent session. `apply_patch` can
     edit and create files, so only agents with both `edit` and `write` get it."""
     tools = (

@@ -35,14 +35,12 @@ class SessionHookBackends:
     ) -> None:
         self._context, self._connect, self._compose = context, connect_model, compose_session
 
-    async def ask_model(self, question: str, model: str) -> str:
+    async def ask_model(self, prompt: str, model: str) -> str:
         """Ask the given model, or the session's own model if `model` is empty, and return the answer. Raises
         `ValueError`."""
-        session_provider, session_model, turn = (
-            self._context.model.provider,
-            self._context.model.facts.id,
-            self._context.turn,
-        )
+        session_provider = self._context.model.provider
+        session_model = self._context.model.facts.id
+        turn = self._context.turn
         chosen_model = resolve_model(model or None, session_model)
         try:
             provider = (
@@ -51,7 +49,7 @@ class SessionHookBackends:
             try:
                 max_output_tokens = min(provider.window.output, MAX_ANSWER_TOKENS)
                 request = Request(
-                    HOOK_PROMPT, (User((Text(question),)),), (), max_output_tokens, turn.recorder.session_id
+                    HOOK_PROMPT, (User((Text(prompt),)),), (), max_output_tokens, turn.recorder.session_id
                 )
                 reply = await stream_reply(provider, request, turn.interrupt, self._emit_cost)
             finally:
@@ -61,7 +59,7 @@ class SessionHookBackends:
             raise ValueError(str(error)) from error
         return reply.message.text
 
-    async def ask_agent(self, question: str, model: str) -> str:
+    async def ask_agent(self, prompt: str, model: str) -> str:
         """Ask a read-only agent, whose own calls run no hooks, and return its answer. Raises `ValueError`."""
         definition = AgentDefinition(
             "hook",
@@ -77,7 +75,7 @@ class SessionHookBackends:
             async with AsyncExitStack() as exit_stack:
                 session = await self._compose(definition, self._context, exit_stack)
                 exit_stack.push_async_callback(session.close)
-                async with aclosing(session.send(question)) as events:
+                async with aclosing(session.send(prompt)) as events:
                     async for event in events:
                         match event:
                             case ReplyFinished():

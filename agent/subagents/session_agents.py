@@ -139,11 +139,9 @@ class SessionAgents:
         agent_id, progress, started_at = session.id, delegation.progress, time.monotonic()
         call_id, name, prompt = delegation.status.call_id, delegation.status.name, delegation.status.prompt
         turn.emit(AgentStarted(agent_id, call_id, name, session.model, session.mode, prompt))
-        delegation.status, delegation.session, delegation.started_at = (
-            replace(delegation.status, agent=agent_id),
-            session,
-            started_at,
-        )
+        delegation.status = replace(delegation.status, agent=agent_id)
+        delegation.session = session
+        delegation.started_at = started_at
         self._notify_change()
         project = Path(turn.recorder.project).name or "_"
 

@@ -16,7 +16,10 @@ from ebbtide.agent.tokens.incremental import memoized
 from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.tools.lazy import dataclass
 
-LETTER_WEIGHT, SYMBOL_WEIGHT, OTHER_WEIGHT, MESSAGE_WEIGHT = 0.33, 0.6, 1.5, 12
+LETTER_WEIGHT = 0.33
+SYMBOL_WEIGHT = 0.6
+OTHER_WEIGHT = 1.5
+MESSAGE_WEIGHT = 12
 
 _LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \t"
 _NOT_ASCII = bytes(range(128, 256))
@@ -157,7 +160,7 @@ def tool_definitions_text(specs: Iterable[ToolSpec]) -> str:
 def _tool_texts(specs: Iterable[ToolSpec]) -> Iterator[str]:
     seen = set[str]()
     for spec in specs:
-        group = spec.deferred
+        group = spec.deferred_group
         if group is None:
             yield _json_text([spec.name, spec.description, spec.schema])
         elif group.name and group.name not in seen:

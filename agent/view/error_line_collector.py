@@ -206,10 +206,8 @@ def _set_context(groups: Iterable[_ShapeGroup], nearby_lines: Sequence[bytes], s
     """Set the context lines of each group. `nearby_lines`: the lines from number `start` on."""
     for group in groups:
         index = group.line_number - start
-        group.context_before, group.context_after = (
-            nearby_lines[max(index - _MAX_CONTEXT_DISTANCE, 0) : index],
-            nearby_lines[index + 1 : index + 1 + _MAX_CONTEXT_DISTANCE],
-        )
+        group.context_before = nearby_lines[max(index - _MAX_CONTEXT_DISTANCE, 0) : index]
+        group.context_after = nearby_lines[index + 1 : index + 1 + _MAX_CONTEXT_DISTANCE]
 
 
 def group_lines(group: _ShapeGroup, with_context: bool) -> list[tuple[int, str, str]]:

@@ -203,7 +203,7 @@ def _iter_items(conversation: Conversation, count_tokens: Callable[[Message], in
         match part:
             case MessagePart(original=original):
                 age -= isinstance(original, Assistant)
-                yield from _message_items(part, age, count_tokens)
+                yield from _build_message_items(part, age, count_tokens)
             case OutputPart():
                 yield from _output_items(part, age, count_tokens)
             case PinnedPart():
@@ -222,7 +222,7 @@ def _output_items(part: OutputPart, age: int, count_tokens: Callable[[Message], 
         )
 
 
-def _message_items(part: MessagePart, age: int, count_tokens: Callable[[Message], int]) -> Iterator[ViewItem]:
+def _build_message_items(part: MessagePart, age: int, count_tokens: Callable[[Message], int]) -> Iterator[ViewItem]:
     original, visible = part.original, part.visible_form
     item = ViewItem(part.key, part.message_ref, "reply", "", 0, age, part.state, part.is_pinned)
     if isinstance(visible, Assistant):
@@ -311,10 +311,8 @@ def view_after_cut(conversation: Conversation, cut: int) -> Conversation:
         len(message.outputs) for message in conversation.messages[:cut] if isinstance(message, User)
     )
     pinned = displaced_pins(conversation, cut)
-    outputs_before, messages_before = (
-        conversation.outputs_before + removed_output_count,
-        conversation.messages_before + cut,
-    )
+    outputs_before = conversation.outputs_before + removed_output_count
+    messages_before = conversation.messages_before + cut
     remaining_keys = {
         f"r{number}" for number in range(outputs_before + 1, outputs_before + len(remaining_call_ids) + 1)
     }

@@ -52,10 +52,8 @@ def with_sendable_text(part: Part, ref: str) -> Part:
     heading = part.text[: part.heading] if isinstance(part, Note) else ""
     content = part.text[len(heading) :]
     if is_binary_text(content):
-        first_bytes, last_bytes = (
-            original_bytes(content[:_BINARY_END_BYTES])[:_BINARY_END_BYTES].hex(" "),
-            original_bytes(content[-_BINARY_END_BYTES:])[-_BINARY_END_BYTES:].hex(" "),
-        )
+        first_bytes = original_bytes(content[:_BINARY_END_BYTES])[:_BINARY_END_BYTES].hex(" ")
+        last_bytes = original_bytes(content[-_BINARY_END_BYTES:])[-_BINARY_END_BYTES:].hex(" ")
         return replace(
             part, text=heading + _BINARY_NOTE.format(byte_size(content), first_bytes, last_bytes, ref), whole=part.text
         )

@@ -74,7 +74,7 @@ def find_occurrences(
     occurrences = [
         occurrence
         for message in removed_messages
-        for occurrence in _removed_occurrences(needle, message, view.summary, summaries, matching_outputs)
+        for occurrence in _find_removed_occurrences(needle, message, view.summary, summaries, matching_outputs)
     ]
     if summaries and needle in view.summary.text.lower():
         occurrences.append(Occurrence(str(SummaryRef(summaries[-1].number)), "visible", "the summary in view"))
@@ -94,7 +94,7 @@ def find_occurrence_of_ref(
         return next(
             (
                 occurrence
-                for occurrence in _removed_occurrences("", removed_message, view.summary, summaries, ())
+                for occurrence in _find_removed_occurrences("", removed_message, view.summary, summaries, ())
                 if occurrence.ref == ref
             ),
             None,
@@ -122,7 +122,7 @@ def _part_description(part: MessagePart | OutputPart) -> str:
     return part.description if isinstance(part, OutputPart) else _speaker(part.original)
 
 
-def _removed_occurrences(
+def _find_removed_occurrences(
     needle: str,
     removed_message: RemovedMessage,
     summary: Summary,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ebbtide.agent.calls.policy import server_prefix
 from ebbtide.agent.events.session import Event, Noticed, ToolFinished
 from ebbtide.agent.prompt.small_window import SMALL_LIMIT_TOKENS, is_omitted, tools_for_window
-from ebbtide.agent.prompt.tool_selection import count_definition_tokens, select_tools, tools_to_defer
+from ebbtide.agent.prompt.tool_selection import choose_deferred_tools, count_definition_tokens, select_tools
 from ebbtide.agent.tool_specs import CALL_TOOL, SEARCH_TOOL, HostedSearch, ToolSpec
 from ebbtide.tools.base import Deferrable, Tool
 
@@ -79,12 +79,10 @@ class ToolDeferral:
         notified. `window_tokens`: room in the window. `max_tools`: maximum number of definitions that the provider
         accepts."""
         self._deferrable = frozenset(spec.name for spec in specs if spec.kind != "builtin")
-        self._offered_cache, self._effective_window, self._max_tools, self._is_small_model = (
-            None,
-            window_tokens,
-            max_tools,
-            is_small_model,
-        )
+        self._offered_cache = None
+        self._effective_window = window_tokens
+        self._max_tools = max_tools
+        self._is_small_model = is_small_model
         try:
             self.deferred_names, self.hosted_search = self._choose_deferred(
                 specs, int(self._share * window_tokens), count_tokens, search
@@ -145,18 +143,20 @@ class ToolDeferral:
     ) -> tuple[frozenset[str], HostedSearch]:
         """Choose the tools to defer, and the search that finds them. The provider's search is used if its definitions
         fit, or if Ebbtide's own search would not take fewer tokens."""
-        deferred = self._tools_to_defer(self.user_deferred, specs, max_definition_tokens, count_tokens, search)
+        deferred = self._choose_deferred_tools(self.user_deferred, specs, max_definition_tokens, count_tokens, search)
         total_tokens = count_definition_tokens(self._select(specs, deferred, search), count_tokens)
         if not deferred or search == "none" or total_tokens <= max_definition_tokens:
             return deferred, search if deferred else "none"
-        own_deferred = self._tools_to_defer(self.user_deferred, specs, max_definition_tokens, count_tokens, "none")
+        own_deferred = self._choose_deferred_tools(
+            self.user_deferred, specs, max_definition_tokens, count_tokens, "none"
+        )
         return (
             (own_deferred, "none")
             if count_definition_tokens(self._select(specs, own_deferred, "none"), count_tokens) < total_tokens
             else (deferred, search)
         )
 
-    def _tools_to_defer(
+    def _choose_deferred_tools(
         self,
         user_deferred: frozenset[str],
         specs: Sequence[ToolSpec],
@@ -167,7 +167,7 @@ class ToolDeferral:
         offers_search, max_tools = self._offers_search, self._max_tools
         if self._is_small_model:  # the search must not find tools that are never offered
             specs = self._tools_for_window(specs, self._effective_window)
-        return tools_to_defer(
+        return choose_deferred_tools(
             specs,
             max_definition_tokens,
             count_tokens,
@@ -186,7 +186,7 @@ class ToolDeferral:
         count_tokens: Callable[[ToolSpec], int],
     ) -> int:
         """Return how many tokens the offered definitions would take if the user deferred the tools `user_deferred`."""
-        deferred = self._tools_to_defer(
+        deferred = self._choose_deferred_tools(
             user_deferred, specs, int(self._share * window_tokens), count_tokens, self.hosted_search
         )
         return count_definition_tokens(

@@ -186,7 +186,10 @@ def build_overview(
 ) -> Overview:
     """Build the overview of a session: the size of its conversation, and the cost of its requests and rewrites so
     far."""
-    facts, meter, deferral, last_request = setup.facts, setup.meter, setup.deferral, setup.last_request
+    facts = setup.facts
+    meter = setup.meter
+    deferral = setup.deferral
+    last_request = setup.last_request
     conversation = drop_other_model_anchor(conversation, facts.id)
     if not setup.has_same_prefix:
         conversation = replace(conversation, anchor=None, anchored=0)
@@ -276,7 +279,7 @@ def create_tool_token_counter(
     """Create a token estimator for tool definitions. Its estimates are scaled so that they add up to the known
     total."""
     total_tokens = next((component.tokens for component in components if component.name == "tools"), 0)
-    estimated_tokens = sum(meter.estimate_definition(spec) for spec in offered_specs if spec.deferred is None)
+    estimated_tokens = sum(meter.estimate_definition(spec) for spec in offered_specs if spec.deferred_group is None)
     scale = total_tokens / estimated_tokens if total_tokens and estimated_tokens else 1.0
     return lambda spec: round(meter.estimate_definition(spec) * scale)
 
@@ -285,7 +288,7 @@ def server_shares(
     server_specs: Sequence[ToolSpec], offered: Sequence[ToolSpec], count_tokens: Callable[[ToolSpec], int]
 ) -> tuple[ServerShare, ...]:
     """Return the size of each server's tools. `server_specs`: all server tools. `offered`: the tools in requests."""
-    offered_names = {spec.name for spec in offered if spec.deferred is None}
+    offered_names = {spec.name for spec in offered if spec.deferred_group is None}
     servers: dict[str, list[ToolSpec]] = {}
     for spec in server_specs:
         servers.setdefault(server_prefix(spec.name), []).append(spec)
@@ -326,7 +329,7 @@ def tool_shares(
     count_tokens: Callable[[ToolSpec], int],
 ) -> tuple[ToolShare, ...]:
     """Return each tool that the user may exclude from requests, with its size."""
-    offered_names = {spec.name for spec in offered_specs if spec.deferred is None}
+    offered_names = {spec.name for spec in offered_specs if spec.deferred_group is None}
     return tuple(
         ToolShare(spec.name, count_tokens(spec), spec.name in offered_names, spec.name in conversation.excluded_tools)
         for spec in server_specs

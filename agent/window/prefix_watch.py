@@ -232,10 +232,8 @@ class PrefixWatch:
         )
         self._last_request, self._cache_used_at, self._renewal_count = request, self._now(), 0
         self._is_rewritten = self._has_other_tools = self._is_reloaded = False
-        self._is_first_of_turn, self._cache_ttl = (
-            bool(request.messages) and bool(getattr(request.messages[-1], "text", "")),
-            facts.cache_ttl,
-        )
+        self._is_first_of_turn = bool(request.messages) and bool(getattr(request.messages[-1], "text", ""))
+        self._cache_ttl = facts.cache_ttl
         return request
 
     def _check_prefix(self, fingerprint: RequestFingerprint) -> str | None:

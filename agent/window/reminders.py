@@ -10,8 +10,8 @@ from ebbtide.agent.messages import Conversation, Note, User
 from ebbtide.agent.prompt.reminder_notes import (
     ReminderFacts,
     announced_facts,
+    choose_due_notes,
     context_correction_note,
-    due_notes,
     facts_after_notes,
 )
 from ebbtide.agent.records.session_state import SessionState
@@ -78,7 +78,7 @@ class Reminders:
                 self._initial_facts, rewrite_count=announced.rewrite_count, deferred_count=announced.deferred_count
             )
         self._known_facts = facts_after_notes(facts, announced, self._note_threshold)
-        notes = due_notes(facts, announced, self._note_threshold)
+        notes = choose_due_notes(facts, announced, self._note_threshold)
         return replace(message, parts=(*message.parts, *notes)) if notes else message
 
 

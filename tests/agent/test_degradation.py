@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.events.session import Event, Noticed, TurnFailed, TurnFinished, WindowLearned
 from ebbtide.agent.events.view import ContextCompacted, PrefixDrifted, PrefixRenewed
@@ -134,7 +134,7 @@ async def test_the_debug_log_may_have_a_file_in_place_of_its_folder(
     environment = {"EBB_HOME": str(project.home), "CONTEXT_DEBUG": "true"}
     config = load_config(project.root, environment, {"agent.model": f"scripted/{project.script({'text': 'Yes.'})}"})
     write_file(config.folders.logs, "a file")
-    sessions = Sessions(config, project.root, environment, is_interactive=False)
+    sessions = ProjectSessions(config, project.root, environment, is_interactive=False)
     session = await sessions.open()
     await goes_on(session, project, "go")
     assert '"topic": "context-guard/evaluate"' in capsys.readouterr().err
@@ -169,7 +169,7 @@ async def test_a_vocabulary_that_is_broken_leaves_the_count_by_class_of_byte(pro
         ("fb374d419588a4632f3f557e76b4b70aebbca790", "446a9538cb6c348e3516120d7c08b09f57c36495"),
         "IQ== 0\nbroken",
     )
-    sessions = Sessions(config, project.root, environment, is_interactive=False)
+    sessions = ProjectSessions(config, project.root, environment, is_interactive=False)
     session = await sessions.open()
     count = session._ctx.model.meter.token_counter.tokenize
     assert count is not None

@@ -64,7 +64,7 @@ from ebbtide.agent.calls.output_intake import OutputArchiver
 from ebbtide.agent.calls.policy import Policy
 from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.compaction.apply_edits import apply_edit
-from ebbtide.agent.compaction.bring_back import bring_back
+from ebbtide.agent.compaction.bring_back import bring_back_content
 from ebbtide.agent.compaction.rewrite import compact_now
 from ebbtide.agent.compaction.strategies import CUT_STRATEGIES, keep_last_message
 from ebbtide.agent.compaction.summary import Draft, parse_summary, without_tags
@@ -515,7 +515,9 @@ class Anything(RuleBasedStateMachine):
         self.begin((), ())
 
         async def work() -> Conversation:
-            return (await bring_back(self.conversation, self.ctx.window, self.ctx.turn, ref, self.recall)).conversation
+            return (
+                await bring_back_content(self.conversation, self.ctx.window, self.ctx.turn, ref, self.recall)
+            ).conversation
 
         with suppress(AgentError):  # there is no such thing yet, or no room
             self.conversation = self.run(work())
@@ -711,7 +713,7 @@ class Anything(RuleBasedStateMachine):
                 counted["unseen"] += 1
                 if found is None:
                     counted["named"] += 1
-                    assert "step" in sent.ran
+                    assert "drop_unseen_step" in sent.ran
                     assert is_named(ref, sent.request)
                     continue
                 assert any(found.text in text for text in sent_texts)
@@ -719,7 +721,7 @@ class Anything(RuleBasedStateMachine):
                     counted["cut"] += 1
                     is_named_whole = f'"{ref}"' in found.text or f"[recall:{ref}]" in found.text
                     assert is_named_whole or lacks_pictures_only(found, output, ref)
-                    assert {*CUT_STRATEGIES, "references", "pictures"} & sent.ran
+                    assert {*CUT_STRATEGIES, "mask_unseen", "pictures"} & sent.ran
                     lines += found.text.endswith(f"[recall:{ref}]") and "\n" not in found.text
             # A line alone may stand for it only where there is hardly room for more: here, or with the model before,
             # for which it was cut until a larger one took over.
@@ -931,7 +933,7 @@ def play_a_step_of_which_not_even_references_fit() -> None:
         machine.turn((Text("Read all of them."),), [Planned("work", calls), Planned()], ())
         machine.each_output_is_shown_before_it_leaves()
         machine.a_request_fits_or_an_event_says_what_was_done()
-        assert "step" in strategies_of(machine.events)
+        assert "drop_unseen_step" in strategies_of(machine.events)
     finally:
         machine.teardown()
 

@@ -54,7 +54,7 @@ async def test_the_question_is_asked_again_and_nothing_is_run_twice(home: Home) 
     await left_at(await home.attended(ScriptedProvider.from_replies(STEP), **RULES), 2)
     assert (home.root / "log").read_text() == "one\n"
     again = await home.attended(ScriptedProvider.from_replies({"text": "Done."}), resume=True, ask_again=True, **RULES)
-    assert again.is_at_question
+    assert again.has_open_question
     events = await answered(again, Decision("allow"), Decision("deny"))
     assert [e.arguments["command"] for e in events if isinstance(e, PermissionAsked)] == [
         "echo two >> log",
@@ -129,7 +129,7 @@ async def test_a_call_that_was_approved_and_had_begun_stays_interrupted(home: Ho
             assert end is not None
             end.cancel()  # as a kill would end it
     again = await home.attended(ScriptedProvider.from_replies({"text": "I see."}), resume=True, ask_again=True, **RULES)
-    assert not again.is_at_question
+    assert not again.has_open_question
     assert outputs(again) == [("interrupted", CALL_INTERRUPTED_TEXT), ("cancelled", NOT_BEGUN_TEXT)]
 
 

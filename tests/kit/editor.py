@@ -21,7 +21,7 @@ from acp.schema import (
     WriteTextFileResponse,
 )
 
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.config.values import Config
 from ebbtide.tui.integrations.acp.server import AcpServer, serve
@@ -43,6 +43,8 @@ class Editor:
         self.pick = pick
         self.updates: list[dict[str, Any]] = []
         self.asked: list[str] = []
+        self.shown: list[str] = []
+        """The texts beside each question about a call, in one."""
         self._news = asyncio.Event()
         self.filled: dict[str, Any] | None = None
         """What is written into forms; None where it has none."""
@@ -67,6 +69,8 @@ class Editor:
         self, session_id: str, tool_call: ToolCallUpdate, options: list[PermissionOption], **_: object
     ) -> RequestPermissionResponse:
         self.asked.append(tool_call.title or "")
+        texts = (one.content.text for one in tool_call.content or () if one.type == "content")
+        self.shown.append("\n".join(texts))
         picked = self.pick(options)
         if picked is None:
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
@@ -111,10 +115,10 @@ class Editor:
 async def served(project: Project, **flags: Any) -> AsyncIterator[LineTransport]:
     """`ebb acp` with these settings of the table `agent`, and the pipes to it. It ends with them."""
 
-    def opened(cwd: str, change: Callable[[Config], Config]) -> tuple[Sessions, Sequence[str]]:
+    def opened(cwd: str, change: Callable[[Config], Config]) -> tuple[ProjectSessions, Sequence[str]]:
         values = {name if "." in name else f"agent.{name}": value for name, value in flags.items()}
         config = load_config(Path(cwd), project.environment, values)
-        return Sessions(change(config), Path(cwd), project.environment, is_interactive=True), ()
+        return ProjectSessions(change(config), Path(cwd), project.environment, is_interactive=True), ()
 
     (to_server, from_editor), (to_editor, from_server) = os.pipe(), os.pipe()
     server = AcpServer(opened, project.home / "logs")
@@ -132,9 +136,9 @@ async def served(project: Project, **flags: Any) -> AsyncIterator[LineTransport]
 async def connected(
     project: Project, editor: Editor, *replies: object, **flags: Any
 ) -> AsyncIterator[ClientSideConnection]:
-    """An editor that has said hello to an agent whose model gives these replies."""
-    model = f"scripted/{project.script(*replies)}"
-    async with served(project, model=model, **flags) as transport:
+    """An editor that has said hello to an agent whose model gives these replies, unless `flags` name another model."""
+    model = {} if "agent.model" in flags else {"model": f"scripted/{project.script(*replies)}"}
+    async with served(project, **model, **flags) as transport:
         agent = connect_to_agent(editor, transport, use_unstable_protocol=True)  # type: ignore[arg-type]  # it has no terminals
         files = {"readTextFile": editor.unsaved is not None, "writeTextFile": editor.unsaved is not None}
         forms: dict[str, Any] = {"elicitation": {"form": {}}} if editor.filled is not None else {}

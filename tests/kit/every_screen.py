@@ -27,8 +27,8 @@ from ebbtide.agent.view.items import ViewItem
 from ebbtide.agent.view.provenance import Occurrence
 from ebbtide.agent.window.overview import Overview
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.commands.first_run import first_run_panel
-from ebbtide.tui.commands.models import models_panel
+from ebbtide.tui.commands.first_run import build_first_run_panel
+from ebbtide.tui.commands.models import build_models_panel
 from ebbtide.tui.screens.compaction import CompactionScreen
 from ebbtide.tui.screens.context import ContextScreen
 from ebbtide.tui.screens.panel import PanelScreen
@@ -79,7 +79,7 @@ def changed(text: str) -> tuple[FileChange, ...]:
     return (
         FileChange(text, None, b"new\n" + written),
         FileChange(f"src/{text}.py", b"a\nb\n" + written, b"a\nc\n", note=text),
-        FileChange("huge", unknown_reason=text),
+        FileChange("huge", incomparable_reason=text),
         FileChange("by hand", b"one\n", written, is_by_tool=False),
     )
 
@@ -192,7 +192,7 @@ class OpenedPanel:
 
 def _models(text: str) -> PanelScreen:
     return PanelScreen(
-        models_panel([ModelChoice(text), ModelChoice("ollama/qwen3", 32_768)], ModelChoice, text, 48_200)
+        build_models_panel([ModelChoice(text), ModelChoice("ollama/qwen3", 32_768)], ModelChoice, text, 48_200)
     )
 
 
@@ -202,7 +202,7 @@ async def take_key(provider: str, key: str) -> None:
 
 def _first(text: str) -> PanelScreen:
     return PanelScreen(
-        first_run_panel((DetectedKey(text, "openai"),), (LocalModelServer(text, "", (text,)),), take_key)
+        build_first_run_panel((DetectedKey(text, "openai"),), (LocalModelServer(text, "", (text,)),), take_key)
     )
 
 

@@ -11,7 +11,7 @@ from ebbtide.agent.archive.listing import ArchiveItem, ArchiveListing, ContentPa
 from ebbtide.agent.archive.tree import SessionTree
 from ebbtide.agent.calls.boundary import SessionBoundary
 from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
-from ebbtide.agent.compose.sessions import OpeningKind, Sessions
+from ebbtide.agent.compose.sessions import OpeningKind, ProjectSessions
 from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.errors import AgentError, ReferenceFailed, UsageError
 from ebbtide.agent.events.permissions import (
@@ -290,10 +290,10 @@ class FakeSession(Session):
         self.interrupted += 1
         self._stop.set()
 
-    leave_turn = interrupt
+    end_turn_for_exit = interrupt
 
     @property
-    def is_at_question(self) -> bool:
+    def has_open_question(self) -> bool:
         return False
 
     def resume_turn(self, pending_messages: Callable[[], Sequence[User]] = tuple) -> AsyncGenerator[Event, None]:
@@ -308,7 +308,7 @@ class FakeSession(Session):
     async def trace_text(self, text: str) -> Occurrences:
         return Occurrences(self.places, self.unsearched)
 
-    async def restore_to_view(self, ref: str, *, is_dry_run: bool = False) -> BroughtBack:
+    async def bring_back(self, ref: str, *, is_dry_run: bool = False) -> BroughtBack:
         if not is_dry_run:
             self.said.append(f"bring {ref}")
         return BroughtBack(ref, 1200, used=25_300, effective=180_000)
@@ -330,7 +330,7 @@ class Hears:
 
 
 @dataclass
-class FakeSessions(Sessions):
+class FakeSessions(ProjectSessions):
     """Opens the sessions it was given, one after the other; then empty ones."""
 
     ready: list[FakeSession | AgentError] = field(default_factory=list)

@@ -227,7 +227,7 @@ def counted(how: Counting, size: int, output: int) -> Usage:
 
 def shown_tools(request: Request) -> tuple[ToolSpec, ...]:
     """The tools whose definitions the model is shown."""
-    return tuple(spec for spec in request.tools if spec.deferred is None)
+    return tuple(spec for spec in request.tools if spec.deferred_group is None)
 
 
 def is_for_summary(request: Request) -> bool:

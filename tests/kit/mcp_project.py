@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from ebbtide.agent.events.session import Event, Noticed
 from ebbtide.agent.session import Session
@@ -59,7 +59,7 @@ class McpProject(Project):
 
     def sessions(
         self, *replies: object, interactive: bool = False, settings: tuple[str, ...] = (IN_TIME,), **flags: Any
-    ) -> Sessions:
+    ) -> ProjectSessions:
         return super().sessions(
             *replies, interactive=interactive, settings=settings, **{"permission_mode": "auto", **flags}
         )

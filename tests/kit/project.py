@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from ebbtide.agent.compose.sessions import OpeningKind, Sessions
+from ebbtide.agent.compose.sessions import OpeningKind, ProjectSessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.messages import Conversation
@@ -29,7 +29,7 @@ class Project:
         self.environment = {"EBB_HOME": str(self.home), "EBB_SANDBOX": "off"}
         self.trusts = False
         """Whether its runs have what the project declares (`--trust`)."""
-        self.opened: list[Sessions] = []
+        self.opened: list[ProjectSessions] = []
 
     def write(self, name: str, text: str) -> Path:
         """A file of the project."""
@@ -56,7 +56,7 @@ class Project:
         config = load_config(self.root, self.environment, values, settings)
         return replace(config, is_project_trusted=self.trusts)
 
-    def sessions(self, *replies: object, interactive: bool = False, **flags: Any) -> Sessions:
+    def sessions(self, *replies: object, interactive: bool = False, **flags: Any) -> ProjectSessions:
         """The program as after a new start, with such a configuration. `interactive`: somebody looks on."""
         config = self.config(*replies, **flags)
         self.opened.append(_ClosedTogether(config, self.root, self.environment, is_interactive=interactive))
@@ -88,7 +88,7 @@ class Project:
             await sessions.close()
 
 
-class _ClosedTogether(Sessions):
+class _ClosedTogether(ProjectSessions):
     """Sessions that are closed before their store."""
 
     def __init__(self, *given: Any, **more: Any) -> None:

@@ -25,7 +25,7 @@ def refused_by_a_wire(request: Request, model: str) -> str | None:
 
 def _is_plain(tool: ToolSpec) -> bool:
     """Whether a definition is deferred in no group, which is sent to Anthropic alone, whose search finds such."""
-    return tool.deferred is not None and not tool.deferred.name
+    return tool.deferred_group is not None and not tool.deferred_group.name
 
 
 def _signed(message: Message, adapter: Adapter) -> Message:

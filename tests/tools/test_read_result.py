@@ -22,7 +22,7 @@ from ebbtide.tools.read_result import (
     ESCAPED_NOTE,
     HEXADECIMAL_NOTE,
     ReadResult,
-    matching_lines_result,
+    build_matching_lines_result,
     unambiguous_text,
 )
 from ebbtide.tools.search import output_search, scan
@@ -174,7 +174,7 @@ async def test_a_search_goes_on_inside_a_line_that_is_longer_than_what_is_search
     while True:
         start = int(offset) if offset else None
         note = (
-            await matching_lines_result(
+            await build_matching_lines_result(
                 StoredContent("r1", content), r"needle\d", (0, 0), None, Cap(RESERVED_NOTE_BYTES + 500), start=start
             )
         ).text
@@ -224,7 +224,7 @@ def test_both_engines_find_the_same(pattern: str, data: bytes, again: int) -> No
     data = scan._without_carriage_returns(data)
     again = min(again, len(data.split(b"\n")[0])) if data.isascii() else 0  # pieces may part a character
     block = scan.ScanBlock(1, 0, again, data)
-    fast, slow = scan.block_searcher(pattern, print), scan._line_searcher(pattern, print)
+    fast, slow = scan.block_searcher(pattern, print), scan._create_line_searcher(pattern, print)
     assert [data[:start] for start, _ in fast(block)] == [data[:start] for start, _ in slow(block)]
 
 

@@ -9,7 +9,7 @@ from ebbtide.agent.budget.prices import Prices
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.input.memory import append_memory, list_memory_files
 from ebbtide.agent.providers.choices import ModelChoice
-from ebbtide.tui.commands.help import OTHER_TOPIC, TOPICS, help_rows, palette_rows
+from ebbtide.tui.commands.help import OTHER_TOPIC, TOPICS, build_palette_rows, help_rows
 from ebbtide.tui.commands.models import model_details, model_line, plain_model_line, switch_cost_text
 from ebbtide.tui.keys import KEYS, KeyBinding
 from ebbtide.tui.slash_commands import COMMANDS, SlashCommand
@@ -81,7 +81,7 @@ async def test_a_key_is_as_good_as_pressed() -> None:
 
 
 def test_the_palette_holds_everything() -> None:
-    entries = palette_rows(COMMANDS, KEYS, [session_info("s7", "\x1b[2Jtitle")], ["a/b"], 60.0)
+    entries = build_palette_rows(COMMANDS, KEYS, [session_info("s7", "\x1b[2Jtitle")], ["a/b"], 60.0)
     values = [entry.value for entry in entries]
     assert {f"/{command.name}" for command in COMMANDS} <= set(values)
     assert {"/resume s7", "/model a/b", "/theme ansi", "/settings agent.model", "action:main.find"} <= set(values)

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from ebbtide.tools.files.change import diff_lines
 from ebbtide.tui.render.diff_lines import RenderedDiff, SegmentLine, displayed_line, with_visible_spaces, wrap_at_spaces
-from ebbtide.tui.render.diff_pairing import ChangedRanges, changed_ranges, pair_lines
+from ebbtide.tui.render.diff_pairing import ChangedRanges, find_changed_ranges, pair_lines
 from ebbtide.tui.render.diff_rows import (
     DiffLayout,
     LineRow,
@@ -152,12 +152,12 @@ def test_tabs_and_wide_characters_keep_their_columns() -> None:
 
 
 def test_the_words_that_changed_are_marked() -> None:
-    assert changed_ranges("return old_name(a, b)", "return new_name(a, c)") == ChangedRanges(
+    assert find_changed_ranges("return old_name(a, b)", "return new_name(a, c)") == ChangedRanges(
         ((7, 15), (19, 20)), ((7, 15), (19, 20))
     )
-    assert changed_ranges("return 1", "class Other: pass") is None
-    assert changed_ranges("  x = 1", "    x = 1") == ChangedRanges(((0, 2),), ((0, 4),))
-    assert changed_ranges("a" * 3_000, "a" * 3_000 + "b") is None
+    assert find_changed_ranges("return 1", "class Other: pass") is None
+    assert find_changed_ranges("  x = 1", "    x = 1") == ChangedRanges(((0, 2),), ((0, 4),))
+    assert find_changed_ranges("a" * 3_000, "a" * 3_000 + "b") is None
 
 
 def test_lines_that_are_alike_stand_beside_each_other() -> None:
@@ -250,7 +250,7 @@ def test_no_line_is_wider_than_there_is_room_and_none_steers(before: str, after:
 
 @given(TEXTS, TEXTS)
 def test_marks_lie_in_their_lines_and_leave_the_rest_equal(old: str, new: str) -> None:
-    marks = changed_ranges(old, new)
+    marks = find_changed_ranges(old, new)
     if marks is not None:
         assert _without(old, marks.old).split() == _without(new, marks.new).split()
 

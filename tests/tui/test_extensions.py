@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.tui.commands.extensions import _trust_panel, build_skills_panel
+from ebbtide.tui.commands.extensions import _build_trust_panel, build_skills_panel
 from ebbtide.tui.prompt.completion import prompt_completions
 from ebbtide.tui.session.completion import COMMAND_NAMES
 from ebbtide.tui.slash_commands import custom_command_name
@@ -45,7 +45,7 @@ async def test_what_is_approved_is_offered_with_its_source_and_can_be_taken_back
 
     dance = ("/dance <how>", "Dances (user, claude)")
     assert offered() == [dance]
-    panel = _trust_panel(trust)
+    panel = _build_trust_panel(trust)
     assert [row_text(row).split(", ")[:2] for row in panel.rows] == [
         ["skill deploy", "not approved"],
         ["command help", "not approved"],

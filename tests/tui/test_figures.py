@@ -14,7 +14,7 @@ import pytest
 
 from ebbtide.agent.budget.summary_cost import SUMMARY_REQUEST_TOKENS
 from ebbtide.agent.compaction.view_edits import EditRequest
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.messages import Usage
 from ebbtide.agent.window.overview import Overview, total_cost
@@ -86,14 +86,14 @@ class Home:
             (self.project / f"{name}.txt").write_text(LONG)
         self.environment = {"EBB_HOME": str(folder / "home"), "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "key"}
 
-    def sessions(self, *, interactive: bool, model: str | None = None) -> Sessions:
+    def sessions(self, *, interactive: bool, model: str | None = None) -> ProjectSessions:
         flags = {"agent.context_window": 60_000} | ({"agent.model": model} if model else {})
         settings = (
             "providers.openai-chat.wire=http",
             *(f"providers.{m.replace('/', '.models.')}.prices={PRICES}" for m in MODELS),
         )
         config = load_config(self.project, self.environment, flags, settings)
-        return Sessions(config, self.project, self.environment, is_interactive=interactive)
+        return ProjectSessions(config, self.project, self.environment, is_interactive=interactive)
 
     async def elsewhere(self) -> Overview:
         """What `ebb context` prints beside the program that runs."""

@@ -24,9 +24,9 @@ from ebbtide.agent.providers.first_run import (
 from ebbtide.agent.providers.keys import read_stored_key
 from ebbtide.agent.providers.setup import find_endpoint
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.commands.first_run import first_run_panel, first_run_rows
+from ebbtide.tui.commands.first_run import build_first_run_panel, build_first_run_rows
 from ebbtide.tui.screens.panel import PanelScreen
-from ebbtide.tui.view.greeting import model_choice_notes
+from ebbtide.tui.view.greeting import build_model_choice_notes
 from ebbtide.tui.widgets.key_line import KeyLine
 from tests.kit.app_pilot import Driven
 from tests.kit.every_screen import take_key
@@ -196,7 +196,7 @@ def test_variables_that_could_hold_a_key_are_found() -> None:
         DetectedKey("CLAUDE_TOKEN", "anthropic"),
         DetectedKey("MY_OPENAI_KEY", "openai"),
     )
-    assert SECRET not in repr(first_run_rows(detect_keys(environment), ()))
+    assert SECRET not in repr(build_first_run_rows(detect_keys(environment), ()))
 
 
 ANTHROPIC, OPENAI = "anthropic/claude-sonnet-5-5", "openai/gpt-6-sol"
@@ -221,9 +221,9 @@ def test_a_model_that_a_key_has_chosen_says_so(
     tmp_path: Path, keys: list[str], model: str, lines: tuple[str, ...]
 ) -> None:
     environment = dict.fromkeys(keys, SECRET)
-    assert model_choice_notes(model, Setup(tmp_path / "a", environment=environment).settings) == lines
+    assert build_model_choice_notes(model, Setup(tmp_path / "a", environment=environment).settings) == lines
     named = Setup(tmp_path / "b", f'[agent]\nmodel = "{model}"\n', environment).settings
-    assert model_choice_notes(model, named) == model_choice_notes(model, None) == ()
+    assert build_model_choice_notes(model, named) == build_model_choice_notes(model, None) == ()
 
 
 async def test_the_greeting_says_which_key_chose_the_model(tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_the_first_screen(
     picture: Picture, keys: tuple[DetectedKey, ...], models: tuple[LocalModelServer, ...]
 ) -> None:
     app = EbbApp(FakeSessions([FakeSession()]))
-    screen = PanelScreen(first_run_panel(keys, models, take_key))
+    screen = PanelScreen(build_first_run_panel(keys, models, take_key))
     assert picture(app, asks(app, PanelScreen), start=lambda: app.push_screen(screen))
 
 

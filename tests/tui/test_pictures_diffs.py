@@ -121,7 +121,7 @@ CHANGED = (
     FileChange("src/prices.py", BEFORE.encode(), AFTER.encode()),
     FileChange("src/names.py", None, b"NAMES = {}\n"),
     FileChange("docs/a-rather-long-name-of-a-document-that-goes.md", b"# Old\n", None),
-    FileChange("data/prices.bin", unknown_reason="what it held before was not kept"),
+    FileChange("data/prices.bin", incomparable_reason="what it held before was not kept"),
     FileChange("build/out.txt", b"1\n", b"2\n", is_by_tool=False),
 )
 NOTES = ("git compares with the last commit, which may be older than this session",)

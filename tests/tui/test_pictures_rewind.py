@@ -7,7 +7,7 @@ import pytest
 
 from ebbtide.agent.archive.tree import Branch, MessagePreview, SessionTree, tree_rows
 from ebbtide.agent.compaction.manual_compaction import CompactionPreview, DraftResult, SummaryEstimate
-from ebbtide.agent.compaction.plan import compute_floor, plan_compaction
+from ebbtide.agent.compaction.plan import compute_limits, plan_compaction
 from ebbtide.agent.compaction.room import CompactionRoom, conversation_tokens
 from ebbtide.agent.compaction.summary import Draft
 from ebbtide.agent.compaction.undo import UndoPreview
@@ -15,7 +15,7 @@ from ebbtide.agent.events.view import ContextCompacted, ReceiptItem, RewriteUndo
 from ebbtide.agent.eviction.settings import CompactionCaps
 from ebbtide.agent.messages import Assistant, Conversation, Text, ToolCall, User
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.commands.sessions import tree_panel
+from ebbtide.tui.commands.sessions import build_tree_panel
 from ebbtide.tui.screens.compaction import CompactionScreen
 from ebbtide.tui.screens.panel import PanelScreen
 from ebbtide.tui.session.session_list import SessionList
@@ -49,7 +49,7 @@ def preview() -> CompactionPreview:
     plan = plan_compaction(history, 500)
     assert plan is not None
     room = CompactionRoom(175_000, 2_400, 1_800)
-    floor = replace(compute_floor(history, caps, room), caps=caps)
+    limits = replace(compute_limits(history, caps, room), caps=caps)
     quote = SummaryEstimate("anthropic/claude", 86_900, True, 3_000, 0.0711)
     return CompactionPreview(
         history,
@@ -57,7 +57,7 @@ def preview() -> CompactionPreview:
         EXPECTED,
         quote,
         plan,
-        floor,
+        limits,
         room,
         lambda view: room.fixed_tokens + conversation_tokens(view),
     )
@@ -164,5 +164,5 @@ TREE = SessionTree(
 @SIZES
 def test_the_tree_to_go_back_in(picture: Picture) -> None:
     app = EbbApp(FakeSessions([FakeSession(history=conversation(2))]), guard_s=0.0)
-    screen = PanelScreen(tree_panel(TREE, tree_rows(TREE, "abc123"), 10_000.0))
+    screen = PanelScreen(build_tree_panel(TREE, tree_rows(TREE, "abc123"), 10_000.0))
     assert picture(app, lambda: list_on(app, "rewind"), "up", start=lambda: app.push_screen(screen))

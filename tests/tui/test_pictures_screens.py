@@ -11,9 +11,9 @@ from ebbtide.agent.control_calls import TodoItem
 from ebbtide.agent.events.session import TextDelta, ToolFinished, ToolStarted
 from ebbtide.agent.providers.choices import ModelChoice
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.commands.help import help_panel, palette_panel, palette_rows
-from ebbtide.tui.commands.models import models_panel
-from ebbtide.tui.commands.settings import settings_panel
+from ebbtide.tui.commands.help import build_help_panel, build_palette_panel, build_palette_rows
+from ebbtide.tui.commands.models import build_models_panel
+from ebbtide.tui.commands.settings import build_settings_panel
 from ebbtide.tui.keys import KeyBinding
 from ebbtide.tui.screens.panel import PanelScreen
 from ebbtide.tui.slash_commands import SlashCommand
@@ -31,7 +31,7 @@ def some_settings(folder: Path) -> Panel:
     """The settings of a table that does not grow."""
     mine = '[agent]\nmodel = "ollama/qwen3"\n'
     settings = Setup(folder, mine, {"EBB_SANDBOX": "off"}).settings
-    return settings_panel(
+    return build_settings_panel(
         lambda: [*settings.all_settings()[:20], current_setting(OPTIONS_BY_KEY["tui.theme"], settings.config)],
         settings.set_value,
     )
@@ -80,7 +80,7 @@ SOME_COMMANDS = [
 
 @SIZES
 def test_help(picture: Picture) -> None:
-    assert panel(picture, help_panel(SOME_KEYS, SOME_COMMANDS), "down", "down", "down")
+    assert panel(picture, build_help_panel(SOME_KEYS, SOME_COMMANDS), "down", "down", "down")
 
 
 @SIZES
@@ -89,16 +89,16 @@ def test_the_palette(picture: Picture) -> None:
         session_info("s1", "mend the parser", updated_at=9_000.0),
         session_info("s2", "\u05e9\u05dc\u05d5\u05dd \u4f60\u597d", updated_at=100.0),
     ]
-    entries = palette_rows(SOME_COMMANDS, SOME_KEYS, infos, ["anthropic/claude-sonnet-5-5"], 10_000.0)
+    entries = build_palette_rows(SOME_COMMANDS, SOME_KEYS, infos, ["anthropic/claude-sonnet-5-5"], 10_000.0)
     some = [entry for entry in entries if not entry.value.startswith("/settings")][:-1]  # nor their heading
-    assert panel(picture, palette_panel(some), "down", "down")
+    assert panel(picture, build_palette_panel(some), "down", "down")
 
 
 @SIZES
 def test_something_found_in_the_palette(picture: Picture) -> None:
-    entries = palette_rows(SOME_COMMANDS, SOME_KEYS, [], ["openai/gpt-6-sol", "ollama/qwen3"], 10_000.0)
+    entries = build_palette_rows(SOME_COMMANDS, SOME_KEYS, [], ["openai/gpt-6-sol", "ollama/qwen3"], 10_000.0)
     some = [entry for entry in entries if not entry.value.startswith("/settings")]
-    assert panel(picture, palette_panel(some), *"mod")
+    assert panel(picture, build_palette_panel(some), *"mod")
 
 
 SOME_OFFERS = [
@@ -114,7 +114,7 @@ SOME_OFFERS = [
 
 @SIZES
 def test_models(picture: Picture) -> None:
-    assert panel(picture, models_panel(SOME_OFFERS, ModelChoice, "ollama/qwen3", 48_200), "down", "down")
+    assert panel(picture, build_models_panel(SOME_OFFERS, ModelChoice, "ollama/qwen3", 48_200), "down", "down")
 
 
 @SIZES

@@ -12,7 +12,7 @@ from textual.widgets import Static
 from ebbtide.agent.providers.keys import KeyStore, sign_in_store
 from ebbtide.agent.providers.setup import find_endpoint
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.commands.provider_keys import keys_panel
+from ebbtide.tui.commands.provider_keys import build_keys_panel
 from ebbtide.tui.screens.panel import PanelScreen
 from ebbtide.tui.widgets.key_line import KeyLine
 from tests.kit.app_pilot import Driven
@@ -129,5 +129,5 @@ async def test_a_subscription_is_signed_in_to_in_a_shell(tmp_path: Path) -> None
 @SIZES
 def test_the_providers_whose_keys_can_be_replaced(picture: Picture) -> None:
     app = EbbApp(FakeSessions([FakeSession()]))
-    panel = keys_panel(("anthropic", "openai"), {"anthropic": "ANTHROPIC_API_KEY"}, take_key)
+    panel = build_keys_panel(("anthropic", "openai"), {"anthropic": "ANTHROPIC_API_KEY"}, take_key)
     assert picture(app, asks(app, PanelScreen), start=lambda: app.push_screen(PanelScreen(panel)))

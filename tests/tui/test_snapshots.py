@@ -22,7 +22,7 @@ from ebbtide.agent.messages import ToolCall, Usage
 from ebbtide.agent.view.provenance import Occurrence
 from ebbtide.tools.process.state import ProgramState
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.commands.context import archive_panel, archive_rows
+from ebbtide.tui.commands.context import archive_rows, build_archive_panel
 from ebbtide.tui.screens.panel import PanelScreen
 from ebbtide.tui.slash_commands import Invocation, command_by_name
 from tests.kit.app_pilot import list_on
@@ -194,7 +194,7 @@ REPORT = "\n".join(
 def test_the_archive(picture: Picture) -> None:
     listing = FakeShelf(ITEMS, {"r31": "1 def add", "r30": REPORT})
     app = EbbApp(FakeSessions([FakeSession(archive_listing=listing)]), guard_s=0.0)
-    screen = PanelScreen(archive_panel(listing, archive_rows(ITEMS, 10_000.0)))
+    screen = PanelScreen(build_archive_panel(listing, archive_rows(ITEMS, 10_000.0)))
 
     def listed() -> bool:
         return list_on(app, "archive")

@@ -18,7 +18,7 @@ _NOT_RUNNABLE_CODES = (126, 127)
 """Exit codes with which a shell reports that it could not run a program."""
 
 
-def sandbox_denials(run: CommandRun, program: Program) -> str:
+def find_sandbox_denials(run: CommandRun, program: Program) -> str:
     """Describe what the sandbox blocked or reverted. Empty if it blocked nothing. The end of the output is examined
     even on success, because exit code 0 only means that the last program on the line succeeded."""
     confining_sandbox, access = run.workspace.sandbox, run.access
@@ -68,7 +68,7 @@ def missing_programs_note(run: CommandRun) -> str:
 
 
 def _denial_reasons(run: CommandRun, printed: str, code: int, boundary: Boundary) -> str:
-    return sandbox.blocked.denial_text(
+    return sandbox.blocked.describe_denial(
         run.line, printed, boundary, str(run.folder), os.path.lexists, has_failed=bool(code)
     )
 

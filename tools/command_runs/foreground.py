@@ -8,9 +8,9 @@ from ebbtide.tools import command_runs, sandbox
 from ebbtide.tools.base import Result, ToolError
 from ebbtide.tools.command_runs.denials import (
     contained_denials,
+    find_sandbox_denials,
     locked_file_note,
     missing_programs_note,
-    sandbox_denials,
 )
 from ebbtide.tools.command_runs.jobs import still_running_result, summarise_ended_job
 from ebbtide.tools.command_runs.launch import (
@@ -98,7 +98,7 @@ async def _run_with_timeout(
         return replace(result, sandbox_block="", denied_access=denied)
     blocked = ""
     if launch.is_sandboxed:
-        blocked = "; ".join(filter(None, (sandbox_denials(run, program), missing_programs_note(run))))
+        blocked = "; ".join(filter(None, (find_sandbox_denials(run, program), missing_programs_note(run))))
     withheld_note = withheld_variables_note(run.line, program, workspace)
     return with_note(exit_result(program, blocked, run.access, limit), withheld_note)
 
@@ -110,8 +110,6 @@ async def _has_finished_in_time(program: Program, seconds: float, access: "Netwo
     while not await program.wait(seconds):
         if access is None or access.policy.answer_wait_seconds <= excluded_seconds:
             return False
-        seconds, excluded_seconds = (
-            max(access.policy.answer_wait_seconds - excluded_seconds, 0.05),
-            access.policy.answer_wait_seconds,
-        )
+        seconds = max(access.policy.answer_wait_seconds - excluded_seconds, 0.05)
+        excluded_seconds = access.policy.answer_wait_seconds
     return True

@@ -26,8 +26,8 @@ def get_job(arguments: Arguments, workspace: Workspace) -> Job:
     return job
 
 
-def run_in_background(run: CommandRun, *, terminal: bool) -> Result:
-    program = start_run(run, background_launch(run, terminal=terminal), None, terminal=terminal)
+def run_in_background(run: CommandRun, *, has_terminal: bool) -> Result:
+    program = start_run(run, background_launch(run, has_terminal=has_terminal), None, has_terminal=has_terminal)
     job = run.workspace.jobs.add(run.line, program, summarise_ended_job, has_own_network=run.access is not None)
     state_text = f"{job.id} is running; bash_output shows its output, bash_kill ends it"
     return Result(state_text, program=ProgramState(state_text, job=job.id, is_silent=True))

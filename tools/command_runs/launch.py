@@ -85,18 +85,18 @@ async def build_launch(run: CommandRun) -> Launch:
     if run.workspace.is_read_only:
         line = with_cd(run.line, run.folder, run.workspace)
         launch = await run_exclusive(lambda: command_runs.read_only.read_only_launch(line, run.workspace))
-        return _sandboxed_launch(launch, run)
-    return _sandboxed_launch(
-        _shell_launch(run),
+        return _prepare_sandboxed_launch(launch, run)
+    return _prepare_sandboxed_launch(
+        _prepare_shell_launch(run),
         run,
         removes_work_trees=_REMOVES_WORK_TREE.search(run.line) is not None,
         removes_submodules=removes_submodules(run),
     )
 
 
-def background_launch(run: CommandRun, *, terminal: bool) -> Launch:
+def background_launch(run: CommandRun, *, has_terminal: bool) -> Launch:
     """Determine how to launch a job, which may keep running alongside other commands."""
-    return _sandboxed_launch(_shell_launch(run), run, has_terminal=terminal)
+    return _prepare_sandboxed_launch(_prepare_shell_launch(run), run, has_terminal=has_terminal)
 
 
 def removes_submodules(run: CommandRun) -> bool:
@@ -115,14 +115,14 @@ def submodule_removal_problem(run: CommandRun) -> str:
     return sandbox.submodules.removal_problem(run.line, run.folder) if is_stopped else ""
 
 
-def _shell_launch(run: CommandRun) -> Launch:
+def _prepare_shell_launch(run: CommandRun) -> Launch:
     workspace = run.workspace
     repositories = workspace.sandbox.repositories if workspace.sandbox is not None else ()
     overrides = diff_override_variables((run.folder, workspace.root, *repositories))
     return shell_launch(run.line, overrides | workspace.environment_variables)
 
 
-def _sandboxed_launch(
+def _prepare_sandboxed_launch(
     launch: Launch,
     run: CommandRun,
     *,
@@ -157,7 +157,7 @@ def _sandboxed_launch(
 
 
 def start_run(
-    run: CommandRun, launch: Launch, on_output: Callable[[str], None] | None, *, terminal: bool = False
+    run: CommandRun, launch: Launch, on_output: Callable[[str], None] | None, *, has_terminal: bool = False
 ) -> Program:
     """Start the command, with its output in a new log file. Raises `ToolError`."""
     workspace = run.workspace
@@ -166,7 +166,7 @@ def start_run(
             create_private_folder(folder)
         log = workspace.outputs_folder / f"bash-{secrets.token_hex(4)}.txt"
         limits = ProcessLimits(output_bytes=workspace.max_output_bytes)
-        return start_program(launch, run.folder, log, on_output, limits, has_terminal=terminal)
+        return start_program(launch, run.folder, log, on_output, limits, has_terminal=has_terminal)
     except OSError as error:
         raise ToolError(_start_failure_text(error, run.line, run.folder)) from error
     except UnicodeEncodeError as error:

@@ -201,7 +201,7 @@ def read_only_launch(command: str, workspace: Workspace) -> Launch:
     environment |= {"PATH": process.git.search_path_outside(workspace.root, path)}
     environment.pop("RIPGREP_CONFIG_PATH", None)
     if any(step.proof.name.startswith("git") for step in steps):
-        environment = _git_environment(workspace.root, environment)
+        environment = _build_git_environment(workspace.root, environment)
     (step, *other_steps), words = steps, _argv(steps[0], workspace)
     needs_shell = other_steps or step.proof.name in _PROGRAM_LOOKUPS | _BUILTINS
     if needs_shell or step.command.redirections or any(word.is_glob for word in words):
@@ -274,7 +274,7 @@ def _argv(step: ProvedStep, workspace: Workspace) -> Sequence[Word]:
     return (program, *arguments[:end], *map(Word, guards), *arguments[end:])
 
 
-def _git_environment(root: Path, environment: Mapping[str, str]) -> dict[str, str]:
+def _build_git_environment(root: Path, environment: Mapping[str, str]) -> dict[str, str]:
     program = process.git.find_program_outside("git", root)
     if program is None:
         raise ToolError("there is no program `git` outside the working folder: use read, grep or glob")

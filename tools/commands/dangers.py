@@ -54,7 +54,7 @@ def find_dangers(text: str, root: str) -> tuple[Danger, ...]:
 def _find_dangers(text: str, root: str, depth: int) -> Iterator[Danger]:
     line = parse_command_line(text)
     for command in line.commands:
-        for reason in _danger_reasons(command.texts, has_input=command.preceding_operator in ("|", "|&")):
+        for reason in _find_danger_reasons(command.texts, has_input=command.preceding_operator in ("|", "|&")):
             yield Danger(command.start, command.end, reason)
         if program_name(command.texts) in _CODE_RUNNERS and any(map(_is_fetched_script, command.words)):
             yield Danger(command.start, command.end, "runs downloaded code")
@@ -94,7 +94,7 @@ def may_run_arguments(command: SimpleCommand) -> bool:
     }
 
 
-def _danger_reasons(words: Sequence[str], *, has_input: bool = False) -> Iterator[str]:
+def _find_danger_reasons(words: Sequence[str], *, has_input: bool = False) -> Iterator[str]:
     name = program_name(words)
     if not name:
         return
@@ -106,21 +106,21 @@ def _danger_reasons(words: Sequence[str], *, has_input: bool = False) -> Iterato
     )
     if has_input and name in _INTERPRETERS and reads_program_from_stdin:
         yield "runs the output of the pipe"
-    yield from _reasons_by_program(name, arguments)
+    yield from _find_reasons_by_program(name, arguments)
     wrapped_index = wrapped_program_index(words)
     if wrapped_index is not None and wrapped_index < len(words):
-        yield from _danger_reasons(words[wrapped_index:], has_input=has_input)
+        yield from _find_danger_reasons(words[wrapped_index:], has_input=has_input)
     elif name in _USER_SWITCHERS and arguments:
-        yield from _danger_reasons([word for word in arguments if word[:1] != "-"])
+        yield from _find_danger_reasons([word for word in arguments if word[:1] != "-"])
     if name == "find":
         if "-delete" in arguments:
             yield "deletes every file that it finds"
         for index, word in enumerate(arguments):
             if word in ("-exec", "-execdir", "-ok", "-okdir"):
-                yield from _danger_reasons(arguments[index + 1 :])
+                yield from _find_danger_reasons(arguments[index + 1 :])
 
 
-def _reasons_by_program(name: str, arguments: Sequence[str]) -> Iterator[str]:
+def _find_reasons_by_program(name: str, arguments: Sequence[str]) -> Iterator[str]:
     if (name == "rm" and _has_option(arguments, "rR", "--recursive")) or name == "rimraf":
         yield "deletes folders and everything in them"
     elif name == "git":
@@ -146,7 +146,7 @@ def _reasons_by_program(name: str, arguments: Sequence[str]) -> Iterator[str]:
     elif name == "ssh" and (
         index := next((index for index, word in enumerate(arguments) if word in _USER_SWITCHERS | {"rm", "dd"}), None)
     ):
-        yield from _danger_reasons(arguments[index:])
+        yield from _find_danger_reasons(arguments[index:])
     elif name == "truncate" or (name == "rsync" and any(word.startswith("--delete") for word in arguments)):
         yield "deletes the content of files or folders"
 

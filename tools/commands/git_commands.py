@@ -12,7 +12,7 @@ from ebbtide.tools.commands.programs import (
     split_words,
 )
 from ebbtide.tools.commands.scripts import may_be_option
-from ebbtide.tools.commands.tool_options import unsafe_argument_indices
+from ebbtide.tools.commands.tool_options import find_unsafe_argument_indices
 from ebbtide.tools.lazy import regex
 
 READ_ONLY_FORMS_REASON = "is covered only in forms known to be read-only"
@@ -58,7 +58,7 @@ _REPOSITORY_OPTIONS = ("-C", "--git-dir", "--work-tree")
 _REMOTE_URL = regex(r"(?:https?|ssh|git)://[^-].*|(?:[\w.-]+@)?\w[\w.-]+:(?!:|//).*")
 
 
-def uncovered_git_word(words: Sequence[Word]) -> tuple[int, str] | None:
+def find_uncovered_git_word(words: Sequence[Word]) -> tuple[int, str] | None:
     """Find the word that keeps the rule `bash(git)` from covering the call. Return its index and the reason, worded to
     follow the word in a sentence. None if the rule covers the call."""
     command_index = _find_subcommand(words)
@@ -69,7 +69,7 @@ def uncovered_git_word(words: Sequence[Word]) -> tuple[int, str] | None:
     command, argument_indices = words[command_index].text, range(command_index + 1, len(words))
     if runs_without_repository_programs(words):
         return command_index, READ_ONLY_FORMS_REASON
-    uncovered_word = _uncovered_command_word(words, command_index)
+    uncovered_word = _find_uncovered_word(words, command_index)
     if uncovered_word is not None:
         return uncovered_word
     for index in argument_indices:
@@ -77,7 +77,7 @@ def uncovered_git_word(words: Sequence[Word]) -> tuple[int, str] | None:
             return index, "can become an option; write `--` before it"
         if reason := _uncovered_option_reason(command, words[index].text):
             return index, reason
-    unknown_indices = unsafe_argument_indices(["git", *(word.text for word in words[command_index:])])
+    unknown_indices = find_unsafe_argument_indices(["git", *(word.text for word in words[command_index:])])
     return (
         (
             unknown_indices[0] + command_index - 1,
@@ -124,11 +124,9 @@ def _find_subcommand(words: Sequence[Word]) -> int | tuple[int, str]:
     return index
 
 
-def _uncovered_command_word(words: Sequence[Word], command_index: int) -> tuple[int, str] | None:
-    command, subcommand = (
-        words[command_index].text,
-        words[command_index + 1].text if command_index + 1 < len(words) else "",
-    )
+def _find_uncovered_word(words: Sequence[Word], command_index: int) -> tuple[int, str] | None:
+    command = words[command_index].text
+    subcommand = words[command_index + 1].text if command_index + 1 < len(words) else ""
     if command in _SUBCOMMANDS:
         covered, reason = _SUBCOMMANDS[command]
         is_option = subcommand[:1] == "-" and command == "remote"

@@ -327,14 +327,12 @@ class _TreeReader:
     def read_word(self, node: "Node") -> Word:
         """Read the word that a node represents, and find the commands inside it."""
         parts = node.children if node.type in ("concatenation", "variable_assignment") else [node]
-        texts, expands, has_wildcard, is_bare, last_end, has_brace = (
-            list[str](),
-            False,
-            False,
-            True,
-            node.start_byte,
-            False,
-        )
+        texts = list[str]()
+        expands = False
+        has_wildcard = False
+        is_bare = True
+        last_end = node.start_byte
+        has_brace = False
         has_status, is_mixed = False, False
         for part in parts:
             if part.start_byte != last_end:

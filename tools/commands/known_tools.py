@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ebbtide.tools.commands.nested import program_index
 from ebbtide.tools.commands.programs import READ_ONLY_ROWS, split_words
-from ebbtide.tools.commands.tool_options import unsafe_argument_indices
+from ebbtide.tools.commands.tool_options import find_unsafe_argument_indices
 
 _PROJECT_TOOLS = split_words(
     "pytest ruff mypy pyright flake8 black isort pylint eslint prettier tsc shellcheck gofmt rustfmt"
@@ -49,7 +49,7 @@ def min_rule_words(command: Sequence[str]) -> int:
     """Return how many words a rule needs so that it includes every word that might change what the tool does. 0 if no
     word might."""
     prefix_length = 2 if " ".join(command[:2]) in _RUN_PREFIXES or tuple(command[:2]) in _MODULE_PREFIXES else 0
-    unknown_indices = unsafe_argument_indices(command[prefix_length:])
+    unknown_indices = find_unsafe_argument_indices(command[prefix_length:])
     return prefix_length + unknown_indices[-1] + 1 if unknown_indices else 0
 
 

@@ -129,7 +129,9 @@ def _find_named_files(text: str, budget: StringBudget, depth: int = 0) -> Iterat
                 for inner_line in inner_lines:
                     yield from _find_named_files(inner_line, budget, depth + 1)
         yield from (
-            (_join_to_folder(folder, file) for file in _files_of_command(words)) if folder else _files_of_command(words)
+            (_join_to_folder(folder, file) for file in _find_files_of_command(words))
+            if folder
+            else _find_files_of_command(words)
         )
         folder = entered_folder(command, folder)
 
@@ -167,7 +169,7 @@ def entered_folder(command: SimpleCommand, folder: str) -> str:
     )
 
 
-def _files_of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
+def _find_files_of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
     texts = [word.text for word in words]
     wrapped_index, name = wrapped_program_index(texts), program_name(texts)
     if wrapped_index is not None:
@@ -180,7 +182,7 @@ def _files_of_command(words: Sequence[Word]) -> Iterator[NamedFile]:
             if posixpath.basename(texts[index]) in _COPY_PROGRAMS | _CHANGING_PROGRAMS
         )
         for index in (*possible_indices, wrapped_index):
-            yield from _files_of_command(words[index:])
+            yield from _find_files_of_command(words[index:])
         return
     if name == "find":
         output_indices = (index + 1 for index, text in enumerate(texts[:-1]) if text in _FIND_OUTPUT_OPTIONS)

@@ -66,10 +66,8 @@ class StringBudget:
     """Limits how many strings in a line are parsed as commands. All nesting levels share the budget."""
 
     def __init__(self, line: str) -> None:
-        self._remaining_texts, self._remaining_chars = (
-            MAX_STRINGS,
-            _MAX_CHARS_IN_TEXTS if len(line) <= LONG_LINE_CHARS else _MAX_CHARS_IN_LONG,
-        )
+        self._remaining_texts = MAX_STRINGS
+        self._remaining_chars = _MAX_CHARS_IN_TEXTS if len(line) <= LONG_LINE_CHARS else _MAX_CHARS_IN_LONG
         self.is_spent = False
         """Whether the line had more strings than the budget allows."""
         self.has_unparsed_text = False
@@ -81,10 +79,8 @@ class StringBudget:
         strings = tuple(texts)
         if not strings or self.is_spent:
             return ()
-        is_first, self._remaining_chars = (
-            self._remaining_texts == MAX_STRINGS,
-            self._remaining_chars - sum(map(len, strings)),
-        )
+        is_first = self._remaining_texts == MAX_STRINGS
+        self._remaining_chars -= sum(map(len, strings))
         self.is_spent = not self._remaining_texts or (self._remaining_chars < 0 and not is_first)
         self._remaining_texts -= 1
         return () if self.is_spent else strings
@@ -151,7 +147,7 @@ def has_hidden_program(text: str) -> bool:
 @lru_cache(maxsize=64)
 def has_hidden_arguments(text: str, program: str) -> bool:
     """Whether a line runs the program with arguments that are not written in the line, as in `git $x`."""
-    return any(_hides_arguments(command, program) for command in _parsed_variants(text).commands)
+    return any(_hides_arguments(command, program) for command in _parse_variants(text).commands)
 
 
 def _hides_arguments(command: SimpleCommand, program: str) -> bool:
@@ -174,16 +170,16 @@ def _hides_arguments(command: SimpleCommand, program: str) -> bool:
 def command_variants(text: str) -> Sequence[tuple[str, ...]]:
     """Return the words of each command in the line, and of each command in a string that might be run. Also return
     variants in which the line's variables are expanded or encoded strings are decoded."""
-    return _parsed_variants(text).variants
+    return _parse_variants(text).variants
 
 
 def has_unparsed_strings(text: str) -> bool:
     """Whether the line has more possible command strings than the budget allows."""
-    return _parsed_variants(text).is_over_budget
+    return _parse_variants(text).is_over_budget
 
 
 @lru_cache(maxsize=64)  # cached, because each rule examines the same few lines
-def _parsed_variants(text: str) -> _ParsedVariants:
+def _parse_variants(text: str) -> _ParsedVariants:
     pending, variants, budget = [(text, 0)], list[tuple[str, ...]](), StringBudget(text)
     all_commands = list[SimpleCommand]()
     while pending:

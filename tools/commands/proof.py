@@ -104,13 +104,11 @@ def parse_row(name: str) -> ProgramRow | None:
     if text is None:
         return None
     options, _, operands = text.partition("|")
-    letter_options, long_options, exact_words, value_options, allows_line_count = (
-        set[str](),
-        set[str](),
-        set[str](),
-        dict[str, str](),
-        False,
-    )
+    letter_options = set[str]()
+    long_options = set[str]()
+    exact_words = set[str]()
+    value_options = dict[str, str]()
+    allows_line_count = False
     for option in options.split():
         flag, colon, kind = option.partition(":")
         if option == "-#":
@@ -167,7 +165,10 @@ def _check_unlisted_git_command(words: Sequence[Word], start: int, proof: Proof)
 
 def _check_by_row(words: Sequence[Word], start: int, row: ProgramRow, proof: Proof, *, has_input: bool) -> None:
     """Process the options, then check the operands."""
-    operand_indices, has_pattern, index, is_after_dashes = list[int](), False, start, False
+    operand_indices = list[int]()
+    has_pattern = False
+    index = start
+    is_after_dashes = False
     while index < len(words):
         word = words[index]
         text = word.text

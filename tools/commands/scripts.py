@@ -114,7 +114,10 @@ def _cannot_be_test(pattern: str) -> bool:
 
 def check_sed(words: Sequence[Word], proof: Proof) -> None:
     """Check sed. Only scripts that select lines or replace a word are accepted."""
-    scripts, operand_indices, index, is_after_dashes = dict[int, str](), list[int](), 1, False
+    scripts = dict[int, str]()
+    operand_indices = list[int]()
+    index = 1
+    is_after_dashes = False
     while index < len(words):
         text = words[index].text
         script_option = _SED_SCRIPT.fullmatch(text)

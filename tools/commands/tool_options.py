@@ -122,17 +122,15 @@ class _ParsedOptions:
     path_options: frozenset[str]
 
 
-def unsafe_argument_indices(command: Sequence[str]) -> tuple[int, ...]:
+def find_unsafe_argument_indices(command: Sequence[str]) -> tuple[int, ...]:
     """Return the indices of words that may change what the tool does or where; empty for an unknown program."""
     name = " ".join(command[:2]) if " ".join(command[:2]) in _OPTIONS_BY_TOOL else "".join(command[:1])
     if name not in _OPTIONS_BY_TOOL:
         return ()
-    options, indices, index, is_after_dashes = (
-        _parse_row(_OPTIONS_BY_TOOL[name]),
-        list[int](),
-        2 if " " in name else 1,
-        False,
-    )
+    options = _parse_row(_OPTIONS_BY_TOOL[name])
+    indices = list[int]()
+    index = 2 if " " in name else 1
+    is_after_dashes = False
     while index < len(command):
         word = command[index]
         if word[:1] == "@" and not name.startswith(_NO_RESPONSE_FILES):

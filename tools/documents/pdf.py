@@ -29,12 +29,12 @@ async def read_pages(path: Path, name: str, offset: int, limit: int, limits: Rea
         raise ToolError(f"`{name}` has {pluralize(page_count, 'page')}: offset={offset} is beyond its end")
     if not pages:
         raise ToolError(f"page {offset} of `{name}` takes too much time or memory: try pdftotext in bash")
-    return _pages_result(
+    return _build_pages_result(
         pages, page_count, offset, name, limits, is_cut_short=result.has_timed_out or result.has_failed
     )
 
 
-def _pages_result(
+def _build_pages_result(
     pages: Sequence[Mapping[str, Any]],
     page_count: int,
     offset: int,

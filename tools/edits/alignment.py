@@ -60,16 +60,14 @@ def rewrite_block(block: AlignedBlock) -> list[str]:
 
 class _BlockRewriter:
     def __init__(self, block: AlignedBlock) -> None:
-        self.old, self.file_lines, self.new, self.marked_pairs, self.indent_step = (
-            block.old,
-            block.file_lines,
-            block.new,
-            block.marked_pairs,
-            block.indent_step,
-        )
+        self.old = block.old
+        self.file_lines = block.file_lines
+        self.new = block.new
+        self.marked_pairs = block.marked_pairs
+        self.indent_step = block.indent_step
         if self.new and _begins_with_moved_line(self.old, self.new):
             raise AmbiguousLineError(self.new[0])
-        lost_indent = _lost_indent(self.old, self.file_lines)
+        lost_indent = _find_lost_indent(self.old, self.file_lines)
         if lost_indent is not None:
             self.old, self.new = _restore_indent(self.old, self.new, lost_indent)
         else:
@@ -99,7 +97,7 @@ class _BlockRewriter:
         """Check that the lines marked as unchanged can be matched in only one way, or that every way gives the same
         result. Different lines may look alike if the model quoted them without indentation. Raises
         `AmbiguousLineError`."""
-        self._unchanged_pairs(range(len(self.old)), range(len(self.new)))
+        self._find_unchanged_pairs(range(len(self.old)), range(len(self.new)))
 
     def _require_clear_levels(self, text_indices: Sequence[int]) -> None:
         """Check that the indentation of the new lines is clear if only one old line is not blank. `text_indices`:
@@ -118,10 +116,8 @@ class _BlockRewriter:
                 raise AmbiguousLineError(new[1])
         elif file_indent:
             unit = len(self.indent_step()) or 4
-            plausibility, depths = (
-                indent_plausibility(second_width, unit, follows_opener=starts_block),
-                [len(indent_of(line)) for line in new],
-            )
+            plausibility = indent_plausibility(second_width, unit, follows_opener=starts_block)
+            depths = [len(indent_of(line)) for line in new]
             if plausibility < 2 or plausibility <= indent_plausibility(
                 second_width - len(file_indent), unit, follows_opener=starts_block
             ):
@@ -152,7 +148,7 @@ class _BlockRewriter:
     def _rewritten_lines(self, marked_pairs: Sequence[tuple[int, int]], old_end: int, new_end: int) -> Iterator[str]:
         old_start = new_start = 0
         for old_stop, new_stop in [*marked_pairs, (old_end, new_end)]:
-            pairs = self._unchanged_pairs(range(old_start, old_stop), range(new_start, new_stop))
+            pairs = self._find_unchanged_pairs(range(old_start, old_stop), range(new_start, new_stop))
             for old_index, new_index in pairs:
                 yield from self._changed_lines(range(old_start, old_index), range(new_start, new_index))
                 yield self._unchanged_line(old_index, new_index)
@@ -162,13 +158,11 @@ class _BlockRewriter:
                 yield self.file_lines[old_stop]
             old_start, new_start = old_stop + 1, new_stop + 1
 
-    def _unchanged_pairs(self, old_range: range, new_range: range) -> list[tuple[int, int]]:
+    def _find_unchanged_pairs(self, old_range: range, new_range: range) -> list[tuple[int, int]]:
         """Pair the lines that occur in both texts. Raises `AmbiguousLineError` if another pairing would give a
         different result."""
-        old_texts, new_texts = (
-            [_stripped(self.old[old_index]) for old_index in old_range],
-            [_stripped(self.new[new_index]) for new_index in new_range],
-        )
+        old_texts = [_stripped(self.old[old_index]) for old_index in old_range]
+        new_texts = [_stripped(self.new[new_index]) for new_index in new_range]
         if len(old_range) * len(new_range) > MAX_EXACT_PAIRS:
             if len(self.indent_map.pairs) > len({model_indent for model_indent, _ in self.indent_map.pairs}):
                 raise AmbiguousLineError(self.new[new_range.start])
@@ -184,7 +178,9 @@ class _BlockRewriter:
             for old_index, old_text in zip(old_range, old_texts, strict=True)
         ]
         pairs = []
-        for old_index, new_index, old_indices, may_be_new in _best_pairs(weights, len(old_range), len(new_range)):
+        for old_index, new_index, old_indices, may_be_new in _choose_best_pairs(
+            weights, len(old_range), len(new_range)
+        ):
             self._require_same_result(
                 [row + old_range.start for row in old_indices], may_be_new, new_index + new_range.start
             )
@@ -238,12 +234,14 @@ class _BlockRewriter:
                     else line
                 )
                 continue
-            indent = self._file_indent(new_index, old_range, new_range, partners)
+            indent = self._infer_file_indent(new_index, old_range, new_range, partners)
             if indent is None:
                 raise AmbiguousLineError(line)
             yield indent + self._text_with_file_style(new_index, partners.get(new_index))
 
-    def _file_indent(self, new_index: int, old_range: range, new_range: range, partners: dict[int, int]) -> str | None:
+    def _infer_file_indent(
+        self, new_index: int, old_range: range, new_range: range, partners: dict[int, int]
+    ) -> str | None:
         indent = indent_of(self.new[new_index])
         file_indent = self.indent_map.translate(indent)
         if file_indent is not None:
@@ -330,7 +328,7 @@ class _BlockRewriter:
         return line + file_text[len(file_text.rstrip()) :] if lacks_whitespace else line
 
 
-def _lost_indent(old: Sequence[str], file_lines: Sequence[str]) -> str | None:
+def _find_lost_indent(old: Sequence[str], file_lines: Sequence[str]) -> str | None:
     """Return the indentation that only the first line lost. None if it lost none. Raises `AmbiguousLineError` if the
     later lines do not make this clear."""
     first_indent, quoted_indent = indent_of(file_lines[0]), indent_of(old[0])
@@ -418,10 +416,8 @@ def _has_reindented_line(old: Sequence[str], new: Sequence[str]) -> bool:
 def _begins_with_moved_line(old: Sequence[str], new: Sequence[str]) -> bool:
     """Whether the new text begins with a later line of the old text, but without that line's indentation. The
     indentation might have been lost by mistake."""
-    first_text, later_indents = (
-        _stripped(new[0]),
-        {indent_of(line) for line in old[1:] if _stripped(line) == _stripped(new[0])},
-    )
+    first_text = _stripped(new[0])
+    later_indents = {indent_of(line) for line in old[1:] if _stripped(line) == _stripped(new[0])}
     return (
         bool(first_text)
         and not indent_of(new[0])
@@ -450,7 +446,7 @@ def _equal_pairs(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, 
     yield from zip(range(old_index, len(old)), range(new_index, len(new)), strict=True)
 
 
-def _best_pairs(
+def _choose_best_pairs(
     weights: list[list[int]], row_count: int, column_count: int
 ) -> Iterator[tuple[int, int, list[int], bool]]:
     """Find the ascending pairing of rows and columns with the greatest total weight, and yield its pairs. Each comes

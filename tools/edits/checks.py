@@ -118,7 +118,7 @@ def has_irregular_step(old: str, new: str, step: str) -> bool:
     )
 
 
-def indentation_mismatch(old: str, new: str, text: str, file_text: str) -> str | None:
+def find_indentation_mismatch(old: str, new: str, text: str, file_text: str) -> str | None:
     """Describe how the new text's indentation differs from the file's. None if it does not differ, or if the old text
     matches and has two levels to compare."""
     new_lines = [line for line in new.split("\n") if line.strip()]
@@ -171,12 +171,12 @@ def _lacks_file_levels(old: Sequence[str], file_lines: Sequence[str]) -> bool:
 
 def _open_same_blocks(old: Sequence[str], new: Sequence[str]) -> bool:
     """Whether both texts have the same number of non-blank lines and open blocks at the same positions."""
-    opens = [[opens_block(line) for line in lines if line.strip()] for lines in (old, new)]
-    return opens[0] == opens[1]
+    old_openings, new_openings = ([opens_block(line) for line in lines if line.strip()] for lines in (old, new))
+    return old_openings == new_openings
 
 
 def _is_always_followed_by_deeper_line(lines: Sequence[str], character: str) -> bool:
-    """Whether the file has lines that end with the character, and each of them is followed by a deeper line."""
+    """Whether lines end with the character, and the line after each of them is indented further."""
     pairs = [
         (above, below)
         for above, below in pairwise(lines)

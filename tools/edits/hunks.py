@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ebbtide.tools.edits.alignment import AlignedBlock, AmbiguousLineError, rewrite_block
-from ebbtide.tools.edits.checks import find_omission_placeholder, indentation_mismatch
+from ebbtide.tools.edits.checks import find_indentation_mismatch, find_omission_placeholder
 from ebbtide.tools.edits.corrections import Correction, possible_corrections
 from ebbtide.tools.edits.indentation import indent_of, indent_step
 from ebbtide.tools.edits.matching import (
@@ -56,7 +56,11 @@ class _HunkPlacer:
     def __init__(
         self, target: EditTarget, lines: list[str], hunk: PatchHunk, label: str, used_ranges: Sequence[range]
     ) -> None:
-        self.target, self.lines, self.hunk, self.label, self.used_ranges = target, lines, hunk, label, used_ranges
+        self.target = target
+        self.lines = lines
+        self.hunk = hunk
+        self.label = label
+        self.used_ranges = used_ranges
         self.search_start = used_ranges[-1].stop if used_ranges else 0
         """Index of the line after the previous hunk, where the search for this hunk begins."""
         self.note = ""
@@ -137,7 +141,7 @@ class _HunkPlacer:
         return _line_replacement(self.target.text, self.lines, first, last, new)
 
     def _require_indentation(self, file_lines: Sequence[str]) -> None:
-        mismatch = indentation_mismatch(
+        mismatch = find_indentation_mismatch(
             "\n".join(self.hunk.old), "\n".join(self.hunk.new), self.target.text, "\n".join(file_lines)
         )
         if mismatch is not None:

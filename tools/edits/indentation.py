@@ -123,10 +123,8 @@ def _scale_indent(
     indent: str, pairs: Collection[tuple[str, str]], model_indents: Collection[str], file_step: str
 ) -> str | None:
     """Translate the indentation if levels correspond one to one but differ in width or characters. None otherwise."""
-    model_kind, kind = (
-        _only_indent_character([model_indent for model_indent, _ in pairs] + list(model_indents)),
-        _only_indent_character([file_indent for _, file_indent in pairs]),
-    )
+    model_kind = _only_indent_character([model_indent for model_indent, _ in pairs] + list(model_indents))
+    kind = _only_indent_character([file_indent for _, file_indent in pairs])
     if model_kind is None or kind is None:
         return None
     points = {(len(model_indent), len(file_indent)) for model_indent, file_indent in pairs}

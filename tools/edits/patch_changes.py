@@ -30,7 +30,7 @@ sentence."""
 
 def patched_paths(arguments: Arguments) -> list[str]:
     """Return the paths that the patch would write, as the model wrote them. Raises `ToolError`."""
-    return [path for file_patch in _parse_patch(arguments) for path in _paths_in_file_patch(file_patch)]
+    return [path for file_patch in _parse_patch_or_explain(arguments) for path in _paths_in_file_patch(file_patch)]
 
 
 def plan_patch(arguments: Arguments, workspace: Workspace, suggest_path: SuggestPath) -> PlannedChanges:
@@ -38,7 +38,7 @@ def plan_patch(arguments: Arguments, workspace: Workspace, suggest_path: Suggest
     to the result of the parts before it. Raises `ToolError`."""
     planner = _Planner(workspace, suggest_path)
     try:
-        for file_patch in _parse_patch(arguments):
+        for file_patch in _parse_patch_or_explain(arguments):
             planner.add_file_patch(file_patch)
     except (PatchError, ToolError) as error:
         message = str(error)
@@ -48,7 +48,7 @@ def plan_patch(arguments: Arguments, workspace: Workspace, suggest_path: Suggest
     return planner.plan()
 
 
-def _parse_patch(arguments: Arguments) -> tuple[FilePatch, ...]:
+def _parse_patch_or_explain(arguments: Arguments) -> tuple[FilePatch, ...]:
     try:
         return parse_patch(get_text(arguments, "patch"))
     except PatchError as error:
@@ -150,11 +150,9 @@ class _Planner:
             raise ToolError(f"`{new_name}` exists already, so `{name}` cannot be moved there: choose another path")
         mode = mode_if_exists(path)
         file.content, file.notes = None, []
-        target_file.content, target_file.mode, target_file.notes = (
-            content,
-            mode,
-            [f"moved `{name}` to `{new_name}`{remark}"],
-        )
+        target_file.content = content
+        target_file.mode = mode
+        target_file.notes = [f"moved `{name}` to `{new_name}`{remark}"]
         if target_file.old_content is None and target != path:  # create the new file before deleting the old one
             self.files = {
                 **{file_path: state for file_path, state in self.files.items() if file_path not in (path, target)},

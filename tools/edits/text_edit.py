@@ -9,9 +9,9 @@ from ebbtide.tools.edits.checks import (
     adds_distinctive_text,
     find_duplicated_line,
     find_escape_outside_quotes,
+    find_indentation_mismatch,
     find_omission_placeholder,
     has_irregular_step,
-    indentation_mismatch,
     is_already_applied,
     is_level_unclear,
 )
@@ -208,7 +208,7 @@ def _require_plausible_edit(target: EditTarget, matches: Matches, old: str, new:
         )
     if matches.closeness in ("exact", "punctuation"):
         _require_clear_indentation(target, span, old, new)
-    mismatch = indentation_mismatch(old, new, target.text, target.text[span.start : span.end])
+    mismatch = find_indentation_mismatch(old, new, target.text, target.text[span.start : span.end])
     if mismatch is not None:
         raise ToolError(
             f"{mismatch}: indent it as in `{target.name}`, and include an indented line of the file in `old`"

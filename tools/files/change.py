@@ -84,7 +84,7 @@ class ChangePlanner(ABC):
         return await run_exclusive(lambda: self.plan_changes(arguments, workspace).apply(workspace.seen_files))
 
 
-def apply_changes(changes: Sequence[Change], seen: SeenFiles) -> None:
+def apply_changes(changes: Sequence[Change], seen_files: SeenFiles) -> None:
     """Apply all changes. If one fails, those made before it are reverted. Raises `ToolError`."""
     for change in changes:
         _require_writable(change.path, str(change.path))
@@ -103,9 +103,9 @@ def apply_changes(changes: Sequence[Change], seen: SeenFiles) -> None:
         raise
     for change in changes:
         if change.new_content is None:
-            seen.forget(change.path)
+            seen_files.forget(change.path)
         else:
-            seen.record_content(change.path, change.new_content)
+            seen_files.record_content(change.path, change.new_content)
 
 
 def require_read(path: Path, content: bytes, workspace: Workspace) -> None:
@@ -119,8 +119,8 @@ def require_read(path: Path, content: bytes, workspace: Workspace) -> None:
 
 
 def _require_writable(path: Path, name: str) -> None:
-    """Raise `ToolError` for a write-protected file. The check is necessary because root can write to such a file
-    anyway, and anyone with write access to its folder can replace it."""
+    """Raise `ToolError` for a write-protected file. Without this check the write could succeed: root can write to any
+    file, and a user with write access to the folder can replace the file."""
     mode = mode_if_exists(path)
     if mode is not None and not mode & 0o222:
         advice = "ask the user, or make it writable with chmod in bash first"
@@ -248,12 +248,12 @@ def diff_lines(
     )
     files = [file for file in (old, new) if file is not None]
     has_same_newlines = all(map(_has_uniform_newlines, files)) and len({file.newline for file in files}) == 1
-    texts = [
+    old_text, new_text = (
         None if file is None else without_surrogates(file.normalised_text if has_same_newlines else file.text)
         for file in (old, new)
-    ]
-    lines = unified_diff(name, texts[0], texts[1], new_name)
-    if old and new and old_content != new_content and texts[0] == texts[1]:
+    )
+    lines = unified_diff(name, old_text, new_text, new_name)
+    if old and new and old_content != new_content and old_text == new_text:
         encodings = (f"{file.codec}{' with a byte order mark' if file.bom else ''}" for file in (old, new))
         lines += [*([] if lines else diff_header(name)), f"encoding: {' -> '.join(encodings)}"]
     return lines

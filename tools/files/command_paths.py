@@ -20,11 +20,9 @@ from ebbtide.tools.secrets.files import (
     may_contain_secrets,
 )
 
-_SENSITIVE_NAMES, _SENSITIVE_SUFFIXES, _SENSITIVE_PREFIXES = (
-    AUTORUN_NAMES | SECRET_NAMES,
-    AUTORUN_SUFFIXES + SECRET_SUFFIXES,
-    AUTORUN_PREFIXES + SECRET_PREFIXES,
-)
+_SENSITIVE_NAMES = AUTORUN_NAMES | SECRET_NAMES
+_SENSITIVE_SUFFIXES = AUTORUN_SUFFIXES + SECRET_SUFFIXES
+_SENSITIVE_PREFIXES = AUTORUN_PREFIXES + SECRET_PREFIXES
 _MAX_LISTED_NAMES = 2_000
 """Maximum number of names in a folder that are matched against a pattern."""
 _LONG_LINE_CHARS, _MAX_LOOKUPS_IN_LONG = 2_000, 20
@@ -63,7 +61,7 @@ def find_command_paths(line: str, root: str) -> CommandPaths:
         parsed_paths = {file.path for file in files}
         mentioned_files = (
             file
-            for file in _sensitive_mentions(line)
+            for file in _find_sensitive_mentions(line)
             if file.path not in parsed_paths and not (is_complete and file.is_changed)
         )
         files = (*files, *mentioned_files)
@@ -96,7 +94,7 @@ def find_command_paths(line: str, root: str) -> CommandPaths:
     return CommandPaths(tuple(secret_files), tuple(autorun_files), tuple(link_targets), exceeds_limit)
 
 
-def _sensitive_mentions(line: str) -> Iterator[NamedFile]:
+def _find_sensitive_mentions(line: str) -> Iterator[NamedFile]:
     """Yield the words that look like sensitive files in a line that was only partly parsed, so that padding cannot hide
     them."""
     text = _without_quoting(without_heredocs_exact(line))

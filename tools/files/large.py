@@ -62,11 +62,9 @@ def _find_line_start(file: IO[bytes], line_number: int) -> tuple[int, int]:
             for _ in range(remaining_lines):
                 newline = chunk.index(b"\n", newline + 1)
             return line_number - 1, offset + newline + 1
-        remaining_lines, offset, ends_mid_line = (
-            remaining_lines - newline_count,
-            offset + len(chunk),
-            not chunk.endswith(b"\n"),
-        )
+        remaining_lines -= newline_count
+        offset += len(chunk)
+        ends_mid_line = not chunk.endswith(b"\n")
     return line_number - 1 - remaining_lines + ends_mid_line, offset
 
 

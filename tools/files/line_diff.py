@@ -52,7 +52,10 @@ def find_differing_regions(old: Sequence[Hashable], new: Sequence[Hashable]) -> 
 
 def _trim_common(region: Region, old: Sequence[Hashable], new: Sequence[Hashable]) -> Region:
     """Remove the common prefix and suffix from the region."""
-    start, new_start, end, new_end = region.old_start, region.new_start, region.old_end, region.new_end
+    start = region.old_start
+    new_start = region.new_start
+    end = region.old_end
+    new_end = region.new_end
     while start < end and new_start < new_end and old[start] == new[new_start]:
         start, new_start = start + 1, new_start + 1
     while end > start and new_end > new_start and old[end - 1] == new[new_end - 1]:

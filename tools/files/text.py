@@ -86,7 +86,10 @@ class TextFile:
             changes = [
                 minimal_change for change in changes for minimal_change in _minimal_changes(normalised_text, change)
             ]
-        text, raw, offset, byte_offset = list[str](), list[bytes](), 0, 0
+        text = list[str]()
+        raw = list[bytes]()
+        offset = 0
+        byte_offset = 0
         for change in changes:
             start = change.start + bisect_left(crlf_offsets, change.start)
             end = change.end + bisect_left(crlf_offsets, change.end)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ebbtide.tools.files.private_folder import create_private_folder
-from ebbtide.tools.secrets.key_formats import encoded_forms
+from ebbtide.tools.secrets.key_formats import secret_encodings
 from ebbtide.tools.secrets.redaction import REDACTION_MARK
 
 MAX_LOG_BYTES = 4 * 1024**2
@@ -33,9 +33,9 @@ class ServerLog:
     """An append-only log that redacts secrets. Write errors are ignored."""
 
     def __init__(self, path: Path, secrets: Collection[str] = ()) -> None:
-        """`secrets`: values to redact in every form that `encoded_forms` yields."""
+        """`secrets`: values to redact in every form that `secret_encodings` yields."""
         self._path = path
-        forms = (form for secret in secrets for form in encoded_forms(secret))
+        forms = (form for secret in secrets for form in secret_encodings(secret))
         encoded_secrets = {form.encode("utf-8", "surrogateescape") for form in forms} - {b""}
         self._secrets = sorted(encoded_secrets, key=len, reverse=True)
         self._pattern = re.compile(b"|".join(map(re.escape, self._secrets)))

@@ -66,10 +66,10 @@ def parse_request(head: bytes) -> ProxyRequest:
     host = destination.authority.removesuffix(":80")
     lines = [f"Host: {host}", *(f"{name}: {value}" for name, value in forwarded), "Connection: close", "", ""]
     remaining_lines = "\r\n".join(lines)
-    heads = [
+    direct_head, proxied_head = (
         f"{method} {prefix}{path} {version}\r\n{remaining_lines}".encode("latin-1") for prefix in ("", f"http://{host}")
-    ]
-    return ProxyRequest(method, destination, heads[0], heads[1], length)
+    )
+    return ProxyRequest(method, destination, direct_head, proxied_head, length)
 
 
 def parse_response(head: bytes) -> ResponseHead:

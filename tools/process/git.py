@@ -112,7 +112,7 @@ def filter_disabling_settings(git: str, root: Path) -> Mapping[str, str]:
     }
 
 
-def setting_running_program(root: Path, command: str) -> str:
+def find_setting_running_program(root: Path, command: str) -> str:
     """Find a repository setting or hook that makes a git command run a program, and return its name. Empty if there is
     none. The user's own settings and hooks are ignored. If the repository's settings cannot be read, a text that says
     so is returned instead."""

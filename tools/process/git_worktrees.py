@@ -75,7 +75,7 @@ def read_repository(root: Path) -> Repository:
     if git is None:
         raise GitError("git is not installed, and work trees need it")
     safe_settings = SAFE_SETTINGS
-    paths = os.fsdecode(
+    top_folder, common_folder = os.fsdecode(
         run_git(git, root, safe_settings, "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir")
     ).splitlines()
     subfolder = os.fsdecode(run_git(git, root, safe_settings, "rev-parse", "--show-prefix")).strip("\n")
@@ -85,7 +85,7 @@ def read_repository(root: Path) -> Repository:
     if not head.strip():
         raise GitError("this repository has no commits yet; commit first")
     settings = {**safe_settings, **_repository_filter_overrides(git, root)}
-    return Repository(git, Path(paths[0]), Path(paths[1]), subfolder, head.decode().strip(), settings)
+    return Repository(git, Path(top_folder), Path(common_folder), subfolder, head.decode().strip(), settings)
 
 
 def _repository_filter_overrides(git: str, root: Path) -> Mapping[str, str]:

@@ -129,10 +129,10 @@ def child_environment(environment: Mapping[str, str] = os.environ) -> dict[str, 
             passed_variables[name] = value
         elif _is_harmless(name, value_without_login := _without_login(name, value)):
             passed_variables[name] = value_without_login
-    return _direnv_variables(environment) | passed_variables | _QUIET_VARIABLES
+    return _load_direnv_variables(environment) | passed_variables | _QUIET_VARIABLES
 
 
-def _direnv_variables(environment: Mapping[str, str]) -> dict[str, str]:
+def _load_direnv_variables(environment: Mapping[str, str]) -> dict[str, str]:
     if "DIRENV_DIFF" not in environment:
         return {}
     return process.user_variables.direnv_variables(environment)

@@ -39,15 +39,17 @@ def direnv_variables(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def withheld_variables(environment: Mapping[str, str], visible: Mapping[str, str]) -> tuple[str, ...]:
+def withheld_variables(environment: Mapping[str, str], visible_variables: Mapping[str, str]) -> tuple[str, ...]:
     """Return the names of variables that commands do not get."""
-    return tuple(name for name in environment if name not in visible and not _SHELL_OR_OWN_NAMES.fullmatch(name))
+    return tuple(
+        name for name in environment if name not in visible_variables and not _SHELL_OR_OWN_NAMES.fullmatch(name)
+    )
 
 
-def withheld_direnv_variables(environment: Mapping[str, str], visible: Mapping[str, str]) -> tuple[str, ...]:
+def withheld_direnv_variables(environment: Mapping[str, str], visible_variables: Mapping[str, str]) -> tuple[str, ...]:
     """Return the names of withheld variables that direnv set."""
     direnv_names = _direnv_names(environment.get(_DIRENV_VARIABLE, ""))
-    return tuple(name for name in withheld_variables(environment, visible) if name in direnv_names)
+    return tuple(name for name in withheld_variables(environment, visible_variables) if name in direnv_names)
 
 
 def withheld_variables_note(command: str, output_tail: str, withheld: tuple[str, ...]) -> str:

@@ -120,7 +120,7 @@ def _own_error_lines(command: str, output: str) -> str:
     )
 
 
-def denial_text(
+def describe_denial(
     command: str,
     output: str,
     boundary: Boundary,
@@ -140,11 +140,11 @@ def denial_text(
         write_denials = filter(None, (_write_denial(match, boundary, folder) for match in matches))
         denials = (
             reason
-            for reason in _denials(_own_error_lines(command, output), boundary, folder)
+            for reason in _find_denials(_own_error_lines(command, output), boundary, folder)
             if reason != _UNSPECIFIC_WRITE_DENIAL
         )
         return next(write_denials, "") or "; ".join(dict.fromkeys(denials))
-    reasons = dict.fromkeys(_denials(output, boundary, folder))
+    reasons = dict.fromkeys(_find_denials(output, boundary, folder))
     if boundary.kind == "bubblewrap" and (missing := next(filter(exists_outside, _missing_in_tmp(output)), "")):
         reasons[f"/tmp is private to the session, so it cannot see `{missing}`"] = None
     return "; ".join(reasons)
@@ -167,7 +167,7 @@ def _write_denial(match: Match[str], boundary: Boundary, folder: str) -> str:
     return f"it may not remove or rename `{path}`, which contains protected files" if path and _BUSY in match[0] else ""
 
 
-def _denials(output: str, boundary: Boundary, folder: str) -> Iterator[str]:
+def _find_denials(output: str, boundary: Boundary, folder: str) -> Iterator[str]:
     if output.startswith(("bwrap: ", "sandbox: ")):
         yield f"the sandbox could not be set up ({output.partition(': ')[2][:200].splitlines()[0]})"
         return

@@ -38,7 +38,7 @@ _MOUNT_TABLE_ESCAPES = {ord(character): f"\\{ord(character):03o}" for character 
 """Escapes for paths in the kernel's mount table."""
 
 
-def bubblewrap_command(
+def build_bubblewrap_command(
     program: Sequence[str],
     boundary: Boundary,
     folder: str,

@@ -45,12 +45,12 @@ _NO_LINK_NAMES = ("config", "config.worktree", "commondir", "hooks")
 """Metadata files and folders that must not be links, because a mount cannot protect a link."""
 
 
-def git_path_access(folder: Path, writable: Sequence[str]) -> dict[str, PathAccess]:
+def compute_git_path_access(folder: Path, writable: Sequence[str]) -> dict[str, PathAccess]:
     """Return the access to the metadata of a folder's repository. Commands can commit, but cannot change what Git
     executes. `writable`: the writable folders."""
     work_tree = next((ancestor for ancestor in (folder, *folder.parents) if os.path.lexists(ancestor / ".git")), None)
     if work_tree != folder and _is_bare_repository(folder):
-        return {path: access for path, access in _metadata_access(folder, None, 0) if is_in(path, writable)}
+        return {path: access for path, access in _compute_metadata_access(folder, None, 0) if is_in(path, writable)}
     claimed_folders = claimed_metadata(work_tree) if work_tree is not None else None
     if work_tree is None or claimed_folders is None:
         return {}
@@ -78,7 +78,7 @@ def git_path_access(folder: Path, writable: Sequence[str]) -> dict[str, PathAcce
     writable = (*writable, *(path for path, access in access_by_path.items() if access == "write"))
     user_access = (item for settings in _user_settings_files() for item in _settings_file_access(settings, work_tree))
     git_access = (
-        item for git_folder in (metadata, common_folder) for item in _metadata_access(git_folder, work_tree, 0)
+        item for git_folder in (metadata, common_folder) for item in _compute_metadata_access(git_folder, work_tree, 0)
     )
     for path, access in (*user_access, *git_access):
         if is_in(path, writable) and path not in writable_roots:
@@ -266,11 +266,11 @@ class Repositories:
 
 
 def find_repositories(folder: Path) -> Repositories:
-    below = _repositories_below(folder)
+    below = _find_repositories_below(folder)
     return Repositories(below, tuple(path for root in (folder, *below) for path in _redirecting_files(root)))
 
 
-def _repositories_below(folder: Path) -> tuple[Path, ...]:
+def _find_repositories_below(folder: Path) -> tuple[Path, ...]:
     claimed_folders = claimed_metadata(folder) if os.path.lexists(folder / ".git") else None
     own_folders = (str(claimed_folders[1]),) if claimed_folders is not None else ()
     repositories = list[Path]()
@@ -345,7 +345,7 @@ def _metadata_redirections(metadata: Path, depth: int) -> Iterator[Path]:
             yield from _metadata_redirections(module, depth + 1)
 
 
-def _metadata_access(metadata: Path, work_tree: Path | None, depth: int) -> Iterator[tuple[str, PathAccess]]:
+def _compute_metadata_access(metadata: Path, work_tree: Path | None, depth: int) -> Iterator[tuple[str, PathAccess]]:
     """Yield the access to the files of a metadata folder and of the modules in it."""
     for name in ("config", "config.worktree", "commondir", "gitdir"):
         if (metadata / name).is_file():
@@ -368,9 +368,9 @@ def _metadata_access(metadata: Path, work_tree: Path | None, depth: int) -> Iter
                 yield link, "read"
     if depth < _MAX_MODULE_DEPTH:
         for linked in _subfolders(metadata / "worktrees"):
-            yield from _metadata_access(linked, None, depth + 1)
+            yield from _compute_metadata_access(linked, None, depth + 1)
         for module in _module_metadata(metadata / "modules", depth):
-            yield from _metadata_access(module, None, depth + 1)
+            yield from _compute_metadata_access(module, None, depth + 1)
 
 
 def _settings_file_access(path: Path, work_tree: Path) -> Iterator[tuple[str, PathAccess]]:

@@ -34,7 +34,10 @@ class JobPorts:
         notify: Callable[[str], None],
     ) -> None:
         """`get_namespace` returns the network namespace of the session's commands, if any. `notify` shows a notice."""
-        self._jobs, self._port_rule, self._get_namespace, self._notify = jobs, port_rule, get_namespace, notify
+        self._jobs = jobs
+        self._port_rule = port_rule
+        self._get_namespace = get_namespace
+        self._notify = notify
         self._connector: NamespaceConnector | None = None
         self._watchers: set[asyncio.Task[None]] = set()
         self._ports_by_job: dict[str, dict[int, str]] = {}

@@ -17,7 +17,11 @@ from ebbtide.tools.sandbox import landlock_program
 
 _CREATE_RULESET, _ADD_RULE = 444, 445
 _RULE_PATH_BENEATH = 1
-_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER, _TRUNCATE = 1, 2, 4, 8, 1 << 14
+_EXECUTE = 1
+_WRITE_FILE = 2
+_READ_FILE = 4
+_READ_FOLDER = 8
+_TRUNCATE = 1 << 14
 _SCOPE_FLAGS = 3
 """Keeps processes in the sandbox from sending signals or connecting to abstract sockets outside it."""
 _ALL_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1}

@@ -8,7 +8,10 @@ import ctypes
 import os
 import sys
 
-NO_NEW_PRIVILEGES, DROP_CAPABILITY, SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 24, 22, 2
+NO_NEW_PRIVILEGES = 38
+DROP_CAPABILITY = 24
+SET_SECCOMP = 22
+SECCOMP_MODE_FILTER = 2
 LANDLOCK_RESTRICT_SELF = 446
 CAPSET = 126 if os.uname().machine == "x86_64" else 91
 _LIBC = ctypes.CDLL(None, use_errno=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ebbtide.tools.process.shell import is_passed_on
 from ebbtide.tools.sandbox.boundary import PathAccess
-from ebbtide.tools.sandbox.git_metadata import git_path_access, is_in
+from ebbtide.tools.sandbox.git_metadata import compute_git_path_access, is_in
 from ebbtide.tools.secrets.files import (
     HOME_SECRET_PATHS,
     SECRET_FOLDER_VARIABLES,
@@ -67,7 +67,7 @@ HIDDEN_SOCKET_FOLDERS = ("/var/tmp",)
 replaces them."""
 
 
-def sandbox_path_access(
+def compute_path_access(
     root: Path,
     further_roots: Sequence[Path],
     home: Path,
@@ -100,17 +100,17 @@ def sandbox_path_access(
     for folder in (root, *further_roots):
         if str(folder) in SHARED_SOCKET_FOLDERS:
             access_by_path.update(dict.fromkeys(_subfolders_with_sockets(folder), "hidden folder"))
-    for path in _other_program_sockets((root, *further_roots), home):
+    for path in _find_other_program_sockets((root, *further_roots), home):
         if not _is_already_hidden(path, access_by_path):
             access_by_path[path] = "hidden file"
     writable = [path for path, access in access_by_path.items() if access == "write"]
     for folder in repositories:  # never made writable, because only their own files say which folders belong to them
-        git_access = git_path_access(folder, writable).items()
+        git_access = compute_git_path_access(folder, writable).items()
         access_by_path.update(
             {path: access for path, access in git_access if access != "write" and is_in(path, writable)}
         )
     for folder in (root, *further_roots):
-        for path, access in git_path_access(folder, writable).items():
+        for path, access in compute_git_path_access(folder, writable).items():
             access_by_path[path] = access
         if (folder / ".ebb").is_dir():
             access_by_path[os.path.realpath(folder / ".ebb")] = "read"
@@ -255,7 +255,7 @@ def _subfolders_with_sockets(folder: Path) -> Iterator[str]:
                 yield entry.path
 
 
-def _other_program_sockets(folders: Sequence[Path], home: Path) -> Iterator[str]:
+def _find_other_program_sockets(folders: Sequence[Path], home: Path) -> Iterator[str]:
     """Yield other programs' sockets anywhere on this machine: container daemons, SSH agents, editors. A program can
     connect to one without write access to its folder.
 

@@ -105,7 +105,7 @@ class Sandbox:
             case "landlock":
                 return _landlock_launch(boundary, command, environment | _temporary_folder_variables(boundary))
             case "seatbelt":
-                sandboxed_argv = sandbox.seatbelt.seatbelt_command(boundary, command)
+                sandboxed_argv = sandbox.seatbelt.build_seatbelt_command(boundary, command)
                 return Launch(sandboxed_argv, environment | _temporary_folder_variables(boundary), is_sandboxed=True)
 
     def wrap_read_only(
@@ -209,7 +209,7 @@ class Sandbox:
         self.temp_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         # If this program is installed in /tmp, which the sandbox replaces, its SSH proxy must be mounted separately.
         visible = self.visible_paths if access is None else (*self.visible_paths, sandbox.network.TUNNEL_PROGRAM)
-        access_by_path = sandbox.mount_paths.sandbox_path_access(
+        access_by_path = sandbox.mount_paths.compute_path_access(
             self.root, self.added_roots, Path.home(), self.own_folders, visible, self.repositories, unprotected
         )
         detected = detect_sandbox()
@@ -251,7 +251,7 @@ def _bubblewrap_launch(
     )
     copies = {path: create_readable_descriptor(copy.text.encode()) for path, copy in boundary.settings_copies.items()}
     program = detected.full_argv if sandbox.bubblewrap.has_shared_mounts(mount_table) else detected.argv
-    sandboxed_argv = sandbox.bubblewrap.bubblewrap_command(
+    sandboxed_argv = sandbox.bubblewrap.build_bubblewrap_command(
         program, boundary, str(folder), argv, filter_descriptor, mount_table, copies
     )
     descriptors = (filter_descriptor, *copies.values(), *extra_descriptors)

@@ -16,11 +16,11 @@ _WRITABLE_DEVICES = (
 )
 
 
-def seatbelt_command(boundary: Boundary, command: Sequence[str]) -> tuple[str, ...]:
-    return (SANDBOX_EXEC, "-p", "\n".join(_profile(boundary)), *command)
+def build_seatbelt_command(boundary: Boundary, command: Sequence[str]) -> tuple[str, ...]:
+    return (SANDBOX_EXEC, "-p", "\n".join(_profile_rules(boundary)), *command)
 
 
-def _profile(boundary: Boundary) -> Iterator[str]:
+def _profile_rules(boundary: Boundary) -> Iterator[str]:
     """Yield the profile. The last matching rule applies, so the rules of inner folders come last."""
     yield "(version 1)"
     yield "(allow default)"

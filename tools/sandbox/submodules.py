@@ -25,8 +25,8 @@ _REMOVAL_WORDS = regex(r"\bdeinit\b|\bgit\b[^\n]*\brm\b")
 
 
 def can_remove_submodules(command: str, folder: Path) -> bool:
-    """Whether a command line only removes files with Git and then commits without running hooks. Between these two
-    steps, nothing can then replace a submodule with another repository."""
+    """Whether a command line consists of Git commands that remove files, optionally followed by a commit that runs no
+    hooks. Then nothing can replace a submodule with another repository between the removal and the commit."""
     if not _REMOVAL_ONLY.fullmatch(command):
         return False
     return not _COMMIT_WORD.search(command) or not _runs_hooks(folder)

@@ -14,13 +14,20 @@ those of the network namespace; `none`: only socket pairs."""
 
 _EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
 _ALLOW, _ERROR, _USER_NOTIFICATION = 0x7FFF0000, 0x00050000, 0x7FC00000
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD = 0x20
+_EQUAL = 0x15
+_AT_LEAST = 0x35
+_ANY_BIT = 0x45
+_RETURN = 0x06
 _CALL_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _SECOND_ARGUMENT = 0, 4, 16, 24
 """Offsets in the kernel's record of a call. Only the lower half of each argument is examined, which is enough for these
 calls."""
 _CLONE_NAMESPACE_FLAGS = 0x7E020000
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
-_UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
+_UNIX = 1
+_INET = 2
+_INET6 = 10
+_NETLINK = 16
 _FIRST_X32_CALL = 0x40000000
 """Number of the first x32 call on x86_64. These calls are numbered separately."""
 

@@ -47,7 +47,7 @@ _RG_OPTIONS = (
 
 TOO_LONG_LINE_NOTE = "(a line of several megabytes matches here: cut parts out of it in bash)"
 
-SearchEnding: TypeAlias = Literal["complete", "enough", "late"]
+SearchEnding: TypeAlias = Literal["complete", "stopped_early", "timed_out"]
 MAX_BUFFERED_LINES = 5_000
 """Maximum number of buffered lines of a file."""
 MAX_BUFFERED_CHARS = 1 << 23
@@ -124,7 +124,7 @@ async def list_files(
 ) -> SearchEnding:
     """Pass the path of each file to `on_path`, relative to the folder, until `on_path` returns False or time is up."""
     rg = find_ripgrep(os.environ.get("PATH", ""), project)
-    argv = searcher.searcher_argv(None, includes_ignored=includes_ignored)
+    argv = searcher.build_searcher_argv(None, includes_ignored=includes_ignored)
     if rg is not None:
         argv = [rg, *_RG_OPTIONS, *await _ignore_options(folder, includes_ignored), "--files", "--null", "."]
 
@@ -156,7 +156,9 @@ async def search_lines(
         outcome = await _run_search(argv, folder, b"\n", assembler.add_record, query.seconds)
         if not outcome.error_text:
             is_stopped_early = outcome.ending != "complete" or legacy.pass_on_buffered() == "nothing"
-            return assembler.finish("enough" if is_stopped_early and outcome.ending == "complete" else outcome.ending)
+            return assembler.finish(
+                "stopped_early" if is_stopped_early and outcome.ending == "complete" else outcome.ending
+            )
     return await _search_with_own_searcher(folder, None if only_file is None else [only_file], query, on_lines)
 
 
@@ -166,7 +168,7 @@ async def _search_with_own_searcher(
     query: LineQuery,
     on_lines: Callable[[Sequence[FoundLine]], SearchContinuation],
 ) -> SearchOutcome:
-    argv = searcher.searcher_argv(
+    argv = searcher.build_searcher_argv(
         query.pattern,
         paths,
         query.ignore_case,
@@ -275,12 +277,12 @@ class _RecordAssembler:
         """The line that the search has reached, if it has reported one."""
 
     def finish(self, ending: SearchEnding) -> SearchOutcome:
-        if ending == "late" and self._lines:
+        if ending == "timed_out" and self._lines:
             self._on_lines(self._lines)
         skipped_lines = tuple(self._skipped_lines)
         return (
             SearchOutcome(ending, self._path, self._reached_line, skipped_lines)
-            if ending == "late"
+            if ending == "timed_out"
             else SearchOutcome(ending, "", 0, skipped_lines)
         )
 
@@ -356,7 +358,7 @@ async def _run_search(
     except TimeoutError:
         process.kill()
         await read_task
-        return _ProgramEnd("late")
+        return _ProgramEnd("timed_out")
     except BaseException:
         process.kill()
         await asyncio.wait([read_task])
@@ -389,7 +391,7 @@ def _read_records(
                 continuation = on_record(record)
                 if continuation == "nothing":
                     process.kill()
-                    return _ProgramEnd("enough")
+                    return _ProgramEnd("stopped_early")
                 if continuation == "count" and count_timer is None:
                     count_timer = threading.Timer(EXTRA_COUNT_S, process.kill)
                     count_timer.start()
@@ -399,7 +401,7 @@ def _read_records(
             if count_timer is not None:
                 count_timer.cancel()
         if count_timer is not None and code < 0:
-            return _ProgramEnd("enough")
+            return _ProgramEnd("stopped_early")
         return _ProgramEnd("complete", error_text if code not in (0, 1) else "")
 
 

@@ -30,7 +30,7 @@ class FilteredLine:
 @dataclass(frozen=True, slots=True)
 class FilterResult:
     lines: tuple[FilteredLine, ...]
-    ending: Literal["complete", "enough", "late"]
+    ending: Literal["complete", "stopped_early", "timed_out"]
     next_line: int = 0
     """The first line that was not searched completely."""
     searched_bytes: int = 0
@@ -69,7 +69,7 @@ async def filter_lines(
         return await asyncio.wait_for(asyncio.shield(exchange_task), SEARCH_TIMEOUT_S)
     except TimeoutError:
         process.kill()
-        return replace(await exchange_task, ending="late")
+        return replace(await exchange_task, ending="timed_out")
     except BaseException:
         process.kill()
         await asyncio.wait([exchange_task])
@@ -107,7 +107,7 @@ def _exchange(process: subprocess.Popen[bytes], content: Content, first_line: in
         line, searched_bytes = next(
             (tuple(record) for record in reversed(records) if len(record) == 2), (first_line, 0)
         )
-        return FilterResult(hits, "complete" if records and not records[-1] else "enough", line, searched_bytes)
+        return FilterResult(hits, "complete" if records and not records[-1] else "stopped_early", line, searched_bytes)
 
 
 def _feed(pipe: IO[bytes], content: Content, start: int, errors: list[ToolError]) -> None:

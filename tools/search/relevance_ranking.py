@@ -124,7 +124,7 @@ _SYNONYMS = _build_synonyms()
 """Maps each stem to the stems of its synonyms."""
 
 
-def best_matches(query: str, documents: Sequence[Mapping[str, float]], max_results: int) -> tuple[int, ...]:
+def find_best_matches(query: str, documents: Sequence[Mapping[str, float]], max_results: int) -> tuple[int, ...]:
     """Return the indices of up to `max_results` documents that match the query's words or their synonyms, best first.
     Ties keep their order. A document maps word stems (see `word_stems`) to counts or weights."""
     lengths = [sum(document.values()) for document in documents]

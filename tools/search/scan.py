@@ -217,7 +217,7 @@ def block_searcher(
 ) -> BlockSearch:
     """Create a function that finds the matching lines in a block. `on_progress`: called with the current line of a slow
     search. `line_timeout`: without it, a line may take any amount of time."""
-    by_line = _line_searcher(pattern, on_progress, ignore_case, line_timeout)
+    by_line = _create_line_searcher(pattern, on_progress, ignore_case, line_timeout)
     by_block = _re2_searcher(pattern, ignore_case)
     if by_block is None:
         return by_line
@@ -276,7 +276,7 @@ def _searcher_from(search: Callable[[bytes, int], re.Match[bytes] | None]) -> Bl
     return find_lines
 
 
-def _line_searcher(
+def _create_line_searcher(
     pattern: str, on_progress: Callable[[int], None], ignore_case: bool = False, line_timeout: LineTimeout | None = None
 ) -> BlockSearch:
     compiled = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
@@ -312,7 +312,10 @@ def read_blocks(stream: Readable, line_number: int, offset: int = 0) -> Iterator
         if end >= 0:
             lines = data[:end]
             yield ScanBlock(line_number, offset, overlap, _without_carriage_returns(lines))
-            line_number, unfinished, offset, overlap = line_number + lines.count(b"\n") + 1, data[end + 1 :], 0, 0
+            line_number += lines.count(b"\n") + 1
+            unfinished = data[end + 1 :]
+            offset = 0
+            overlap = 0
         elif len(data) >= PIECE_BYTES:
             yield ScanBlock(line_number, offset, overlap, _without_carriage_returns(data), ends_mid_line=True)
             unfinished = data[-_OVERLAP_BYTES:]

@@ -44,7 +44,7 @@ SearchRecord: TypeAlias = tuple[str, int, str]
 _UTF16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 
-def searcher_argv(
+def build_searcher_argv(
     pattern: str | None,
     paths: Sequence[str] | None = None,
     ignore_case: bool = False,

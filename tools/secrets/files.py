@@ -22,11 +22,9 @@ SECRET_FILE_PATTERNS = (
 SECRET_NAME_PARTS = (*_SECRET_NAMES, *_SECRET_FOLDERS, *_SECRET_SUFFIXES, *_SECRET_PREFIXES, ".git/config")
 """Parts of the names of files with secrets. A line that names such a file contains at least one of these parts, in
 lower case."""
-SECRET_NAMES, SECRET_PREFIXES, SECRET_SUFFIXES = (
-    frozenset((*_SECRET_NAMES, *_SECRET_FOLDERS)),
-    _SECRET_PREFIXES,
-    _SECRET_SUFFIXES,
-)
+SECRET_NAMES = frozenset((*_SECRET_NAMES, *_SECRET_FOLDERS))
+SECRET_PREFIXES = _SECRET_PREFIXES
+SECRET_SUFFIXES = _SECRET_SUFFIXES
 SECRET_FOLDERS = tuple(sorted(_SECRET_FOLDERS))
 
 HOME_SECRET_PATHS = (

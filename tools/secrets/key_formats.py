@@ -101,12 +101,12 @@ def _is_path(value: str) -> bool:
     )
 
 
-def encoded_forms(value: str) -> Iterator[str]:
+def secret_encodings(value: str) -> Iterator[str]:
     """Yield the forms in which a secret may occur in text: unchanged, escaped for programs, JSON, HTML and shells,
     URL-encoded, in hexadecimal, and in base64 at any alignment."""
     data = _environment_bytes(value)
     yield value
-    yield from sorted(set(_escaped_forms(value, data)) - {value})
+    yield from sorted(set(_escaped_encodings(value, data)) - {value})
     yield data.hex()
     yield data.hex().upper()
     for shift in range(3):
@@ -127,7 +127,7 @@ def _environment_bytes(value: str) -> bytes:
         return value.encode("utf-8", "surrogatepass")
 
 
-def _escaped_forms(value: str, data: bytes) -> Iterator[str]:
+def _escaped_encodings(value: str, data: bytes) -> Iterator[str]:
     """Yield the escaped forms of a value; the value itself may be among them."""
     yield from (repr(value)[1:-1], quote(data, safe=""), quote(data), quote_plus(data))
     yield from (escape(value), escape(value, quote=False), value.replace("'", "'\\''"), value.replace("'", "'\"'\"'"))
@@ -160,17 +160,17 @@ def _ends_with_prefix_of(text: str, value: str) -> bool:
     return any(text.endswith(value[:length]) for length in range(min(len(value), len(text)), 0, -1))
 
 
-def detect_secrets(text: str, names_by_form: Mapping[str, str]) -> list[SecretSpan]:
-    """Find all secrets in text, in order and without overlaps. `names_by_form`: maps the forms of known values to their
-    names."""
+def detect_secrets(text: str, names_by_encoding: Mapping[str, str]) -> list[SecretSpan]:
+    """Find all secrets in text, in order and without overlaps. `names_by_encoding`: maps the forms of known values to
+    their names."""
     secrets = [
         SecretSpan(match.start(), match.end(), name)
-        for value, name in names_by_form.items()
+        for value, name in names_by_encoding.items()
         if value in text
         for match in re.finditer(re.escape(value), text)
     ]
-    if names_by_form:
-        secrets += find_secret_fragments(text, names_by_form)
+    if names_by_encoding:
+        secrets += find_secret_fragments(text, names_by_encoding)
     if "PRIVATE KEY" in text:
         secrets += find_private_key_parts(text)
     for name, hint, pattern in _KEY_FORMATS:

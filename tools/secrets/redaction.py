@@ -7,9 +7,9 @@ from ebbtide.tools.lazy import regex
 from ebbtide.tools.secrets.key_formats import (
     SECRET_VARIABLE_NAME,
     detect_secrets,
-    encoded_forms,
     known_secrets,
     merge_overlapping,
+    secret_encodings,
 )
 from ebbtide.tools.secrets.secret_fragments import MIN_SECRET_CHARS, SecretSpan
 
@@ -79,9 +79,9 @@ def register_secret(value: str) -> None:
     _registered_secrets.add(value)
 
 
-def secret_forms(environment: Mapping[str, str], known_values: Iterable[str] = ()) -> dict[str, str]:
-    """Map each form of a secret to the secret's name. This is the variable's name for a secret in the environment, and
-    empty for `known_values` and registered secrets."""
+def secret_names_by_encoding(environment: Mapping[str, str], known_values: Iterable[str] = ()) -> dict[str, str]:
+    """Map each encoding of a secret (as it is, in Base64, in a URL) to the secret's name. This is the variable's name
+    for a secret in the environment, and empty for `known_values` and registered secrets."""
     names_by_value = {
         value: name
         for name, value in environment.items()
@@ -93,14 +93,17 @@ def secret_forms(environment: Mapping[str, str], known_values: Iterable[str] = (
         **dict.fromkeys((*known_values, *_registered_secrets), ""),
     }
     return {
-        form: name for value, name in values.items() if len(value) >= MIN_SECRET_CHARS for form in encoded_forms(value)
+        encoding: name
+        for value, name in values.items()
+        if len(value) >= MIN_SECRET_CHARS
+        for encoding in secret_encodings(value)
     }
 
 
-def find_secrets(text: str, forms: Mapping[str, str]) -> list[SecretSpan]:
-    """Find the secrets in text, in order and without overlaps: those in `forms` (from `secret_forms`), those in a known
-    format, and those that are likely from their context."""
-    return merge_overlapping([*detect_secrets(text, forms), *find_likely_secrets(text)])
+def find_secrets(text: str, names_by_encoding: Mapping[str, str]) -> list[SecretSpan]:
+    """Find the secrets in text, in order and without overlaps: those in `names_by_encoding` (from
+    `secret_names_by_encoding`), those in a known format, and those that are likely from their context."""
+    return merge_overlapping([*detect_secrets(text, names_by_encoding), *find_likely_secrets(text)])
 
 
 def find_likely_secrets(text: str) -> Iterator[SecretSpan]:
@@ -113,12 +116,12 @@ def find_likely_secrets(text: str) -> Iterator[SecretSpan]:
 
 def redact_text(text: str, environment: Mapping[str, str], known_values: Iterable[str] = ()) -> str:
     """Redact the environment's secrets, those in `known_values`, and likely secrets."""
-    return redact_forms(text, secret_forms(environment, known_values))
+    return redact_secrets(text, secret_names_by_encoding(environment, known_values))
 
 
-def redact_forms(text: str, forms: Mapping[str, str]) -> str:
+def redact_secrets(text: str, names_by_encoding: Mapping[str, str]) -> str:
     """Replace each secret with `***`."""
-    for secret in reversed(find_secrets(text, forms)):
+    for secret in reversed(find_secrets(text, names_by_encoding)):
         text = text[: secret.start] + REDACTION_MARK + text[secret.end :]
     return text
 

@@ -34,23 +34,23 @@ class SecretSpan:
     name: str
 
 
-def find_secret_fragments(text: str, known_forms: Mapping[str, str]) -> Iterator[SecretSpan]:
-    """Find pieces of known secrets, in no particular order and possibly with duplicates. `known_forms` maps each form
-    of a value to its name."""
-    yield from _find_in_wrapped_lines(text, known_forms)
-    yield from _find_split_by_line_breaks(text, known_forms)
-    yield from _find_cut_off(text, known_forms)
-    yield from _find_in_hex_dump(text, known_forms)
+def find_secret_fragments(text: str, names_by_encoding: Mapping[str, str]) -> Iterator[SecretSpan]:
+    """Find pieces of known secrets, in no particular order and possibly with duplicates. `names_by_encoding` maps each
+    form of a value to its name."""
+    yield from _find_in_wrapped_lines(text, names_by_encoding)
+    yield from _find_split_by_line_breaks(text, names_by_encoding)
+    yield from _find_cut_off(text, names_by_encoding)
+    yield from _find_in_hex_dump(text, names_by_encoding)
 
 
-def _find_split_by_line_breaks(text: str, known_forms: Mapping[str, str]) -> Iterator[SecretSpan]:
+def _find_split_by_line_breaks(text: str, names_by_encoding: Mapping[str, str]) -> Iterator[SecretSpan]:
     """Find values that line breaks have split at any position."""
     joined = _LINE_BREAKS.sub("", text)
     if len(joined) == len(text):
         return
     split_values = [
         value
-        for value in known_forms
+        for value in names_by_encoding
         if len(value) >= _MIN_SPLIT_SECRET_CHARS and joined.count(value) > text.count(value)
     ]
     break_positions: list[int] = []
@@ -67,17 +67,17 @@ def _find_split_by_line_breaks(text: str, known_forms: Mapping[str, str]) -> Ite
                 yield SecretSpan(
                     offset + break_chars_before[index],
                     break_positions[index] + break_chars_before[index],
-                    known_forms[value],
+                    names_by_encoding[value],
                 )
                 offset, index = break_positions[index], index + 1
             yield SecretSpan(
-                offset + break_chars_before[index], match.end() + break_chars_before[index], known_forms[value]
+                offset + break_chars_before[index], match.end() + break_chars_before[index], names_by_encoding[value]
             )
 
 
-def _find_cut_off(text: str, known_forms: Mapping[str, str]) -> Iterator[SecretSpan]:
+def _find_cut_off(text: str, names_by_encoding: Mapping[str, str]) -> Iterator[SecretSpan]:
     """Find the visible parts of values that are cut off at the start or end of a line."""
-    for value, name in known_forms.items():
+    for value, name in names_by_encoding.items():
         length, min_visible_chars = len(value), max(MIN_SECRET_CHARS, len(value) // 3)
         if length < _MIN_SPLIT_SECRET_CHARS or not re.search(r"\d", value):
             continue
@@ -93,11 +93,11 @@ def _find_cut_off(text: str, known_forms: Mapping[str, str]) -> Iterator[SecretS
                     yield SecretSpan(start, end, name)
 
 
-def _find_in_hex_dump(text: str, known_forms: Mapping[str, str]) -> Iterator[SecretSpan]:
+def _find_in_hex_dump(text: str, names_by_encoding: Mapping[str, str]) -> Iterator[SecretSpan]:
     """Find the lines of a hex dump that contain bytes of a value."""
     lines = [(line.start(1), line.end(), re.sub(r"\s", "", line[1]).lower()) for line in _DUMP_LINE.finditer(text)]
     joined = "".join(digits for *_, digits in lines)
-    for value, name in known_forms.items():
+    for value, name in names_by_encoding.items():
         for offset in _positions_of(value, joined) if value in joined else ():
             line_offset = 0
             for start, end, digits in lines:
@@ -163,7 +163,7 @@ def _key_span(line: str) -> tuple[int, int]:
     return (matches[0].start(), matches[-1].end()) if matches else (0, 0)
 
 
-def _find_in_wrapped_lines(text: str, known_forms: Mapping[str, str]) -> Iterator[SecretSpan]:
+def _find_in_wrapped_lines(text: str, names_by_encoding: Mapping[str, str]) -> Iterator[SecretSpan]:
     """Find pieces of values in wrapped output, such as that of `base64` or `xxd -p`, with or without line numbers. In
     such output, the last word of each line continues on the next line."""
     pieces: list[tuple[int, str]] = []
@@ -175,15 +175,17 @@ def _find_in_wrapped_lines(text: str, known_forms: Mapping[str, str]) -> Iterato
         if is_piece and (pieces or len(piece) >= _MIN_PIECE_CHARS):
             pieces.append((line_start + len(stripped_line) - len(piece), piece))
         if pieces and not (is_piece and len(piece) >= _MIN_PIECE_CHARS):
-            yield from _find_in_joined_pieces(pieces, known_forms)
+            yield from _find_in_joined_pieces(pieces, names_by_encoding)
             pieces = []
         line_start += len(line)
-    yield from _find_in_joined_pieces(pieces, known_forms)
+    yield from _find_in_joined_pieces(pieces, names_by_encoding)
 
 
-def _find_in_joined_pieces(pieces: Sequence[tuple[int, str]], known_forms: Mapping[str, str]) -> Iterator[SecretSpan]:
+def _find_in_joined_pieces(
+    pieces: Sequence[tuple[int, str]], names_by_encoding: Mapping[str, str]
+) -> Iterator[SecretSpan]:
     joined = "".join(piece for _, piece in pieces) if len(pieces) > 1 else ""
-    for value, name in known_forms.items():
+    for value, name in names_by_encoding.items():
         if (start := joined.find(value)) < 0:
             continue
         end = start + len(value)

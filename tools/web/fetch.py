@@ -101,7 +101,9 @@ async def _fetch_once(address: WebAddress, may_be_private: bool, seconds: float)
             if response.status in (301, 302, 303, 307, 308) and "location" in header_fields:
                 return Redirect(header_fields["location"])
             if response.status >= 400:
-                raise ToolError(f"`{printable_name(str(address))}` answered with HTTP {_status_text(response.status)}")
+                raise ToolError(
+                    f"`{printable_name(str(address))}` answered with HTTP {_describe_status(response.status)}"
+                )
             try:
                 async for chunk in _decompress(response.aiter_stream(), header_fields.get("content-encoding", "")):
                     body += chunk
@@ -140,7 +142,7 @@ async def _decompress(stream: AsyncIterator[bytes], encoding: str) -> AsyncItera
             )
 
 
-def _status_text(status: int) -> str:
+def _describe_status(status: int) -> str:
     try:
         return f"{status} {HTTPStatus(status).phrase}"
     except ValueError:

@@ -22,7 +22,7 @@ from ebbtide.tui import text as tui_text
 if TYPE_CHECKING:  # imported for types only: `--help` should import nothing that it does not need
     from _typeshed import SupportsWrite
 
-    from ebbtide.agent.compose.sessions import Sessions
+    from ebbtide.agent.compose.sessions import ProjectSessions
     from ebbtide.agent.config.values import Config
 
 T = TypeVar("T")
@@ -309,13 +309,15 @@ def join_resume_id(arguments: Sequence[str]) -> list[str]:
     return [*("--resume=" if word in ("-r", "--resume") else word for word in joined_arguments), *after_separator]
 
 
-def open_sessions(options: argparse.Namespace, *, is_interactive: bool) -> "Sessions":
+def open_sessions(options: argparse.Namespace, *, is_interactive: bool) -> "ProjectSessions":
     """Open the sessions of the working folder, with its settings. Raises `UsageError`."""
     root, config = read_settings_with_warnings(options)
     return create_sessions(root, config, options, is_interactive=is_interactive)
 
 
-def run_with_sessions(options: argparse.Namespace, use_sessions: "Callable[[Sessions], Coroutine[Any, Any, T]]") -> T:
+def run_with_sessions(
+    options: argparse.Namespace, use_sessions: "Callable[[ProjectSessions], Coroutine[Any, Any, T]]"
+) -> T:
     """Run `use_sessions` with the sessions of the working folder, and close them afterwards. Raises `UsageError`."""
     import asyncio  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
@@ -337,12 +339,14 @@ def read_settings_with_warnings(options: argparse.Namespace) -> tuple[Path, "Con
     return root, config
 
 
-def create_sessions(root: Path, config: "Config", options: argparse.Namespace, *, is_interactive: bool) -> "Sessions":
+def create_sessions(
+    root: Path, config: "Config", options: argparse.Namespace, *, is_interactive: bool
+) -> "ProjectSessions":
     """Create the sessions of a folder with the given settings."""
-    from ebbtide.agent.compose.sessions import Sessions  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
+    from ebbtide.agent.compose.sessions import ProjectSessions  # noqa: PLC0415  # deferred: `--help` should import nothing it does not need
 
     environment = environment_with_keys(config)
-    return Sessions(
+    return ProjectSessions(
         config, root, environment, is_interactive=is_interactive, is_ephemeral=getattr(options, "ephemeral", False)
     )
 

@@ -14,7 +14,7 @@ from ebbtide.tui.cli.shell_completion import CompletionSources, GetParser, Shell
 from ebbtide.tui.text.sanitise import sanitise_line
 
 if TYPE_CHECKING:  # imported for types only: most words are completed without opening a session
-    from ebbtide.agent.compose.sessions import Sessions
+    from ebbtide.agent.compose.sessions import ProjectSessions
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -44,7 +44,7 @@ def run(arguments: Sequence[str], get_parser: GetParser) -> int:
         return 0
     words = split_line(options.line) if options.line is not None else arguments[(separator_index or 0) + 1 :]
     *preceding_words, word = words or ("",)
-    completion = complete(preceding_words, word, get_parser, _completion_sources(preceding_words))
+    completion = complete(preceding_words, word, get_parser, _choose_completion_sources(preceding_words))
     inserted_text = "" if options.last is None else word.removesuffix(options.last)
     for line in _shell_lines(completion, options.shell, len(inserted_text)):
         print(line)
@@ -71,7 +71,7 @@ def _shell_lines(completion: ShellCompletion, shell: str, inserted_chars: int) -
         yield f":{completion.paths}"
 
 
-def _completion_sources(preceding_words: Sequence[str]) -> CompletionSources:
+def _choose_completion_sources(preceding_words: Sequence[str]) -> CompletionSources:
     """Create the completion sources for the folder selected by `-C` in `preceding_words`. Sources that cannot be read
     are skipped."""
     flags = [
@@ -82,7 +82,7 @@ def _completion_sources(preceding_words: Sequence[str]) -> CompletionSources:
     options = make_parser().parse_args(flags if len(flags) % 2 == 0 else [])
 
     def list_sessions() -> Iterable[tuple[str, str]]:
-        async def load_newest(sessions: "Sessions") -> Iterable[tuple[str, str]]:
+        async def load_newest(sessions: "ProjectSessions") -> Iterable[tuple[str, str]]:
             return [
                 (info.id, info.title)
                 for info in await (await sessions.open_library()).page(limit=MAX_SUGGESTED_SESSIONS)
@@ -93,7 +93,7 @@ def _completion_sources(preceding_words: Sequence[str]) -> CompletionSources:
         return ()
 
     def list_tags() -> Iterable[tuple[str, str]]:
-        async def load_tags(sessions: "Sessions") -> Iterable[tuple[str, str]]:
+        async def load_tags(sessions: "ProjectSessions") -> Iterable[tuple[str, str]]:
             return [(tag, pluralize(count, "session")) for tag, count in await (await sessions.open_library()).tags()]
 
         with suppress(AgentError):

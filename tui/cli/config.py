@@ -10,7 +10,7 @@ from ebbtide.agent.calls.project_rules import ProjectRules
 from ebbtide.agent.config.options import OPTIONS
 from ebbtide.agent.config.schema import build_config_schema
 from ebbtide.agent.config.values import Config, config_field
-from ebbtide.agent.providers.registry import registry_facts
+from ebbtide.agent.providers.registry import find_registry_facts
 from ebbtide.agent.providers.setup import build_window, find_setting, registry_overrides
 from ebbtide.tools.secrets.redaction import redact_options, redact_text, redact_url
 from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_subcommand_args, read_settings
@@ -122,7 +122,7 @@ def _model_window(config: Config) -> Window | None:
     if provider in ("", "scripted") or not model:
         return None
     overrides = registry_overrides(config, config.provider_config(provider), provider, model)
-    return build_window(registry_facts(provider, model, overrides, config.folders.model_table_folder), config)
+    return build_window(find_registry_facts(provider, model, overrides, config.folders.model_table_folder), config)
 
 
 def _value_text(value: object) -> str:

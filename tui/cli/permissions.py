@@ -13,7 +13,7 @@ from ebbtide.agent.calls.permission_request import PermissionRequest, build_perm
 from ebbtide.agent.calls.policy import (
     Policy,
     Ruling,
-    apply_hook_decision,
+    apply_hook_ruling,
     command_coverage,
     parse_rule,
     runs_unsandboxed,
@@ -25,7 +25,7 @@ from ebbtide.agent.config.options import PERMISSION_MODES
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.printing import print_json
-from ebbtide.agent.hooks.answers import HookDecision
+from ebbtide.agent.hooks.answers import HookRuling
 from ebbtide.agent.hooks.claude_rules import load_claude_rules
 from ebbtide.agent.hooks.tool_names import to_claude_calls
 from ebbtide.agent.messages import ToolCall
@@ -34,7 +34,7 @@ from ebbtide.tools.bash import Bash
 from ebbtide.tools.commands.approval_reasons import possible_side_effect
 from ebbtide.tools.commands.command_line import Word
 from ebbtide.tools.commands.dangers import find_dangers
-from ebbtide.tools.commands.git_commands import runs_without_repository_programs, uncovered_git_word
+from ebbtide.tools.commands.git_commands import find_uncovered_git_word, runs_without_repository_programs
 from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.commands.here_documents import inline_here_documents
 from ebbtide.tools.commands.launchers import find_wrapped_git_call
@@ -103,8 +103,8 @@ def _test_command(options: argparse.Namespace) -> int:
         return _test_host(options.host, policy, config.web_private, as_json=options.json)
     try:
         request = build_permission_request(Bash(), {"command": options.command}, _workspace(root, config), policy.mode)
-        decision = None if options.rules else _claude_rules_decision(config, options.command, root)
-        ruling = apply_hook_decision(request, policy, decision)
+        hook_ruling = None if options.rules else _claude_rules_ruling(config, options.command, root)
+        ruling = apply_hook_ruling(request, policy, hook_ruling)
     except ToolError as error:
         request, ruling = PermissionRequest(Bash.name, "run", (options.command,)), Ruling("deny", str(error))
     sandbox_state = (
@@ -119,7 +119,7 @@ def _workspace(root: Path, config: Config) -> Workspace:
     return Workspace(root, root, sandbox=None if config.sandbox == "off" else Sandbox(root, root))
 
 
-def _claude_rules_decision(config: Config, command: str, root: Path) -> HookDecision | None:
+def _claude_rules_ruling(config: Config, command: str, root: Path) -> HookRuling | None:
     """Apply the permission rules in Claude Code's settings; None if no rule matches."""
     claude_calls = to_claude_calls(ToolCall("", Bash.name, {"command": command}), str(root))
     return load_claude_rules(config).decide_call(claude_calls, str(root), str(config.project_folder))
@@ -171,21 +171,20 @@ def _uncovered_commands(request: PermissionRequest, policy: Policy) -> list[str]
 
 def _uncovered_reason(words: Sequence[Word]) -> str:
     """Explain which word keeps a prefix rule from matching and, if known, why."""
-    uncovered_word = uncovered_git_word(words) if words[0].text == "git" else None
+    uncovered_word = find_uncovered_git_word(words) if words[0].text == "git" else None
     proof = check_read_only(words, has_input=True)
+    word_index, reason = uncovered_word or (0, "")
+    uncovered_text = f": `{words[word_index].text}` {reason}" if uncovered_word is not None else ""
     if uncovered_word is not None and (
         proof is None or proof.last_unproved_index is None or not runs_without_repository_programs(words)
     ):
-        word_index, reason = uncovered_word
-        return f": `{words[word_index].text}` {reason}"
+        return uncovered_text
     unproved_word = (
         words[proof.last_unproved_index].text if proof is not None and proof.last_unproved_index is not None else ""
     )
     if not unproved_word:
         return ""
-    return f", because of `{unproved_word}`" + (
-        f": `{words[uncovered_word[0]].text}` {uncovered_word[1]}" if uncovered_word is not None else ""
-    )
+    return f", because of `{unproved_word}`{uncovered_text}"
 
 
 def _possible_side_effects(command: str, request: PermissionRequest, policy: Policy) -> list[str]:

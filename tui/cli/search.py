@@ -12,7 +12,7 @@ from ebbtide.tui.cli.arguments import create_subcommand_parser, parse_integer, p
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 
 if TYPE_CHECKING:  # types only
-    from ebbtide.agent.compose.sessions import Sessions
+    from ebbtide.agent.compose.sessions import ProjectSessions
 
 DEFAULT_MAX_RESULTS = 20
 
@@ -35,7 +35,7 @@ def search(arguments: Sequence[str]) -> int:
 
     progress = SearchProgress()
 
-    async def work(sessions: "Sessions") -> RecallResult:
+    async def work(sessions: "ProjectSessions") -> RecallResult:
         try:
             recall = await sessions.open_recall(in_all_projects=options.all)
             return await recall.search(RecallQuery(" ".join(options.query), limit=options.limit), progress)

@@ -56,7 +56,7 @@ def delete(arguments: Sequence[str]) -> int:
     if options.id:
         return _delete_named(config, options)
     sessions, skipped = _select_sessions(config, options)
-    if options.dry_run or not sessions or not (options.yes or _confirm(sessions, skipped, options)):
+    if options.dry_run or not sessions or not (options.yes or _confirm_deletion(sessions, skipped, options)):
         return _report_not_deleted(sessions, skipped, options)
     deleted, refused = delete_sessions(config, sessions, _DeleteProgress(len(sessions)))
     _report_deleted(deleted, (*skipped, *refused), options)
@@ -105,7 +105,9 @@ def _delete_named(config: Config, options: argparse.Namespace) -> int:
     return 0
 
 
-def _confirm(sessions: Sequence[SessionInfo], skipped: Sequence[SkippedSession], options: argparse.Namespace) -> bool:
+def _confirm_deletion(
+    sessions: Sequence[SessionInfo], skipped: Sequence[SkippedSession], options: argparse.Namespace
+) -> bool:
     if options.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     _preview(sessions, skipped)

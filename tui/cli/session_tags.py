@@ -13,7 +13,7 @@ from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.view.sessions import tags_text
 
 if TYPE_CHECKING:  # types only
-    from ebbtide.agent.compose.sessions import Sessions
+    from ebbtide.agent.compose.sessions import ProjectSessions
 
 
 def tag(arguments: Sequence[str]) -> int:
@@ -39,7 +39,7 @@ def untag(arguments: Sequence[str]) -> int:
 def _change(options: argparse.Namespace, added: Sequence[str] = (), removed: Sequence[str] | None = ()) -> int:
     """Change a session's tags. `removed`: None removes all tags."""
 
-    async def work(sessions: "Sessions") -> SessionInfo:
+    async def work(sessions: "ProjectSessions") -> SessionInfo:
         removed_tags = None if removed is None else normalise_tags(removed)
         return await (await sessions.open_library()).change_tags(options.id, normalise_tags(added), removed_tags)
 

@@ -20,7 +20,7 @@ from ebbtide.tui.cli.arguments import run_with_sessions
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 
 if TYPE_CHECKING:  # types only
-    from ebbtide.agent.compose.sessions import Sessions
+    from ebbtide.agent.compose.sessions import ProjectSessions
 
 
 def show(options: argparse.Namespace) -> int:
@@ -38,7 +38,7 @@ def show(options: argparse.Namespace) -> int:
 def _show_reference(options: argparse.Namespace) -> None:
     """Print the content of a reference, or the range that it names."""
 
-    async def work(sessions: "Sessions") -> None:
+    async def work(sessions: "ProjectSessions") -> None:
         stored = await (await sessions.open_recall(options.id, in_all_projects=True)).fetch(options.ref)
         with closing(stored.content):
             _print_referenced(stored)
@@ -48,21 +48,21 @@ def _show_reference(options: argparse.Namespace) -> None:
     run_with_sessions(options, work)
 
 
-def _print_referenced(stored: StoredContent) -> None:
+def _print_referenced(stored_content: StoredContent) -> None:
     """Print the referenced bytes. On a terminal, control sequences are removed."""
     try:
-        start, end = referenced_range(stored)
+        start, end = referenced_range(stored_content)
     except ToolError as error:
         raise ReferenceFailed(str(error)) from error
     if not sys.stdout.isatty():
         sys.stdout.flush()
-        for chunk in stored.content.chunks(start, end):
+        for chunk in stored_content.content.chunks(start, end):
             sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()
         return
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     last_character = "\n"
-    for chunk in itertools.chain(stored.content.chunks(start, end), (b"",)):
+    for chunk in itertools.chain(stored_content.content.chunks(start, end), (b"",)):
         text = decoder.decode(chunk, final=not chunk)
         print(sanitise(text), end="")
         last_character = text[-1:] or last_character

@@ -20,7 +20,7 @@ from ebbtide.tui.session.drafts import Drafts
 from ebbtide.tui.terminal.signals import shut_down_on_signals
 
 if TYPE_CHECKING:  # imported for types only: a front end loads what it needs, when it needs it
-    from ebbtide.agent.compose.sessions import Sessions
+    from ebbtide.agent.compose.sessions import ProjectSessions
     from ebbtide.agent.config.settings import Settings
     from ebbtide.agent.config.values import Config
 
@@ -63,7 +63,7 @@ async def _run_full_screen(
     options: argparse.Namespace, root: Path, config: "Config", drafts: Drafts
 ) -> tuple[str | None, int]:
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    sessions = tui.startup.LazySessions(lambda: _create_sessions(options, root, config))
+    sessions = tui.startup.LazySessions(lambda: _create_project_sessions(options, root, config))
 
     app = tui.app.EbbApp(
         sessions,
@@ -112,7 +112,7 @@ async def _run_line_mode(
     options: argparse.Namespace, root: Path, config: "Config", drafts: Drafts, piped_text: str, *, is_interactive: bool
 ) -> tuple[str | None, int]:
     """Run line mode. `piped_text`: piped input. `is_interactive`: whether a user can type."""
-    sessions = _create_sessions(options, root, config, is_interactive=is_interactive)
+    sessions = _create_project_sessions(options, root, config, is_interactive=is_interactive)
     try:
         # If the word after `-r` is not a session id, it is the first word of the prompt.
         is_prompt_word = bool(options.pick and options.words) and not await sessions.is_likely_session_id(options.pick)
@@ -135,9 +135,9 @@ async def _run_line_mode(
         await sessions.close()
 
 
-def _create_sessions(
+def _create_project_sessions(
     options: argparse.Namespace, root: Path, config: "Config", *, is_interactive: bool = True
-) -> "Sessions":
+) -> "ProjectSessions":
     """Create the sessions of a folder. From here on, only the front end prints."""
     from ebbtide.agent.logs.crash_reports import install_crash_handlers  # noqa: PLC0415  # deferred until after the first paint
 
@@ -150,11 +150,11 @@ def _session_settings(
 ) -> "Settings":
     """Create the settings of this run. `get_sessions` returns the sessions that use these settings, if there are any
     yet."""
-    from ebbtide.agent.compose.sessions import Sessions  # noqa: PLC0415  # deferred until after the first paint
+    from ebbtide.agent.compose.sessions import ProjectSessions  # noqa: PLC0415  # deferred until after the first paint
 
     def apply_config(changed_config: "Config") -> None:
         sessions = get_sessions()
-        if isinstance(sessions, Sessions):
+        if isinstance(sessions, ProjectSessions):
             sessions.set_config(changed_config, settings.environment)
 
     settings = agent_config.settings.Settings(

@@ -20,7 +20,7 @@ from ebbtide.tui.cli.subcommands import Subcommand, load_subcommand
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 
 if TYPE_CHECKING:  # imported for types only: listing needs only the rows
-    from ebbtide.agent.compose.sessions import Sessions
+    from ebbtide.agent.compose.sessions import ProjectSessions
 
 MAX_LISTED_SESSIONS = 100
 """Maximum number of sessions listed, not counting sub-agent sessions."""
@@ -99,7 +99,7 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _fork_or_rename(options: argparse.Namespace) -> None:
-    async def work(sessions: "Sessions") -> tuple[SessionInfo, str]:
+    async def work(sessions: "ProjectSessions") -> tuple[SessionInfo, str]:
         library = await sessions.open_library()
         if options.action == "fork":
             info = await library.fork(options.id)

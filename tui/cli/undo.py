@@ -61,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
                 )
             _refuse_overwriting(plan, is_allowed=options.force or options.skip)
             kind: PointKind = "undo" if point.kind == "turn" else "redo"
-            restore_result = project.restore(plan, point.turn_key, kind, forced=options.force)
+            restore_result = project.restore(plan, point.turn_key, kind, is_forced=options.force)
             # Some files may not have been restored, for example because git changed them in the meantime.
             unrestored_by_path = {planned.path: planned for planned in restore_result.unrestored}
             plan = replace(plan, paths=tuple(unrestored_by_path.get(planned.path, planned) for planned in plan.paths))
@@ -102,8 +102,8 @@ def _list(project: ProjectCheckpoints, points: Sequence[UndoPoint], *, as_json: 
         print("no recorded file changes in this folder")
 
 
-def _print_outcome(point: UndoPoint, plan: RestorePlan, forced: bool, restore_point: int, *, as_json: bool) -> None:
-    restored_paths = {planned.path for planned in plan.paths_to_restore(forced=forced)}
+def _print_outcome(point: UndoPoint, plan: RestorePlan, is_forced: bool, restore_point: int, *, as_json: bool) -> None:
+    restored_paths = {planned.path for planned in plan.paths_to_restore(is_forced=is_forced)}
     if as_json:
         rows = [
             {

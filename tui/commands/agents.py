@@ -29,7 +29,7 @@ NAME_PREFIX = "name:"
 AGENTS_KEY_HINTS = "s stop   Enter open a finished one   PgUp, PgDn scroll   Esc close"
 
 
-def agents_panel(
+def build_agents_panel(
     running_agents: Sequence[RunningAgent], finished_rows: Sequence[PanelRow], descriptions_by_name: Mapping[str, str],
     activity_by_call: Mapping[str, str],
     actions: Sequence[PanelAction],
@@ -119,7 +119,10 @@ class AgentList:
         self, context: CommandContext, agents: "SubAgents", library: "Library", agent_sessions: "Sequence[SessionInfo]"
     ) -> None:
         """`agent_sessions`: the sub-agent sessions that existed when the list was opened, including running ones."""
-        self._context, self._agents, self._library, self._sessions = context, agents, library, agent_sessions
+        self._context = context
+        self._agents = agents
+        self._library = library
+        self._sessions = agent_sessions
 
     def build_panel(self) -> Panel:
         running_agents = self._agents.running
@@ -134,10 +137,8 @@ class AgentList:
             for call in self._context.controller.view.turn_blocks
             if isinstance(call, Call)
         }
-        running_call_ids, finished_ids = (
-            {agent.call_id for agent in running_agents},
-            {row.value for row in finished_rows},
-        )
+        running_call_ids = {agent.call_id for agent in running_agents}
+        finished_ids = {row.value for row in finished_rows}
 
         def is_running(row: PanelRow) -> bool:
             return row.value in running_call_ids
@@ -149,7 +150,7 @@ class AgentList:
             PanelAction(("s",), "stop", self._stop, is_running),
             PanelAction(("enter",), "open", is_available=is_finished),
         )
-        panel = agents_panel(running_agents, finished_rows, self._agents.descriptions, activity_by_call, actions)
+        panel = build_agents_panel(running_agents, finished_rows, self._agents.descriptions, activity_by_call, actions)
         return replace(panel, set_watcher=self._agents.set_watcher, rebuild=self.build_panel)
 
     async def _load_details(self, info: "SessionInfo") -> Sequence[Line]:

@@ -54,7 +54,7 @@ def newest_first(occurrences: Sequence[Occurrence]) -> tuple[Occurrence, ...]:
     return tuple(reversed(occurrences))
 
 
-def occurrences_panel(source: ContentSource, text: str, trace: Occurrences) -> Panel:
+def build_occurrences_panel(source: ContentSource, text: str, trace: Occurrences) -> Panel:
     """Build a panel of all occurrences of the text. Each shows what happened to it and can be brought back into
     context."""
     occurrences = newest_first(trace.occurrences)
@@ -67,7 +67,7 @@ def occurrences_panel(source: ContentSource, text: str, trace: Occurrences) -> P
         return ShowMessage(f"`{row.value}` is already in context", "warn")
 
     async def show_all(row: PanelRow, _: str) -> ActionOutcome:
-        return "whole"
+        return "toggle details"
 
     return Panel(
         "why",
@@ -171,7 +171,7 @@ def _recall_text(item: ArchiveItem, now: float) -> str:
     return f"recalled {item.access_count}×, {format_age(now - item.accessed_at)}"
 
 
-def archive_panel(source: ContentSource, rows: Sequence[ArchiveRow]) -> Panel:
+def build_archive_panel(source: ContentSource, rows: Sequence[ArchiveRow]) -> Panel:
     """Build a panel of stored items, which can be read or inserted into the prompt."""
     ref_width = max((len(row.ref) for row in rows), default=0)
 
@@ -252,7 +252,9 @@ async def show_context(context: CommandContext, action_text: str) -> None:
 async def show_occurrences(context: CommandContext, text: str) -> None:
     occurrences = await find_text(context.controller, text)
     if occurrences.occurrences and context.controller.session is not None:
-        choice = await context.show(occurrences_panel(context.controller.session.archive_listing, text, occurrences))
+        choice = await context.show(
+            build_occurrences_panel(context.controller.session.archive_listing, text, occurrences)
+        )
         if choice is not None:
             await put_back(context.controller, choice.value)
 
@@ -282,7 +284,7 @@ async def put_back(controller: SessionController, ref: str) -> None:
     if not ref:
         controller.show_notice("type a reference after `/bring`, such as `r12`; `/why` lists them")
         return
-    event = await controller.run_with_activity("adding to context", lambda session: session.restore_to_view(ref))
+    event = await controller.run_with_activity("adding to context", lambda session: session.bring_back(ref))
     if event is not None:
         controller.show_event(event)
 
@@ -291,7 +293,9 @@ async def show_archive(context: CommandContext, _: str) -> None:
     session = context.controller.session
     if session is not None:
         listing = session.archive_listing
-        choice = await context.show(archive_panel(listing, archive_rows(await listing.items(session.history), time())))
+        choice = await context.show(
+            build_archive_panel(listing, archive_rows(await listing.items(session.history), time()))
+        )
         if choice is not None:
             context.insert_in_prompt(f"{choice.value} ")
 

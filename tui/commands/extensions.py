@@ -78,10 +78,10 @@ async def show_trust(context: CommandContext, _: str) -> None:
     if session is None or session.trust is None:
         context.controller.show_notice("nothing in this folder needs approval")
     else:
-        await context.show(_trust_panel(session.trust))
+        await context.show(_build_trust_panel(session.trust))
 
 
-def _trust_panel(trust: "SessionTrust") -> Panel:
+def _build_trust_panel(trust: "SessionTrust") -> Panel:
     """Build the list of the project's extensions. It shows what the user has decided about each, and has actions to
     change that."""
     items = {item.key: item for item in trust.trust_items}
@@ -91,7 +91,7 @@ def _trust_panel(trust: "SessionTrust") -> Panel:
             decide(items[value])
             return f"{items[value].kind} {items[value].name}: {message}"
 
-        return _decision_action(key, label, apply_decision, lambda: _trust_panel(trust))
+        return _decision_action(key, label, apply_decision, lambda: _build_trust_panel(trust))
 
     headline: Line = (
         ("Extensions of this project", "strong"),
@@ -131,10 +131,10 @@ async def show_hooks(context: CommandContext, _: str) -> None:
     if hooks is None and not after_tool:
         context.controller.show_notice(NO_HOOKS)
     else:
-        await context.show(_hooks_panel(hooks, after_tool))
+        await context.show(_build_hooks_panel(hooks, after_tool))
 
 
-def _hooks_panel(hooks: "SessionHooks | None", after_tool: "Sequence[AfterToolHook]") -> Panel:
+def _build_hooks_panel(hooks: "SessionHooks | None", after_tool: "Sequence[AfterToolHook]") -> Panel:
     """Build the panel of hooks by event, `hooks.after_tool` commands, and reasons why other hooks are ignored. The
     value of a hook's row is the hook's index in `hook_states`."""
     hook_records = hooks.hook_states if hooks is not None else ()
@@ -149,7 +149,7 @@ def _hooks_panel(hooks: "SessionHooks | None", after_tool: "Sequence[AfterToolHo
         def has_file(row: PanelRow) -> bool:
             return row.value.isdecimal() and hook_records[int(row.value)][0].hook_file is not None
 
-        return _decision_action(key, label, apply_decision, lambda: _hooks_panel(hooks, after_tool), has_file)
+        return _decision_action(key, label, apply_decision, lambda: _build_hooks_panel(hooks, after_tool), has_file)
 
     actions = (
         create_action("a", "approve", "will run from now on", "approved"),

@@ -23,18 +23,24 @@ from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, parse_inline_code
 from ebbtide.tui.view.panel import ActionOutcome, Panel, PanelAction, PanelRow, RowChosen, heading_row
 
-DEMO, CHOOSE_MODEL = "demo", "choose"
-MODEL_PREFIX, LOCAL_PREFIX, KEY_PREFIX, ENTER_KEY_PREFIX = "use:", "served:", "key:", "give:"
-"""Prefixes of row values. In order: a model; a model on a local server other than Ollama; a provider, with the variable
-that contains its key; a provider whose key must be entered."""
+DEMO = "demo"
+CHOOSE_MODEL = "choose_model"
+MODEL_PREFIX = "model:"
+"""Prefix of row values that name a model."""
+LOCAL_PREFIX = "local:"
+"""Prefix of row values for a model on a local server other than Ollama."""
+FOUND_KEY_PREFIX = "found_key:"
+"""Prefix of row values that name a provider and the variable that contains its key."""
+ENTER_KEY_PREFIX = "enter_key:"
+"""Prefix of row values that name a provider whose key must be entered."""
 
 OLLAMA = "Ollama"
 _REFRESH_HINT = "then press Enter here to refresh"
-REFRESH_PREFIX = "again:"
+REFRESH_PREFIX = "refresh:"
 """Prefix of row values for steps that the user takes outside the program. Choosing such a row refreshes the list."""
 
 
-def first_run_panel(
+def build_first_run_panel(
     keys: Sequence[DetectedKey],
     servers: Sequence[LocalModelServer],
     test_and_store_key: Callable[[str, str], Awaitable[None]],
@@ -49,7 +55,7 @@ def first_run_panel(
     async def enter_key(row: PanelRow, key: str) -> ActionOutcome:
         provider = row.value.removeprefix(ENTER_KEY_PREFIX)
         await test_and_store_key(provider, key)
-        return RowChosen(f"{KEY_PREFIX}{provider}:")
+        return RowChosen(f"{FOUND_KEY_PREFIX}{provider}:")
 
     def needs_key(row: PanelRow) -> bool:
         return row.value.startswith(ENTER_KEY_PREFIX)
@@ -60,17 +66,17 @@ def first_run_panel(
     return Panel(
         "first-run",
         ((("Welcome to Ebbtide", "accent"), ("  a coding agent in your terminal", "dim")), explanation, *message_lines),
-        first_run_rows(keys, servers),
+        build_first_run_rows(keys, servers),
         "Up, Down   Enter select   Esc cancel",
         empty_message="No match.",
         actions=(
-            PanelAction(("enter",), "take", choose_row, is_available=lambda row: not needs_key(row)),
+            PanelAction(("enter",), "select", choose_row, is_available=lambda row: not needs_key(row)),
             PanelAction(("enter",), "key", enter_key, is_available=needs_key, text_request=text_request),
         ),
     )
 
 
-def first_run_rows(keys: Sequence[DetectedKey], servers: Sequence[LocalModelServer]) -> tuple[PanelRow, ...]:
+def build_first_run_rows(keys: Sequence[DetectedKey], servers: Sequence[LocalModelServer]) -> tuple[PanelRow, ...]:
     """Build the rows, available models first. `servers`: the servers running on this machine."""
     key_rows = (
         *map(_key_row, keys),
@@ -102,7 +108,7 @@ def first_run_rows(keys: Sequence[DetectedKey], servers: Sequence[LocalModelServ
 
 
 def _key_row(key: DetectedKey) -> PanelRow:
-    return _row(f"{KEY_PREFIX}{key.provider}:{key.variable}", key.provider, f"key found in {key.variable}")
+    return _row(f"{FOUND_KEY_PREFIX}{key.provider}:{key.variable}", key.provider, f"key found in {key.variable}")
 
 
 def _enter_key_row(variable: str, provider: str) -> PanelRow:
@@ -157,7 +163,7 @@ async def choose_first_model(context: FirstRunContext) -> str | None:
     message = ""
     while True:
         local_servers = await asyncio.to_thread(detect_local_servers, find_ollama_url(settings.environment))
-        choice = await context.show(first_run_panel(keys, local_servers, key_setup.test_and_store, message))
+        choice = await context.show(build_first_run_panel(keys, local_servers, key_setup.test_and_store, message))
         model = message = ""
         if choice is None:
             return None
@@ -171,7 +177,7 @@ async def choose_first_model(context: FirstRunContext) -> str | None:
         elif choice.value == CHOOSE_MODEL:
             model = await pick_model(context, "", "")
         else:
-            model = _save_choice(settings, local_servers, choice.value)
+            model = _apply_choice(settings, local_servers, choice.value)
         if model:
             try:
                 settings.set_value("agent.model", model)
@@ -180,15 +186,15 @@ async def choose_first_model(context: FirstRunContext) -> str | None:
             return model
 
 
-def _save_choice(settings: Settings, local_servers: tuple[LocalModelServer, ...], value: str) -> str:
-    """Save the settings for a row's model in the user's file. Returns the model."""
+def _apply_choice(settings: Settings, local_servers: tuple[LocalModelServer, ...], value: str) -> str:
+    """Return the model of a row. If the model needs settings, they are saved in the user's file first."""
     if value.startswith(MODEL_PREFIX):
         return value.removeprefix(MODEL_PREFIX)
     if value.startswith(LOCAL_PREFIX):
         server_index, _, model = value.removeprefix(LOCAL_PREFIX).partition(":")
         set_key(settings.user_file, "providers.openai-chat.base_url", local_servers[int(server_index)].url)
         return f"openai-chat/{model}"
-    provider, _, variable = value.removeprefix(KEY_PREFIX).partition(":")
+    provider, _, variable = value.removeprefix(FOUND_KEY_PREFIX).partition(":")
     if variable:
         set_key(settings.user_file, f"providers.{provider}.api_key_env", variable)
     return default_model(provider)

@@ -13,7 +13,7 @@ from ebbtide.tui.text.spans import Line, parse_inline_code
 from ebbtide.tui.view.panel import ActionOutcome, Panel, PanelAction, PanelRow, ShowMessage, build_report_panel
 
 
-def folders_panel(folders: Sequence[str], remove: Callable[[PanelRow, str], Awaitable[ActionOutcome]]) -> Panel:
+def build_folders_panel(folders: Sequence[str], remove: Callable[[PanelRow, str], Awaitable[ActionOutcome]]) -> Panel:
     """Build the panel of additional working folders. `remove` removes the folder in a row."""
     return Panel(
         "add-dir",
@@ -36,7 +36,7 @@ _ACCESS_LABELS: tuple[tuple[str, tuple[PathAccess, ...]], ...] = (
 )
 
 
-def sandbox_panel(state: SandboxState, note: str, boundary: Boundary | None, home: str) -> Panel:
+def build_sandbox_panel(state: SandboxState, note: str, boundary: Boundary | None, home: str) -> Panel:
     """Build the sandbox panel. `note`: a remark, or why there is no sandbox."""
     title: Line = (
         ("Sandbox  ", "strong"),
@@ -112,11 +112,11 @@ async def add_folder(context: CommandContext, path_text: str) -> None:
     async def remove(row: PanelRow, _: str) -> ActionOutcome:
         removed_folder = boundary.remove_folder(row.value)
         return replace(
-            folders_panel(boundary.added_folders, remove),
+            build_folders_panel(boundary.added_folders, remove),
             message=ShowMessage(f"{removed_folder} is no longer a working folder"),
         )
 
-    await context.show(folders_panel(boundary.added_folders, remove))
+    await context.show(build_folders_panel(boundary.added_folders, remove))
     return None
 
 
@@ -132,5 +132,5 @@ async def show_sandbox(context: CommandContext, _: str) -> None:
         )
     except OSError as error:
         return context.controller.show_notice(f"cannot determine the sandbox limits: {error}")
-    await context.show(sandbox_panel(state, note, current_boundary, str(Path.home())))
+    await context.show(build_sandbox_panel(state, note, current_boundary, str(Path.home())))
     return None

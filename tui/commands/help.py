@@ -39,7 +39,7 @@ it."""
 OTHER_TOPIC = "Other"
 
 
-def help_panel(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -> Panel:
+def build_help_panel(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -> Panel:
     """Build a searchable panel of all keys and commands."""
     return Panel(
         "help",
@@ -104,14 +104,14 @@ _NAME_WIDTH = 20
 """Minimum width, in cells, of a name before its description."""
 
 
-def palette_panel(rows: Sequence[PanelRow]) -> Panel:
+def build_palette_panel(rows: Sequence[PanelRow]) -> Panel:
     """Build the command palette. Choosing a row returns a command line or `action:NAME`."""
     title: Line = (("What would you like to do?", "strong"),)
     keys = "Up, Down   Enter select   Esc cancel"
     return Panel("commands", (title,), tuple(rows), keys, empty_message="No match.", waits_for_main_screen=True)
 
 
-def palette_rows(
+def build_palette_rows(
     commands: Sequence[SlashCommand],
     keys: Sequence[KeyBinding],
     sessions: Sequence[SessionInfo],
@@ -170,7 +170,7 @@ def _palette_row(value: str, name: str, description: str, right_label: str) -> P
 
 
 async def show_help(context: CommandContext, _: str) -> None:
-    if choice := await context.show(help_panel(context.keys, COMMANDS)):
+    if choice := await context.show(build_help_panel(context.keys, COMMANDS)):
         context.set_prompt_text(f"{choice.value} ")
 
 
@@ -178,10 +178,10 @@ async def show_palette(context: CommandContext, _: str) -> None:
     """Show the command palette and run the chosen entry. A command that needs an argument is put into the prompt
     instead."""
     sessions = context.controller.sessions
-    entries = palette_rows(
+    entries = build_palette_rows(
         COMMANDS, context.keys, await sessions.recent_sessions(), sessions.available_models(), time()
     )
-    choice = await context.show(palette_panel(entries))
+    choice = await context.show(build_palette_panel(entries))
     if choice is None:
         return
     kind, _, action = choice.value.partition(":")

@@ -68,7 +68,7 @@ async def undo_last_note(controller: SessionController) -> bool:
             return False
 
 
-def note_target_panel(files: Sequence[MemoryFile]) -> Panel:
+def build_note_target_panel(files: Sequence[MemoryFile]) -> Panel:
     return Panel(
         "remember",
         ((("Save this note in", "strong"),),),
@@ -89,7 +89,7 @@ FILE_VALUE_PREFIX = "file:"
 """Prefix of row values for instruction files. The other values are indexes of notes."""
 
 
-def memory_panel(
+def build_memory_panel(
     files: Sequence[tuple[Path, int]],
     notes: Sequence[Memory],
     root: Path,
@@ -138,7 +138,7 @@ async def remember(context: CommandContext, text: str) -> None:
     if not text or context.settings is None:
         return context.controller.show_notice("type a note after `#`, such as `# tests run with tox`")
     files_by_path = {str(file.path): file for file in list_memory_files(context.settings.config)}
-    choice = await context.show(note_target_panel(tuple(files_by_path.values())))
+    choice = await context.show(build_note_target_panel(tuple(files_by_path.values())))
     if choice is not None:
         return await save_note(context.controller, text, files_by_path[choice.value].path)
     return context.set_prompt_text(f"# {text}")
@@ -160,9 +160,9 @@ async def show_memory(context: CommandContext, _: str) -> None:
     async def reload_panel() -> Panel:
         nonlocal files, notes
         files, notes = await asyncio.to_thread(_files_and_notes, settings, session)
-        return memory_panel(files, notes, session.working_folder, remove_note)
+        return build_memory_panel(files, notes, session.working_folder, remove_note)
 
-    choice = await context.show(memory_panel(files, notes, session.working_folder, remove_note))
+    choice = await context.show(build_memory_panel(files, notes, session.working_folder, remove_note))
     if choice is not None:
         path = (
             Path(choice.value.removeprefix(FILE_VALUE_PREFIX))

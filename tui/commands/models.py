@@ -23,7 +23,7 @@ MODELS_HEADING: Line = (
 UNKNOWN_TEXT = "?"
 
 
-def models_panel(
+def build_models_panel(
     choices: Sequence[ModelChoice],
     describe: Callable[[str], ModelChoice],
     current_model: str,
@@ -187,7 +187,7 @@ async def pick_model(
         context.settings, current_model, context.controller.sessions.available_models()
     )
     choice = await context.show(
-        models_panel(
+        build_models_panel(
             choices,
             describe,
             current_model,

@@ -28,7 +28,7 @@ def key_request(get_provider: Callable[[PanelRow], str]) -> TextRequest:
     )
 
 
-def keys_panel(
+def build_keys_panel(
     providers: Sequence[str],
     variables: Mapping[str, str],
     test_and_store_key: Callable[[str, str], Awaitable[None]],
@@ -143,7 +143,7 @@ async def replace_key(context: CommandContext, argument: str) -> None:
         dict.fromkeys(name for name in candidate_providers if name in PROVIDERS_WITH_KEYS and name not in keyless)
     )
     variables = {name: key_variable_in_use(settings, name) for name in providers}
-    panel = keys_panel(providers, variables, KeySetup(settings, model).test_and_store, argument)
+    panel = build_keys_panel(providers, variables, KeySetup(settings, model).test_and_store, argument)
     if (choice := await context.show(panel)) is None:
         return None
     provider = choice.value

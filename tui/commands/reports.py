@@ -20,7 +20,8 @@ from ebbtide.tui.view.file_changes import change_rows
 from ebbtide.tui.view.panel import Panel, build_report_panel
 
 _NAME_WIDTH = 10
-_PURPOSE_NAMES = {"step": "step", "summary": "summary", "keep-alive": "keep-alive"}
+_COUNTED_PURPOSES = ("step", "summary", "keep-alive")
+"""Purposes of requests that are counted separately. All others are counted as `other`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class SessionFacts:
     """The language servers used so far and their states."""
 
 
-def status_panel(overview: Overview, facts: SessionFacts) -> Panel:
+def build_status_panel(overview: Overview, facts: SessionFacts) -> Panel:
     """Build the status panel. If a command shows more about a row, the row names that command."""
     title: Line = (("Session  ", "strong"), (sanitise_line(overview.title) or "(no messages yet)", "text"))
     return build_report_panel("status", title, [_status_line(*row) for row in _status_rows(overview, facts)])
@@ -118,7 +119,7 @@ def _total_cost(costs: Iterable[float | None]) -> float | None:
 
 
 def _requests_text(requests: Sequence[RequestUsage]) -> str:
-    purposes = Counter(_PURPOSE_NAMES.get(request.purpose, "other") for request in requests)
+    purposes = Counter(request.purpose if request.purpose in _COUNTED_PURPOSES else "other" for request in requests)
     if len(purposes) == 1:
         return pluralize(len(requests), "request")
     return f"{pluralize(len(requests), 'request')} ({', '.join(f'{count} {name}' for name, count in purposes.items())})"
@@ -140,7 +141,7 @@ async def show_status(context: CommandContext, _: str) -> None:
         len(controller.queue),
         session.language_servers,
     )
-    await context.show(status_panel(overview, facts))
+    await context.show(build_status_panel(overview, facts))
 
 
 async def _file_change_totals(session: Session) -> tuple[int, int, int]:

@@ -34,7 +34,7 @@ FILES_NOTE = "Files are not changed unless you press f or b."
 MAX_LISTED_FILES, MAX_MESSAGE_LINES, MAX_MESSAGE_CHARS = 8, 6, 200
 
 
-def tree_panel(tree: SessionTree, rows: Sequence[TreeRow], now: float) -> Panel:
+def build_tree_panel(tree: SessionTree, rows: Sequence[TreeRow], now: float) -> Panel:
     """Build the panel of the user's messages in a session and its forks. `now` is in Unix seconds."""
     fork_count = len(tree.branches) - 1
     counts_text = pluralize(len(rows), "message") + (f", {pluralize(fork_count, 'fork')}" if fork_count else "")
@@ -153,7 +153,7 @@ async def rewind(context: CommandContext, _: str) -> None:
     if tree is None or session is None:
         return
     rows = tree_rows(tree, session.id)
-    choice = await context.show(tree_panel(tree, rows, time()))
+    choice = await context.show(build_tree_panel(tree, rows, time()))
     if choice is None:
         return
     message = rows[int(choice.value)].message

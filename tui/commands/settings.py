@@ -41,7 +41,7 @@ OFFERED_THEMES: tuple[OfferedTheme, ...] = (
 )
 
 
-def themes_panel(chosen_theme: ThemeName, is_colorless: bool, apply_theme: Callable[[ThemeName], None]) -> Panel:
+def build_themes_panel(chosen_theme: ThemeName, is_colorless: bool, apply_theme: Callable[[ThemeName], None]) -> Panel:
     """Build the panel of themes, which previews the highlighted theme. `is_colorless`: whether colours are off in every
     theme."""
     message = "`NO_COLOR` is set, so all themes look alike"
@@ -96,7 +96,7 @@ _ORIGIN_STYLES: dict[SettingOrigin, TextStyle] = {
 }
 
 
-def settings_panel(
+def build_settings_panel(
     list_settings: Callable[[], Sequence[Setting]], set_value: Callable[[str, str], str], search_text: str = ""
 ) -> Panel:
     """Build the settings panel. `set_value` takes a key and the new value as text, and returns a message; it may raise
@@ -111,7 +111,7 @@ def settings_panel(
 
     async def change_setting(row: PanelRow, text: str) -> Panel:
         message = ShowMessage(sanitise_line(set_value(row.value, text)), "good")
-        return replace(settings_panel(list_settings, set_value), message=message)
+        return replace(build_settings_panel(list_settings, set_value), message=message)
 
     text_request = TextRequest(
         initial_value,
@@ -209,7 +209,7 @@ async def choose_theme(context: CommandContext, name: str) -> None:
                 "There are no colours here. `/theme NAME` sets those of the full-screen interface."
             )
         previous_theme = themes.chosen_theme
-        choice = await context.show(themes_panel(previous_theme, themes.is_colorless, themes.apply_theme))
+        choice = await context.show(build_themes_panel(previous_theme, themes.is_colorless, themes.apply_theme))
         if choice is None:
             return themes.apply_theme(previous_theme)
         name = choice.value
@@ -249,7 +249,7 @@ async def show_settings(context: CommandContext, search_text: str) -> None:
         context.apply_setting(key)
         return message
 
-    await context.show(settings_panel(settings.all_settings, change_setting, search_text))
+    await context.show(build_settings_panel(settings.all_settings, change_setting, search_text))
     return None
 
 
@@ -263,7 +263,7 @@ async def choose_effort(context: CommandContext, level: str) -> None:
         return context.controller.show_notice(NO_SETTINGS_NOTICE)
     if not level:
         current_effort = settings.config.reasoning_effort or ""
-        choice = await context.show(_efforts_panel(current_effort))
+        choice = await context.show(_build_efforts_panel(current_effort))
         if choice is None or choice.value == current_effort:
             return None
         level = choice.value
@@ -283,7 +283,7 @@ def _effort_message(settings: Settings, model: str, message: str) -> str:
     return message if is_supported else f"{message}; `{model}` may ignore it"
 
 
-def _efforts_panel(current_effort: str) -> Panel:
+def _build_efforts_panel(current_effort: str) -> Panel:
     rows = tuple(
         PanelRow(effort, (("● " if effort == current_effort else "  ", "good"), (effort, "text")), effort)
         for effort in EFFORTS

@@ -42,7 +42,7 @@ PathContents = Mapping[str, tuple[bytes | None, bytes | None]]
 _DIFF_STYLES: Mapping[str, TextStyle] = {"+": "good", "-": "bad", " ": "text"}
 
 
-def restore_panel(name: str, title: str, plan: RestorePlan, contents: PathContents) -> Panel:
+def build_restore_panel(name: str, title: str, plan: RestorePlan, contents: PathContents) -> Panel:
     """Build a panel that shows what would change, as diffs, for the user to confirm. `name`: the command's name."""
     needs_choice = plan.paths_with_outcome("ask")
     changes = [
@@ -100,7 +100,9 @@ def _change_row(planned: PlannedPath, contents: PathContents) -> FileChangeRow:
     current_content, restored_content = contents.get(planned.path, (None, None))
     if planned.outcome == "impossible":
         return change_row(
-            FileChange(path_label(planned.path), unknown_reason=f"left unchanged: {planned.reason}", is_by_tool=False)
+            FileChange(
+                path_label(planned.path), incomparable_reason=f"left unchanged: {planned.reason}", is_by_tool=False
+            )
         )
     note = "; ".join(text for text in (planned.reason, _kind_change_note(planned.current, planned.target)) if text)
     return change_row(
@@ -123,7 +125,7 @@ def _kind_change_note(current: FileState, restored: FileState) -> str:
     return ""
 
 
-def points_panel(
+def build_points_panel(
     points: Sequence[UndoPoint],
     get_files: Callable[[int], Sequence[str]],
     load_diff: Callable[[int], Awaitable[Sequence[Line]]],
@@ -251,7 +253,9 @@ async def _pick_point(
     async def load_diff(point_id: int) -> tuple[Line, ...]:
         return change_lines(await checkpoints.run(lambda project: project.point_contents(point_id)))
 
-    choice = await context.show(points_panel(points, lambda point_id: files_by_point[point_id], load_diff, time()))
+    choice = await context.show(
+        build_points_panel(points, lambda point_id: files_by_point[point_id], load_diff, time())
+    )
     return next((point for point in points if choice is not None and str(point.id) == choice.value), None)
 
 
@@ -283,7 +287,7 @@ async def confirm_restore(
         return None
     contents = await checkpoints.run(lambda project: project.planned_contents(plan))
     title = points[0].title if len(points) == 1 else ""
-    choice = await context.show(restore_panel(kind, title, plan, contents))
+    choice = await context.show(build_restore_panel(kind, title, plan, contents))
     return None if choice is None else ConfirmedRestore(plan, choice.action == "all")
 
 
@@ -298,7 +302,7 @@ async def run_restore(context: CommandContext, confirmed_restore: ConfirmedResto
         with context.controller.busy_with("restoring files"):
             result = await checkpoints.run(
                 lambda project: project.restore(
-                    confirmed_restore.plan, current_turn, kind, forced=confirmed_restore.overwrites_other_changes
+                    confirmed_restore.plan, current_turn, kind, is_forced=confirmed_restore.overwrites_other_changes
                 )
             )
     except AgentError as error:

@@ -37,7 +37,7 @@ from ebbtide.tui.view.questions import build_question_spec
 from ebbtide.tui.view.reduce import with_relative_paths
 
 if TYPE_CHECKING:  # imported for types only: session modules are imported after the first paint
-    from ebbtide.agent.compose.sessions import Sessions
+    from ebbtide.agent.compose.sessions import ProjectSessions
     from ebbtide.agent.session import Session
 
 
@@ -55,7 +55,7 @@ class PrintingController(SessionController):
 
     def __init__(
         self,
-        sessions: "Sessions",
+        sessions: "ProjectSessions",
         on_change: Callable[[], None],
         drafts: Drafts | None,
         emit: Callable[[Event], None],
@@ -84,7 +84,7 @@ class LineModeApp(LineJobs):
 
     def __init__(
         self,
-        sessions: "Sessions",
+        sessions: "ProjectSessions",
         history: History,
         *,
         session: "Session | None" = None,

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Protocol
 
 from ebbtide.agent.config.settings import Settings
@@ -23,7 +24,7 @@ from ebbtide.tui.session.view_edits import propose_typed_action, run_typed_actio
 from ebbtide.tui.slash_commands import Invocation
 from ebbtide.tui.terminal.edit_text import editor_command, ignore_interrupt_keys, run_editor
 from ebbtide.tui.text.spans import Line
-from ebbtide.tui.view.blocks import AnswerText, SessionView, UserText
+from ebbtide.tui.view.blocks import AnswerText, Notice, SessionView, UserText
 from ebbtide.tui.view.compaction_preview import (
     compaction_headline,
     compaction_plan_lines,
@@ -213,11 +214,14 @@ def older_messages_note(view: SessionView) -> tuple[str, ...]:
 
 
 def last_exchange(view: SessionView) -> tuple[str, ...]:
-    """Format the user's last message in a resumed session, and the answer to it."""
+    """Format the user's last message in a resumed session, and the answer to it with its sources."""
     user_indexes = [index for index, block in enumerate(view.blocks) if isinstance(block, UserText)]
     if not user_indexes:
         return ()
     last_blocks = view.blocks[user_indexes[-1] :]
-    answers = [block for block in last_blocks if isinstance(block, AnswerText)][-1:]
-    lines = tuple(line for block in (last_blocks[0], *answers) for line in block_lines(block))
+    answer_indexes = [index for index, block in enumerate(last_blocks) if isinstance(block, AnswerText)]
+    answer, *later_blocks = last_blocks[answer_indexes[-1] :] if answer_indexes else (None,)
+    notices = takewhile(lambda block: isinstance(block, Notice), later_blocks)
+    shown_blocks = (last_blocks[0], *((answer, *notices) if answer is not None else ()))
+    lines = tuple(line for block in shown_blocks for line in block_lines(block))
     return (f"Resumed after {pluralize(len(user_indexes), 'message')} from you. The last one:", *lines)

@@ -57,7 +57,7 @@ EMPTY_TEXT_WORD = "none"
 async def show_panel(console: PanelConsole, panel: Panel) -> RowChosen | None:
     """Show a panel and return the chosen row; None if none was chosen."""
     query = panel.search_text
-    panel = await _search_panel(panel, query)
+    panel = await _build_search_panel(panel, query)
     headline, *details = panel_headline(panel, len(panel.rows), is_searched=False)
     if not panel.rows:
         explains_empty = panel.empty_message and not panel.empty_details
@@ -88,7 +88,7 @@ async def show_panel(console: PanelConsole, panel: Panel) -> RowChosen | None:
     return await _run_action(console, panel, action, row) if action is not None else None
 
 
-async def _search_panel(panel: Panel, query: str) -> Panel:
+async def _build_search_panel(panel: Panel, query: str) -> Panel:
     """Add all search results to a panel."""
     if panel.find_rows is not None:
         async for updated_panel in panel.find_rows(query):
@@ -158,7 +158,7 @@ async def _choose_row(
             continue
         if row is not None and (not word or (action is not None and action.is_available(row))):
             return row, action
-        found_rows = matching_rows(await _search_panel(panel, answer), answer)
+        found_rows = matching_rows(await _build_search_panel(panel, answer), answer)
         new_rows = {row.value: rows_by_value.get(row.value, row) for row in found_rows if row.value}
         if not new_rows:
             console.print_lines((f"Nothing in the list matches {answer!r}.",))
@@ -282,7 +282,7 @@ async def _run_action(console: PanelConsole, panel: Panel, action: PanelAction, 
             console.print_lines(
                 plain_lines(row_details(updated_row)) if outcome.starts_at_end else (row_text(updated_row),)
             )
-        case "whole" | None:
+        case "toggle details" | None:
             pass
     return None
 

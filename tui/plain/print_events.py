@@ -66,7 +66,7 @@ _FLUSHING_EVENTS = (TurnStarted, TurnFinished, TurnFailed, PermissionAsked, Ques
 def event_lines(state: PrintState, event: Event, *, is_full: bool = False) -> tuple[PrintState, tuple[str, ...]]:
     """Format an event as lines to print. Also returns the new state. Consecutive lookups are printed as one line before
     the next event of another kind, or one by one if `is_full`."""
-    new_state, lines = _unmerged_event_lines(state, event)
+    new_state, lines = _format_event_lines(state, event)
     if isinstance(event, ToolFinished) and event.status == "done" and lines and not is_full:
         call = state.calls.get(event.call_id)
         if call is not None and is_lookup(call):
@@ -83,7 +83,7 @@ def _lookup_line(lookups: Sequence[tuple[Call, str]]) -> str:
     return f"{summary}: {sanitise_line(subjects)}."
 
 
-def _unmerged_event_lines(state: PrintState, event: Event) -> tuple[PrintState, tuple[str, ...]]:
+def _format_event_lines(state: PrintState, event: Event) -> tuple[PrintState, tuple[str, ...]]:
     match event:
         case TurnStarted():
             return PrintState(), ()

@@ -9,7 +9,7 @@ from ebbtide.tui.slash_commands import parse_command
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 from ebbtide.tui.text.unified_diff import DiffLine, Hunk, Remark, parse_diff
 from ebbtide.tui.view.call_titles import argument_lines
-from ebbtide.tui.view.permission import SCOPE_TEXTS, rule_description
+from ebbtide.tui.view.permission import SCOPE_TEXTS, describe_rule
 from ebbtide.tui.view.plain_lines import plain_lines, text_lines
 from ebbtide.tui.view.question import Answer, Choice, QuestionSpec, Subject, TextEntry, find_typed_choice
 
@@ -39,7 +39,7 @@ def _subject_lines(subject: Subject) -> tuple[str, ...]:
             return text_lines("\n".join(argument_lines(subject.arguments)))
         case "lines":
             return plain_lines(subject.lines)
-        case "code" | "markdown" | "words":
+        case "code" | "markdown" | "text":
             return text_lines(subject.text)
 
 
@@ -72,7 +72,7 @@ def _denial_text_entry(spec: QuestionSpec) -> TextEntry | None:
         (
             choice.text_entry
             for choice in spec.choices
-            if choice.text_entry is not None and choice.text_entry.kind == "words"
+            if choice.text_entry is not None and choice.text_entry.kind == "text"
         ),
         None,
     )
@@ -113,7 +113,7 @@ def answer_confirmation(answer: Answer) -> tuple[str, ...]:
     match answer:
         case Decision(verdict="allow", rule=rule, scope=scope):
             return (
-                f"Allowed. Won't ask again for {rule_description(rule)} {SCOPE_TEXTS[scope]}." if rule else "Allowed.",
+                f"Allowed. Won't ask again for {describe_rule(rule)} {SCOPE_TEXTS[scope]}." if rule else "Allowed.",
             )
         case PlanDecision(verdict="accept", mode=mode):
             return (f"Accepted. The mode is now {mode}.",)

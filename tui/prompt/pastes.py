@@ -84,11 +84,7 @@ class Pastes:
     def placeholder_at(self, text: str, index: int) -> tuple[int, int] | None:
         """Find the range of the placeholder at or next to an index; None if there is none."""
         return next(
-            (
-                placeholder_range
-                for placeholder_range in self.placeholder_ranges(text)
-                if placeholder_range[0] <= index <= placeholder_range[1]
-            ),
+            ((start, end) for start, end in self.placeholder_ranges(text) if start <= index <= end),
             None,
         )
 

@@ -131,13 +131,13 @@ def _repeat_change(vim: Vim, text: str, cursor: int) -> VimStep:
 
 
 def _move(vim: Vim, motion: str, count: int, has_count: bool, text: str, cursor: int) -> VimStep:
-    target, _ = _motion_target(motion, count, has_count, text, cursor)
+    target, _ = _find_motion_target(motion, count, has_count, text, cursor)
     if motion in ("j", "k") and _line_start(text, target) == _line_start(text, cursor):
         return VimStep(vim, text, cursor, "down" if motion == "j" else "up")
     return VimStep(vim, text, _clamp_to_character(text, target))
 
 
-def _motion_target(motion: str, count: int, has_count: bool, text: str, cursor: int) -> tuple[int, VimExtent]:
+def _find_motion_target(motion: str, count: int, has_count: bool, text: str, cursor: int) -> tuple[int, VimExtent]:
     """Find the position that a motion leads to, at most the end of the text. Also returns the kind of range that the
     motion covers."""
     match motion:
@@ -265,7 +265,7 @@ def _run_operator(
         target = _word_end_from(text, cursor, count)
         extent: VimExtent = "inclusive"
     else:
-        target, extent = _motion_target(motion, count, has_count, text, cursor)
+        target, extent = _find_motion_target(motion, count, has_count, text, cursor)
     if extent == "lines":
         return _operate_lines(vim, keys, operator, min(cursor, target), max(cursor, target), text, cursor)
     if motion == "w":  # a final `w` does not include the line ending

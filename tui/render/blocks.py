@@ -132,10 +132,8 @@ class AnswerRenderer:
     def render(self, text: str) -> list[SegmentLine]:
         """Render text, which must begin with the text from the previous call."""
         text = stable_prefix(text)
-        new_text, preceding_text = (
-            text[self._processed_char_count :],
-            text[max(0, self._processed_char_count - 2) : self._processed_char_count],
-        )
+        new_text = text[self._processed_char_count :]
+        preceding_text = text[max(0, self._processed_char_count - 2) : self._processed_char_count]
         markdown_char_count = 0 if self._is_plain else max(0, _MAX_MARKDOWN_CHARS - self._processed_char_count)
         self._unfinished_text += sanitise(new_text[:markdown_char_count], preceding_text)
         self._processed_char_count = len(text)

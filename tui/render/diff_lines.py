@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from ebbtide.tui.render.diff_pairing import changed_ranges
+from ebbtide.tui.render.diff_pairing import find_changed_ranges
 from ebbtide.tui.render.diff_rows import DiffLayout, DiffRow, FileRow, GapRow, LineRow, PairRow, RemarkRow
 from ebbtide.tui.render.themed_markdown import PaletteConsole, highlight_code, language_for_file_name
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line
@@ -190,7 +190,7 @@ class RenderedDiff:
         if old_text == new_text and old.text != new.text:
             text.plain = with_visible_spaces(row.line.text)  # the lines differ only in whitespace that looks the same
             return
-        ranges = changed_ranges(old_text, new_text)
+        ranges = find_changed_ranges(old_text, new_text)
         if ranges is not None:
             style = self._palette.removed_word if row.side == "old" else self._palette.added_word
             for start, end in ranges.old if row.side == "old" else ranges.new:

@@ -30,17 +30,15 @@ class ChangedRanges:
     new: tuple[CharRange, ...]
 
 
-def changed_ranges(old: str, new: str) -> ChangedRanges | None:
+def find_changed_ranges(old: str, new: str) -> ChangedRanges | None:
     """Find the ranges that differ between two lines; None if the lines are too different."""
     if max(len(old), len(new)) > MAX_COMPARED_CHARS or not _are_similar(_word_counts(old), _word_counts(new)):
         return None
     old_words, new_words = _WORD.findall(old), _WORD.findall(new)
     prefix_length = _common_prefix_length(old_words, new_words)
     suffix_length = _common_prefix_length(old_words[prefix_length:][::-1], new_words[prefix_length:][::-1])
-    old_middle, new_middle = (
-        old_words[prefix_length : len(old_words) - suffix_length],
-        new_words[prefix_length : len(new_words) - suffix_length],
-    )
+    old_middle = old_words[prefix_length : len(old_words) - suffix_length]
+    new_middle = new_words[prefix_length : len(new_words) - suffix_length]
     if len(old_middle) * len(new_middle) > _MAX_COMPARED_WORD_PAIRS:
         changed_opcodes = [("replace", 0, len(old_middle), 0, len(new_middle))]
     else:
@@ -72,7 +70,7 @@ def pair_lines(
         ]
     pairs: list[LinePair] = []
     old_start = new_start = 0
-    for old_index, new_index in (*_similar_pairs(removed, added), (len(removed), len(added))):
+    for old_index, new_index in (*_find_similar_pairs(removed, added), (len(removed), len(added))):
         # Lines without a similar counterpart are paired too, so that they share rows and save space.
         gap_pairs = pair_lines(removed[old_start:old_index], added[new_start:new_index], 0)
         pairs += [
@@ -87,7 +85,7 @@ def pair_lines(
     return pairs
 
 
-def _similar_pairs(removed: Sequence[str], added: Sequence[str]) -> list[tuple[int, int]]:
+def _find_similar_pairs(removed: Sequence[str], added: Sequence[str]) -> list[tuple[int, int]]:
     """Choose which similar lines to pair, keeping their order, so that the total similarity is greatest."""
     old_counts, new_counts = [_word_counts(line) for line in removed], [_word_counts(line) for line in added]
     best_totals = [[0.0] * (len(new_counts) + 1) for _ in range(len(old_counts) + 1)]

@@ -200,7 +200,7 @@ def _rows(files: Sequence[FileDiff], hunks: list[tuple[str, Hunk]], width: int, 
                         yield GapRow(heading)
                     is_first = False
                     hunks.append((file.name or name, part))
-                    yield from _hunk_rows(part, len(hunks) - 1, is_side_by_side)
+                    yield from _build_hunk_rows(part, len(hunks) - 1, is_side_by_side)
 
 
 def _fits_side_by_side(file: FileDiff, width: int) -> bool:
@@ -215,7 +215,7 @@ def _fits_side_by_side(file: FileDiff, width: int) -> bool:
     return sum(len(line.text.expandtabs(4)) <= side_width for line in lines) >= _MIN_FITTING_SHARE * len(lines)
 
 
-def _hunk_rows(hunk: Hunk, hunk_index: int, is_side_by_side: bool) -> Iterator[DiffRow]:
+def _build_hunk_rows(hunk: Hunk, hunk_index: int, is_side_by_side: bool) -> Iterator[DiffRow]:
     old_index = new_index = line_index = 0
     pair_budget = _MAX_HUNK_PAIRS
     while line_index < len(hunk.lines):

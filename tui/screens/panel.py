@@ -348,7 +348,7 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
             case CopyText(text):
                 self.app.copy_to_clipboard(text)
                 self._show_message(f"copied {text}", "dim")
-            case "whole":
+            case "toggle details":
                 self._set_expanded(not self.is_expanded)
             case None:
                 pass

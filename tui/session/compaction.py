@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ebbtide.agent.compaction.compact import CompactResult
+from ebbtide.agent.compaction.compact import CompactionResult
 from ebbtide.agent.compaction.manual_compaction import (
     CompactionPreview,
     DraftResult,
@@ -45,7 +45,7 @@ class ManualCompaction:
         self.last_draft = DraftResult(draft.conversation, draft.draft, draft.model, cost, draft.is_interrupted)
         return self.last_draft
 
-    def predict_result(self, text: str) -> CompactResult:
+    def predict_result(self, text: str) -> CompactionResult:
         """Predict the result of compacting with this summary."""
         return self.preview.result(parse_edited_summary(text))
 

@@ -24,7 +24,7 @@ from ebbtide.tui.view.resumed import build_resumed_view
 from ebbtide.tui.view.turn_total import TurnTimer, with_total
 
 if TYPE_CHECKING:  # session modules load only after the first paint
-    from ebbtide.agent.compose.sessions import OpeningKind, Sessions
+    from ebbtide.agent.compose.sessions import OpeningKind, ProjectSessions
     from ebbtide.agent.hooks.session_hooks import EndReason
     from ebbtide.agent.session import Session
 
@@ -37,7 +37,7 @@ class SessionController:
 
     def __init__(
         self,
-        sessions: "Sessions",
+        sessions: "ProjectSessions",
         on_change: Callable[[], None],
         drafts: Drafts | None = None,
         pastes: Pastes | None = None,
@@ -207,7 +207,7 @@ class SessionController:
         if (
             self.session is not None
             and self.session.background_jobs.unreported_ends
-            and not self.session.is_at_question
+            and not self.session.has_open_question
         ):
             await self._run_turn_events(
                 self.session.send("", (Note(JOB_ENDED_PROMPT),), pending_messages=self._take_steering_messages)
@@ -217,7 +217,7 @@ class SessionController:
         """If the session was closed while a question was open, ask it again and continue the turn. Otherwise, ask about
         the project's extensions that still need approval, if any."""
         session = self.session
-        if session is not None and session.is_at_question:
+        if session is not None and session.has_open_question:
             self.show_notice("this session was closed while a question was open; here it is again")
             await self._run_turn_events(session.resume_turn(self._take_steering_messages))
         elif session is not None and session.trust is not None and session.trust.has_undecided_items:
@@ -297,7 +297,7 @@ class SessionController:
     def stop_turn_for_exit(self) -> None:
         """Stop the running turn because the program is exiting."""
         if self.session is not None:
-            self.session.leave_turn()
+            self.session.end_turn_for_exit()
 
     async def wait_until_idle(self) -> None:
         """Wait until the session is idle."""

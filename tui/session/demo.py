@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.events.session import (
@@ -92,7 +92,7 @@ async def _run_demo(folder: Path) -> None:
     flags = {"agent.model": f"scripted/{DEMO_FILES / 'script.toml'}", "agent.permission_mode": "auto"}
     # Use a separate home, so that the demo neither depends on the user's configuration nor changes it.
     config = load_config(folder, {"EBB_HOME": str(folder / ".ebb-home")}, flags)
-    sessions = Sessions(config, folder, os.environ, is_interactive=False, is_ephemeral=True)
+    sessions = ProjectSessions(config, folder, os.environ, is_interactive=False, is_ephemeral=True)
     titles: dict[str, str] = {}
     try:
         session = await sessions.open()

@@ -65,7 +65,10 @@ class UnsentText:
         self, drafts: Drafts, queue: MessageQueue, pastes: Pastes, get_session_id: Callable[[], str | None]
     ) -> None:
         """`get_session_id` returns the id of the session to save text for, or None."""
-        self._drafts, self._queue, self._pastes, self._get_session_id = drafts, queue, pastes, get_session_id
+        self._drafts = drafts
+        self._queue = queue
+        self._pastes = pastes
+        self._get_session_id = get_session_id
         self._prompt_text = ""
         """The prompt's text when it was last reported."""
         queue.add_change_callback(lambda: self._save(queue.texts))

@@ -66,7 +66,7 @@ class GreetingCollector:
             mode=session.mode,
             instruction_files=self._instruction_files,
             advice=(
-                *view.greeting.model_choice_notes(session.model, self.settings),
+                *view.greeting.build_model_choice_notes(session.model, self.settings),
                 *([self.size_notice] if self.size_notice else []),
             ),
             sessions=() if controller.view.blocks else self._sessions,

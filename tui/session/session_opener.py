@@ -13,7 +13,7 @@ from ebbtide.tui.view.blocks import Block, Notice, SessionView
 from ebbtide.tui.view.resumed import build_resumed_view, newest_messages, without_orphaned_outputs
 
 if TYPE_CHECKING:  # session modules load only after the first paint
-    from ebbtide.agent.compose.sessions import OpeningKind, Sessions
+    from ebbtide.agent.compose.sessions import OpeningKind, ProjectSessions
     from ebbtide.agent.session import Session
 
 MESSAGES_PER_PAGE = 200
@@ -22,17 +22,17 @@ MAX_INITIAL_MESSAGES = 10_000
 """Maximum number of messages shown when a session is resumed. Earlier ones are read on demand."""
 
 
-async def build_session_view(sessions: "Sessions", session: "Session") -> SessionView:
+async def build_session_view(sessions: "ProjectSessions", session: "Session") -> SessionView:
     """Build the view of a resumed session in threads, because this takes a while for a long session."""
     history = await asyncio.to_thread(sessions.hide_secrets, newest_messages(session.history, MAX_INITIAL_MESSAGES))
     endings = await sessions.turn_endings(session.id)
     return await asyncio.to_thread(
-        build_resumed_view, history, str(sessions.root), endings, is_at_question=session.is_at_question
+        build_resumed_view, history, str(sessions.root), endings, has_open_question=session.has_open_question
     )
 
 
 async def load_older_blocks(
-    sessions: "Sessions", session_id: str, position: int, limit: int
+    sessions: "ProjectSessions", session_id: str, position: int, limit: int
 ) -> tuple[int, tuple[Block, ...]]:
     """Read about `limit` messages before a position. Returns the position of the first one, and the blocks. Outputs are
     left out if their call is not among these messages. Raises `AgentError`."""
@@ -59,7 +59,10 @@ class SessionOpener:
     """Opens one session at a time."""
 
     def __init__(
-        self, sessions: "Sessions", on_preview: Callable[[Conversation], None], on_progress: Callable[[str], None]
+        self,
+        sessions: "ProjectSessions",
+        on_preview: Callable[[Conversation], None],
+        on_progress: Callable[[str], None],
     ) -> None:
         """`on_preview` is called with the end of a session before the rest is read. `on_progress` is called with text
         that says how many messages have been read."""

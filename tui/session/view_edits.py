@@ -116,7 +116,7 @@ async def run_undo(controller: SessionController) -> str:
 
 async def propose_bring_back(controller: SessionController, ref: str) -> Proposal:
     """Predict what bringing a reference back into context would cost. Raises `AgentError`."""
-    event = await _require_session(controller).restore_to_view(ref, is_dry_run=True)
+    event = await _require_session(controller).bring_back(ref, is_dry_run=True)
     extent_note = "" if event.is_whole else ", first part only"
     text = f"put {event.ref} at the end of the conversation{extent_note}: adds {format_tokens(event.tokens)} tokens"
     price = "nothing" if event.cost == 0 else _cost_text(event.tokens, event.cost)
@@ -125,7 +125,7 @@ async def propose_bring_back(controller: SessionController, ref: str) -> Proposa
 
 async def run_bring_back(controller: SessionController, ref: str) -> str:
     """Bring a reference back into context. Raises `AgentError`."""
-    return _show_outcome(controller, (await _require_session(controller).restore_to_view(ref),))
+    return _show_outcome(controller, (await _require_session(controller).bring_back(ref),))
 
 
 async def propose_typed_action(controller: SessionController, action_text: str) -> Proposal:
@@ -147,8 +147,8 @@ def _parse_request(action_text: str) -> EditRequest:
     return EditRequest(act, key.strip())
 
 
-def _cost_text(written: int, cost: float | None) -> str:
-    return f"{format_tokens(written)} tokens" if cost is None else format_dollars(cost)
+def _cost_text(written_tokens: int, cost: float | None) -> str:
+    return f"{format_tokens(written_tokens)} tokens" if cost is None else format_dollars(cost)
 
 
 def _show_outcome(controller: SessionController, events: tuple[Event, ...]) -> str:

@@ -205,7 +205,7 @@ class CellWriter:
             changed_lines = [y for y, row in enumerate(target_rows) if current_rows[y] != row]
         for y in changed_lines:
             row = target_rows[y]
-            for start, end in _differing_ranges(self._erase_line_end(current_rows[y], row, y), row):
+            for start, end in _find_differing_ranges(self._erase_line_end(current_rows[y], row, y), row):
                 self._write(row, y, start, end)
             current_rows[y] = row
 
@@ -340,7 +340,7 @@ def _count_differing_cells(row: Row | None, other_row: Row) -> int:
     return 0 if row == other_row else sum(map(ne, row, other_row))
 
 
-def _differing_ranges(old_row: Row | None, new_row: Row) -> Iterator[tuple[int, int]]:
+def _find_differing_ranges(old_row: Row | None, new_row: Row) -> Iterator[tuple[int, int]]:
     """Yield the ranges of columns that differ. In a line with characters of uncertain width, everything from the first
     difference on counts as different."""
     if old_row is None or len(old_row) != len(new_row):

@@ -65,10 +65,8 @@ class TrackedSize:
         the query."""
         if self._queried_system_size != system_size:
             return False
-        previous_size, self._reported_size = (
-            self.current_size(system_size),
-            reported_size if reported_size != system_size else None,
-        )
+        previous_size = self.current_size(system_size)
+        self._reported_size = reported_size if reported_size != system_size else None
         return self.current_size(system_size) != previous_size
 
     def reset(self) -> None:

@@ -1,5 +1,5 @@
-"""Keys that produce text. Textual accepts only characters that Python considers printable. It drops the spaces of other
-scripts, joiners, direction marks, private use characters and recently added characters."""
+"""Keys that produce text. Textual accepts only characters that Python considers printable. It drops all spaces but the
+ordinary one, joiners, direction marks, private use characters and recently added characters."""
 
 import unicodedata
 

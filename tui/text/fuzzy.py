@@ -12,7 +12,10 @@ def rank_matches(query: str, texts: Sequence[str]) -> tuple[int, ...]:
 
 
 _MAX_OFFSET_PENALTY = 900
-_WORD_START_SCORE, _INSIDE_WORD_SCORE, _SEPARATE_LETTERS_SCORE, _NO_MATCH_SCORE = 1_000, 2_000, 3_000, 1_000_000
+_WORD_START_SCORE = 1_000
+_INSIDE_WORD_SCORE = 2_000
+_SEPARATE_LETTERS_SCORE = 3_000
+_NO_MATCH_SCORE = 1_000_000
 
 
 def _score(query_words: Sequence[str], text: str) -> int:

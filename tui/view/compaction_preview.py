@@ -3,7 +3,7 @@ summary."""
 
 from collections.abc import Iterator, Sequence
 
-from ebbtide.agent.compaction.compact import CompactResult
+from ebbtide.agent.compaction.compact import CompactionResult
 from ebbtide.agent.compaction.manual_compaction import CompactionPreview, DraftResult, SummaryEstimate
 from ebbtide.agent.events.view import RewriteUndone
 from ebbtide.tools.outputs.extent import pluralize
@@ -33,8 +33,8 @@ def _plan_lines(preview: CompactionPreview) -> Iterator[Line]:
     yield (("A cheaper model can write summaries: see /settings.", "dim"),)
     if preview.focus:
         yield (("Focus  ", "strong"), (sanitise_line(preview.focus), "text"))
-    if preview.floor.problem:
-        yield ((sanitise_line(preview.floor.problem), "warn"),)
+    if preview.limits.problem:
+        yield ((sanitise_line(preview.limits.problem), "warn"),)
     yield ()
     for kind, text in receipt_item_lines(preview.expected_event.receipt):
         yield ((sanitise_line(text), LINE_STYLES[kind]),)
@@ -53,7 +53,7 @@ def price_estimate_text(estimate: SummaryEstimate) -> str:
     )
 
 
-def draft_status_text(draft: DraftResult, summary_tokens: int, result: CompactResult) -> str:
+def draft_status_text(draft: DraftResult, summary_tokens: int, result: CompactionResult) -> str:
     """Say who wrote the summary and at what price, how large it is now, and how large the conversation will be."""
     if draft.draft is not None:
         author = f"written by {draft.model} for {format_dollars(draft.cost)}"

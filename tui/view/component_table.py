@@ -187,7 +187,7 @@ def _component_groups(overview: Overview) -> Iterator[tuple[ComponentRow, list[C
                 )
             case _:
                 yield component_row, []
-    yield from _message_groups(overview)
+    yield from _group_messages(overview)
 
 
 def _file_row(file: TokenCount) -> ComponentRow:
@@ -234,7 +234,7 @@ def _tool_row(tool: ToolShare, server: ServerShare) -> ComponentRow:
     return ComponentRow(name, tool.tokens if tool.is_sent else 0, 2, "estimated", tool.name, is_tool=True, state=state)
 
 
-def _message_groups(overview: Overview) -> Iterator[tuple[ComponentRow, list[ComponentRow]]]:
+def _group_messages(overview: Overview) -> Iterator[tuple[ComponentRow, list[ComponentRow]]]:
     components = {
         component.name: component for component in overview.components if component.name in MESSAGE_COMPONENTS
     }

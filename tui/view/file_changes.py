@@ -40,9 +40,9 @@ def change_rows(changes: FileChanges) -> tuple[FileChangeRow, ...]:
 def change_row(change: FileChange, other_note: str = NOT_BY_TOOLS_NOTE) -> FileChangeRow:
     """Build the row of a file. `other_note`: what to say about a file that this session's tools did not change."""
     note = "; ".join(
-        text for text in (change.unknown_reason, change.note, "" if change.is_by_tool else other_note) if text
+        text for text in (change.incomparable_reason, change.note, "" if change.is_by_tool else other_note) if text
     )
-    if change.unknown_reason:
+    if change.incomparable_reason:
         return FileChangeRow(change.name, "", 0, 0, note, change.is_by_tool, is_known=False)
     diff = (
         "\n".join(diff_lines(change.name, change.previous_content, change.current_content))

@@ -64,7 +64,9 @@ class Greeting:
     """Current time in Unix seconds."""
 
 
-def greeting_lines(greeting: Greeting, width: int, height: int, *, supports_unicode: bool = True) -> tuple[Line, ...]:
+def build_greeting_lines(
+    greeting: Greeting, width: int, height: int, *, supports_unicode: bool = True
+) -> tuple[Line, ...]:
     """Build the greeting for a screen of this size. If there is too little space, the least useful lines are dropped
     first. `supports_unicode`: whether the terminal can draw non-ASCII characters."""
     name_line: Line = ((PROGRAM_NAME, "accent"), (f"  {VERSION}", "dim"))
@@ -104,7 +106,7 @@ def centred_greeting(greeting: Greeting, width: int, height: int, *, supports_un
     """Build the part of the greeting that is above a centred prompt on a large screen. `lines_below_prompt` builds the
     rest."""
     if not supports_unicode:
-        return greeting_lines(greeting, width, height, supports_unicode=False)
+        return build_greeting_lines(greeting, width, height, supports_unicode=False)
     logo = tuple(_centre(((line, "accent"),), width, len(LOGO[0])) for line in LOGO)
     setup_lines = (
         *_setup_lines(greeting, width),
@@ -115,7 +117,7 @@ def centred_greeting(greeting: Greeting, width: int, height: int, *, supports_un
     for block in blocks:
         if block:
             lines = (*lines, ((" ", "text"),), *block) if lines else block
-    return lines if len(lines) < height else greeting_lines(greeting, width, height)
+    return lines if len(lines) < height else build_greeting_lines(greeting, width, height)
 
 
 def lines_below_prompt(greeting: Greeting, width: int) -> tuple[Line, ...]:
@@ -228,7 +230,7 @@ def session_by_number(text: str, sessions: Sequence[SessionInfo]) -> SessionInfo
     return sessions[int(number) - 1] if number in map(str, range(1, len(sessions) + 1)) else None
 
 
-def model_choice_notes(model: str, settings: Settings | None) -> tuple[str, ...]:
+def build_model_choice_notes(model: str, settings: Settings | None) -> tuple[str, ...]:
     """If the model was chosen because of an API key, say which key and how to change the model. Empty if the model was
     configured."""
     if settings is None or settings.config.model is not None:

@@ -45,11 +45,11 @@ _EDITED_NOTE = "edited by you"
 def call_outcome(call: Call, diff: str, line_count: int = 0) -> str:
     """Get the text after a call's title. `diff`: what the call changed. `line_count`: number of output lines shown
     below the title."""
-    outcome = _status_text(call, diff, line_count)
+    outcome = _describe_status(call, diff, line_count)
     return f"{_EDITED_NOTE}  {outcome}".rstrip() if call.is_edited else outcome
 
 
-def _status_text(call: Call, diff: str, line_count: int) -> str:
+def _describe_status(call: Call, diff: str, line_count: int) -> str:
     match call.status:
         case "done" if call.name == PLAN_TOOL:
             return "accepted" if PLAN_ACCEPTED in call.text else "submitted"

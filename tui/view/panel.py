@@ -108,9 +108,9 @@ class CopyText:
     text: str
 
 
-ActionOutcome: TypeAlias = Union[RowChosen, ShowMessage, CopyText, Literal["whole"], "Panel", None]
-"""What an action results in. A `Panel` replaces the current one. `whole` switches between the list and the full
-details."""
+ActionOutcome: TypeAlias = Union[RowChosen, ShowMessage, CopyText, Literal["toggle details"], "Panel", None]
+"""What an action results in. A `Panel` replaces the current one. `toggle details` switches between the list and the
+full details."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +301,8 @@ def is_typing_key(key: str) -> bool:
 
 
 def row_line(row: PanelRow, width: int) -> Line:
-    """Format the line of a row. If it has text at its right end, the line is padded or cut to `width`."""
+    """Format the line of a row. If the row has right-aligned text, the rest of the line is padded or cut so that it
+    ends at `width`."""
     line = row.line(width) if callable(row.line) else row.line
     if row.right_text is None:
         return line

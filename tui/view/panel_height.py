@@ -20,11 +20,11 @@ _FRAME_COLUMNS, _FRAME_LINES = 4, 2
 
 def dialog_height(panel: Panel, screen_width: int) -> int | None:
     """Return the height of the panel with its frame; None if unknown."""
-    needed_lines = panel_height(panel, min(screen_width, MAX_DIALOG_WIDTH) - _FRAME_COLUMNS)
+    needed_lines = compute_panel_height(panel, min(screen_width, MAX_DIALOG_WIDTH) - _FRAME_COLUMNS)
     return needed_lines + _FRAME_LINES if needed_lines else None
 
 
-def panel_height(panel: Panel, width: int) -> int:
+def compute_panel_height(panel: Panel, width: int) -> int:
     """Calculate how many lines the panel needs at this width, not counting its frame. The result is enough for any
     marked row. 0 if the height is unknown because content is loaded later."""
     rows = panel.rows

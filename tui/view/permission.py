@@ -13,7 +13,7 @@ from ebbtide.tui.text.unified_diff import FileDiff, count_changes, parse_diff
 from ebbtide.tui.view.question import Choice, QuestionSpec, Subject, TextEntry
 
 
-def rule_description(rule: str, *, is_exact: bool = False) -> str:
+def describe_rule(rule: str, *, is_exact: bool = False) -> str:
     """Describe what a rule covers, so that it completes "don't ask again for …". `is_exact`: whether the rule covers
     just one command line or file."""
     try:
@@ -88,7 +88,7 @@ def _build_choices(question: PermissionAsked, scope: str) -> tuple[Choice, ...]:
         allow_label = "Yes, while this command runs"
     elif question.id.startswith(OUTSIDE_ID_PREFIX):
         allow_label = "Yes, run it again outside the sandbox"
-    denial_entry = TextEntry("words", _build_denial, "reason, or what to do instead; Enter deny, Esc back")
+    denial_entry = TextEntry("text", _build_denial, "reason, or what to do instead; Enter deny, Esc back")
     return (
         Choice(allow_label, "y", Decision("allow"), short_label="Yes"),
         *(_build_rule_choice(question, number, scope) for number in range(len(question.offers))),
@@ -110,7 +110,7 @@ def _build_rule_choice(question: PermissionAsked, offer_index: int, scope: str) 
     rule, is_exact = question.offers[offer_index], question.offers_exact and offer_index == 0
     trial_texts = {trial.rule: rule_trial_text(trial) for trial in question.tried}
     storage_note = f"saved in {question.rules_file}" if scope == "project" else ""
-    description = rule_description(rule, is_exact=is_exact)
+    description = describe_rule(rule, is_exact=is_exact)
     return Choice(
         f"Yes, and don't ask again for {description} {SCOPE_TEXTS[scope]}",
         "a" if is_exact else "",

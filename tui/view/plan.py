@@ -34,7 +34,7 @@ def build_plan_question(question: PlanSubmitted) -> QuestionSpec:
         )
         for index, mode in enumerate(question.modes)
     )
-    rejection_entry = TextEntry("words", _build_rejection, "what to do instead; Enter reject the plan, Esc back")
+    rejection_entry = TextEntry("text", _build_rejection, "what to do instead; Enter reject the plan, Esc back")
     edit_entry = TextEntry(
         "editor", lambda text: _build_edited_plan(question, text), initial_text=question.plan, file_suffix=PLAN_FILE
     )

@@ -15,7 +15,7 @@ Answer: TypeAlias = Decision | PlanDecision | str | bool
 class Subject:
     """What the question is about."""
 
-    kind: Literal["code", "diff", "arguments", "markdown", "words", "lines"]
+    kind: Literal["code", "diff", "arguments", "markdown", "text", "lines"]
     text: str = ""
     language: str = ""
     marks: tuple[tuple[int, int], ...] = ()
@@ -30,7 +30,7 @@ class Subject:
 class TextEntry:
     """Text that the user must enter for a choice."""
 
-    kind: Literal["words", "command", "editor"]
+    kind: Literal["text", "command", "editor"]
     parse_answer: Callable[[str], Answer | None]
     """Converts the text to an answer; None if the text is not valid."""
     hint: str = ""
@@ -93,10 +93,19 @@ class AnswerState:
 
 
 KeyEffect: TypeAlias = Literal[
-    "nothing", "text", "moved", "chosen", "whole", "read", "focus text", "cleared", "back", "stopped"
+    "none",
+    "text",
+    "move",
+    "choose",
+    "toggle subject",
+    "scroll subject",
+    "focus text",
+    "clear text",
+    "leave text",
+    "stop",
 ]
-"""What a key does. `text`: it goes to the text field. `whole`: it shows the whole subject, or part of it again. `read`:
-it scrolls the subject while all of it is shown."""
+"""What a key does. `text`: it goes to the text field. `toggle subject`: it shows the whole subject, or part of it
+again. `scroll subject`: it scrolls the subject while all of it is shown. `leave text`: it returns to the choices."""
 
 _SCROLL_KEYS = ("pageup", "pagedown", "home", "end", "m")
 
@@ -105,7 +114,7 @@ def current_choices(spec: QuestionSpec, state: AnswerState) -> tuple[Choice, ...
     return spec.project_choices if state.is_for_project else spec.choices
 
 
-def key_effect(
+def decide_key_effect(
     key: str, spec: QuestionSpec, state: AnswerState, *, is_expanded: bool = False
 ) -> tuple[KeyEffect, AnswerState]:
     """Determine what a key does in the list. The key of a lasting choice only marks it; Enter confirms it."""
@@ -113,30 +122,30 @@ def key_effect(
     choice_count = len(choices)
     match key:
         case "escape":
-            return "stopped", state
+            return "stop", state
         case _ if is_expanded and (key in _SCROLL_KEYS or (key == "space" and not spec.allows_multiple)):
-            return "read", state
+            return "scroll subject", state
         case "down" if spec.free_text is not None and state.marked_index == len(spec.choices) - 1:
             return "focus text", state
         case "up" | "down" if choice_count:
-            return "moved", replace(
+            return "move", replace(
                 state, marked_index=(state.marked_index + (1 if key == "down" else -1)) % choice_count
             )
         case "enter":
-            return ("chosen" if choice_count else "nothing"), state
+            return ("choose" if choice_count else "none"), state
         case "ctrl+o":
-            return "whole", state
+            return "toggle subject", state
         case "space" if spec.allows_multiple and choice_count:
-            return "moved", replace(state, selected_indexes=state.selected_indexes ^ {state.marked_index})
+            return "move", replace(state, selected_indexes=state.selected_indexes ^ {state.marked_index})
         case "p" if spec.project_choices:
-            return "moved", replace(state, is_for_project=not state.is_for_project)
+            return "move", replace(state, is_for_project=not state.is_for_project)
     index = _choice_index(key, choices)
     if index is None:
-        return ("text" if len(key) == 1 or key == "space" else "nothing"), state
+        return ("text" if len(key) == 1 or key == "space" else "none"), state
     moved_state = replace(state, marked_index=index)
     if spec.allows_multiple and key.isdecimal():
-        return "moved", replace(moved_state, selected_indexes=moved_state.selected_indexes ^ {index})
-    return ("moved" if choices[index].is_lasting else "chosen"), moved_state
+        return "move", replace(moved_state, selected_indexes=moved_state.selected_indexes ^ {index})
+    return ("move" if choices[index].is_lasting else "choose"), moved_state
 
 
 def key_effect_in_text(
@@ -146,21 +155,21 @@ def key_effect_in_text(
     the text belongs to a choice."""
     match key:
         case "escape" if is_entering_text:
-            return "back", state
+            return "leave text", state
         case "escape":
-            return ("cleared" if spec.choices and not is_empty else "stopped"), state
+            return ("clear text" if spec.choices and not is_empty else "stop"), state
         case "up" | "down" if spec.choices and not is_entering_text:
-            return "moved", replace(state, marked_index=len(spec.choices) - 1 if key == "up" else 0)
+            return "move", replace(state, marked_index=len(spec.choices) - 1 if key == "up" else 0)
         case "ctrl+o":
-            return "whole", state
+            return "toggle subject", state
         case "pageup" | "pagedown" if is_expanded:
-            return "read", state
-    return "nothing", state
+            return "scroll subject", state
+    return "none", state
 
 
 def is_list_key(key: str, spec: QuestionSpec, state: AnswerState, *, is_expanded: bool) -> bool:
     """Whether a character key does something in the list and is therefore not text."""
-    return key_effect(key, spec, state, is_expanded=is_expanded)[0] not in ("text", "nothing")
+    return decide_key_effect(key, spec, state, is_expanded=is_expanded)[0] not in ("text", "none")
 
 
 def _choice_index(key: str, choices: Sequence[Choice]) -> int | None:

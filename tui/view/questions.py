@@ -34,11 +34,11 @@ def _build_text_question(question: QuestionAsked) -> QuestionSpec:
     first_line, *other_lines = sanitise(question.question).strip("\n").split("\n")
     choices = tuple(Choice(option, answer=option, is_lasting=question.is_lasting) for option in question.options)
     hint = OWN_ANSWER_HINT if choices else "your answer"
-    free_text = TextEntry("words", lambda text: text.strip() or None, hint) if question.takes_words else None
+    free_text = TextEntry("text", lambda text: text.strip() or None, hint) if question.takes_words else None
     headline: Line = (("? ", "warn"), (first_line, "strong"))
     return QuestionSpec(
         headline,
-        Subject("words", "\n".join(other_lines).strip("\n")),
+        Subject("text", "\n".join(other_lines).strip("\n")),
         choices,
         free_text=free_text,
         allows_multiple=question.several,

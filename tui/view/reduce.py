@@ -58,6 +58,7 @@ from ebbtide.agent.events.view import (
     RewriteUndone,
     ViewChanged,
 )
+from ebbtide.agent.view.sources import sources_text
 from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tools.tool_traits import role_of
 from ebbtide.tui.text.numbers import format_tokens
@@ -499,7 +500,8 @@ def _apply_reply_finished(view: SessionView, event: ReplyFinished) -> SessionVie
     )
     # Some servers report only new tokens, or none at all. The measured number is more accurate then.
     used = usage.total if usage.total > view.used_tokens // 2 else view.used_tokens
-    return replace(view.without_streaming(), used_tokens=used, streamed_chars=0, call_argument_chars=0)
+    view = replace(view.without_streaming(), used_tokens=used, streamed_chars=0, call_argument_chars=0)
+    return view.with_blocks(Notice(sources_text(event.sources))) if event.sources else view
 
 
 def _apply_compaction(view: SessionView, event: ContextCompacted) -> SessionView:

@@ -47,7 +47,7 @@ def build_resumed_view(
     folder: str = "",
     endings: "Sequence[TurnEnding]" = (),
     *,
-    is_at_question: bool = False,
+    has_open_question: bool = False,
 ) -> SessionView:
     """Build the view of a resumed session. Calls without output are shown as interrupted. If the session was left while
     a question was open, the calls of that step are left out until the step continues. `folder`: the working folder.
@@ -70,7 +70,7 @@ def build_resumed_view(
                     blocks.append(block)
         if position in endings_by_position:
             blocks.extend(_ending_blocks(endings_by_position[position]))
-    open_call_ids = {call.id for call in conversation.unanswered_calls} if is_at_question else ()
+    open_call_ids = {call.id for call in conversation.unanswered_calls} if has_open_question else ()
     return SessionView(
         past_blocks=tuple(
             past_block

@@ -122,10 +122,10 @@ def _detail_lines(info: SessionInfo, excerpt: str, messages: Sequence[Message]) 
         for line in sanitise(excerpt).splitlines():
             yield ((line, "text"),)
     for message in messages:
-        yield from _message_lines(message)
+        yield from _format_message_lines(message)
 
 
-def _message_lines(message: Message) -> Iterator[Line]:
+def _format_message_lines(message: Message) -> Iterator[Line]:
     match message:
         case User() if message.text:
             yield ()

@@ -95,7 +95,7 @@ def file_line_counts(changes: "Sequence[FileChange]") -> tuple[FileLineCounts, .
     rows = (
         change_row(change)
         for change in changes
-        if change.unknown_reason or change.previous_content != change.current_content
+        if change.incomparable_reason or change.previous_content != change.current_content
     )
     return tuple(FileLineCounts(row.name, row.added_count, row.removed_count) for row in rows)
 

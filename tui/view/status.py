@@ -55,11 +55,9 @@ class ElapsedTimer:
         else:
             self._turn_seconds += elapsed
             self._activity_seconds = self._activity_seconds + elapsed if activity == self._last_activity else 0.0
-        self._last_time, self._last_activity, self._was_counting = (
-            now,
-            activity,
-            view.is_busy and not view.open_questions,
-        )
+        self._last_time = now
+        self._last_activity = activity
+        self._was_counting = view.is_busy and not view.open_questions
         turn = (
             self._turn_seconds
             if self._turn_seconds - self._activity_seconds >= _MIN_VISIBLE_DIFFERENCE_S
@@ -157,7 +155,7 @@ def status_line(state: StatusLineState, width: int, key_hints: str = "") -> Line
     """Build the status line: the activity on the left, and as many parts as fit on the right. An activity that is too
     long is cut. `key_hints`: hints to show when idle."""
     left_spans = _activity_spans(state, key_hints, width)
-    parts = [part for name in state.visible_parts if (part := _status_part(name, state))]
+    parts = [part for name in state.visible_parts if (part := _build_status_part(name, state))]
     if (sandbox_span := sandbox_label(state.sandbox, state.view.mode))[0]:
         parts.append((sandbox_span,))
     while parts and _line_width(left_spans) + sum(_line_width(part) + 2 for part in parts) > width:
@@ -241,7 +239,7 @@ def _mode_text(state: StatusLineState) -> Line:
     return ((f"{sanitise_line(mode)} mode", "accent" if mode == "plan" else "dim"),) if mode else ()
 
 
-def _status_part(name: "StatusPart", state: StatusLineState) -> Line:
+def _build_status_part(name: "StatusPart", state: StatusLineState) -> Line:
     """Build one part of the status line; empty if it has nothing to show."""
     view = state.view
     match name:

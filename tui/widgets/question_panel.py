@@ -22,8 +22,8 @@ from ebbtide.tui.view.question import (
     QuestionSpec,
     TextEntry,
     current_choices,
+    decide_key_effect,
     is_list_key,
-    key_effect,
     key_effect_in_text,
     selected_answer,
 )
@@ -50,7 +50,7 @@ _WIDGET_PARTS: tuple[tuple[str, PanelPart], ...] = (
     ("#command", "subject"),
     ("#reason", "reason"),
     ("ChoiceList", "list"),
-    ("#words", "field"),
+    ("#free-text", "field"),
     ("#answers", "keys"),
 )
 """The part that each widget belongs to. An edited command replaces the subject."""
@@ -67,7 +67,7 @@ class QuestionPanel(Vertical, can_focus=True):
     QuestionPanel.bare { border: none; padding: 0; }
     QuestionPanel > #headline, QuestionPanel > #reason { height: auto; }
     QuestionPanel > #command { border: none; padding: 0; background: $panel; }
-    QuestionPanel > #words { height: 1; border: none; padding: 0 0 0 2; background: $panel; }
+    QuestionPanel > #free-text { height: 1; border: none; padding: 0 0 0 2; background: $panel; }
     QuestionPanel > #subject, QuestionPanel > ChoiceList { background: $surface; scrollbar-size-vertical: 1; }
     QuestionPanel > #subject.code { background: $panel; }
     QuestionPanel > #subject > Static { width: 100%; height: auto; }
@@ -105,7 +105,7 @@ class QuestionPanel(Vertical, can_focus=True):
         yield CommandField(id="command", compact=True)
         yield Static(id="reason")
         yield ChoiceList()
-        yield Field(placeholder=self.spec.free_text.hint if self.spec.free_text else "", id="words")
+        yield Field(placeholder=self.spec.free_text.hint if self.spec.free_text else "", id="free-text")
         yield KeyLine(id="answers")
 
     def on_mount(self) -> None:
@@ -202,7 +202,7 @@ class QuestionPanel(Vertical, can_focus=True):
                 if entry_kind == "command"
                 else subject_height,
                 "list": 0 if entry_kind else choices_height(spec, self._state, inner_width),
-                "field": int(spec.free_text is not None or entry_kind == "words"),
+                "field": int(spec.free_text is not None or entry_kind == "text"),
                 "keys": len(key_hint_lines(self._key_hints(0), inner_width)),
                 "border": 1,
                 "reason": len(reason.wrap(self.app.console, inner_width)) if reason_lines else 0,
@@ -269,9 +269,9 @@ class QuestionPanel(Vertical, can_focus=True):
 
     def _key_effect(self, key: str) -> tuple[KeyEffect, AnswerState]:
         if self._has_key_focus(self.query_one(CommandField)):
-            return ("back" if key == "escape" else "nothing"), self._state
+            return ("leave text" if key == "escape" else "none"), self._state
         if not self._has_key_focus(self._field):
-            return key_effect(key, self.spec, self._state, is_expanded=self._is_expanded)
+            return decide_key_effect(key, self.spec, self._state, is_expanded=self._is_expanded)
         is_writing, is_empty = self._text_entry is not None, not self._field.value
         return key_effect_in_text(
             key, self.spec, self._state, is_entering_text=is_writing, is_empty=is_empty, is_expanded=self._is_expanded
@@ -280,25 +280,25 @@ class QuestionPanel(Vertical, can_focus=True):
     def _process_key(self, effect: KeyEffect, state: AnswerState, event: events.Key) -> bool:
         """Apply a key's effect. Returns whether the key did anything."""
         match effect:
-            case "stopped":
+            case "stop":
                 self._report_answer(None)
-            case "back":
+            case "leave text":
                 self._close_entry()
-            case "cleared":
+            case "clear text":
                 self._field.value = ""
                 self._focus_now(self)
             case "focus text":
                 self._focus_now(self._field)
-            case "moved":
+            case "move":
                 self._focus_now(self)
                 self._set_state(state)
-            case "chosen":
+            case "choose":
                 self._set_state(state)
                 self._choose()
-            case "whole":
+            case "toggle subject":
                 self._is_expanded = not self._is_expanded
                 self.fit_to_screen()
-            case "read":
+            case "scroll subject":
                 scroll_subject(self.query_one("#subject"), event.key)
             case "text" if self.spec.free_text is not None and event.character:
                 self._field.focus_and_insert(event.character)

@@ -25,7 +25,7 @@ def create_subject_widget(subject: Subject, *, id: str) -> Widget:
             return _CodeView(subject, id=id)
         case "markdown":
             return MarkdownView(subject.text, id=id)
-        case "words" | "lines":
+        case "text" | "lines":
             return _TextView(subject, id=id)
 
 
@@ -90,7 +90,7 @@ class _TextView(VerticalScroll, can_focus=False):
     @property
     def _subject_text(self) -> Text:
         palette = get_palette(self.app.theme_variables)
-        if self._subject.kind == "words":
+        if self._subject.kind == "text":
             return Text(sanitise(self._subject.text), palette.text)
         return wrapped_text(self._subject.lines, palette)
 

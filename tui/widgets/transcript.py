@@ -127,10 +127,8 @@ class TranscriptView(SearchedRows, can_focus=True):
         )
         self._stack.replace_blocks(blocks, len(rows) if ends_with_current else 0)
         self._marked_row = self._search = None
-        self._is_following, self._top_position = (
-            self._is_following or not ends_with_current,
-            (index + new_count, offset),
-        )
+        self._is_following = self._is_following or not ends_with_current
+        self._top_position = (index + new_count, offset)
         self._seen_row_count += new_count
         self.show(blocks)
 

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
-from ebbtide.agent.compose.sessions import ID_BYTES, Sessions
+from ebbtide.agent.compose.sessions import ID_BYTES, ProjectSessions
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.headless.stop import stop_on_signals
@@ -64,10 +64,10 @@ class Batch:
 
     tasks: Sequence[BatchTask]
     journal: BatchJournal
-    open_sessions: Callable[[BatchTask, Path | None], Sessions]
+    open_sessions: Callable[[BatchTask, Path | None], ProjectSessions]
     """Opens the project's sessions for a task. If the folder is None, the task's own folder is used. The caller closes
     the sessions. Raises `AgentError`."""
-    store_sessions: Sessions
+    store_sessions: ProjectSessions
     """Keeps the store open during the batch, because opening it is slow."""
     progress: BatchProgress
     max_concurrent_tasks: int
@@ -79,7 +79,7 @@ class Batch:
     max_time: float | None = None
     """Default time limit per task, in seconds."""
     running_tasks: list[TaskRun] = field(default_factory=list)
-    _shared_sessions: dict[str, Sessions] = field(default_factory=dict)
+    _shared_sessions: dict[str, ProjectSessions] = field(default_factory=dict)
     """Open sessions, by settings. Tasks with equal settings share them."""
     _unfinished_count_by_settings: Counter[str] = field(default_factory=Counter)
     """Number of unfinished tasks, keyed like `_shared_sessions`."""
@@ -199,7 +199,7 @@ class Batch:
             await self._release_sessions(run.task)
         return worktree
 
-    async def _open_shared_sessions(self, task: BatchTask) -> Sessions:
+    async def _open_shared_sessions(self, task: BatchTask) -> ProjectSessions:
         """Return open sessions for a task; tasks with equal settings share them. Raises `AgentError`."""
         async with self._opening_lock:
             if task.options_key not in self._shared_sessions:

@@ -100,10 +100,8 @@ class BatchJournal:
             temporary_path.unlink(missing_ok=True)
         _sync_folder(self.results_path.parent)
         os.close(self._results_descriptor)
-        self._results_descriptor, self.results = (
-            _open_for_append(self.results_path, self.results_path.stat().st_size),
-            remaining,
-        )
+        self._results_descriptor = _open_for_append(self.results_path, self.results_path.stat().st_size)
+        self.results = remaining
 
     def close(self) -> None:
         for descriptor in (self._results_descriptor, self._journal_descriptor, self._lock_descriptor):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.errors import AgentError, StoreFailed
 from ebbtide.agent.events.session import Event, ReplyFinished
 from ebbtide.agent.headless.answers import parse_answer
@@ -62,7 +62,7 @@ class TaskRun:
         """Whether the task has ended, successfully or not, so that it need not be resumed."""
         return not self.batch_problem and self.outcome.stop_reason != "interrupted"
 
-    async def run(self, sessions: Sessions, show: Callable[[Event], None]) -> None:
+    async def run(self, sessions: ProjectSessions, show: Callable[[Event], None]) -> None:
         """Run the task. Errors are recorded in its outcome."""
         outcome = self.outcome
         outcome.session = self.session_id
@@ -84,7 +84,7 @@ class TaskRun:
         if outcome.error is not None and outcome.error.code in _FATAL_CODES:
             self.batch_problem = outcome.error.message
 
-    async def _run_in_session(self, sessions: Sessions, show: Callable[[Event], None]) -> None:
+    async def _run_in_session(self, sessions: ProjectSessions, show: Callable[[Event], None]) -> None:
         outcome, library = self.outcome, await sessions.open_library()
         was_stored = await library.has_session(self.session_id)
         opening = sessions.open(self.session_id) if was_stored else sessions.open(new_id=self.session_id)

@@ -8,7 +8,7 @@ from typing import Any, cast
 from uuid import uuid4
 
 from ebbtide.agent.config.hook_tables import HOOK_EVENTS, ClientAction, HookEntry, HookEvent
-from ebbtide.agent.headless.stream_events import HookCalled, HookLeft, OutputEvent
+from ebbtide.agent.headless.stream_events import HookCallCancelled, HookCalled, OutputEvent
 from ebbtide.agent.hooks.declarations import DeclaredHook
 
 _BLOCKING_EVENTS = frozenset({"UserPromptSubmit", "PreToolUse", "PermissionRequest"})
@@ -36,7 +36,7 @@ class ClientHooks:
         except _ClientExited:
             return _answer_without_client(request)
         except asyncio.CancelledError:
-            self._show(HookLeft(request_id))
+            self._show(HookCallCancelled(request_id))
             raise
         finally:
             del self._pending_answers[request_id]

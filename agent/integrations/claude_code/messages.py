@@ -32,8 +32,8 @@ from ebbtide.agent.headless.result import RunOutcome, RunStop
 from ebbtide.agent.headless.stream_events import (
     ControlDone,
     ControlFailed,
+    HookCallCancelled,
     HookCalled,
-    HookLeft,
     InputRefused,
     ModeChanged,
     OutputEvent,
@@ -131,9 +131,9 @@ class ClaudeMessageConverter:
                 yield from self._reply_messages()
             case ToolStarted() | ToolFinished():
                 yield from self._call_messages(event, None)
-            case CallDenied(call_id=event_id, name=name, arguments=arguments):
+            case CallDenied(call_id=call_id, name=name, arguments=arguments):
                 tool_name, tool_input = self._claude_call(name, arguments)
-                self._denied_calls.append({"tool_name": tool_name, "tool_use_id": event_id, "tool_input": tool_input})
+                self._denied_calls.append({"tool_name": tool_name, "tool_use_id": call_id, "tool_input": tool_input})
             case AgentActivity(call_id=parent, event=ToolStarted() | ToolFinished() as agent_event):
                 yield from self._call_messages(agent_event, parent)
             case ContextCompacted(cause=cause, before_tokens=tokens):
@@ -143,18 +143,18 @@ class ClaudeMessageConverter:
                 yield self._with_ids({"type": "system", "subtype": "input_refused", "line": line, "reason": reason})
             case PermissionAsked() | PlanSubmitted() | QuestionAsked():
                 yield {"type": "control_request", "request_id": event.id, "request": self._permission_request(event)}
-            case PermissionAnswered(id=event_id) | PlanAnswered(id=event_id) | QuestionAnswered(id=event_id):
-                yield {"type": "control_cancel_request", "request_id": event_id}
-            case HookCalled(request_id=event_id, callback=callback, payload=payload):
+            case PermissionAnswered(id=request_id) | PlanAnswered(id=request_id) | QuestionAnswered(id=request_id):
+                yield {"type": "control_cancel_request", "request_id": request_id}
+            case HookCalled(request_id=request_id, callback=callback, payload=payload):
                 request = {"subtype": "hook_callback", "callback_id": callback, "input": payload}
                 call_field = {"tool_use_id": payload["tool_use_id"]} if "tool_use_id" in payload else {}
-                yield {"type": "control_request", "request_id": event_id, "request": {**request, **call_field}}
-            case HookLeft(request_id=event_id):
-                yield {"type": "control_cancel_request", "request_id": event_id}
-            case ControlDone(request_id=event_id, response=response):
-                yield _control_response({"subtype": "success", "request_id": event_id, "response": response})
-            case ControlFailed(request_id=event_id, reason=reason):
-                yield _control_response({"subtype": "error", "request_id": event_id, "error": reason})
+                yield {"type": "control_request", "request_id": request_id, "request": {**request, **call_field}}
+            case HookCallCancelled(request_id=request_id):
+                yield {"type": "control_cancel_request", "request_id": request_id}
+            case ControlDone(request_id=request_id, response=response):
+                yield _control_response({"subtype": "success", "request_id": request_id, "response": response})
+            case ControlFailed(request_id=request_id, reason=reason):
+                yield _control_response({"subtype": "error", "request_id": request_id, "error": reason})
             case _:
                 pass
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.events.session import TurnStarted
 from ebbtide.agent.headless.printing import print_json
 from ebbtide.agent.headless.progress import Progress
@@ -53,7 +53,9 @@ class ClaudeFormat:
     def create_output(self, out: TextIO, progress: Progress | None, *, includes_partials: bool) -> ClaudeOutput:
         return ClaudeOutput(out, progress, includes_partials=includes_partials)
 
-    def create_input(self, sessions: Sessions, session: Session, show: Callable[[OutputEvent], None]) -> ClaudeInput:
+    def create_input(
+        self, sessions: ProjectSessions, session: Session, show: Callable[[OutputEvent], None]
+    ) -> ClaudeInput:
         extensions = session.extensions.usable_by_user() if session.extensions is not None else ()
         return ClaudeInput(
             str(session.working_folder),

@@ -266,8 +266,8 @@ def _check_unused_data(store: SessionStore, folders: Folders) -> Iterator[CheckR
 
 
 def _check_stored_size(store: SessionStore, max_stored_bytes: int | None) -> Iterator[CheckResult]:
-    """Report whether the stored outputs in use exceed the user's limit. This is not a fault, because outputs in use
-    cannot be removed."""
+    """Report whether the stored outputs in use exceed the user's limit. This is only a note: Ebbtide removes no outputs
+    that are in use, so the limit can be exceeded."""
     sizes = store.blobs.sizes() if store.blobs is not None else {}
     stored_bytes = sum(sizes.get(digest, 0) for digest in ReferenceChecks(store).referenced_blobs())
     if max_stored_bytes is not None and stored_bytes > max_stored_bytes:

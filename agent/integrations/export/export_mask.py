@@ -9,7 +9,7 @@ from typing import cast
 from ebbtide.agent.records.codec import to_json
 from ebbtide.store.transfer import TransferRow
 from ebbtide.tools.secrets.key_formats import detect_secrets, find_incomplete_secret
-from ebbtide.tools.secrets.redaction import find_secrets, secret_forms
+from ebbtide.tools.secrets.redaction import find_secrets, secret_names_by_encoding
 from ebbtide.tools.secrets.secret_fragments import SecretSpan
 
 MASK_CHAR = "*"
@@ -27,10 +27,11 @@ class SecretMask:
 
     def __init__(self, environment: Mapping[str, str] | None) -> None:
         self.is_on = environment is not None
-        self._secret_forms = secret_forms(environment or {})
+        self._secret_names = secret_names_by_encoding(environment or {})
         # Bytes are decoded as Latin-1, so that they can be cut anywhere and encoded again.
-        self._byte_forms = {
-            _decode_latin1(form.encode("utf-8", "surrogatepass")): name for form, name in self._secret_forms.items()
+        self._names_by_latin1_encoding = {
+            _decode_latin1(encoding.encode("utf-8", "surrogatepass")): name
+            for encoding, name in self._secret_names.items()
         }
         self.digests: dict[str, str] = {}
         """Digests of the exported outputs, by their digests in the store."""
@@ -51,7 +52,7 @@ class SecretMask:
         if name and not is_one_word:
             label = f"{name}: "
             return self.mask_text(label + text)[len(label) :]
-        secrets = detect_secrets(text, self._secret_forms) if is_one_word else find_secrets(text, self._secret_forms)
+        secrets = detect_secrets(text, self._secret_names) if is_one_word else find_secrets(text, self._secret_names)
         self.masked_count += len(secrets)
         return _mask_secrets(text, secrets) if secrets else text
 
@@ -63,15 +64,15 @@ class SecretMask:
         pending = ""
         for chunk in chunks:
             text = pending + _decode_latin1(chunk)
-            secrets = find_secrets(text, self._byte_forms)
-            end = min(find_incomplete_secret(text, self._byte_forms), _last_lines_start(text))
+            secrets = find_secrets(text, self._names_by_latin1_encoding)
+            end = min(find_incomplete_secret(text, self._names_by_latin1_encoding), _last_lines_start(text))
             end = min([end, *(secret.start for secret in secrets if secret.start < end < secret.end)])
             pending = text[end:]
             yield self._mask_decoded(text[:end])
         yield self._mask_decoded(pending)
 
     def _mask_decoded(self, text: str) -> bytes:
-        secrets = find_secrets(text, self._byte_forms)
+        secrets = find_secrets(text, self._names_by_latin1_encoding)
         self.masked_count += len(secrets)
         return _mask_secrets(text, secrets).encode("latin-1")
 

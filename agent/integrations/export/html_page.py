@@ -14,9 +14,9 @@ from string import Template
 from markdown_it import MarkdownIt
 
 from ebbtide.agent.integrations.export.timeline_svg import (
+    draw_timeline_svg,
     timeline_columns,
     timeline_legend,
-    timeline_svg,
     timeline_totals,
 )
 from ebbtide.agent.integrations.export.transcript_entries import (
@@ -227,7 +227,7 @@ def _timeline_figure(session: ReadableSession) -> str:
     columns = timeline_columns(session.requests(), session.request_count)
     if not columns:
         return ""
-    chart = f"{timeline_svg(columns, session.rewrites, session.token_limit)}{timeline_legend()}"
+    chart = f"{draw_timeline_svg(columns, session.rewrites, session.token_limit)}{timeline_legend()}"
     return f"<figure>{chart}<figcaption>{timeline_totals(columns, session.token_limit)}</figcaption></figure>\n"
 
 

@@ -62,17 +62,15 @@ def timeline_columns(requests: Iterable[RequestUsage], request_count: int) -> li
     return columns
 
 
-def timeline_svg(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite], token_limit: int | None) -> str:
+def draw_timeline_svg(columns: Sequence[TimelineColumn], rewrites: Sequence[Rewrite], token_limit: int | None) -> str:
     """Draw the timeline. `token_limit` is the token limit of a request, if known."""
     if not columns:
         return ""
     axis_max = max(max(column.token_count for column in columns), 1)
     if token_limit is not None and token_limit < 4 * axis_max:
         axis_max = max(axis_max, token_limit)
-    plot_height, column_width = (
-        HEIGHT - TOP_MARGIN - BOTTOM_MARGIN,
-        min((WIDTH - LEFT_MARGIN - 8) / len(columns), MAX_COLUMN_WIDTH),
-    )
+    plot_height = HEIGHT - TOP_MARGIN - BOTTOM_MARGIN
+    column_width = min((WIDTH - LEFT_MARGIN - 8) / len(columns), MAX_COLUMN_WIDTH)
     last_request = columns[-1].first_request + columns[-1].request_count - 1
     pieces = [
         f'<svg class="timeline" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
@@ -132,11 +130,9 @@ def _column_svg(column: TimelineColumn, x: float, column_width: float, plot_heig
         if token_count
     )
     cost = "price unknown" if column.cost is None else f"${column.cost:.4f}"
-    pieces, y, width = (
-        [f"<g><title>{label}: {token_counts or 'nothing'}; {cost}</title>"],
-        float(TOP_MARGIN + plot_height),
-        max(column_width * 0.86, 0.6),
-    )
+    pieces = [f"<g><title>{label}: {token_counts or 'nothing'}; {cost}</title>"]
+    y = float(TOP_MARGIN + plot_height)
+    width = max(column_width * 0.86, 0.6)
     for (name, _), token_count in zip(_COLUMN_PARTS, column.mean_token_counts, strict=True):
         height = plot_height * token_count / max_tokens
         y -= height

@@ -9,7 +9,7 @@ from ebbtide.agent.messages import Assistant, Message, ToolCall, ToolOutput, Use
 from ebbtide.agent.records.usage import RequestUsage, Rewrite
 from ebbtide.tools.lazy import regex
 from ebbtide.tools.outputs.plain_text import terminal_text
-from ebbtide.tools.secrets.redaction import REDACTION_MARK, redact_forms, secret_forms
+from ebbtide.tools.secrets.redaction import REDACTION_MARK, redact_secrets, secret_names_by_encoding
 from ebbtide.tools.tool_traits import role_of
 
 MAX_OUTPUT_CHARS = 20_000
@@ -125,12 +125,12 @@ class Redactor:
 
     def __init__(self, environment: Mapping[str, str] | None, clean_text: Callable[[str], str] = str) -> None:
         """If `environment` is None, secrets are not removed. `clean_text` is applied to each text first."""
-        self._forms = None if environment is None else secret_forms(environment)
+        self._secret_names = None if environment is None else secret_names_by_encoding(environment)
         self._clean = clean_text
 
     def __call__(self, text: str) -> str:
         cleaned = self._clean(text)
-        return cleaned if self._forms is None else redact_forms(cleaned, self._forms)
+        return cleaned if self._secret_names is None else redact_secrets(cleaned, self._secret_names)
 
     def redact_session(self, session: ReadableSession) -> ReadableSession:
         return replace(
@@ -139,7 +139,7 @@ class Redactor:
             entries=lambda: map(self.redact_value, session.entries()),
             rewrites=self.redact_value(tuple(session.rewrites)),
             agents=tuple(map(self._redacted_agent, session.agents)),
-            is_redacted=self._forms is not None,
+            is_redacted=self._secret_names is not None,
         )
 
     def _redacted_agent(self, agent: AgentTranscript) -> AgentTranscript:

@@ -150,7 +150,7 @@ class _EntryReader:
                 elif row.get("type") == "compacted":
                     yield SummaryEntry(_compaction_summary(payload), timestamp)
                 else:
-                    yield from self._item_entries(_conversation_item(row), timestamp)
+                    yield from self._convert_item(_conversation_item(row), timestamp)
 
     def _handle_unreadable_line(self, line: Line, timestamp: float) -> Iterator[TranscriptEntry]:
         if not line.is_complete:
@@ -161,7 +161,7 @@ class _EntryReader:
         elif line.data.strip():
             self._problems.add("lines that cannot be read")
 
-    def _item_entries(self, item: Row, timestamp: float) -> Iterator[TranscriptEntry]:
+    def _convert_item(self, item: Row, timestamp: float) -> Iterator[TranscriptEntry]:
         call_id, name = as_text(item.get("call_id") or item.get("id")), as_text(item.get("name")) or "tool"
         match item.get("type"):
             case "message":

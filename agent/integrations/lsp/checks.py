@@ -14,10 +14,8 @@ def check_language_servers(config: Config, environment: Mapping[str, str]) -> It
     if not config.lsp_enabled:
         return
     subject = "language servers"
-    servers, extensions = (
-        find_servers(config, config.project_folder, environment),
-        count_suffixes(config.project_folder),
-    )
+    servers = find_servers(config, config.project_folder, environment)
+    extensions = count_suffixes(config.project_folder)
     missing_servers = [server for server in servers if not os.access(server.spec.command[0], os.X_OK)]
     usable_servers = [server for server in servers if server.state == "on" and server not in missing_servers]
     if usable_servers:

@@ -98,7 +98,7 @@ def _detected_servers(
         table = config.language_servers.get(known_server.name, {})
         if table.get("command"):
             continue
-        candidates = list(_program_candidates(known_server, config, root, environment))
+        candidates = list(_find_program_candidates(known_server, config, root, environment))
         programs_with_state = [
             (path, item, _server_state(known_server, item, config, trust)) for path, item in candidates
         ]
@@ -112,7 +112,7 @@ def _detected_servers(
             yield DetectedServer(spec, state, path, item if state == "not approved" else None)
 
 
-def _program_candidates(
+def _find_program_candidates(
     known_server: DetectableServer, config: Config, root: Path, environment: Mapping[str, str]
 ) -> Iterator[tuple[str, TrustItem | None]]:
     """Yield the programs that could run a known server, the project's own first, each with the item to approve, if

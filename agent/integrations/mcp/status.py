@@ -12,9 +12,10 @@ from ebbtide.agent.window.session_context import ModelContext, WindowContext
 from ebbtide.tools.integrations.mcp.offers import McpPrompt, McpTool, ReadResourceTool, ServerState
 from ebbtide.tools.integrations.mcp.server import McpServer
 
-ToolAvailability: TypeAlias = Literal["offered", "held back", "due", "late", "not approved", "away"]
-"""Whether the model sees a tool. `held back`: only a tool search finds it; `due`: offered from the next request on;
-`late`: offered after the next compaction; `away`: the server is not ready."""
+ToolAvailability: TypeAlias = Literal[
+    "offered", "deferred", "next request", "after compaction", "not approved", "server not ready"
+]
+"""Whether and when the model sees a tool. `deferred`: only a tool search finds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,14 +178,14 @@ class ServerEntry:
 
     def _tool_statuses(self, window: WindowContext) -> Iterator[ToolStatus]:
         added_names = {tool.name for tool in window.tools.server_tools.added_tools}
-        added_availability: ToolAvailability = "late" if window.prefix_watch.has_sent else "due"
+        added_availability: ToolAvailability = "after compaction" if window.prefix_watch.has_sent else "next request"
         is_ready = self.state.phase == "ready"
         for tool in self.offered_tools():
             availability: ToolAvailability = (
-                "away" if not is_ready else added_availability if tool.name in added_names else "offered"
+                "server not ready" if not is_ready else added_availability if tool.name in added_names else "offered"
             )
             availability = (
-                "held back"
+                "deferred"
                 if availability == "offered" and tool.name in window.tools.deferral.deferred_names
                 else availability
             )

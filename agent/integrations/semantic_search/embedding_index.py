@@ -71,7 +71,7 @@ class EmbeddingIndex:
     def _ranked_matches(self, index: SearchIndex, search_query: SearchQuery) -> tuple[SearchMatch, ...]:
         max_hits = max(CANDIDATES_PER_RANKING, search_query.limit)
         return index.read(
-            merge_rankings(index.ranked_hits(search_query, max_hits), self._similar_documents(search_query, max_hits))[
+            merge_rankings(index.rank_hits(search_query, max_hits), self._similar_documents(search_query, max_hits))[
                 : search_query.limit
             ]
         )
@@ -124,16 +124,17 @@ class EmbeddingIndex:
 
     def _refresh(self) -> None:
         """Load new quantised vectors; reload all of them if any were removed."""
-        state = self._vectors.version_and_count()
-        if state == self._loaded_state:
+        version, count = self._vectors.version_and_count()
+        loaded_version, loaded_count = self._loaded_state
+        if (version, count) == (loaded_version, loaded_count):
             return
         previous_count = len(self._quantized_vectors)
         self._quantized_vectors.add(self._vectors.quantized_vectors(self._quantized_vectors.last_id, MAX_VECTORS))
-        has_only_additions = state[1] - self._loaded_state[1] == len(self._quantized_vectors) - previous_count
-        if state[0] != self._loaded_state[0] or not has_only_additions:
+        has_only_additions = count - loaded_count == len(self._quantized_vectors) - previous_count
+        if version != loaded_version or not has_only_additions:
             self._quantized_vectors = QuantizedVectors(MAX_VECTORS)
             self._quantized_vectors.add(self._vectors.quantized_vectors(0, MAX_VECTORS))
-        self._loaded_state = state
+        self._loaded_state = (version, count)
 
 
 def pack_int8(rows: NDArray[np.float32]) -> NDArray[np.int8]:

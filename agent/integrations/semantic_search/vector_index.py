@@ -49,12 +49,10 @@ class QuantizedVectors:
         self._max_vectors = max_vectors
         self.last_id = 0
         """The id of the newest vector."""
-        self._session_table, self._kind_table, self._tool_table, self._path_table = (
-            InternTable(),
-            InternTable(),
-            InternTable(),
-            InternTable(),
-        )
+        self._session_table = InternTable()
+        self._kind_table = InternTable()
+        self._tool_table = InternTable()
+        self._path_table = InternTable()
         self._projects: dict[str, list[int]] = {}
         """Session numbers of each project."""
         self._ids: NDArray[np.int64] = np.zeros(0, np.int64)

@@ -5,6 +5,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -19,6 +20,7 @@ from ebbtide.agent.integrations.sign_in.stored_tokens import (
     without_refresh_token,
 )
 from ebbtide.agent.integrations.sign_in.token_server import is_sendable, post_form, refusal_error
+from ebbtide.agent.providers.daemon_thread import run_in_daemon_thread
 
 _LOCK_NAME = "sign-ins.renewal"
 FINAL_ERRORS = frozenset(
@@ -39,7 +41,10 @@ OpenAI)."""
 
 
 class TokenSource:
-    """Supplies one provider's tokens."""
+    """Supplies one provider's tokens. A 403 is no reason to renew them: an expired token is answered with 401, and
+    other tokens of the same account have the same plan and workspace (openai/codex issues 24495 and 25246)."""
+
+    renewal_statuses = frozenset({401})
 
     def __init__(self, provider: str, folder: Path) -> None:
         """`folder`: the folder that contains the stored sign-ins."""
@@ -71,7 +76,7 @@ class TokenSource:
 
     async def _update_once(self, rejected: str) -> None:
         async with self._lock:
-            self._tokens = await asyncio.to_thread(current_tokens, self._folder, self._provider, rejected)
+            self._tokens = await run_in_daemon_thread(partial(current_tokens, self._folder, self._provider, rejected))
 
 
 def current_tokens(folder: Path, provider: str, rejected: str = "") -> Tokens:

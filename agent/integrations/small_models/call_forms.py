@@ -5,7 +5,7 @@ import html
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ebbtide.agent.providers.loose_json import parse_document, parse_value
 from ebbtide.tools.call_arguments.schema import MAX_NESTING_DEPTH, is_nested_deeper
@@ -81,14 +81,20 @@ class TextCall:
     and all its arguments are parameters of that tool."""
 
 
-def parse_call_block(text: str, start: int) -> tuple[list[TextCall], int] | None:
+class ParsedCalls(NamedTuple):
+    calls: list[TextCall]
+    end: int
+    """Offset after the calls."""
+
+
+def parse_call_block(text: str, start: int) -> ParsedCalls | None:
     """Parse the calls in the block at `start`. Also return the offset after the block and the model's end marker."""
     parsed = _parse_block(text, start)
-    end_marker = _END_MARKER.match(text, parsed[1]) if parsed is not None else None
-    return (parsed[0], end_marker.end()) if parsed is not None and end_marker is not None else parsed
+    end_marker = _END_MARKER.match(text, parsed.end) if parsed is not None else None
+    return ParsedCalls(parsed.calls, end_marker.end()) if parsed is not None and end_marker is not None else parsed
 
 
-def _parse_block(text: str, start: int) -> tuple[list[TextCall], int] | None:
+def _parse_block(text: str, start: int) -> ParsedCalls | None:
     if (fence := _FENCE.match(text, start)) is not None:
         parsed = parse_marked_calls(text, fence.end()) or _parse_json_calls(text, fence.end())
         if parsed is None and fence[2].lower() in _CODE_LANGUAGES:
@@ -97,7 +103,7 @@ def _parse_block(text: str, start: int) -> tuple[list[TextCall], int] | None:
     return parse_marked_calls(text, start) or _parse_json_calls(text, start) or _parse_code_calls(text, start)
 
 
-def parse_marked_calls(text: str, start: int) -> tuple[list[TextCall], int] | None:
+def parse_marked_calls(text: str, start: int) -> ParsedCalls | None:
     """Parse the calls after a tag or marker. Also return where they end. None if there are none."""
     if (tag := OPENING_TAG.match(text, start)) is not None:
         return _require_closing(
@@ -115,8 +121,8 @@ def parse_marked_calls(text: str, start: int) -> tuple[list[TextCall], int] | No
         return _parse_named_call(text, match[1] or match[2], match.end(), _DEEPSEEK_END)
     if (marker := _MARKER.match(text, start)) is not None:
         parsed = _parse_json_calls(text, marker.end()) or _parse_code_calls(text, marker.end())
-        end_marker = _MARKER_END.match(text, parsed[1]) if parsed is not None else None
-        return (parsed[0], end_marker.end()) if parsed is not None and end_marker is not None else parsed
+        end_marker = _MARKER_END.match(text, parsed.end) if parsed is not None else None
+        return ParsedCalls(parsed.calls, end_marker.end()) if parsed is not None and end_marker is not None else parsed
     if (match := _KIMI.match(text, start)) is not None:
         return _parse_named_call(text, match[1], match.end(), _KIMI_END)
     if (match := _REACT.match(text, start)) is not None:
@@ -126,20 +132,18 @@ def parse_marked_calls(text: str, start: int) -> tuple[list[TextCall], int] | No
     return _parse_function_tags(text, start)
 
 
-def _require_closing(
-    parsed: tuple[list[TextCall], int] | None, text: str, closing: str
-) -> tuple[list[TextCall], int] | None:
+def _require_closing(parsed: ParsedCalls | None, text: str, closing: str) -> ParsedCalls | None:
     """Move the end of the calls past the block's closing marker, which may be missing at the end of the text. None if
     something else follows."""
     if parsed is None:
         return None
-    offset = skip_whitespace(text, parsed[1])
+    offset = skip_whitespace(text, parsed.end)
     if text.startswith(closing, offset):
-        return parsed[0], offset + len(closing)
-    return (parsed[0], offset) if offset == len(text) else None
+        return ParsedCalls(parsed.calls, offset + len(closing))
+    return ParsedCalls(parsed.calls, offset) if offset == len(text) else None
 
 
-def _parse_json_calls(text: str, start: int) -> tuple[list[TextCall], int] | None:
+def _parse_json_calls(text: str, start: int) -> ParsedCalls | None:
     """Parse consecutive JSON values as calls. Also return where they end. None if one of the values is not a call."""
     calls = list[TextCall]()
     end = start
@@ -152,10 +156,10 @@ def _parse_json_calls(text: str, start: int) -> tuple[list[TextCall], int] | Non
         if not parsed or None in parsed:
             return None
         calls += [call for call in parsed if call is not None]
-    return (calls, end) if calls else None
+    return ParsedCalls(calls, end) if calls else None
 
 
-def _parse_code_calls(text: str, start: int) -> tuple[list[TextCall], int] | None:
+def _parse_code_calls(text: str, start: int) -> ParsedCalls | None:
     """Parse calls written as code, `name(key="value")` or `name({...})`, one after another or in a list. Also return
     where they end."""
     calls, end = list[TextCall](), start
@@ -178,8 +182,8 @@ def _parse_code_calls(text: str, start: int) -> tuple[list[TextCall], int] | Non
             return None
     if is_list:
         end = skip_whitespace(text, end)
-        return (calls, end + 1) if calls and text.startswith("]", end) else None
-    return (calls, end) if calls else None
+        return ParsedCalls(calls, end + 1) if calls and text.startswith("]", end) else None
+    return ParsedCalls(calls, end) if calls else None
 
 
 def _parse_code_arguments(text: str, start: int) -> tuple[dict[str, object], int] | None:
@@ -200,7 +204,7 @@ def _parse_code_arguments(text: str, start: int) -> tuple[dict[str, object], int
     return (arguments, end) if arguments and not is_nested_deeper(arguments, MAX_NESTING_DEPTH) else None
 
 
-def _parse_function_tags(text: str, start: int) -> tuple[list[TextCall], int] | None:
+def _parse_function_tags(text: str, start: int) -> ParsedCalls | None:
     """Parse consecutive functions whose parameters are in tags or in a JSON object."""
     calls, end = list[TextCall](), start
     while (match := _FUNCTION.match(text, skip_whitespace(text, end))) is not None:
@@ -208,25 +212,28 @@ def _parse_function_tags(text: str, start: int) -> tuple[list[TextCall], int] | 
         while (parameter := _PARAMETER.match(text, end)) is not None:
             arguments[parameter[1] or parameter[2]], end = parameter[3], parameter.end()
         name = match[2] or match[4]
-        parsed = ([TextCall(name, arguments)], end) if arguments else _parse_named_call(text, name, end, None)
-        parsed = _require_closing(parsed or ([TextCall(name, {})], end), text, f"</{match[1] or match[3]}>")
+        parsed = (
+            ParsedCalls([TextCall(name, arguments)], end) if arguments else _parse_named_call(text, name, end, None)
+        )
+        parsed = parsed or ParsedCalls([TextCall(name, {})], end)
+        parsed = _require_closing(parsed, text, f"</{match[1] or match[3]}>")
         if parsed is None:
             return None
-        calls += parsed[0]
-        end = parsed[1]
-    return (calls, end) if calls else None
+        calls += parsed.calls
+        end = parsed.end
+    return ParsedCalls(calls, end) if calls else None
 
 
-def _parse_self_closing_tags(text: str, start: int) -> tuple[list[TextCall], int] | None:
+def _parse_self_closing_tags(text: str, start: int) -> ParsedCalls | None:
     """Parse calls in self-closing tags, with the arguments as attributes."""
     calls, end = list[TextCall](), start
     while (element := _ELEMENT.match(text, end)) is not None:
         arguments = {name: html.unescape(value) for name, value in _ATTRIBUTE.findall(element[2])}
         calls, end = [*calls, TextCall(element[1], arguments)], element.end()
-    return (calls, end) if calls else None
+    return ParsedCalls(calls, end) if calls else None
 
 
-def _parse_key_value_tags(text: str, start: int) -> tuple[list[TextCall], int] | None:
+def _parse_key_value_tags(text: str, start: int) -> ParsedCalls | None:
     """Parse a call written as a name, followed by keys and values in tags."""
     match = _GLM.match(text, start)
     if match is None:
@@ -234,12 +241,10 @@ def _parse_key_value_tags(text: str, start: int) -> tuple[list[TextCall], int] |
     arguments, end = dict[str, object](), match.end()
     while (pair := _PAIR.match(text, end)) is not None:
         arguments[pair[1]], end = pair[2], pair.end()
-    return ([TextCall(match[1], arguments)], end) if arguments else None
+    return ParsedCalls([TextCall(match[1], arguments)], end) if arguments else None
 
 
-def _parse_named_call(
-    text: str, name: str, start: int, end_pattern: "re.Pattern[str] | None"
-) -> tuple[list[TextCall], int] | None:
+def _parse_named_call(text: str, name: str, start: int, end_pattern: "re.Pattern[str] | None") -> ParsedCalls | None:
     """Parse a call in which the tool's name comes before its arguments."""
     if not text.startswith("{", start):
         return None
@@ -250,7 +255,7 @@ def _parse_named_call(
     if not isinstance(arguments, dict) or is_nested_deeper(arguments, MAX_NESTING_DEPTH):
         return None
     end_match = end_pattern.match(text, end) if end_pattern is not None else None
-    return [TextCall(name, arguments)], end_match.end() if end_match else end
+    return ParsedCalls([TextCall(name, arguments)], end_match.end() if end_match else end)
 
 
 def _calls_from_json(value: Any) -> Iterator[TextCall | None]:  # noqa: ANN401  # any JSON
@@ -291,10 +296,8 @@ def _ambiguous_call_from_json(value: Mapping[str, object]) -> TextCall | None:
         ((tool, nested),) = value.items()
         return TextCall(tool, nested, is_ambiguous=True) if isinstance(nested, dict) else None
     key = next((key for key in _NAME_KEYS[1:] if key in value), "")
-    name, arguments = (
-        value.get(key),
-        {argument: value[argument] for argument in value if argument != key and argument not in _OTHER_KEYS},
-    )
+    name = value.get(key)
+    arguments = {argument: value[argument] for argument in value if argument != key and argument not in _OTHER_KEYS}
     return TextCall(name, arguments, is_ambiguous=True) if isinstance(name, str) and arguments else None
 
 

@@ -47,7 +47,7 @@ EXAMPLE_CALL_ADVICE = (
     "other text"
 )
 _NAME_FIELD = regex(r"\"name\"\s*:\s*\"([\w.-]{1,80})\"")
-_ADVICE = 'write a quote inside a string as \\", close each brace once, and send the whole call again'
+_INVALID_JSON_ADVICE = 'write a quote inside a string as \\", close each brace once, and send the whole call again'
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class FoundCalls:
 
 
 @dataclass(frozen=True, slots=True)
-class UnparsedCall:
+class InvalidCall:
     """A call that cannot be parsed."""
 
     name: str
@@ -87,7 +87,7 @@ def find_calls(text: str) -> FoundCalls | None:
     return None
 
 
-def find_broken_call(text: str) -> UnparsedCall | None:
+def find_call_with_invalid_arguments(text: str) -> InvalidCall | None:
     """Find a call at the end of text whose name can be read but whose arguments cannot be parsed."""
     if text.rstrip()[-1:] not in ("}", "]", ">", "`"):
         return None
@@ -104,8 +104,8 @@ def find_broken_call(text: str) -> UnparsedCall | None:
         except json.JSONDecodeError as decode_error:
             error = decode_error
         excerpt = text[max(error.pos - _ERROR_CONTEXT_CHARS, json_start) : error.pos + _ERROR_CONTEXT_CHARS]
-        problem = f"it is not valid JSON ({error.msg}) near `{excerpt}`: {_ADVICE}"
-        return UnparsedCall(match[1], text[start:].strip(), text[:start].strip(), problem)
+        problem = f"it is not valid JSON ({error.msg}) near `{excerpt}`: {_INVALID_JSON_ADVICE}"
+        return InvalidCall(match[1], text[start:].strip(), text[:start].strip(), problem)
     return None
 
 
@@ -121,7 +121,7 @@ def find_example_calls(text: str) -> FoundCalls | None:
     return None
 
 
-def find_unreadable_call(text: str) -> UnparsedCall | None:
+def find_tags_without_call(text: str) -> InvalidCall | None:
     """Find call tags around something that is not a call, such as a tool definition, or around the whole output of a
     call. None if the text is not enclosed in such tags."""
     stripped_text = text.strip()
@@ -129,7 +129,7 @@ def find_unreadable_call(text: str) -> UnparsedCall | None:
     if tag is None or not stripped_text.endswith(f"</{tag[1]}>") or find_calls(text) is not None:
         return None
     name_match = _NAME_FIELD.search(stripped_text)
-    return UnparsedCall(
+    return InvalidCall(
         name_match[1] if name_match is not None else UNNAMED_TOOL,
         stripped_text,
         "",
@@ -138,7 +138,7 @@ def find_unreadable_call(text: str) -> UnparsedCall | None:
     )
 
 
-def echoed_output(text: str) -> str:
+def extract_echoed_output(text: str) -> str:
     """If the whole text is enclosed in an output's tags, return what is inside; otherwise an empty string."""
     stripped_text = text.strip()
     tag = _OUTPUT_TAG.match(stripped_text)
@@ -151,7 +151,7 @@ def calls_after_markers(text: str, max_chars: int) -> Iterator[list[TextCall]]:
     empty one."""
     for match in _MARKED_START.finditer(text):
         parsed = parse_marked_calls(text[match.start() : match.start() + max_chars], 0)
-        yield parsed[0] if parsed is not None else []
+        yield parsed.calls if parsed is not None else []
 
 
 def _possible_starts(text: str) -> Iterator[int]:
@@ -170,6 +170,6 @@ def _consecutive_calls(text: str, start: int) -> tuple[list[TextCall], int]:
     """Parse the consecutive calls from `start` on. Also return the offset after them."""
     calls = list[TextCall]()
     while (parsed := parse_call_block(text, skip_whitespace(text, start))) is not None:
-        calls += parsed[0]
-        start = parsed[1]
+        calls += parsed.calls
+        start = parsed.end
     return calls, start

@@ -10,7 +10,7 @@ from ebbtide.agent.calls.execute import CallRunner
 from ebbtide.agent.integrations.small_models.files_in_answer import MAX_SNIPPET_CHARS, file_from_answer
 from ebbtide.agent.integrations.small_models.unfinished_task import (
     asks_for_change,
-    calls_that_changed_files,
+    find_calls_that_changed_files,
     turn_request,
 )
 from ebbtide.agent.messages import Assistant, Conversation, Note, ToolCall, ToolOutput, User
@@ -25,6 +25,8 @@ from ebbtide.tools.outputs.extent import ellipsize
 from ebbtide.tools.read import Read
 from ebbtide.tools.write import Write
 
+_CALL_ID = "call_text_1"
+"""Id of a call that is made from the text of a reply. There is at most one in a reply."""
 MAX_COMMAND_LINES = 5
 """Maximum number of lines of a command in a code block."""
 MIN_SIMILARITY = 0.6
@@ -42,24 +44,22 @@ def with_calls_from_code_blocks(
         or any(call.name not in (Bash.name, Read.name) for call in reply.calls)
     ):
         return reply
-    has_changed = any(calls_that_changed_files(conversation))
+    has_changed_files = any(find_calls_that_changed_files(conversation))
     mentioned_names = file_names_in(request.text)
     workspace = runner.workspace
-    texts_by_path = _short_file_texts(_relevant_file_names(request, conversation), workspace)
+    texts_by_name = _short_file_texts(_relevant_file_names(request, conversation), workspace)
     new_names = [name for name in mentioned_names if _short_file_text(name, workspace) is None]
-    file_with_content = file_from_answer(original.text, texts_by_path, new_names)
-    if file_with_content is not None and Write.name in runner.tools:
-        return _with_call(
-            original,
-            ToolCall("call_text_1", Write.name, {"path": file_with_content[0], "content": file_with_content[1]}),
-        )
+    answer_file = file_from_answer(original.text, texts_by_name, new_names)
+    if answer_file is not None and Write.name in runner.tools:
+        path, content = answer_file
+        return _with_call(original, ToolCall(_CALL_ID, Write.name, {"path": path, "content": content}))
     blocks = parse_code_blocks(original.text)
-    if reply.calls or len(blocks) != 1 or not blocks[0].is_command or has_changed:
+    if reply.calls or len(blocks) != 1 or not blocks[0].is_command or has_changed_files:
         return reply
     lines = [line.removeprefix("$ ") for line in blocks[0].text.strip().splitlines()]
     if not 0 < len(lines) <= MAX_COMMAND_LINES or Bash.name not in runner.tools or _is_quoted(lines, conversation):
         return reply
-    return _with_call(original, ToolCall("call_text_1", Bash.name, {"command": "\n".join(lines)}))
+    return _with_call(original, ToolCall(_CALL_ID, Bash.name, {"command": "\n".join(lines)}))
 
 
 def refuse_truncating_writes(reply: Assistant, conversation: Conversation, runner: CallRunner) -> Assistant:

@@ -25,11 +25,11 @@ from ebbtide.agent.integrations.small_models.call_search import (
     NOT_A_CALL_ADVICE,
     FoundCalls,
     calls_after_markers,
-    echoed_output,
-    find_broken_call,
+    extract_echoed_output,
+    find_call_with_invalid_arguments,
     find_calls,
     find_example_calls,
-    find_unreadable_call,
+    find_tags_without_call,
 )
 from ebbtide.agent.messages import Assistant, Text, ToolCall
 from ebbtide.agent.tool_specs import UNKNOWN_TOOL_ERROR
@@ -73,7 +73,7 @@ def convert_text_calls(
             reply, found_calls, is_offered, get_seen_texts
         )
     if found_calls is None:
-        return _with_broken_call(reply, is_offered, get_seen_texts)
+        return _with_invalid_call(reply, is_offered, get_seen_texts)
     unknown_calls = [call for call in found_calls.calls if not is_offered(call)]
     if unknown_calls and not _are_meant_as_calls(unknown_calls, found_calls, get_seen_texts(), get_parameter_names()):
         return reply
@@ -147,25 +147,25 @@ def _with_first_call(
     )
 
 
-def _with_broken_call(
+def _with_invalid_call(
     reply: Assistant, is_offered: Callable[[TextCall], bool], get_seen_texts: Callable[[], Iterable[str]]
 ) -> Assistant:
-    if (echoed_text := echoed_output(reply.text)) and any(
+    if (echoed_text := extract_echoed_output(reply.text)) and any(
         _normalise_text(echoed_text) in _normalise_text(text) for text in get_seen_texts()
     ):
         return _with_text_and_calls(reply, echoed_text)  # an output repeated in its own tags
-    broken_call = find_broken_call(reply.text) or find_unreadable_call(reply.text)
-    if broken_call is None or not (broken_call.is_whole_text or is_offered(TextCall(broken_call.name, {}))):
+    invalid_call = find_call_with_invalid_arguments(reply.text) or find_tags_without_call(reply.text)
+    if invalid_call is None or not (invalid_call.is_whole_text or is_offered(TextCall(invalid_call.name, {}))):
         return reply
     if sum(text.count(NOT_A_CALL_ADVICE) for text in get_seen_texts()) >= MAX_REPEATED_ADVICE:
         return reply
-    source = _normalise_text(broken_call.source)
+    source = _normalise_text(invalid_call.source)
     if any(source in _normalise_text(variant) for text in get_seen_texts() for variant in _text_variants(text)):
         return reply
     return _with_text_and_calls(
         reply,
-        broken_call.remaining_text,
-        ToolCall("call_text_1", broken_call.name, {}, broken_call.source, broken_call.problem),
+        invalid_call.remaining_text,
+        ToolCall("call_text_1", invalid_call.name, {}, invalid_call.source, invalid_call.problem),
     )
 
 

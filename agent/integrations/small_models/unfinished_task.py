@@ -15,10 +15,8 @@ MAX_REMINDERS = 2
 _NOTHING_CHANGED_TEXT = "[So far nothing was changed"
 _CODE_WITHOUT_CALL_TEXT = ": the code that you show is not a call"
 _TASK_REMINDER = "This is to be done now: {}\n{}, or say in one sentence why it cannot be done.]"
-_CALL_INSTRUCTION, _WRITE_INSTRUCTION = (
-    "Answer with the call alone",
-    "Call `write` with the path `{}` and the complete content of the file",
-)
+_CALL_INSTRUCTION = "Answer with the call alone"
+_WRITE_INSTRUCTION = "Call `write` with the path `{}` and the complete content of the file"
 MAX_QUOTED_CHARS = 2_000
 """Maximum number of characters quoted from the files, and from the user's text."""
 
@@ -63,7 +61,7 @@ def unfinished_work_reminder(conversation: Conversation) -> User | None:
     if (
         reminder_count >= MAX_REMINDERS
         or not asks_for_change(request.text)
-        or any(calls_that_changed_files(conversation))
+        or any(find_calls_that_changed_files(conversation))
     ):
         return None
     path = _path_to_write(turn_messages)
@@ -128,7 +126,7 @@ def turn_request(conversation: Conversation) -> User | None:
     return message if isinstance(message, User) else None
 
 
-def calls_that_changed_files(conversation: Conversation) -> Iterator[ToolCall]:
+def find_calls_that_changed_files(conversation: Conversation) -> Iterator[ToolCall]:
     """Yield the last turn's calls that changed something, judging by their kind and output. A rewrite that changes only
     the last line break of a file does not count unless the user asked for it, because small models pass it off as the
     requested change."""

@@ -75,9 +75,11 @@ class WireProvider:
         wire: WireName = "http",
         secrets: SecretTokens | None = None,
         key_source: KeySource | None = None,
+        create_search_provider: "Callable[[], WireProvider | None]" = lambda: None,
     ) -> None:
         """`secrets`: hides secrets in requests. `key_source`: supplies the keys of later requests; None if the
-        endpoint's key never changes."""
+        endpoint's key never changes. `create_search_provider`: creates the provider for web searches at the first one;
+        None if they are sent as other requests."""
         self.facts = facts
         self.window = window
         self._adapter = adapter
@@ -86,10 +88,16 @@ class WireProvider:
         self._connection = self._connect(replace(endpoint, base_url=adapter.get_server_url(endpoint)))
         self._encoding_cache = RequestEncodingCache(adapter.create_encoder)
         self._encoding_lock = Lock()
+        self._create_search_provider = create_search_provider
+        self._search_provider: WireProvider | None = None
         known_quirks = adapter.known_quirks_by_host.get(self._connection.origin.host, frozenset())
         self._quirks = Quirks(adapter.quirk_by_clue, known_quirks, adapter.demanded_quirk_by_clue)
 
     def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        if request.max_web_searches:
+            self._search_provider = self._search_provider or self._create_search_provider()
+            if self._search_provider is not None:
+                return self._search_provider.stream(request)
         request = without_secrets(request, self._secrets)
 
         async def ask(quirks: frozenset[str]) -> AsyncGenerator[Chunk, None]:
@@ -118,7 +126,9 @@ class WireProvider:
             return
         except AuthFailed as error:
             rejected_key = connection.origin.endpoint.key
-            if self._key_source is None or rejected_key is None or has_started or error.status not in (401, 403):
+            if self._key_source is None or rejected_key is None or has_started:
+                raise
+            if error.status not in self._key_source.renewal_statuses:
                 raise
             key = await self._key_source.renew_key(rejected_key)
             if key == rejected_key:
@@ -170,6 +180,8 @@ class WireProvider:
 
     async def close(self) -> None:
         await self._connection.wire.close()
+        if self._search_provider is not None:
+            await self._search_provider.close()
 
 
 def _create_http_wire(adapter: Adapter, origin: Origin) -> Wire:

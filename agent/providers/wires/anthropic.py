@@ -51,7 +51,7 @@ from ebbtide.agent.providers.wires.encoding import EncodedMessages, RequestEncod
 from ebbtide.agent.providers.wires.http import JsonObject, bearer_headers, open_client
 from ebbtide.agent.providers.wires.origin import Origin
 from ebbtide.agent.providers.wires.sdk import SdkWire
-from ebbtide.agent.providers.wires.tool_definitions import sendable_name, sendable_schema
+from ebbtide.agent.providers.wires.tool_definitions import make_schema_sendable, sendable_name
 from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.agent.view.long_texts import sendable_text
 from ebbtide.tools.lazy import dataclass
@@ -135,7 +135,7 @@ def build_body(
 ) -> JsonObject:
     """Return the JSON body of a request. `encoding_cache`: the encoded messages of the previous request, which are
     reused."""
-    deferred_names = frozenset(tool.name for tool in request.tools if tool.deferred is not None)
+    deferred_names = frozenset(tool.name for tool in request.tools if tool.deferred_group is not None)
     encoded = (encoding_cache or RequestEncodingCache(AnthropicEncoder)).encode(request.messages, facts, deferred_names)
     body: JsonObject = {
         "model": facts.name,
@@ -168,9 +168,9 @@ def _tool_definition(tool: ToolSpec) -> JsonObject:
     definition: JsonObject = {
         "name": tool.name,
         "description": tool.description,
-        "input_schema": sendable_schema(tool.schema, PARAMETER_NAME_PATTERN),
+        "input_schema": make_schema_sendable(tool.schema, PARAMETER_NAME_PATTERN),
     }
-    return definition if tool.deferred is None else definition | {"defer_loading": True}
+    return definition if tool.deferred_group is None else definition | {"defer_loading": True}
 
 
 def _cache_control(facts: ModelFacts) -> JsonObject:
@@ -360,7 +360,10 @@ class AnthropicDecoder:
     def _discard_broken_answer(self) -> None:
         """Discard the blocks of an answer that broke off. A relay that retried the request sends the second answer in
         the same stream."""
-        self._blocks, self._position_by_index, self._inputs, self._argument_chars = [], {}, {}, {}
+        self._blocks = []
+        self._position_by_index = {}
+        self._inputs = {}
+        self._argument_chars = {}
 
     def _update_usage(self, usage: JsonObject | None) -> None:
         """Update the usage. Later counts replace earlier ones; missing counts remain unchanged."""

@@ -67,11 +67,15 @@ def _row_facts(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def build_body(
-    request: Request, facts: ModelFacts, _window: Window, quirks: frozenset[str], written: RequestEncodingCache[Any]
+    request: Request,
+    facts: ModelFacts,
+    _window: Window,
+    quirks: frozenset[str],
+    encoding_cache: RequestEncodingCache[Any],
 ) -> JsonObject:
     """Build a request body without the fields that plans reject, and with the tools in a namespace."""
     quirks |= {"breakpoints", "free_text"}
-    body = openai_responses.build_body(request, facts, quirks, written, namespace=NAMESPACE)
+    body = openai_responses.build_body(request, facts, quirks, encoding_cache, namespace=NAMESPACE)
     del body["max_output_tokens"]
     if "tools" in body:
         tools = {

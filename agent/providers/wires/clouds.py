@@ -2,7 +2,6 @@
 and Bedrock also in the framing of the stream. Bedrock and Vertex AI always use the SDK, which finds the cloud's
 credentials and signs requests. Azure uses the SDK only if no key is set."""
 
-import asyncio
 import base64
 import binascii
 import json
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 from ebbtide.agent.config.clouds import CLOUDS, GATEWAY_KEY_VARIABLE, azure_domain, deployment_base_url
 from ebbtide.agent.errors import AuthFailed, ProviderError, Unreachable, UsageError
 from ebbtide.agent.providers.base import Endpoint
+from ebbtide.agent.providers.daemon_thread import run_in_daemon_thread
 from ebbtide.agent.providers.wires import anthropic, openai_chat, openai_responses
 from ebbtide.agent.providers.wires.adapter import Adapter, WireName
 from ebbtide.agent.providers.wires.error_responses import sanitise_message
@@ -201,7 +201,7 @@ def _azure_token_getter(endpoint: Endpoint) -> Callable[[], Awaitable[str]]:
     credential = identity.DefaultAzureCredential(**({"authority": authority} if authority else {}))
     scope = f"https://cognitiveservices.{domain}/.default"
     get_token: Callable[[], str] = identity.get_bearer_token_provider(credential, scope)
-    return lambda: asyncio.to_thread(get_token)
+    return lambda: run_in_daemon_thread(get_token)
 
 
 def _azure_headers(endpoint: Endpoint) -> dict[str, str]:

@@ -129,10 +129,14 @@ def _parts(item: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _responses_body(
-    request: Request, facts: ModelFacts, _window: Window, quirks: frozenset[str], written: RequestEncodingCache[Any]
+    request: Request,
+    facts: ModelFacts,
+    _window: Window,
+    quirks: frozenset[str],
+    encoding_cache: RequestEncodingCache[Any],
 ) -> JsonObject:
     """Build a request body without cache breakpoints and without an output limit, as Copilot's own clients do."""
-    body = openai_responses.build_body(request, facts, quirks | {"breakpoints"}, written)
+    body = openai_responses.build_body(request, facts, quirks | {"breakpoints"}, encoding_cache)
     del body["max_output_tokens"]
     return body
 

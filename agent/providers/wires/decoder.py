@@ -48,7 +48,7 @@ KEEP_ALIVE_EVENT_TYPES = (
 """Types of events that servers send while nothing happens."""
 
 
-ApiName: TypeAlias = Literal["anthropic", "openai", "openai-chat", "ollama"]
+ApiName: TypeAlias = Literal["anthropic", "openai", "openai-chat", "ollama", "gemini"]
 """The supported APIs. Each is named after the provider setting that selects it for any server."""
 
 
@@ -355,10 +355,8 @@ def parse_openai_usage(usage: JsonObject, input_name: str, output_name: str) -> 
     """Convert a usage report. OpenAI's APIs include cached tokens in the input and reasoning in the output; details may
     be missing. `input_name`, `output_name`: the API's names for input and output tokens."""
     details = usage.get(f"{input_name}_tokens_details") or {}
-    prompt, output = (
-        parse_token_count(usage.get(f"{input_name}_tokens")),
-        parse_token_count(usage.get(f"{output_name}_tokens")),
-    )
+    prompt = parse_token_count(usage.get(f"{input_name}_tokens"))
+    output = parse_token_count(usage.get(f"{output_name}_tokens"))
     cached_names = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens")  # DeepSeek, Moonshot, Mistral
     cached = next(
         filter(

@@ -32,7 +32,8 @@ class ErrorClass:
 
 @dataclass(frozen=True, slots=True)
 class ErrorRule:
-    """Classifies responses that have one of the statuses and one of the names or texts."""
+    """Classifies error responses. A response matches if its status is among `statuses`, and its error name or its text
+    matches the pattern."""
 
     meaning: ErrorClass
     statuses: Collection[int] = ()

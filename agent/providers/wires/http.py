@@ -35,7 +35,7 @@ STREAM_END: JsonObject = {"type": "[DONE]"}
 """Event for the final frame of a Chat Completions stream, which is not JSON."""
 UNREADABLE_EVENT: JsonObject = {"type": "[UNREADABLE]"}
 """Event for a frame that is not a JSON object. Relays send meaningless frames such as `null`, `[]` and `keep-alive`."""
-REPLY_FIELDS = ("choices", "output", "content")
+REPLY_FIELDS = ("choices", "output", "content", "candidates", "promptFeedback")
 """Fields of a reply that was not streamed. A JSON document with one of these fields, and without an error, counts as a
 reply."""
 
@@ -147,6 +147,17 @@ def parse_event(text: str) -> JsonObject:
     return event if isinstance(event, dict) else UNREADABLE_EVENT
 
 
+def parse_events(text: str) -> Iterator[JsonObject]:
+    """Yield the event in a text. If it breaks off in the middle of a line, the next event follows it there, as Z.ai and
+    its relays send it (zai-org/GLM-5 issue 66)."""
+    event = parse_event(text)
+    yield event
+    if event is UNREADABLE_EVENT:
+        _, field_name, next_event = text.rpartition("data: {")
+        if field_name and (event := parse_event(f"{{{next_event}")) is not UNREADABLE_EVENT:
+            yield event
+
+
 class GzipReader:
     """Decompresses gzip. Each flush of a proxy may be a member of its own, with a header and an end."""
 
@@ -226,11 +237,13 @@ async def read_events(
         pending_bytes += len(chunk)
         for text in reader.feed(chunk):
             pending_bytes = 0
-            yield parse_event(text)
+            for event in parse_events(text):
+                yield event
         if pending_bytes > MAX_FRAME_BYTES:
             raise StreamCut(f"{origin.model} sent an endless frame: try again.")
     for text in reader.close():
-        yield parse_event(text)
+        for event in parse_events(text):
+            yield event
 
 
 def reply_from_document(document: bytes, headers: Mapping[str, str], origin: Origin) -> JsonObject:

@@ -14,7 +14,12 @@ from ebbtide.agent.messages import (
 )
 from ebbtide.agent.providers.base import ModelFacts, Request
 from ebbtide.agent.providers.wires.adapter import Adapter
-from ebbtide.agent.providers.wires.chat_decoder import DETAILS_FIELD, THOUGHT_FIELDS, ChatDecoder
+from ebbtide.agent.providers.wires.chat_decoder import (
+    DETAILS_FIELD,
+    TAGGED_THOUGHT_FIELD,
+    THOUGHT_FIELDS,
+    ChatDecoder,
+)
 from ebbtide.agent.providers.wires.decoder import (
     OMITTED_IMAGE_TEXT,
     TOOL_IMAGES_HEADING,
@@ -28,7 +33,7 @@ from ebbtide.agent.providers.wires.encoding import EncodedMessages, RequestEncod
 from ebbtide.agent.providers.wires.http import JsonObject
 from ebbtide.agent.providers.wires.quirks import ALTERNATION_CLUES, with_alternating_roles
 from ebbtide.agent.providers.wires.sdk import SdkWire, create_openai_client
-from ebbtide.agent.providers.wires.tool_definitions import sendable_name, sendable_schema, shorten_description
+from ebbtide.agent.providers.wires.tool_definitions import make_schema_sendable, sendable_name, shorten_description
 from ebbtide.agent.view.long_texts import sendable_text
 from ebbtide.tools.lazy import regex
 
@@ -100,7 +105,7 @@ def build_body(
                 "function": {
                     "name": tool.name,
                     "description": shorten_description(tool.description, MAX_DESCRIPTION_CHARS),
-                    "parameters": sendable_schema(tool.schema),
+                    "parameters": make_schema_sendable(tool.schema),
                 },
             }
             for tool in request.tools
@@ -184,7 +189,8 @@ def _assistant_messages(
     if not message.text and not message.calls:
         return []  # servers reject a message without text or calls, even if it has thoughts
     thoughts = [part.native for part in message.parts if isinstance(part, Reasoning)] if keeps_thoughts else []
-    converted: JsonObject = {"role": "assistant", "content": sendable_text(message.text) or None}
+    tagged_thought = "".join(str(thought.get(TAGGED_THOUGHT_FIELD, "")) for thought in thoughts)
+    converted: JsonObject = {"role": "assistant", "content": tagged_thought + sendable_text(message.text) or None}
     for name in THOUGHT_FIELDS:
         if any(name in thought for thought in thoughts):
             converted[name] = "".join(str(thought.get(name, "")) for thought in thoughts)

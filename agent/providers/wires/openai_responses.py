@@ -40,7 +40,7 @@ from ebbtide.agent.providers.wires.encoding import EncodedMessages, RequestEncod
 from ebbtide.agent.providers.wires.http import JsonObject
 from ebbtide.agent.providers.wires.origin import Origin
 from ebbtide.agent.providers.wires.sdk import SdkWire, create_openai_client
-from ebbtide.agent.providers.wires.tool_definitions import sendable_name, sendable_schema
+from ebbtide.agent.providers.wires.tool_definitions import make_schema_sendable, sendable_name
 from ebbtide.agent.tool_specs import SEARCH_TOOL, ToolSpec
 from ebbtide.agent.view.long_texts import sendable_text
 from ebbtide.tools.tool_traits import traits_of
@@ -82,9 +82,9 @@ def build_body(
     """Return the JSON body of a request. `encoding_cache`: the encoded messages of the previous request, which are
     reused. `namespace`: the namespace of tools that are not deferred; empty for none."""
     namespaces = {
-        tool.name: namespace if tool.deferred is None else tool.deferred.name
+        tool.name: namespace if tool.deferred_group is None else tool.deferred_group.name
         for tool in request.tools
-        if namespace or tool.deferred is not None
+        if namespace or tool.deferred_group is not None
     }
     uses_free_text = "free_text" not in quirks and can_send_free_text(facts.name)
     encoded = (encoding_cache or RequestEncodingCache(ResponsesEncoder)).encode(
@@ -124,7 +124,7 @@ def _tool_definitions(tools: Sequence[ToolSpec], *, uses_free_text: bool) -> lis
     definitions: list[JsonObject] = []
     namespaces: dict[str, JsonObject] = {}
     for tool in tools:
-        group = tool.deferred
+        group = tool.deferred_group
         if uses_free_text and tool.kind == "builtin" and traits_of(tool.name).free_text_argument:
             definitions.append({"type": "custom", "name": tool.name, "description": tool.description})
         elif group is None or not group.name:
@@ -140,7 +140,7 @@ def _tool_definitions(tools: Sequence[ToolSpec], *, uses_free_text: bool) -> lis
                 namespaces[group.name] = namespace
                 definitions.append(namespace)
             namespaces[group.name]["tools"].append(_function_definition(tool))
-    has_deferred = any(tool.deferred is not None for tool in tools)
+    has_deferred = any(tool.deferred_group is not None for tool in tools)
     return [*definitions, {"type": "tool_search"}] if has_deferred else definitions
 
 
@@ -149,10 +149,10 @@ def _function_definition(tool: ToolSpec) -> JsonObject:
         "type": "function",
         "name": RESERVED_NAME_ALIASES.get(tool.name, tool.name),
         "description": tool.description,
-        "parameters": sendable_schema(tool.schema),
+        "parameters": make_schema_sendable(tool.schema),
         "strict": False,  # strict schemas do not allow optional parameters
     }
-    return definition if tool.deferred is None else definition | {"defer_loading": True}
+    return definition if tool.deferred_group is None else definition | {"defer_loading": True}
 
 
 def _thinking_fields(request: Request, quirks: frozenset[str]) -> JsonObject:
@@ -445,10 +445,8 @@ class ResponsesDecoder:
 
     def _call_chunk(self, call: PartialItem) -> CallChunk:
         index = next(index for index, item in enumerate(filter(_IS_CALL, self._items)) if item is call)
-        name, call_id = (
-            sendable_text(_tool_name(call.latest_item["name"])),
-            sendable_text(call.latest_item.get("call_id") or ""),
-        )
+        name = sendable_text(_tool_name(call.latest_item["name"]))
+        call_id = sendable_text(call.latest_item.get("call_id") or "")
         return CallChunk(index, name, call.argument_chars, call_id)
 
     def _stop_reason(self, items: Sequence[JsonObject]) -> StopReason:

@@ -14,7 +14,7 @@ CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 @dataclass(frozen=True, slots=True)
 class ProxySetting:
-    """A proxy set by an environment variable."""
+    """A proxy that an environment variable configures."""
 
     variable: str
     address: str
@@ -63,7 +63,8 @@ def client_error(error: Exception) -> RouteFailed:
 
 
 def _configured_proxy(scheme: str) -> ProxySetting | None:
-    """Return the proxy set for a URL scheme. A variable with a lower-case name takes precedence."""
+    """Return the proxy that the environment configures for a URL scheme. A variable with a lower-case name takes
+    precedence."""
     variables = (f"{scheme}_proxy", f"{scheme}_proxy".upper())
     return next((ProxySetting(name, os.environ[name]) for name in variables if os.environ.get(name)), None)
 

@@ -20,8 +20,7 @@ _DEMAND_PATTERN = regex(r"must be (?:passed|sent|included|provided)|is required|
 
 
 class Quirks:
-    """What a server has rejected or required so far. `rejected_quirk_by_clue` (rejected fields) and
-    `demanded_quirk_by_clue` (required fields) map part of an error message to a quirk."""
+    """What a server has rejected or required so far."""
 
     def __init__(
         self,
@@ -29,6 +28,8 @@ class Quirks:
         known_quirks: frozenset[str] = frozenset(),
         demanded_quirk_by_clue: Mapping[str, str] = {},
     ) -> None:
+        """Both mappings tell which quirk to use if an error message contains a text (a clue). `rejected_quirk_by_clue`:
+        for errors that reject a field. `demanded_quirk_by_clue`: for errors that require one."""
         self._rejected_quirk_by_clue, self._demanded_quirk_by_clue = rejected_quirk_by_clue, demanded_quirk_by_clue
         self._active_quirks = known_quirks
 

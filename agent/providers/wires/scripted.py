@@ -142,7 +142,7 @@ def _parse_reply(number: int, table: Mapping[str, Any]) -> ScriptedReply:
     return ScriptedReply(**{**table, **texts, "calls": tuple(calls)})
 
 
-def rejection_reason(request: Request, model: str) -> str | None:
+def find_rejection_reason(request: Request, model: str) -> str | None:
     """Return why a real server would reject a request from a session that uses `model`; None if it would accept it."""
     if not request.messages or not any(message.parts for message in request.messages):
         return "the request contains no messages"
@@ -196,7 +196,7 @@ class ScriptedProvider:
     requests: list[Request] = field(default_factory=list)
     secrets: SecretTokens = field(default_factory=SecretTokens)
     """Hides secrets in requests."""
-    checks: ClassVar[tuple[Callable[[Request, str], str | None], ...]] = (rejection_reason,)
+    checks: ClassVar[tuple[Callable[[Request, str], str | None], ...]] = (find_rejection_reason,)
     """Checks for each request. A check is called with the request and the model's name, and returns why no server would
     accept the request, or None."""
     _remaining_replies: list[ScriptedReply] = field(init=False)

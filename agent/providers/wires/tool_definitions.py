@@ -18,7 +18,7 @@ def sendable_name(name: str) -> str:
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
 
 
-def sendable_schema(schema: Mapping[str, object], name_pattern: str = "") -> JsonObject:
+def make_schema_sendable(schema: Mapping[str, object], name_pattern: str = "") -> JsonObject:
     """Convert a tool's parameters to a form that servers accept. Servers reject alternatives at the top level of a
     schema, so the parameters of all alternatives are merged. `name_pattern`: parameters whose names do not match are
     removed. Calls are still checked against the original schema."""

@@ -21,7 +21,7 @@ from ebbtide.agent.calls.output_intake import OutputArchiver
 from ebbtide.agent.calls.policy import PLAN_MODE_REFUSALS, Policy, parse_rule
 from ebbtide.agent.calls.project_rules import ProjectRules, SavedRules
 from ebbtide.agent.channel import Interrupt
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.events.permissions import (
     CallDenied,
@@ -365,7 +365,7 @@ async def opened(tmp_path: Path, *replies: object, interactive: bool = True) -> 
 
 
 @asynccontextmanager
-async def started(tmp_path: Path, *replies: object, interactive: bool = True) -> AsyncIterator[Sessions]:
+async def started(tmp_path: Path, *replies: object, interactive: bool = True) -> AsyncIterator[ProjectSessions]:
     """The sessions of a project, as after a new start of the program."""
     async with Project(tmp_path) as project:
         yield project.sessions(*replies, interactive=interactive)
@@ -495,7 +495,7 @@ async def test_a_resumed_session_knows_what_ran(home: Home) -> None:
 # For the session
 
 
-async def asked_again(sessions: Sessions, id: str | None = None, model: str | None = None) -> int:
+async def asked_again(sessions: ProjectSessions, id: str | None = None, model: str | None = None) -> int:
     """How often a session asks, opened anew, where every question is answered with no."""
     session = await sessions.open(id, model)
     events = await answered(session, lambda asked: Decision("deny"))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ebbtide.agent.calls.call_resolution import is_callable_name, require_tool, resolve_calls
-from ebbtide.agent.calls.file_commands import equivalent_command
+from ebbtide.agent.calls.file_commands import find_equivalent_command
 from ebbtide.agent.messages import Assistant, ToolCall
 from ebbtide.tools.base import Tool, ToolError
 from ebbtide.tools.catalog import create_builtin_tools
@@ -42,14 +42,14 @@ TOOLS: dict[str, Tool] = {tool.name: tool for tool in create_builtin_tools()}
     ],
 )
 def test_a_call_is_the_command_that_does_the_same(name: str, arguments: dict[str, Any], command: str | None) -> None:
-    assert equivalent_command(name, arguments) == command
+    assert find_equivalent_command(name, arguments) == command
 
 
 @pytest.mark.parametrize("before", [None, "", "milk\n", "milk"])
 def test_what_is_appended_is_a_line_of_its_own(before: str | None, tmp_path: Path) -> None:
     if before is not None:
         (tmp_path / "to do").write_text(before)
-    command = equivalent_command("append_to_file", {"file_path": "to do", "content": "it's %s\\n\n"})
+    command = find_equivalent_command("append_to_file", {"file_path": "to do", "content": "it's %s\\n\n"})
     assert command is not None
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")

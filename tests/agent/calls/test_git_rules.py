@@ -9,7 +9,7 @@ from ebbtide.agent.calls.permission_request import build_permission_request
 from ebbtide.agent.calls.policy import Policy, decide, parse_rule, runs_unsandboxed
 from ebbtide.tools.base import Workspace
 from ebbtide.tools.bash import Bash
-from ebbtide.tools.commands.git_commands import uncovered_git_word
+from ebbtide.tools.commands.git_commands import find_uncovered_git_word
 from ebbtide.tools.commands.grammar import parse_command_line
 from tests.kit.git import git
 
@@ -154,7 +154,7 @@ def test_other_calls_of_git_are_asked_about_for_a_reason(repository: Workspace, 
     assert decide(asked, policy(repository.root)).verdict == "ask"
     assert not runs_unsandboxed(asked, policy(repository.root))
     words = [word for word in parse_command_line(command).commands[0].words if not word.text.startswith("GIT_")]
-    doubt = uncovered_git_word(words)
+    doubt = find_uncovered_git_word(words)
     assert doubt is not None
     assert why in doubt[1]
 

@@ -34,7 +34,7 @@ def undone(project: ProjectCheckpoints, *, forced: bool = False) -> tuple[str, .
     """Takes the last turn back; what was left."""
     point = next_undo(project.points())
     assert point is not None
-    left = project.restore(project.plan_undo((point.id,)), point.turn_key, "undo", forced=forced).unrestored
+    left = project.restore(project.plan_undo((point.id,)), point.turn_key, "undo", is_forced=forced).unrestored
     return tuple(one.path for one in left)
 
 

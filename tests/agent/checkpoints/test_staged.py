@@ -37,7 +37,7 @@ def back(project: ProjectCheckpoints, *, redo: bool = False, forced: bool = Fals
     points = project.points()
     point = next_redo(points) if redo else next_undo(points)
     assert point is not None
-    return project.restore(project.plan_undo((point.id,)), point.turn_key, "redo" if redo else "undo", forced=forced)
+    return project.restore(project.plan_undo((point.id,)), point.turn_key, "redo" if redo else "undo", is_forced=forced)
 
 
 @pytest.mark.parametrize("version", ["2", "4", "sha256"])

@@ -103,7 +103,7 @@ async def test_an_evicted_output_is_a_line_until_it_is_brought_back_or_undone(pr
     assert build_prompt(session.history, INSTRUCTIONS) == build_prompt(before, INSTRUCTIONS)
     await act(session, "evict", "r1")
     await turn(session, "go on")
-    assert isinstance(await session.restore_to_view("r1"), BroughtBack)
+    assert isinstance(await session.bring_back("r1"), BroughtBack)
     rewrites = await session._ctx.records.recorder.log.rewrites()
     assert [(one.reason, one.strategies) for one in rewrites] == [
         ("by hand", ("evict(r1)",)),

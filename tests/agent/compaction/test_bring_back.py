@@ -38,9 +38,9 @@ async def opened(project: Project, *replies: dict[str, Any], window: int = 200_0
 async def test_what_is_brought_back_stands_at_the_end_and_stays_there(project: Project) -> None:
     session = await opened(project, READ)
     before = session.history.messages
-    priced = await session.restore_to_view("r1", is_dry_run=True)
+    priced = await session.bring_back("r1", is_dry_run=True)
     assert session.history.messages == before
-    event = await session.restore_to_view("r1")
+    event = await session.bring_back("r1")
     assert event == priced
     assert event.cost == 0.0
     assert (event.ref, event.is_whole) == ("r1", True)
@@ -77,7 +77,7 @@ async def test_why_says_what_is_in_view_and_what_was_never_said(project: Project
 
 async def test_only_what_fits_comes_back(project: Project) -> None:
     session = await opened(project, READ, window=16_000)
-    while (event := await session.restore_to_view("r1")).is_whole:
+    while (event := await session.bring_back("r1")).is_whole:
         pass
     last = session.history.messages[-1]
     assert isinstance(last, User)
@@ -110,7 +110,7 @@ async def test_what_there_is_not_cannot_be_brought_back(
     session = await opened(project, did)
     before = session.history
     with pytest.raises(AgentError, match=problem):
-        await session.restore_to_view(ref)
+        await session.bring_back(ref)
     assert session.history == before
 
 
@@ -136,7 +136,7 @@ def test_a_picture_is_not_brought_back_as_text() -> None:
 )
 async def test_lines_are_brought_back_by_the_numbers_that_they_carry(project: Project, written: str) -> None:
     session = await opened(project, calls(call("read", path="rows.txt", offset=40)))
-    event = await session.restore_to_view(written)
+    event = await session.bring_back(written)
     assert (event.ref, event.is_whole) == ("r1", True)
     assert session.history.messages[-1] == User((brings("50\trow 50\n51\trow 51\n"),))
 
@@ -146,5 +146,5 @@ async def test_as_much_is_brought_back_as_the_estimator_says_that_half_of_the_ro
     (project.root / "signs.txt").write_text("".join(f"{number};" + "7,4|9:" * 12 + "\n" for number in range(500)))
     session = await opened(project, calls(call("read", path="signs.txt")), window=80_000)
     room = measure_budget(session.history, session._ctx.window).remaining
-    event = await session.restore_to_view("r1")
+    event = await session.bring_back("r1")
     assert (event.is_whole, room // 4 < event.tokens <= room // 2) == (False, True)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ebbtide.agent.budget.summary_cost import SummaryJob
 from ebbtide.agent.channel import Interrupt
-from ebbtide.agent.compaction.compact import compact
+from ebbtide.agent.compaction.compact import compact_conversation
 from ebbtide.agent.compaction.model_summary import CompactionContext
 from ebbtide.agent.compaction.room import CompactionRoom, conversation_tokens
 from ebbtide.agent.errors import AuthFailed, TimedOut
@@ -333,7 +333,7 @@ async def test_a_writer_that_says_nothing_is_not_waited_for_again_until_the_user
     asked = list[tuple[int, int]]()
     for cause in ("full", "full", "asked"):
         work.learned_limits.end_cooldown()
-        compacted = await compact(Conversation((*turn, *turn, User((Text("go"),)))), work, cause)
+        compacted = await compact_conversation(Conversation((*turn, *turn, User((Text("go"),)))), work, cause)
         assert compacted.conversation.summary.summary == "they talked"
         asked.append((len(mute.requests), len(own.requests)))
     assert asked == [(1, 1), (1, 2), (2, 3)]
@@ -361,7 +361,7 @@ async def test_a_summary_that_the_providers_counts_make_larger_is_not_taken() ->
         events.append,
     )
     talk = (User((Text("do it " * 200),)), Assistant((Text("done " * 200),), "p/m"))
-    compacted = await compact(
+    compacted = await compact_conversation(
         Conversation((*talk, User((Text("go"),)), Assistant((Text("ok"),), "p/m"))), work, "asked"
     )
     assert not compacted.conversation.summary.summary
@@ -431,7 +431,7 @@ def test_any_compaction_ends_in_a_valid_view_that_is_no_larger_and_loses_nothing
             User((ToolOutput(f"z{number}", "line\n" * 200),)),
         )
         log, view = log + more, view.plus(*more)
-        after = asyncio.run(compact(view, work, cause)).conversation
+        after = asyncio.run(compact_conversation(view, work, cause)).conversation
         assert conversation_tokens(after) <= conversation_tokens(view)
         assert after == view or conversation_tokens(after) < conversation_tokens(view)
         assert log[len(log) - len(after.messages) :] == after.messages

@@ -87,7 +87,7 @@ REWRITES: dict[str, Callable[[Session], Awaitable[Any]]] = {
 }
 DECIDED = {
     "mask": (
-        "compact.compute_floor",
+        "compact.compute_limits",
         "compact.mask_by_keys",
         "compact.conversation_tokens",
         "compact.build_receipt",
@@ -97,12 +97,12 @@ DECIDED = {
         "compact.plan_compaction",
         "model_summary.output_reference_lines",
         "compact.apply_compaction",
-        "compact.is_worthwhile",
+        "compact.saves_a_tenth",
     ),
     "by hand": (
-        "manual_compaction.compute_floor",
-        "manual_compaction.worthwhile_caps",
-        "manual_compaction.is_worthwhile",
+        "manual_compaction.compute_limits",
+        "manual_compaction.caps_that_save_a_tenth",
+        "manual_compaction.saves_a_tenth",
     ),
     "evicted": ("apply_edits.plan_view_edit",),
 }

@@ -64,7 +64,7 @@ async def test_a_summary_is_offered_only_as_long_as_it_pays(priced: PricedHome) 
     await priced.say(session, "hi")
     await priced.say(session, "hi again")
     preview = await session.change_conversation(preview_compaction)
-    expected, caps = preview.expected_event, preview.floor.caps
+    expected, caps = preview.expected_event, preview.limits.caps
     fixed = preview.room.fixed_tokens
     assert expected.after_tokens - fixed < MAX_REMAINING_SHARE * (expected.before_tokens - fixed)
     assert 0 < caps.retain + caps.summary < PRICED.retain + PRICED.summary
@@ -147,7 +147,7 @@ async def test_a_summary_that_leaves_out_what_must_be_in_it_is_refused(priced: P
     session = await worked(priced, {**SUMMARY, "when": ASKED})
     preview = await session.change_conversation(preview_compaction)
     drafted = await session.change_conversation(draft_summary, preview, lambda event: None)
-    tight = replace(preview, floor=replace(preview.floor, caps=replace(preview.floor.caps, ledger=40)))
+    tight = replace(preview, limits=replace(preview.limits, caps=replace(preview.limits.caps, ledger=40)))
     mine = Draft("", "Files were read.")
     missing = tight.missing_facts(mine)
     assert any("never touch b.txt" in line for line in missing)

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from ebbtide.agent.budget.request_budget import DEFAULT_BUFFER_TOKENS, ContextBudget, Window
 from ebbtide.agent.compaction.plan import (
-    CompactionFloor,
+    CompactionLimits,
     apply_compaction,
-    can_save_enough,
-    compute_floor,
-    is_worthwhile,
+    can_save_a_tenth,
+    caps_that_save_a_tenth,
+    compute_limits,
     plan_at,
     plan_compaction,
-    worthwhile_caps,
+    saves_a_tenth,
 )
 from ebbtide.agent.compaction.receipt import build_receipt
 from ebbtide.agent.compaction.room import CompactionRoom, conversation_tokens, measure_room
@@ -186,7 +186,7 @@ def test_every_strategy_leaves_a_valid_view_and_loses_nothing(
     conversation: Conversation, strategy: Strategy, is_open: bool
 ) -> None:
     conversation = conversation.plus(*step(98), *(step(99)[:1] if is_open else ()))
-    after = run_strategy(strategy, conversation, CAPS, CompactionFloor(CAPS, 1))
+    after = run_strategy(strategy, conversation, CAPS, CompactionLimits(CAPS, 1))
     if after is None:
         return
     left_out = len(conversation.messages) - len(after.messages)
@@ -235,34 +235,36 @@ def test_the_floor_is_found_or_named(
     conversation: Conversation, effective: int, system: int, tools: int, scale: float, spare: float
 ) -> None:
     deferrable = int(tools * spare)
-    floor = compute_floor(
+    limits = compute_limits(
         conversation,
         CompactionCaps(),
         CompactionRoom(effective, system, tools, 0.95, scale, deferrable_tokens=deferrable),
     )
-    assert floor.caps.tail >= 900
-    assert floor.caps.ledger >= 900
-    assert floor.deferred_tokens in (0, deferrable)
-    if floor.deferred_tokens or floor.min_steps == 0:
-        assert (floor.caps.tail, floor.caps.ledger) == (900, 900)
-    if floor.min_steps == 0:
-        assert floor.deferred_tokens == deferrable
-    if floor.problem:
-        assert (floor.min_steps, floor.deferred_tokens) == (0, deferrable)
-        assert "most of it " in floor.problem
+    assert limits.caps.tail >= 900
+    assert limits.caps.ledger >= 900
+    assert limits.deferred_tokens in (0, deferrable)
+    if limits.deferred_tokens or limits.min_steps == 0:
+        assert (limits.caps.tail, limits.caps.ledger) == (900, 900)
+    if limits.min_steps == 0:
+        assert limits.deferred_tokens == deferrable
+    if limits.problem:
+        assert (limits.min_steps, limits.deferred_tokens) == (0, deferrable)
+        assert "most of it " in limits.problem
 
 
 def test_the_floor_halves_tail_and_ledger_until_they_fit() -> None:
     conversation = Conversation((user("go"), *(m for n in range(40) for m in step(n, 400))))
     caps = [
-        compute_floor(conversation, CompactionCaps(8000), CompactionRoom(size, 1000, 1000)).caps
+        compute_limits(conversation, CompactionCaps(8000), CompactionRoom(size, 1000, 1000)).caps
         for size in (40_000, 18_000, 9_000)
     ]
     assert [(c.tail, c.ledger) for c in caps] == [(8000, 3600), (4000, 1800), (2000, 900)]
-    assert compute_floor(conversation, CompactionCaps(), CompactionRoom(5000, 4000, 100)).problem.startswith(
+    assert compute_limits(conversation, CompactionCaps(), CompactionRoom(5000, 4000, 100)).problem.startswith(
         "a compacted conversation still takes"
     )
-    assert "the system prompt" in compute_floor(conversation, CompactionCaps(), CompactionRoom(5000, 4000, 100)).problem
+    assert (
+        "the system prompt" in compute_limits(conversation, CompactionCaps(), CompactionRoom(5000, 4000, 100)).problem
+    )
 
 
 @given(conversations(), st.integers(0, 4_000), st.integers(0, 4_000), st.floats(1, 3), st.integers(2_000, 50_000))
@@ -292,10 +294,10 @@ def test_dropping_halves_the_turns_until_one_is_left(conversation: Conversation)
     assert turns <= 1 or turn_starts(conversation.messages)[1] > first_unseen_index(conversation.messages)
 
 
-@given(conversations(), st.sampled_from(["drop", "last", "ledger"]))
+@given(conversations(), st.sampled_from(["drop_older_turns", "keep_last_message", "ledger"]))
 def test_the_last_resorts_end(conversation: Conversation, strategy: Strategy) -> None:
     seen = 0
-    while (after := run_strategy(strategy, conversation, CAPS, CompactionFloor(CAPS, 0))) is not None:
+    while (after := run_strategy(strategy, conversation, CAPS, CompactionLimits(CAPS, 0))) is not None:
         assert len(after.messages) < len(conversation.messages)
         conversation, seen = after, seen + 1
     assert seen < 100
@@ -329,7 +331,7 @@ def test_where_no_account_has_room_a_line_stands_before_the_reply_that_is_left()
     """Providers refuse a conversation that a reply opens."""
     conversation = Conversation((user("Read."), *step(1), *step(2), user("Go on.")))
     no_room = CompactionCaps(tail=0, ledger=0, retain=0, summary=0)
-    view = run_strategy("ledger", conversation, no_room, CompactionFloor(no_room, 1))
+    view = run_strategy("ledger", conversation, no_room, CompactionLimits(no_room, 1))
     assert view is not None
     assert view.messages == (*step(2), user("Go on."))
     first, *rest = build_prompt(view, Instructions("base")).messages
@@ -348,13 +350,13 @@ def test_documents_are_cut_to_their_caps() -> None:
 def test_a_compaction_must_save_a_tenth() -> None:
     plan = plan_compaction(LONG, 0)
     assert plan is not None
-    assert is_worthwhile(LONG, apply_compaction(plan, Draft("", "short"), CAPS))
+    assert saves_a_tenth(LONG, apply_compaction(plan, Draft("", "short"), CAPS))
     huge = Draft("", "word " * 2000)
-    assert not is_worthwhile(LONG, apply_compaction(plan, huge, CompactionCaps(summary=100_000)))
+    assert not saves_a_tenth(LONG, apply_compaction(plan, huge, CompactionCaps(summary=100_000)))
     small = Conversation((user("go"), answer("word " * 500), user("on"), answer("word " * 9000)))
     last = plan_compaction(small, 0)
     assert last is not None
-    assert (can_save_enough(LONG, plan), can_save_enough(small, last)) == (True, False)
+    assert (can_save_a_tenth(LONG, plan), can_save_a_tenth(small, last)) == (True, False)
 
 
 @given(conversations(12), st.integers(0, 400), st.integers(1, 2000), st.integers(1, 2000))
@@ -363,13 +365,13 @@ def test_a_summary_within_the_caps_that_pay_saves_a_tenth(
 ) -> None:
     caps = replace(CAPS, retain=retain, summary=summary)
     plan = plan_compaction(conversation, tail)
-    paying = worthwhile_caps(conversation, plan, caps) if plan is not None else None
+    paying = caps_that_save_a_tenth(conversation, plan, caps) if plan is not None else None
     if plan is None or paying is None:
         return
     assert (paying.retain <= retain, paying.summary <= summary) == (True, True)
-    assert can_save_enough(conversation, plan)
+    assert can_save_a_tenth(conversation, plan)
     longest = Draft("word " * 2000, "word " * 2000)
-    assert is_worthwhile(conversation, apply_compaction(plan, longest, paying))
+    assert saves_a_tenth(conversation, apply_compaction(plan, longest, paying))
 
 
 def test_where_a_summary_would_be_longer_than_what_it_stands_for_there_are_no_caps() -> None:
@@ -377,12 +379,12 @@ def test_where_a_summary_would_be_longer_than_what_it_stands_for_there_are_no_ca
     plan, long = plan_compaction(small, 0), plan_compaction(LONG, 0)
     assert plan is not None
     assert long is not None
-    assert worthwhile_caps(small, plan, CAPS) is None
-    assert worthwhile_caps(LONG, long, CAPS) == CAPS
+    assert caps_that_save_a_tenth(small, plan, CAPS) is None
+    assert caps_that_save_a_tenth(LONG, long, CAPS) == CAPS
 
 
 def test_a_receipt_names_what_was_summarised_masked_and_kept() -> None:
-    after = run_strategy("ledger", LONG, CAPS, CompactionFloor(CAPS, 1))
+    after = run_strategy("ledger", LONG, CAPS, CompactionLimits(CAPS, 1))
     assert after is not None
     tokens = [sum(map(estimate_message, LONG.messages[start:end])) for start, end in ((0, 4), (4, 7))]
     assert build_receipt(LONG, after, ("ledger",)) == (
@@ -400,7 +402,7 @@ def test_a_receipt_names_what_was_summarised_masked_and_kept() -> None:
 
 def test_a_receipt_counts_what_was_shown_as_the_provider_counts() -> None:
     masked = mask_outputs(LONG, 0)
-    after = run_strategy("ledger", masked, CAPS, CompactionFloor(CAPS, 1))
+    after = run_strategy("ledger", masked, CAPS, CompactionLimits(CAPS, 1))
     assert after is not None
     visible_size = sum(estimate_message(message) for message in visible_messages(masked)[:7])
     gone = [

@@ -19,7 +19,7 @@ def test_each_strategy_is_told_in_words_of_its_own() -> None:
 
 @pytest.mark.parametrize("cause", get_args(Cause))
 def test_a_rewrite_is_one_line_whatever_the_cause(cause: Cause) -> None:
-    event = ContextCompacted(9000, 4000, 9, 4, ("mask", "words", "mask"), cause)
+    event = ContextCompacted(9000, 4000, 9, 4, ("mask", "shorten_text", "mask"), cause)
     line = describe_compaction(event)
     assert "\n" not in line
     assert line.endswith(

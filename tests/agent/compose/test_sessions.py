@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.agent.budget.prefix import Breakpoints
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.messages import Text, User
 from ebbtide.agent.providers.base import Request
@@ -22,7 +22,7 @@ async def test_several_that_are_first_at_once_have_one_store(tmp_path: Path) -> 
     script.write_text('{"context_window": 32000, "reply": [{"text": "ok"}]}')
     environment = {"EBB_HOME": str(tmp_path / "home")}
     config = load_config(tmp_path, environment, {"agent.model": f"scripted/{script}"}, ())
-    sessions = Sessions(config, tmp_path, environment, is_interactive=False)
+    sessions = ProjectSessions(config, tmp_path, environment, is_interactive=False)
     opened, recent = await asyncio.gather(
         asyncio.gather(*(sessions.open() for _ in range(5))), sessions.recent_sessions()
     )
@@ -55,7 +55,7 @@ async def test_anthropic_is_asked_for_the_lifetime_that_costs_least(
 ) -> None:
     environment = {"EBB_HOME": str(tmp_path / "home"), "ANTHROPIC_API_KEY": "key"}
     flags = {"agent.model": "anthropic/claude-haiku-4-5", "agent.cache_lifetime": setting}
-    sessions = Sessions(
+    sessions = ProjectSessions(
         load_config(tmp_path, environment, flags, ()), tmp_path, environment, is_interactive=interactive
     )
     session = await sessions.open()

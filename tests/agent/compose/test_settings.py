@@ -294,16 +294,16 @@ async def test_a_session_left_at_a_plan_asks_again_in_plan_mode_however_the_term
     await first.change_mode("plan")
     async for event in first.send("plan it"):
         if isinstance(event, PlanSubmitted):
-            first.leave_turn()
+            first.end_turn_for_exit()
     await first.close()
     again = await project.session({"text": "done"}, resume="", interactive=True)
-    assert (again.mode, again.is_at_question) == ("plan", True)
+    assert (again.mode, again.has_open_question) == ("plan", True)
     asked_again = []
     async for event in again.resume_turn():
         if isinstance(event, PlanSubmitted):
             asked_again.append(event.plan)
             again.answer(event.id, PlanDecision("accept", "accept-edits"))
-    assert (asked_again, again.mode, again.is_at_question) == (["# Mine"], "accept-edits", False)
+    assert (asked_again, again.mode, again.has_open_question) == (["# Mine"], "accept-edits", False)
 
 
 async def test_a_script_that_goes_on_from_a_plan_is_told_that_nobody_decided(project: Project) -> None:
@@ -311,7 +311,7 @@ async def test_a_script_that_goes_on_from_a_plan_is_told_that_nobody_decided(pro
     first = await project.session(submits, mode="plan", interactive=True)
     async for event in first.send("plan it"):
         if isinstance(event, PlanSubmitted):
-            first.leave_turn()
+            first.end_turn_for_exit()
     await first.close()
     sent = await asked(await project.session({"text": "done"}, resume=""))
     outputs = [part for m in sent.messages if isinstance(m, User) for part in m.parts if isinstance(part, ToolOutput)]

@@ -9,7 +9,7 @@ from ebbtide.agent.config.aliases import AliasedSetting, snake_case, translate_s
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.config.values import Config, config_field
 from ebbtide.agent.errors import ConfigError
-from ebbtide.agent.providers.registry import registry_facts
+from ebbtide.agent.providers.registry import find_registry_facts
 from tests.kit.files import write_file
 
 
@@ -138,8 +138,8 @@ def test_other_names_hold_for_providers_and_models_as_far_as_they_have_the_key(t
     assert (provider.max_output_tokens, provider.reasoning_effort) == (5000, "low")
     assert provider.models == {"m": {"reasoning_effort": "high"}}
     assert config.sources["providers.openai.max_output_tokens"].endswith("config.toml (maxTokens)")
-    efforts = [effort_for(config, registry_facts("openai", name)) for name in ("m", "n")]
-    assert (efforts, effort_for(config, registry_facts("anthropic", "m"))) == (["high", "low"], None)
+    efforts = [effort_for(config, find_registry_facts("openai", name)) for name in ("m", "n")]
+    assert (efforts, effort_for(config, find_registry_facts("anthropic", "m"))) == (["high", "low"], None)
     with pytest.raises(ConfigError, match=r"unknown key `providers\.openai\.tool_response_max_bytes`"):
         configured(tmp_path, "[providers.openai]\ntoolResponseMaxBytes = 3\n")
 

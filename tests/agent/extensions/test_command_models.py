@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.events.session import ModelSwitched, ReplyFinished
 from ebbtide.agent.messages import Text
@@ -73,7 +73,7 @@ async def test_one_that_is_named_while_a_turn_runs_has_the_rest_of_it(user: User
     command(user, "look", other)
     environment = {"HOME": str(user.home), "EBB_HOME": str(user.home), "EBB_SANDBOX": "off", "PATH": "/usr/bin:/bin"}
     config = load_config(user.project, environment, {"agent.model": own})
-    sessions = Sessions(config, user.project, environment, is_interactive=False)
+    sessions = ProjectSessions(config, user.project, environment, is_interactive=False)
     session = await sessions.open(None)
     pending: list[list[Said]] = [[], [Said((Text("/look"),))]]
     events = [event async for event in session.send("go", pending_messages=lambda: pending.pop(0) if pending else [])]

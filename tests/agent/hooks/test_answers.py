@@ -88,12 +88,12 @@ def test_an_exit_code_says_what_follows(event: HookEvent, answer: ChildResult, e
          goes_on("decides 'perhaps', which is not known; write `allow`, `deny` or `ask`")),
         (special("PreToolUse", permissionDecision=["deny"], updatedInput=3, additionalContext=4),
          HookAnswer("deny", f"{N} decides \"['deny']\", which is not known; write `allow`, `deny` or `ask`", problems=(
-             f"{N} returned `updatedInput`, which is not a table; it was ignored",
+             f"{N} returned `updatedInput`, which is not an object; it was ignored",
              f"{N} returned `additionalContext`, which is not a string; it was ignored",
          ))),
         (said("PreToolUse", hookSpecificOutput=7, **{"continue": "false"}),
          HookAnswer(problems=(
-             f"{N} returned `hookSpecificOutput`, which is not a table; it was ignored",
+             f"{N} returned `hookSpecificOutput`, which is not an object; it was ignored",
              f"{N} returned `continue`, which is neither true nor false; it was ignored",
          ))),
         (special("PostToolUse", updatedToolOutput={"stdout": "***"}, additionalContext="c"),

@@ -31,7 +31,7 @@ def test_the_head_of_a_rule_says_what_it_is_for(tmp_path: Path) -> None:
     assert {name: rule.scope for name, rule in rules.items()} == {
         "always.mdc": "always",
         "ts.mdc": "matching",
-        "offered.mdc": "offered",
+        "offered.mdc": "listed",
         "manual.mdc": "never",
         "all.instructions.md": "always",
         "py.instructions.md": "matching",

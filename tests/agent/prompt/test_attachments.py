@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.compaction.plan import CompactionFloor, compute_floor, shorten_request
+from ebbtide.agent.compaction.plan import CompactionLimits, compute_limits, shorten_request
 from ebbtide.agent.compaction.room import CompactionRoom, conversation_tokens
 from ebbtide.agent.compaction.strategies import run_strategy
 from ebbtide.agent.eviction.settings import CompactionCaps
@@ -182,32 +182,32 @@ def test_the_names_of_outputs_that_are_not_shown_stay_whole() -> None:
 def test_the_floor_counts_what_came_with_a_request_in_part() -> None:
     paste = Note("What the user pasted as [#1]:\n\n" + "a line of text\n" * 4_000)
     conversation = Conversation((User((Text("look"), paste)),))
-    floor = compute_floor(conversation, CAPS, CompactionRoom(12_000, 2_000, 1_000))
-    assert (floor.problem, floor.max_request_tokens) == ("", 3_300)
-    after = run_strategy("attachments", conversation, CAPS, floor)
+    limits = compute_limits(conversation, CAPS, CompactionRoom(12_000, 2_000, 1_000))
+    assert (limits.problem, limits.max_request_tokens) == ("", 3_300)
+    after = run_strategy("attachments", conversation, CAPS, limits)
     assert after is not None
     assert (after.messages, conversation_tokens(after) < 4_000) == ((), True)
-    assert run_strategy("attachments", after, CAPS, floor) is None
+    assert run_strategy("attachments", after, CAPS, limits) is None
     words = Conversation((User((Text("a line of text\n" * 120),) * 30),))
-    assert "your message" in compute_floor(words, CAPS, CompactionRoom(12_000, 2_000, 1_000)).problem
-    assert run_strategy("attachments", words, CAPS, CompactionFloor(CAPS, 0)) is None
+    assert "your message" in compute_limits(words, CAPS, CompactionRoom(12_000, 2_000, 1_000)).problem
+    assert run_strategy("attachments", words, CAPS, CompactionLimits(CAPS, 0)) is None
 
 
 def test_words_that_no_window_holds_are_shown_by_their_ends_as_a_last_resort() -> None:
     huge = User((Text("first\n" + "a line of text\n" * 4_000 + "last"),))
     asked = User((Text("and now?"),))
     conversation = Conversation((huge, asked))
-    floor = compute_floor(conversation, CAPS, CompactionRoom(12_000, 2_000, 1_000))
-    assert floor.problem == ""
-    assert run_strategy("pictures", conversation, CAPS, floor) is None
-    after = run_strategy("words", conversation, CAPS, floor)
+    limits = compute_limits(conversation, CAPS, CompactionRoom(12_000, 2_000, 1_000))
+    assert limits.problem == ""
+    assert run_strategy("pictures", conversation, CAPS, limits) is None
+    after = run_strategy("shorten_text", conversation, CAPS, limits)
     assert after is not None
     texts = [part.text for part in after.summary.request.parts if isinstance(part, Text)]
     assert (after.messages, len(texts), conversation_tokens(after) < 4_000) == ((asked,), 1, True)
     assert texts[0].startswith("first\n")
     assert texts[0].endswith("\nlast")
     assert f'ref_id="msg-{message_digits(huge)}"' in texts[0]
-    assert run_strategy("words", after, CAPS, floor) is None
+    assert run_strategy("shorten_text", after, CAPS, limits) is None
 
 
 def test_long_words_of_earlier_versions_are_named_by_themselves() -> None:

@@ -10,8 +10,8 @@ from ebbtide.agent.messages import Conversation, Note, Text, User
 from ebbtide.agent.prompt.reminder_notes import (
     ReminderFacts,
     announced_facts,
+    choose_due_notes,
     context_correction_note,
-    due_notes,
     facts_after_notes,
 )
 from tests.kit.conversations import texts
@@ -31,13 +31,13 @@ situations = st.builds(
 
 
 def tell(now: ReminderFacts, before: ReminderFacts) -> list[str]:
-    return [note.text for note in due_notes(now, before)]
+    return [note.text for note in choose_due_notes(now, before)]
 
 
 @given(situations, situations)
 def test_nothing_is_told_twice(now: ReminderFacts, before: ReminderFacts) -> None:
-    assert due_notes(now, facts_after_notes(now, before)) == ()
-    assert due_notes(now, before) == due_notes(now, before)
+    assert choose_due_notes(now, facts_after_notes(now, before)) == ()
+    assert choose_due_notes(now, before) == choose_due_notes(now, before)
 
 
 def test_the_context_is_told_once_a_step_of_five_percent() -> None:
@@ -114,13 +114,13 @@ def test_what_was_told_of_tools_is_found_again(deferred: int, hosted: bool, serv
     before = User(
         (
             Text("a"),
-            *due_notes(
+            *choose_due_notes(
                 ReminderFacts(deferred_count=7, has_hosted_search=True, server_tool_changes="1 of mcp__z"),
                 ReminderFacts(),
             ),
         )
     )
-    after = User((Text("b"), *due_notes(now, announced_facts(Conversation((before,)), ReminderFacts()))))
+    after = User((Text("b"), *choose_due_notes(now, announced_facts(Conversation((before,)), ReminderFacts()))))
     assert announced_facts(Conversation((before, after)), ReminderFacts()) == now
 
 

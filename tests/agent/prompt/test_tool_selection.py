@@ -11,10 +11,10 @@ from ebbtide.agent.messages import ToolCall
 from ebbtide.agent.prompt.tool_selection import (
     MAX_GROUP_NAME_CHARS,
     MAX_GROUP_TOOLS,
+    choose_deferred_tools,
     count_definition_tokens,
     group_tools,
     select_tools,
-    tools_to_defer,
 )
 from ebbtide.agent.tool_specs import CALL_TOOL, SEARCH_TOOL, HostedSearch, ToolGroup, ToolKind, ToolSpec, unwrapped_call
 from ebbtide.tools.call_tool import CallTool
@@ -48,7 +48,7 @@ def test_what_is_offered_fits_or_nothing_more_could_be_held_back(
     found: list[ToolSpec], used: dict[str, float], most: int, finders: bool
 ) -> None:
     every = (*found, *FINDERS)
-    deferred = tools_to_defer(every, most, size, used, offers_search=finders)
+    deferred = choose_deferred_tools(every, most, size, used, offers_search=finders)
     offered, whole = select_tools(every, deferred, offers_search=finders), select_tools(every, offers_search=finders)
     may_go = {spec.name for spec in whole if spec.kind != "builtin"}
     assert deferred <= may_go
@@ -68,11 +68,11 @@ def test_the_order_never_changes_and_the_finders_come_with_what_is_held_back(
     found: list[ToolSpec], used: dict[str, float], most: int
 ) -> None:
     every = (*found, *FINDERS)
-    deferred = tools_to_defer(every, most, size, used)
+    deferred = choose_deferred_tools(every, most, size, used)
     names = list(dict.fromkeys(spec.name for spec in every))
     gone = deferred or {SEARCH_TOOL, CALL_TOOL}
     assert [spec.name for spec in select_tools(every, deferred)] == [name for name in names if name not in gone]
-    assert tools_to_defer(every, most, size, used) == deferred
+    assert choose_deferred_tools(every, most, size, used) == deferred
 
 
 @given(specs, uses, st.integers(0, 400))
@@ -80,7 +80,7 @@ def test_tools_of_servers_go_before_those_of_skills_and_the_longest_unused_first
     found: list[ToolSpec], used: dict[str, float], most: int
 ) -> None:
     every = (*found, *FINDERS)
-    deferred = tools_to_defer(every, most, size, used)
+    deferred = choose_deferred_tools(every, most, size, used)
     whole = select_tools(every)
     stays = [spec for spec in whole if spec.name not in deferred and spec.kind != "builtin"]
     for gone in (spec for spec in whole if spec.name in deferred):
@@ -93,14 +93,14 @@ def test_what_is_seldom_needed_is_held_back_where_that_saves_something_and_is_na
     read, served = ToolSpec("read", "", {}), ToolSpec("mcp__forge__list", "lists", {}, "mcp")
     rare = (ToolSpec("map", "m" * 90, {}, "rare"), ToolSpec("names", "n" * 90, {}, "rare"))
     every = (read, *rare, served, *FINDERS)
-    deferred = tools_to_defer(every, 10_000, size, {})
+    deferred = choose_deferred_tools(every, 10_000, size, {})
     assert deferred == {"map", "names"}
     search, call = FINDERS
     named = replace(search, description=f"{search.description} Among them: map, names.")
     assert select_tools(every, deferred) == (read, served, named, call)
     short = tuple(replace(spec, description="") for spec in rare)
-    assert tools_to_defer((read, *short, *FINDERS), 10_000, size, {}) == frozenset()
-    assert tools_to_defer((read, *rare), 10_000, size, {}) == frozenset()
+    assert choose_deferred_tools((read, *short, *FINDERS), 10_000, size, {}) == frozenset()
+    assert choose_deferred_tools((read, *rare), 10_000, size, {}) == frozenset()
 
 
 def test_where_more_may_come_the_finders_are_offered_from_the_start() -> None:
@@ -114,18 +114,18 @@ def test_where_the_provider_searches_all_are_offered_and_what_is_held_back_is_de
     found: list[ToolSpec], used: dict[str, float], most: int, search: HostedSearch, finders: bool
 ) -> None:
     every = (*found, *FINDERS)
-    deferred = tools_to_defer(every, most, size, used, search, offers_search=finders)
+    deferred = choose_deferred_tools(every, most, size, used, search, offers_search=finders)
     offered, whole = (
         select_tools(every, deferred, search, offers_search=finders),
         select_tools(every, offers_search=finders),
     )
     assert [spec.name for spec in offered] == [spec.name for spec in whole]
-    assert {spec.name for spec in offered if spec.deferred is not None} == deferred
+    assert {spec.name for spec in offered if spec.deferred_group is not None} == deferred
     if deferred:
         may_go = {spec.name for spec in whole if spec.kind != "builtin"}
         assert count_definition_tokens(offered, size) <= most or deferred == may_go
         assert count_definition_tokens(offered, size) < taken(whole)
-        names = {spec.deferred.name for spec in offered if spec.deferred is not None}
+        names = {spec.deferred_group.name for spec in offered if spec.deferred_group is not None}
         assert ("" in names) == (search == "plain")
 
 
@@ -134,10 +134,10 @@ def test_never_more_definitions_are_sent_than_the_provider_takes_while_any_may_b
     found: list[ToolSpec], used: dict[str, float], most: int, limit: int, search: HostedSearch, finders: bool
 ) -> None:
     every = (*found, *FINDERS)
-    deferred = tools_to_defer(every, most, size, used, search, offers_search=finders, max_tools=limit)
+    deferred = choose_deferred_tools(every, most, size, used, search, offers_search=finders, max_tools=limit)
     offered = select_tools(every, deferred, search, offers_search=finders)
-    groups = {spec.deferred.name for spec in offered if spec.deferred is not None}
-    sent = sum(spec.deferred is None for spec in offered) + len(groups) + bool(groups)
+    groups = {spec.deferred_group.name for spec in offered if spec.deferred_group is not None}
+    sent = sum(spec.deferred_group is None for spec in offered) + len(groups) + bool(groups)
     may_go = {spec.name for spec in select_tools(every) if spec.kind != "builtin"}
     assert sent <= limit or deferred == may_go
     if sent < limit - 3 and taken(select_tools(every, offers_search=finders)) <= most:
@@ -146,25 +146,25 @@ def test_never_more_definitions_are_sent_than_the_provider_takes_while_any_may_b
 
 def test_of_what_nothing_could_find_no_more_is_held_back_than_the_provider_refuses() -> None:
     every = tuple(ToolSpec(name, "x" * 99, {}, "mcp") for name in "abcdefgh")
-    assert tools_to_defer(every, 10, size, {"h": 1.0}, max_tools=5) == set("efg")
+    assert choose_deferred_tools(every, 10, size, {"h": 1.0}, max_tools=5) == set("efg")
 
 
 def test_of_tools_that_were_never_used_the_first_ones_stay() -> None:
     every = (*(ToolSpec(name, "x" * 99, {}, "mcp") for name in "abcdefgh"), *FINDERS)
-    assert tools_to_defer(every, 370, size, {}) == set("defgh")
-    assert tools_to_defer(every, 370, size, {"h": 2.0, "b": 1.0}) == set("cdefg")
+    assert choose_deferred_tools(every, 370, size, {}) == set("defgh")
+    assert choose_deferred_tools(every, 370, size, {"h": 2.0, "b": 1.0}) == set("cdefg")
 
 
 def test_nothing_is_held_back_where_nothing_could_find_it() -> None:
     every = tuple(ToolSpec(name, "x" * 99, {}, "mcp") for name in "abcd")
-    assert tools_to_defer(every, 10, size, {}) == frozenset()
+    assert choose_deferred_tools(every, 10, size, {}) == frozenset()
 
 
 def test_the_tools_that_find_others_bear_the_names_that_are_looked_for() -> None:
     assert (ToolSearch().name, CallTool().name) == (SEARCH_TOOL, CALL_TOOL)
     own = [ToolSpec(tool.name, tool.description, tool.schema) for tool in create_builtin_tools()]
     foreign = [ToolSpec(tool.name, tool.description, tool.schema, tool.kind) for tool in served_tools()]
-    deferred = tools_to_defer((*own, *foreign), 0, size, {})
+    deferred = choose_deferred_tools((*own, *foreign), 0, size, {})
     assert select_tools((*own, *foreign), deferred) == tuple(own)
 
 

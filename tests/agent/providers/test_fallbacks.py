@@ -194,7 +194,7 @@ async def test_when_no_model_takes_it_the_words_are_shown_in_part(home: Home) ->
     session, events = await first_turn(home.open(targets), LONG)
     assert events[-1] == TurnFinished("answered", "fine")
     assert (models.asked, session.model) == (["scripted/keyless"], "scripted/small")
-    assert [event.strategies for event in of(ContextCompacted, events)] == [("words",)]
+    assert [event.strategies for event in of(ContextCompacted, events)] == [("shorten_text",)]
     (request,) = small.requests
     assert 'bytes left out: `read_result` or `recall` with ref_id="msg-' in str(request.messages)
 

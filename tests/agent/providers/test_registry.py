@@ -12,8 +12,8 @@ from ebbtide.agent.messages import Usage
 from ebbtide.agent.providers import registry
 from ebbtide.agent.providers.base import Endpoint
 from ebbtide.agent.providers.registry import (
+    find_registry_facts,
     has_breakpoints,
-    registry_facts,
     registry_models,
     with_server_facts,
     with_third_party_limits,
@@ -36,7 +36,7 @@ THEIRS = {"gemini": "google", "xai": "x-ai"}
 
 @pytest.mark.parametrize(("provider", "name"), MAIN)
 def test_prices_agree_with_an_independent_table(provider: str, name: str) -> None:
-    prices = registry_facts(provider, name).prices
+    prices = find_registry_facts(provider, name).prices
     assert prices is not None
     usage = Usage(input=50_000, cache_read=40_000, output=3_000)
     counted = PricedUsage(input_tokens=usage.prompt, cache_read_tokens=usage.cache_read, output_tokens=usage.output)
@@ -45,7 +45,7 @@ def test_prices_agree_with_an_independent_table(provider: str, name: str) -> Non
 
 
 def test_what_is_known_of_a_model() -> None:
-    facts = registry_facts("anthropic", "claude-sonnet-4-5")
+    facts = find_registry_facts("anthropic", "claude-sonnet-4-5")
     assert (facts.context_window, facts.max_output_tokens, facts.images, facts.thinking) == (
         200_000,
         64_000,
@@ -72,7 +72,9 @@ def test_what_is_known_of_a_model() -> None:
     ],
 )
 def test_a_model_at_a_cloud_is_known(model: str, like: str) -> None:
-    facts, usual = (registry_facts(provider, name) for provider, _, name in (model.partition("/"), like.partition("/")))
+    facts, usual = (
+        find_registry_facts(provider, name) for provider, _, name in (model.partition("/"), like.partition("/"))
+    )
     assert (facts.context_window, facts.max_output_tokens, facts.prices) == (
         usual.context_window,
         usual.max_output_tokens,
@@ -81,18 +83,18 @@ def test_a_model_at_a_cloud_is_known(model: str, like: str) -> None:
 
 
 def test_a_profile_of_one_region_of_bedrock_costs_more() -> None:
-    regional = registry_facts("bedrock", "eu.anthropic.claude-haiku-4-5-20251001-v1:0").prices
+    regional = find_registry_facts("bedrock", "eu.anthropic.claude-haiku-4-5-20251001-v1:0").prices
     assert regional is not None
     assert regional.input == pytest.approx(1.1)
 
 
 def test_a_window_that_input_may_not_fill() -> None:
-    facts = registry_facts("openai", "gpt-5")
+    facts = find_registry_facts("openai", "gpt-5")
     assert (facts.context_window, facts.max_input_tokens, facts.max_output_tokens) == (400_000, 272_000, 128_000)
 
 
 def test_long_requests_cost_more() -> None:
-    prices = registry_facts("openai", "gpt-5.4").prices
+    prices = find_registry_facts("openai", "gpt-5.4").prices
     assert prices is not None
     assert prices.cost(Usage(input=200_000)) == pytest.approx(0.5)
     assert prices.cost(Usage(input=300_000)) == pytest.approx(1.5)
@@ -102,32 +104,32 @@ def test_long_requests_cost_more() -> None:
     "name", ["claude-sonnet-4-5-20250929", "claude-sonnet-4-5-20991231", "claude-sonnet-4-5-latest"]
 )
 def test_a_dated_name_is_its_base(name: str) -> None:
-    dated, base = registry_facts("anthropic", name), registry_facts("anthropic", "claude-sonnet-4-5")
+    dated, base = find_registry_facts("anthropic", name), find_registry_facts("anthropic", "claude-sonnet-4-5")
     assert dated.is_known
     assert dated.name == name
     assert (dated.context_window, dated.prices) == (base.context_window, base.prices)
 
 
 def test_an_unknown_model_gets_cautious_defaults() -> None:
-    facts = registry_facts("openai-chat", "my-own")
+    facts = find_registry_facts("openai-chat", "my-own")
     assert (facts.context_window, facts.max_output_tokens, facts.prices) == (131_072, 8_192, None)
     assert (facts.images, facts.thinking, facts.is_known) == (False, "none", False)
     assert set(dict(facts.sources).values()) == {"default"}
 
 
 def test_a_local_model_is_free() -> None:
-    facts = registry_facts("ollama", "qwen3")
+    facts = find_registry_facts("ollama", "qwen3")
     assert facts.context_window == 32_768
     assert facts.prices is not None
     assert facts.prices.cost(Usage(1_000, 1_000, 1_000, 1_000)) == 0
 
 
 def test_openai_chat_knows_openais_models() -> None:
-    assert registry_facts("openai-chat", "gpt-4o").context_window == 128_000
+    assert find_registry_facts("openai-chat", "gpt-4o").context_window == 128_000
 
 
 def test_what_the_user_sets_wins() -> None:
-    facts = registry_facts(
+    facts = find_registry_facts(
         "anthropic",
         "claude-sonnet-4-5",
         {"context_window": 1_000_000, "thinking": "none", "prices": {"input": 1, "output": 2}, "tokenizer": "x"},
@@ -148,7 +150,7 @@ def test_what_the_user_sets_wins() -> None:
 
 
 def test_one_price_may_be_set_alone_where_the_others_are_known() -> None:
-    prices = registry_facts("anthropic", "claude-sonnet-4-5", {"prices": {"cache_read": 0}}).prices
+    prices = find_registry_facts("anthropic", "claude-sonnet-4-5", {"prices": {"cache_read": 0}}).prices
     assert prices == Prices(input=3, output=15, cache_read=0, cache_write=3.75)
 
 
@@ -169,7 +171,7 @@ def test_one_price_may_be_set_alone_where_the_others_are_known() -> None:
 )
 def test_an_override_that_cannot_be(overrides: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match="my-own"):
-        registry_facts("openai-chat", "my-own", overrides)
+        find_registry_facts("openai-chat", "my-own", overrides)
 
 
 @pytest.mark.parametrize(
@@ -188,12 +190,12 @@ def test_an_override_that_cannot_be(overrides: dict[str, object]) -> None:
 )
 def test_which_models_have_a_search_of_their_provider(model: str, search: str) -> None:
     provider, _, name = model.partition("/")
-    assert registry_facts(provider, name).tool_search == search
+    assert find_registry_facts(provider, name).tool_search == search
 
 
 def test_a_search_is_used_at_somebody_elses_server_only_where_the_user_says_so() -> None:
-    known = registry_facts("openai", "gpt-6-sol")
-    facts = registry_facts("openai", "gpt-6-sol", {"tool_search": "grouped"})
+    known = find_registry_facts("openai", "gpt-6-sol")
+    facts = find_registry_facts("openai", "gpt-6-sol", {"tool_search": "grouped"})
     assert (with_third_party_limits(known).tool_search, with_third_party_limits(facts)) == ("none", facts)
     assert dict(with_third_party_limits(known).sources)["tool_search"] == "default"
     own, other = Endpoint("https://api.openai.com/v1"), Endpoint("http://127.0.0.1:4000/v1")
@@ -208,7 +210,7 @@ def test_the_tables_are_small_and_whole() -> None:
         provider = table.stem
         assert registry_models(provider)
         for name in registry_models(provider):
-            facts = registry_facts(provider, name)
+            facts = find_registry_facts(provider, name)
             assert facts.prices is not None
             assert 0 < facts.max_output_tokens <= facts.context_window
             assert facts.thinking in ("none", "adaptive", "budget", "effort")
@@ -219,7 +221,7 @@ def test_the_tables_are_small_and_whole() -> None:
     [(40_960, None, 32_768), (8_192, None, 8_192), (262_144, 100_000, 100_000), (8_192, 100_000, 8_192)],
 )
 def test_a_live_window_is_never_more_than_the_model_has(longest: int, set_window: int | None, window: int) -> None:
-    facts = registry_facts("ollama", "qwen3", {"context_window": set_window} if set_window else {})
+    facts = find_registry_facts("ollama", "qwen3", {"context_window": set_window} if set_window else {})
     assert with_server_facts(facts, longest, ("completion",), set_window).context_window == window
     assert with_server_facts(facts, longest, ("completion",)).context_window == window
 
@@ -228,14 +230,14 @@ async def test_a_server_says_what_its_model_can() -> None:
     info = {"general.architecture": "qwen3", "qwen3.context_length": 40_960}
     show = {"model_info": info, "capabilities": ["completion", "tools", "thinking", "vision"]}
     with FakeProvider([], show=show) as server:
-        facts = await fetch_live_facts(Endpoint(server.url), registry_facts("ollama", "qwen3"), 65_536)
+        facts = await fetch_live_facts(Endpoint(server.url), find_registry_facts("ollama", "qwen3"), 65_536)
         assert server.others[0].body == {"model": "qwen3"}
     assert (facts.context_window, facts.images, facts.thinking, facts.is_known) == (40_960, True, "adaptive", True)
     assert dict(facts.sources)["context_window"] == "live"
 
 
 async def test_a_server_that_says_nothing_changes_nothing() -> None:
-    known = registry_facts("ollama", "qwen3")
+    known = find_registry_facts("ollama", "qwen3")
     with FakeProvider([]) as server:
         assert await fetch_live_facts(Endpoint(server.url), known) == known
         url = server.url
@@ -253,7 +255,7 @@ def test_the_shortest_cached_beginning_and_its_life_go_by_family() -> None:
         ("openai-chat", "gpt-6-sol"),
         ("ollama", "qwen3"),
     ]
-    facts = [registry_facts(*model) for model in models]
+    facts = [find_registry_facts(*model) for model in models]
     assert [(fact.cache_min_tokens, fact.cache_ttl, fact.renews_cache) for fact in facts] == [
         (4096, 300, True), (2048, 300, True), (1024, 1800, True), (1024, 300, False),
         (1024, 300, False), (1024, 1800, False),

@@ -11,7 +11,7 @@ from ebbtide.agent.config.load import load_config
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AuthFailed, ConfigError, UsageError
 from ebbtide.agent.providers.base import Endpoint, ModelFacts
-from ebbtide.agent.providers.registry import registry_facts, with_server_facts
+from ebbtide.agent.providers.registry import find_registry_facts, with_server_facts
 from ebbtide.agent.providers.setup import build_window, find_default_model, find_endpoint, registry_overrides
 from tests.kit.files import write_file
 
@@ -161,7 +161,9 @@ def test_the_command_line_wins_over_all_files(tmp_path: Path) -> None:
 
 def test_a_live_fact_lowers_what_is_set_and_never_raises_it(tmp_path: Path) -> None:
     config = configured(tmp_path, "agent.context_window=50000")
-    facts = registry_facts("ollama", "m", registry_overrides(config, config.provider_config("ollama"), "ollama", "m"))
+    facts = find_registry_facts(
+        "ollama", "m", registry_overrides(config, config.provider_config("ollama"), "ollama", "m")
+    )
     longer, shorter = with_server_facts(facts, 131_072, None), with_server_facts(facts, 20_000, None)
     assert [(w.size, w.source_of("context_window")) for w in (build_window(f, config) for f in (longer, shorter))] == [
         (50_000, "--config agent.context_window=50000"),
@@ -170,7 +172,7 @@ def test_a_live_fact_lowers_what_is_set_and_never_raises_it(tmp_path: Path) -> N
 
 
 def test_an_unknown_model_gets_the_usual_window_and_one_warning(tmp_path: Path) -> None:
-    window = build_window(registry_facts("openai-chat", "mine"), configured(tmp_path))
+    window = build_window(find_registry_facts("openai-chat", "mine"), configured(tmp_path))
     assert (window.size, window.output, window.source_of("context_window")) == (131_072, 8192, "default")
     assert ["nothing is known about `openai-chat/mine`" in notice for notice in window.notices] == [True]
 

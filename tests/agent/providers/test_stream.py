@@ -125,9 +125,8 @@ async def test_a_paused_reply_is_gone_on_with(home: Home) -> None:
     ]
 
 
-async def test_what_a_reply_cites_is_listed_after_it_and_in_its_event(home: Home) -> None:
+async def test_what_a_reply_cites_is_in_its_event(home: Home) -> None:
     _, events = await first_turn(home.open(Citing(Script((ScriptedReply("It is [1]."),), 200_000, 100_000))))
     finished = next(event for event in events if isinstance(event, ReplyFinished))
     assert (finished.sources, finished.skipped_frames) == ((Source("https://example.org/"),), 1)
-    assert events[events.index(finished) + 1] == Noticed("Sources:\n[1] https://example.org/")
     assert events[-1] == TurnFinished("answered", "It is [1].")

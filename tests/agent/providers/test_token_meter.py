@@ -87,7 +87,7 @@ def test_counting_what_was_added_is_counting_all(conversation: Conversation, mor
 def test_definitions_that_were_found_are_counted_once_as_the_session_grows() -> None:
     meter, tools = (
         TokenMeter(),
-        (ToolSpec("far", "Reaches far. " * 200, {"type": "object"}, deferred=ToolGroup("g", "far")),),
+        (ToolSpec("far", "Reaches far. " * 200, {"type": "object"}, deferred_group=ToolGroup("g", "far")),),
     )
     conversation = ASKED
     for message in (Assistant((ProviderItem({"type": "found"}, ("far",)),), "p/m"), OUTPUTS, ANSWER, OUTPUTS):
@@ -147,7 +147,7 @@ def test_a_usage_is_judged_before_it_is_believed(usage: Usage, reading: UsageVer
 def test_a_deferred_definition_takes_nothing_until_it_is_found() -> None:
     long = ToolSpec("mcp__desk__ask", "Asks at length. " * 50, {"type": "object"}, "mcp")
     group = ToolGroup("mcp__desk", "Tools of desk: ask, tell")
-    deferred, grouped = replace(long, deferred=ToolGroup()), replace(long, deferred=group)
+    deferred, grouped = replace(long, deferred_group=ToolGroup()), replace(long, deferred_group=group)
 
     def components(conversation: Conversation, *tools: ToolSpec) -> tuple[int, int]:
         budget = TokenMeter().measure(build_prompt(conversation, INSTRUCTIONS), conversation, tools, WINDOW)
@@ -176,7 +176,9 @@ def test_counts_of_a_reply_with_searches_anchor_and_teach_nothing() -> None:
     after = meter.add_reply(before, reply, budget, print)
     assert (after.anchor, after.anchored, meter.estimator) == (before.anchor, before.anchored, learned)
     unseen = (
-        count_messages([OUTPUTS, reply.message]) + count_tools([replace(found, deferred=None)]) + TextCounts(replies=1)
+        count_messages([OUTPUTS, reply.message])
+        + count_tools([replace(found, deferred_group=None)])
+        + TextCounts(replies=1)
     )
     later = meter.measure(build_prompt(after, INSTRUCTIONS), after, (*TOOLS, found), WINDOW)
     assert later.used == 3050 + learned.estimate(unseen)

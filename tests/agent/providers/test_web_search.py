@@ -191,6 +191,17 @@ async def test_an_answer_that_was_cut_says_so(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("stop", ["max_tokens", "end_turn"])
+async def test_a_search_without_an_answer_is_paid_for_once(tmp_path: Path, stop: StopReason) -> None:
+    """A model may use all its tokens for thinking, during which the provider has searched."""
+    async with search_by(CLAUDE, tmp_path, anthropic_stream([], stop), anthropic_stream([])) as (server, search, _):
+        with pytest.raises(ToolError) as caught:
+            await search.find("a")
+    happened = "used all 16384 output tokens before answering" if stop == "max_tokens" else "sent two empty answers"
+    assert str(caught.value) == f"the search failed: `{CLAUDE}` {happened}. Word the query differently"
+    assert [request.body["max_tokens"] for request in server.requests] == [16_384]
+
+
 ERRORS: Sequence[tuple[str, str]] = [
     ("max_uses_exceeded", "the query needs more searches than one call may use: ask for less at once"),
     ("too_many_requests", "the provider has too many searches to do: wait a minute, then try again"),
@@ -349,9 +360,10 @@ async def test_a_model_whose_provider_does_not_search_says_so(tmp_path: Path) ->
 
 
 def test_only_the_companies_own_addresses_search_by_default(tmp_path: Path) -> None:
-    def searching(setting: str, provider: str, **environment: str) -> bool:
+    def searching(setting: str, provider: str, model: str = "m", **environment: str) -> bool:
         settings = (f"web.search={setting}",) if setting else ()
-        return searches_web(provider, load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings), environment)
+        config = load_config(tmp_path, {"EBB_HOME": str(tmp_path)}, {}, settings)
+        return searches_web(provider, model, config, environment)
 
     other = {"ANTHROPIC_BASE_URL": "https://relay.example.org"}
     assert searching("", "anthropic")
@@ -360,7 +372,11 @@ def test_only_the_companies_own_addresses_search_by_default(tmp_path: Path) -> N
     assert not searching("", "anthropic", **other)
     assert searching('"provider"', "anthropic", **other)
     assert not any(searching(setting, "anthropic") for setting in ('"off"', "[]", '["ddgr"]', '"ddgr"'))
-    assert not any(searching('"provider"', name) for name in ("openai-chat", "gemini", "bedrock", "azure", "ollama"))
+    assert not any(searching('"provider"', name) for name in ("openai-chat", "groq", "bedrock", "azure", "ollama"))
+    models = ("gemini/gemini-3.5-flash", "gemini/models/gemini-2.5-pro", "xai/grok-4.20", "openrouter/z-ai/glm-5.2")
+    assert all(searching("", *model.split("/", 1)) for model in models)
+    others = ("gemini/gemma-4-31b-it", "gemini/gemini-2.5-computer-use-preview-10-2025", "xai/grok-code-fast-1")
+    assert not any(searching('"provider"', *model.split("/", 1)) for model in others)
 
 
 CLAUDE_RESULT = {"type": "web_search_tool_result", "tool_use_id": "s1"}

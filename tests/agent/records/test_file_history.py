@@ -99,8 +99,8 @@ async def test_what_is_not_known_is_said(tmp_path: Path, project: Path) -> None:
     async with opened(tmp_path, *replies) as session:
         await events_of(session)
         big, gone = (await session.file_history.changes("turn")).files
-    assert big == FileChange("big", current_content=b"z", unknown_reason="its previous content was not stored")
-    assert gone.unknown_reason.startswith("its current content cannot be read: ")
+    assert big == FileChange("big", current_content=b"z", incomparable_reason="its previous content was not stored")
+    assert gone.incomparable_reason.startswith("its current content cannot be read: ")
 
 
 async def test_bytes_that_were_removed_are_missed_and_said(tmp_path: Path, project: Path) -> None:
@@ -112,7 +112,7 @@ async def test_bytes_that_were_removed_are_missed_and_said(tmp_path: Path, proje
         assert len(blobs) == 1
         blobs[0].unlink()
         (found,) = (await session.file_history.changes("turn")).files
-    assert found == FileChange("a", current_content=b"new", unknown_reason="its previous content was not stored")
+    assert found == FileChange("a", current_content=b"new", incomparable_reason="its previous content was not stored")
 
 
 async def test_what_is_kept_stays_while_its_session_does(tmp_path: Path, project: Path) -> None:
@@ -282,7 +282,7 @@ def test_names_and_kinds_of_files_that_git_tells_of(project: Path) -> None:
     assert [found[name].current_content for name in ("a b", "日本", "-x")] == [b"2", b"2", b"2"]
     assert len([file for file in found.values() if file.previous_content == b"1"]) == 5
     assert found["binary"].current_content == b"\0\1"
-    assert found["link"].unknown_reason == "a symbolic link in the last commit"
+    assert found["link"].incomparable_reason == "a symbolic link in the last commit"
 
 
 def test_a_folder_without_git_says_so(project: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.events.permissions import Decision, PermissionAsked
 from ebbtide.agent.events.session import AgentActivity, ToolFinished
@@ -242,7 +242,7 @@ def test_an_agent_has_those_tools_of_servers_that_its_file_gives_it(user: User, 
     assert (called["status"], "to the server" in called["text"]) == (status, status == "done")
 
 
-def with_writers(user: User, **settings: object) -> Sessions:
+def with_writers(user: User, **settings: object) -> ProjectSessions:
     """Somebody is there to answer, and the model sends off two agents, each of which writes a file."""
     path = user.project / "agents.json"
     write = {"calls": [{"name": "write", "arguments": {"path": "b.py", "content": "x"}}]}
@@ -254,7 +254,7 @@ def with_writers(user: User, **settings: object) -> Sessions:
     config = load_config(user.project, environment, values)
     folder = config.folders.config / "agents"
     write_file(folder / "writer.md", "---\nname: writer\ndescription: writes\n---\nWrite.\n")
-    return Sessions(config, user.project, environment, is_interactive=True)
+    return ProjectSessions(config, user.project, environment, is_interactive=True)
 
 
 async def test_agents_are_stopped_one_by_one_also_while_they_wait(user: User) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.events.session import AgentActivity, ToolFinished, ToolStarted
 from ebbtide.agent.events.subagents import AgentFinished
@@ -53,7 +53,9 @@ async def test_a_mode_that_changes_holds_for_the_next_call_of_each_of_them(user:
         "agent.model": main, "agents.model": agents, "agents.concurrent": MANY, "agent.permission_mode": "auto",
         "lsp.enabled": False,
     }  # fmt: skip
-    sessions = Sessions(load_config(user.project, environment, values), user.project, environment, is_interactive=True)
+    sessions = ProjectSessions(
+        load_config(user.project, environment, values), user.project, environment, is_interactive=True
+    )
     session = await sessions.open(None)
     statuses: list[tuple[str, str]] = []
     done: list[AgentFinished] = []

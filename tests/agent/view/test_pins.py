@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.compaction.plan import CompactionFloor, compute_floor
+from ebbtide.agent.compaction.plan import CompactionLimits, compute_limits
 from ebbtide.agent.compaction.room import CompactionRoom, conversation_tokens
 from ebbtide.agent.compaction.strategies import STRATEGIES_BY_CAUSE, run_strategy
 from ebbtide.agent.eviction.carrying_costs import mask_outputs
@@ -118,25 +118,27 @@ def test_masking_leaves_what_is_pinned_and_makes_nothing_larger(
 
 @given(steered(), st.sampled_from(RUNGS))
 def test_whatever_leaves_the_view_what_is_pinned_stays(conversation: Conversation, strategy: str) -> None:
-    floor = CompactionFloor(CAPS, 1)
-    after = run_strategy(strategy, conversation, CAPS, floor)  # type: ignore[arg-type]  # one of the rungs
+    limits = CompactionLimits(CAPS, 1)
+    after = run_strategy(strategy, conversation, CAPS, limits)  # type: ignore[arg-type]  # one of the rungs
     if after is None:
         return
     texts = texts_in(after)
     for text in pinned_texts(conversation):
         assert text in texts
-    again = run_strategy(strategy, after, CAPS, floor)  # type: ignore[arg-type]  # one of the rungs
+    again = run_strategy(strategy, after, CAPS, limits)  # type: ignore[arg-type]  # one of the rungs
     for text in pinned_texts(conversation):
         assert again is None or text in texts_in(again)
 
 
 @given(steered(), st.sampled_from(RUNGS))
 def test_what_was_unpinned_goes_with_the_next_rewrite(conversation: Conversation, strategy: str) -> None:
-    after = run_strategy(strategy, conversation, CAPS, CompactionFloor(CAPS, 1))  # type: ignore[arg-type]  # one of the rungs
+    after = run_strategy(strategy, conversation, CAPS, CompactionLimits(CAPS, 1))  # type: ignore[arg-type]  # one of the rungs
     if after is None or not after.summary.pinned:
         return
     later = (User((Text("and now?"),)), Assistant((Text("well"),), "m/a"))
-    freed = run_strategy("last", replace(after, pinned=frozenset()).plus(*later), CAPS, CompactionFloor(CAPS, 1))
+    freed = run_strategy(
+        "keep_last_message", replace(after, pinned=frozenset()).plus(*later), CAPS, CompactionLimits(CAPS, 1)
+    )
     assert freed is not None
     assert freed.summary.pinned == ()
     assert PINNED_HEADING not in texts_in(freed)
@@ -161,13 +163,13 @@ def test_pins_get_smaller_and_their_references_stay(conversation: Conversation) 
 def test_the_floor_always_ends_and_gives_way_to_pins_last(
     conversation: Conversation, effective: int, fixed: int
 ) -> None:
-    floor = compute_floor(conversation, CAPS, CompactionRoom(effective, fixed, fixed))
-    if floor.pin_form != "whole":
+    limits = compute_limits(conversation, CAPS, CompactionRoom(effective, fixed, fixed))
+    if limits.pin_form != "whole":
         assert conversation.pinned
-        assert floor.caps.tail <= CAPS.tail
-    if not floor.problem:
+        assert limits.caps.tail <= CAPS.tail
+    if not limits.problem:
         cut = len(conversation.messages)
-        rest = pin_tokens(shrink_pins(conversation, floor.pin_form), cut)
+        rest = pin_tokens(shrink_pins(conversation, limits.pin_form), cut)
         assert rest == 0 or rest + 2 * fixed <= 0.6 * effective + conversation_tokens(conversation)
 
 
@@ -185,7 +187,7 @@ def test_where_pins_alone_are_too_much_they_are_shown_by_their_ends_and_then_by_
     small = CompactionCaps(tail=900, ledger=900)
     rooms = [CompactionRoom(effective, 100, 100) for effective in (20_000, 11_000, 4_900)]
     newest = replace(conversation, messages=conversation.messages[:-2])
-    assert [compute_floor(newest, small, room).pin_form for room in rooms] == ["whole", "preview", "line"]
+    assert [compute_limits(newest, small, room).pin_form for room in rooms] == ["whole", "preview", "line"]
     line = shrink_pins(conversation, "line")
     (output,) = [found.output for found in numbered_outputs(conversation) if found.ref == "r1"]
     assert [one.text for one in line.retold] == [shortened_text(output.text, "r1", "read", "line")]

@@ -24,6 +24,17 @@ RUBY = "https://www.ruby-lang.org/en/downloads/"
             {"citations": ["https://a.example/1", "https://a.example/1", RUBY], "search_results": None},
             (Source("https://a.example/1"), Source("https://a.example/1"), Source(RUBY)),
         ),
+        # Entries without an address keep the numbers of the others
+        (
+            {"citations": ["doc-1", "https://a.example/1", None, RUBY, "javascript:alert(1)"]},
+            (Source(""), Source("https://a.example/1"), Source(""), Source(RUBY)),
+        ),
+        # Perplexity without `citations`, which `search_results` replaces
+        (
+            {"search_results": [{"title": "Notes", "url": None}, {"title": "Ruby", "url": RUBY}, {"url": RUBY}]},
+            (Source(""), Source(RUBY, "Ruby"), Source(RUBY, "Ruby")),
+        ),
+        ({"citations": [None], "search_results": [{"url": RUBY}]}, (Source(RUBY),)),
         # OpenAI's and OpenRouter's Chat Completions
         (
             {
@@ -67,6 +78,15 @@ def test_the_cited_pages_are_named(native: Native, sources: tuple[Source, ...]) 
 def test_pages_that_were_only_found_are_not_sources() -> None:
     item = ProviderItem({"type": "web_search_tool_result", "content": [{"type": "web_search_result", "url": RUBY}]})
     assert cited_sources(Assistant((item, Text("plain")), "m")) == ()
+
+
+def test_only_the_first_sources_are_listed() -> None:
+    pages = tuple(Source(f"https://a.example/{number}" if number != 2 else "") for number in range(1, 201))
+    _, *lines = sources_text(pages).splitlines()
+    assert (lines[:2], lines[-2:]) == (
+        ["[1] https://a.example/1", "[3] https://a.example/3"],
+        ["[21] https://a.example/21", "and 179 more"],
+    )
 
 
 def test_sources_are_a_numbered_list() -> None:

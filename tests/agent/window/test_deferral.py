@@ -235,7 +235,7 @@ def searching(*replies: dict[str, Any], window: int, search: HostedSearch = "pla
 
 
 def deferred_in(request: Request) -> int:
-    return sum(spec.deferred is not None for spec in request.tools)
+    return sum(spec.deferred_group is not None for spec in request.tools)
 
 
 @pytest.mark.parametrize(

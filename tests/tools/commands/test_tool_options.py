@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.agent.calls.permission_request import PermissionRequest
 from ebbtide.agent.calls.policy import Policy, decide, parse_rule
-from ebbtide.tools.commands.tool_options import unsafe_argument_indices
+from ebbtide.tools.commands.tool_options import find_unsafe_argument_indices
 
 RULES = (
     "pytest;ruff check;mypy;black;eslint;prettier;git add;git commit;git fetch;go test;go build;cargo test;"
@@ -116,5 +116,5 @@ def test_a_rule_that_says_what_a_program_is_to_do_covers_no_option_that_leads_el
 
 
 def test_of_other_programs_nothing_is_said() -> None:
-    assert unsafe_argument_indices(shlex.split("make --eval=x /evil")) == ()
-    assert unsafe_argument_indices([]) == ()
+    assert find_unsafe_argument_indices(shlex.split("make --eval=x /evil")) == ()
+    assert find_unsafe_argument_indices([]) == ()

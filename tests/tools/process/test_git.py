@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.tools.process.git import SAFE_SETTINGS, GitError, find_program_outside, run_git, setting_running_program
+from ebbtide.tools.process.git import (
+    SAFE_SETTINGS,
+    GitError,
+    find_program_outside,
+    find_setting_running_program,
+    run_git,
+)
 from tests.kit.files import write_file
 from tests.kit.git import git
 
@@ -42,7 +48,8 @@ def test_what_settings_of_a_repository_have_git_run_is_told(tmp_path: Path, sett
     git(tmp_path, "init")
     git(tmp_path, "config", setting, "./x")
     settings = {
-        command: setting_running_program(tmp_path, command) for command in ("fetch", "ls-remote", "archive", "status")
+        command: find_setting_running_program(tmp_path, command)
+        for command in ("fetch", "ls-remote", "archive", "status")
     }
     assert [command for command, setting_named in settings.items() if setting_named] == commands
     assert {setting_named.lower() for setting_named in settings.values() if setting_named} == (
@@ -58,15 +65,15 @@ def test_hooks_that_a_fetch_runs_are_told_and_settings_of_the_user_are_not(
     monkeypatch.setenv("HOME", str(tmp_path))
     own.rename(tmp_path / ".gitconfig")
     root.mkdir()
-    assert setting_running_program(root, "fetch") == ""
+    assert find_setting_running_program(root, "fetch") == ""
     git(root, "init")
-    assert [setting_running_program(root, command) for command in ("fetch", "archive")] == ["", ""]
+    assert [find_setting_running_program(root, command) for command in ("fetch", "archive")] == ["", ""]
     hook = write_file(root / ".git" / "hooks" / "reference-transaction", "#!/bin/sh\n")
-    assert setting_running_program(root, "fetch") == ""
+    assert find_setting_running_program(root, "fetch") == ""
     hook.chmod(0o755)
-    assert [setting_running_program(root, command) for command in ("fetch", "ls-remote")] == [
+    assert [find_setting_running_program(root, command) for command in ("fetch", "ls-remote")] == [
         "`reference-transaction`",
         "",
     ]
     (root / ".git" / "config").write_text("[core")
-    assert setting_running_program(root, "fetch") == "its settings cannot be read"
+    assert find_setting_running_program(root, "fetch") == "its settings cannot be read"

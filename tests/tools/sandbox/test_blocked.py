@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.tools.sandbox.blocked import denial_text, may_have_been_blocked
+from ebbtide.tools.sandbox.blocked import describe_denial, may_have_been_blocked
 from ebbtide.tools.sandbox.boundary import Boundary
 
 BOUNDARY = Boundary({"/project": "write", "/home/me/.ssh": "hidden folder"}, "/scratch", "none")
@@ -32,6 +32,6 @@ NO_KEY = "git@github.com: Permission denied (publickey).\nfatal: Could not read 
 def test_what_a_program_complains_of_is_told_whatever_the_exit_code(command: str, printed: str, denials: str) -> None:
     """empathic/clash#255: a commit that is to be signed fails in the sandbox, and nothing says why. Here that held
     where a pipe or `|| true` stood behind it."""
-    found = denial_text(command, printed, BOUNDARY, "/project", lambda _: False, has_failed=False)
+    found = describe_denial(command, printed, BOUNDARY, "/project", lambda _: False, has_failed=False)
     assert found == denials
     assert may_have_been_blocked(printed) or not denials

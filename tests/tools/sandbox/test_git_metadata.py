@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.tools.sandbox import git_metadata
-from ebbtide.tools.sandbox.git_metadata import find_repositories, git_path_access, is_active_redirection
+from ebbtide.tools.sandbox.git_metadata import compute_git_path_access, find_repositories, is_active_redirection
 from tests.kit.files import write_file, write_files
 from tests.kit.git import git
 
@@ -13,7 +13,9 @@ from tests.kit.git import git
 def places(folder: Path) -> dict[str, str]:
     """By paths below the test's folder."""
     base = folder.parent
-    return {path.removeprefix(f"{base}/"): access for path, access in git_path_access(folder, [str(folder)]).items()}
+    return {
+        path.removeprefix(f"{base}/"): access for path, access in compute_git_path_access(folder, [str(folder)]).items()
+    }
 
 
 USUAL = {"repo/.git": "write", "repo/.git/config": "read", "repo/.git/hooks": "read"}
@@ -57,7 +59,7 @@ def test_a_work_tree_that_names_somebody_elses_repository_gets_nothing_written(r
 @pytest.mark.parametrize("named", ["../..", "../../..", "/", "../../repo/.git"])
 def test_metadata_that_name_others_as_common_get_nothing_written_there(named: str, repo: Path) -> None:
     (repo / ".git" / "commondir").write_text(f"{named}\n")
-    written = {path for path, access in git_path_access(repo, [str(repo)]).items() if access == "write"}
+    written = {path for path, access in compute_git_path_access(repo, [str(repo)]).items() if access == "write"}
     assert written <= {str(repo / ".git")}
 
 
@@ -72,7 +74,7 @@ def test_metadata_that_name_others_as_common_get_nothing_written_there(named: st
 )
 def test_strange_settings_harm_nothing(settings: str, repo: Path) -> None:
     (repo / ".git" / "config").write_text(settings)
-    found = git_path_access(repo, [str(repo)])
+    found = compute_git_path_access(repo, [str(repo)])
     assert found[str(repo / ".git" / "config")] == "read"
     assert str(repo) not in found
 
@@ -80,7 +82,7 @@ def test_strange_settings_harm_nothing(settings: str, repo: Path) -> None:
 def test_a_file_that_leads_nowhere_gets_nothing_written(tmp_path: Path) -> None:
     for target in ("", "/" * 5000, "\0", "a" * 5000):
         (tmp_path / ".git").write_text(f"gitdir: {target}")
-        assert set(git_path_access(tmp_path, [str(tmp_path)]).values()) <= {"read"}
+        assert set(compute_git_path_access(tmp_path, [str(tmp_path)]).values()) <= {"read"}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from ebbtide.tools.sandbox import mount_paths
 from ebbtide.tools.sandbox.boundary import PathAccess
-from ebbtide.tools.sandbox.mount_paths import sandbox_path_access
+from ebbtide.tools.sandbox.mount_paths import compute_path_access
 from ebbtide.tools.sandbox.system import NoSandbox, detect_sandbox
 from tests.kit.files import write_files
 from tests.tools.sandbox.test_sandbox import place
@@ -29,7 +29,7 @@ def base(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def seen(base: Path, *more: Path) -> dict[str, PathAccess]:
     """What is said of places below the folder."""
-    found = sandbox_path_access(base / "work", more, base / "home", (), ())
+    found = compute_path_access(base / "work", more, base / "home", (), ())
     return {path.removeprefix(f"{base}/"): access for path, access in found.items() if path.startswith(f"{base}/")}
 
 

@@ -271,12 +271,12 @@ async def test_a_command_runs_although_a_place_goes_away_while_its_sandbox_is_pu
     boxed: Workspace, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a socket of another program does, and the folder that it was in."""
-    known, gone = mount_paths.sandbox_path_access, [str(place / "gone" / "socket")]
+    known, gone = mount_paths.compute_path_access, [str(place / "gone" / "socket")]
 
     def places_of(*given: object) -> dict[str, PathAccess]:
         return {**known(*given), **({gone.pop(): "hidden file"} if gone else {})}  # type: ignore[arg-type]  # passed on
 
-    monkeypatch.setattr("ebbtide.tools.sandbox.mount_paths.sandbox_path_access", places_of)
+    monkeypatch.setattr("ebbtide.tools.sandbox.mount_paths.compute_path_access", places_of)
     result = await bash(boxed, "echo ran >> log; cat log")
     assert (result.text, gone) == ("ran\nexit code 0", [])
 
@@ -340,9 +340,9 @@ async def test_landlock_opens_nothing_behind_a_link_in_the_working_folder(
     monkeypatch.setattr("ebbtide.tools.sandbox.sandbox.detect_sandbox", lambda: LANDLOCK)
     linked = boxed.root / "a"
     linked.symlink_to(home / ".ssh")
-    known = mount_paths.sandbox_path_access
+    known = mount_paths.compute_path_access
     monkeypatch.setattr(
-        "ebbtide.tools.sandbox.mount_paths.sandbox_path_access", lambda *given: {**known(*given), str(linked): access}
+        "ebbtide.tools.sandbox.mount_paths.compute_path_access", lambda *given: {**known(*given), str(linked): access}
     )
     result = await bash(boxed, "cat a/id_ed25519; echo x >> a/id_ed25519; echo done")
     assert [line for line in result.text.splitlines() if "Permission denied" not in line] == ["done", "exit code 0"]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.tools.secrets.key_formats import detect_secrets, encoded_forms, known_secrets
+from ebbtide.tools.secrets.key_formats import detect_secrets, known_secrets, secret_encodings
 
 LETTERS = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA"
 KEYS = {
@@ -129,7 +129,7 @@ def test_a_dump_of_bytes_shows_none_of_a_value(line: str, group: int) -> None:
     text = "\n".join(
         line.format(at * 16, row.hex(" ", -group), row.decode().replace("\n", ".")) for at, row in enumerate(rows)
     )
-    found = detect_secrets(text, dict.fromkeys(encoded_forms(LETTERS), "K"))
+    found = detect_secrets(text, dict.fromkeys(secret_encodings(LETTERS), "K"))
     left = text
     for one in reversed(found):
         left = left[: one.start] + left[one.end :]
@@ -149,7 +149,7 @@ def test_a_value_that_is_cut_off_is_hidden_as_far_as_it_is_there(size: int) -> N
 @given(st.text(min_size=12, max_size=60), st.binary(max_size=7), st.binary(max_size=7))
 def test_a_known_value_is_found_in_whatever_it_is_encoded(value: str, before: bytes, behind: bytes) -> None:
     data = value.encode()
-    known = dict.fromkeys(encoded_forms(value), "K")
+    known = dict.fromkeys(secret_encodings(value), "K")
     encoded = b64encode(before + data + behind).decode()
     safe = urlsafe_b64encode(before + data + behind).decode()
     in_words = (
@@ -168,7 +168,7 @@ def test_a_known_value_is_found_in_whatever_it_is_encoded(value: str, before: by
 def test_a_known_value_is_found_where_lines_break_it_apart(
     value: str, before: bytes, width: int, numbers: bool
 ) -> None:
-    known = dict.fromkeys(encoded_forms(value), "K")
+    known = dict.fromkeys(secret_encodings(value), "K")
     for encoded in (b64encode(before + value.encode()).decode(), (before + value.encode()).hex()):
         lines = [f"{number}\t" * numbers + line for number, line in enumerate(wrap(encoded, width), 1)]
         text = "\n".join(["It says:", *lines, "and no more."])
@@ -190,7 +190,7 @@ def test_known_are_the_values_of_variables_that_say_so_and_passwords_in_addresse
 
 @pytest.mark.parametrize(("value", "data"), [("abc\udcffdefghi", b"abc\xffdefghi"), ("abc\ud800defghi", None)])
 def test_a_value_that_is_no_text_is_one_nevertheless(value: str, data: bytes | None) -> None:
-    forms = list(encoded_forms(value))
+    forms = list(secret_encodings(value))
     assert forms[0] == value
     assert data is None or {data.hex(), quote(data)} <= set(forms)
 

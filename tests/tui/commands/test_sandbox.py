@@ -1,7 +1,7 @@
 """What holds commands, as lines: what is written there follows from what holds them."""
 
 from ebbtide.tools.sandbox.boundary import Boundary
-from ebbtide.tui.commands.folders import sandbox_panel
+from ebbtide.tui.commands.folders import build_sandbox_panel
 from ebbtide.tui.view.plain_lines import plain_lines
 
 
@@ -13,7 +13,7 @@ def test_what_commands_may_write_reach_and_do_not_see_is_told() -> None:
         "/": "read",
     }
     limits = Boundary(places, "/x", "proxy")  # type: ignore[arg-type]  # mypy takes the words for any others
-    panel = sandbox_panel("bubblewrap", "", limits, "/home/me")
+    panel = build_sandbox_panel("bubblewrap", "", limits, "/home/me")
     assert plain_lines((*panel.headline, *panel.empty_details)) == (
         "Sandbox  commands sandboxed (bubblewrap)",
         "network: blocked, except domains allowed by a rule, e.g. `network(example.org)`",
@@ -30,6 +30,6 @@ def test_what_commands_may_write_reach_and_do_not_see_is_told() -> None:
 
 
 def test_that_nothing_holds_commands_is_told_with_the_reason() -> None:
-    panel = sandbox_panel("none", "bubblewrap is not installed", None, "/home/me")
+    panel = build_sandbox_panel("none", "bubblewrap is not installed", None, "/home/me")
     told = ("Sandbox  no sandbox: permission questions are the only protection", "bubblewrap is not installed")
     assert plain_lines((*panel.headline, *panel.empty_details)) == told

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from ebbtide.agent.archive.listing import ArchiveItem, ContentPage
 from ebbtide.agent.messages import ToolCall
-from ebbtide.tui.commands.context import ArchiveRow, archive_line, archive_panel, archive_rows
+from ebbtide.tui.commands.context import ArchiveRow, archive_line, archive_rows, build_archive_panel
 from ebbtide.tui.screens.panel import PanelScreen
 from ebbtide.tui.view.panel import matching_rows
 from ebbtide.tui.widgets.listing import Listing
@@ -136,7 +136,7 @@ def test_rows_fit_their_width_whatever_they_say() -> None:
         ("      3 lines   3.0 kB   1 min  ", "dim"),
         ("preview   ", "dim"),
     )
-    panel = archive_panel(FakeShelf(), rows)
+    panel = build_archive_panel(FakeShelf(), rows)
     assert [row.value for row in matching_rows(panel, "BASH log")] == ["r2"]
     assert [row.value for row in matching_rows(panel, "")] == ["r12", "r3", "r2", "r1"]
     assert page_heading("r3", ContentPage((), 1, 0)) == "r3  empty"

@@ -21,7 +21,7 @@ from tests.kit.plain_lines import plain
 CHANGED = (
     FileChange("made.py", None, b"print(1)\n"),
     FileChange("src/\x1b]0;x\x07\u202e.py", b"a\nb\n", b"a\nc\n", note="changed since, not by this session's tools"),
-    FileChange("huge", unknown_reason="its previous content was not stored"),
+    FileChange("huge", incomparable_reason="its previous content was not stored"),
     FileChange("same", b"x", b"x", note="unchanged"),
     FileChange("by_shell", b"one\n", None, is_by_tool=False),
 )

@@ -95,8 +95,8 @@ async def test_what_must_be_in_it_is_shown_and_added_by_a_key(tmp_path: Path) ->
     async with working(tmp_path, *READS, {"text": "Read."}, WRITTEN) as t:
         screen = await looking(t)
         preview = screen._compaction.preview
-        tight = replace(preview.floor, caps=replace(preview.floor.caps, ledger=20))
-        screen._compaction.preview = replace(preview, floor=tight)
+        tight = replace(preview.limits, caps=replace(preview.limits.caps, ledger=20))
+        screen._compaction.preview = replace(preview, limits=tight)
         await t.press("enter", until=lambda: screen.step == "editing")
         assert "never touch b.py" in t.reads("gate")
         await t.press("ctrl+s", until=lambda: "required facts" in t.reads("headline"))

@@ -342,7 +342,7 @@ async def test_a_click_too_soon_or_with_keys_chooses_nothing() -> None:
         user.sends(100.2, release)
         user.sends(102.0, b"x" + click)
         user.sends(102.1, release)
-        await t.until(lambda: t.app.screen.query_one("#words", Input).value == "x")
+        await t.until(lambda: t.app.screen.query_one("#free-text", Input).value == "x")
         assert session.answers == {}
         for at in (104.0, 106.0):  # the first one marks
             assert session.answers == {}

@@ -7,7 +7,7 @@ from ebbtide.agent.extensions.trust import TrustItem, TrustState, TrustVerdict
 from ebbtide.agent.hooks.declarations import DeclaredHook, HookFile
 from ebbtide.agent.hooks.runner import HookStatistics
 from ebbtide.agent.hooks.session_hooks import SessionHooks
-from ebbtide.tui.commands.extensions import _hooks_panel
+from ebbtide.tui.commands.extensions import _build_hooks_panel
 from ebbtide.tui.view.panel import row_details, row_text
 from tests.kit.app_pilot import terminal
 from tests.kit.fake_sessions import FakeSession
@@ -63,7 +63,7 @@ class PlayedHooks(SessionHooks):
 
 
 def test_hooks_stand_by_what_they_wait_for_with_what_became_of_them() -> None:
-    rows = _hooks_panel(PlayedHooks(), ()).rows
+    rows = _build_hooks_panel(PlayedHooks(), ()).rows
     assert [row_text(row) for row in rows] == [
         "PreToolUse",
         "*, posts to http://localhost:8080/guard",

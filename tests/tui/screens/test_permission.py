@@ -6,9 +6,9 @@ from ebbtide.agent.events.permissions import Decision, PermissionAsked, RuleTria
 from ebbtide.agent.events.session import Noticed, TextDelta, TurnFinished
 from ebbtide.tui.view.permission import (
     build_call_question,
+    describe_rule,
     editable_argument,
     permission_headline,
-    rule_description,
     rule_trial_text,
 )
 from ebbtide.tui.view.question import AnswerState
@@ -81,7 +81,7 @@ def test_rules_stand_in_words_beside_their_text_and_say_what_they_would_have_all
     ],
 )
 def test_a_rule_in_words(rule: str, is_exact: bool, words: str) -> None:
-    assert rule_description(rule, is_exact=is_exact) == words
+    assert describe_rule(rule, is_exact=is_exact) == words
 
 
 def test_only_what_can_be_changed_is_offered_to_be_changed() -> None:

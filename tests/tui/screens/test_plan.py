@@ -111,9 +111,9 @@ async def test_words_for_the_model_may_come_in_one_read_and_enter_behind_them_ma
     async with hands(session, PlanSubmitted) as user:
         t = user.terminal
         user.sends(102.0, b"d")
-        await t.until(lambda: t.app.screen.query_one("#words", Input).has_focus)
+        await t.until(lambda: t.app.screen.query_one("#free-text", Input).has_focus)
         user.sends(103.0, b"later\r")
-        await t.until(lambda: t.app.screen.query_one("#words", Input).value == "later")
+        await t.until(lambda: t.app.screen.query_one("#free-text", Input).value == "later")
         assert session.answers == {}
         user.sends(104.0, b"\r")
         await t.until(lambda: session.answers == {"p": LATER})

@@ -8,7 +8,7 @@ from textual.widgets import Input
 
 from ebbtide.agent.config.options import OPTIONS, ThemeName
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.commands.settings import allowed_values, setting_details, setting_line, themes_panel
+from ebbtide.tui.commands.settings import allowed_values, build_themes_panel, setting_details, setting_line
 from ebbtide.tui.view.panel import row_details
 from ebbtide.tui.widgets.key_line import KeyLine
 from tests.kit.app_pilot import Driven, list_on
@@ -65,8 +65,11 @@ async def test_a_theme_may_be_named(tmp_path: Path) -> None:
 
 async def test_without_colour_the_picker_says_so() -> None:
     worn: list[ThemeName] = []
-    assert "NO_COLOR" in row_details(themes_panel("auto", is_colorless=True, apply_theme=worn.append).rows[0])[0][0][0]
-    assert row_details(themes_panel("auto", is_colorless=False, apply_theme=worn.append).rows[0]) == ()
+    assert (
+        "NO_COLOR"
+        in row_details(build_themes_panel("auto", is_colorless=True, apply_theme=worn.append).rows[0])[0][0][0]
+    )
+    assert row_details(build_themes_panel("auto", is_colorless=False, apply_theme=worn.append).rows[0]) == ()
 
 
 async def test_a_setting_is_changed_and_put_back(tmp_path: Path) -> None:

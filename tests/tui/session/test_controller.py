@@ -58,7 +58,7 @@ async def test_what_is_brought_back_is_told() -> None:
 async def test_what_cannot_be_brought_back_is_told_in_a_sentence() -> None:
     @dataclass
     class Lost(FakeSession):
-        async def restore_to_view(self, ref: str, *, is_dry_run: bool = False) -> BroughtBack:
+        async def bring_back(self, ref: str, *, is_dry_run: bool = False) -> BroughtBack:
             raise AgentError("there is no `r12`")
 
     controller = SessionController(FakeSessions([Lost()]), lambda: None)

@@ -11,7 +11,7 @@ from ebbtide.tui.view.greeting import (
     LOGO,
     TIPS,
     Greeting,
-    greeting_lines,
+    build_greeting_lines,
     indent_lines,
     plain_greeting,
     session_by_number,
@@ -39,7 +39,7 @@ FULL = Greeting(
 
 
 def said(greeting: Greeting, width: int, height: int, **how: bool) -> list[str]:
-    return [plain(line).rstrip() for line in greeting_lines(greeting, width, height, **how)]
+    return [plain(line).rstrip() for line in build_greeting_lines(greeting, width, height, **how)]
 
 
 def test_with_room_all_is_said() -> None:
@@ -71,7 +71,7 @@ def test_whoever_has_no_session_is_told_what_may_be_said() -> None:
 
 
 def test_it_can_stand_away_from_the_edge() -> None:
-    lines = greeting_lines(FULL, 76, 25)
+    lines = build_greeting_lines(FULL, 76, 25)
     assert [plain(line) for line in indent_lines(lines, 22)] == [" " * 22 + plain(line) for line in lines]
     assert indent_lines(lines, 0) == lines
 

@@ -13,8 +13,8 @@ from ebbtide.tui.view.question import (
     KeyEffect,
     QuestionSpec,
     TextEntry,
+    decide_key_effect,
     is_list_key,
-    key_effect,
     key_effect_in_text,
 )
 from ebbtide.tui.view.question_lines import PanelPart, allot_lines, question_key_hints
@@ -39,71 +39,71 @@ def test_parts_get_no_more_lines_than_there_are_and_than_they_want(lines: int, w
 @pytest.mark.parametrize(
     ("key", "did", "at"),
     [
-        ("y", "chosen", 0),
-        ("1", "chosen", 0),
-        ("n", "chosen", 4),
-        ("5", "chosen", 4),
-        ("2", "moved", 1),
-        ("a", "moved", 1),
-        ("3", "moved", 2),
-        ("enter", "chosen", 0),
-        ("down", "moved", 1),
-        ("up", "moved", 5),
+        ("y", "choose", 0),
+        ("1", "choose", 0),
+        ("n", "choose", 4),
+        ("5", "choose", 4),
+        ("2", "move", 1),
+        ("a", "move", 1),
+        ("3", "move", 2),
+        ("enter", "choose", 0),
+        ("down", "move", 1),
+        ("up", "move", 5),
         ("7", "text", 0),
         ("0", "text", 0),
         ("²", "text", 0),
         ("x", "text", 0),
         ("space", "text", 0),
-        ("f5", "nothing", 0),
+        ("f5", "none", 0),
     ],
 )
 def test_a_key_alone_keeps_no_rule(key: str, did: KeyEffect, at: int) -> None:
-    assert key_effect(key, build_call_question(QUESTION), AnswerState()) == (did, AnswerState(at))
+    assert decide_key_effect(key, build_call_question(QUESTION), AnswerState()) == (did, AnswerState(at))
 
 
 @pytest.mark.parametrize(
     ("key", "spec", "is_whole", "did", "at"),
     [
-        ("down", ONE, False, "moved", 1),
-        ("up", ONE, False, "moved", 1),
-        ("home", ONE, False, "nothing", 0),
-        ("home", ONE, True, "read", 0),
+        ("down", ONE, False, "move", 1),
+        ("up", ONE, False, "move", 1),
+        ("home", ONE, False, "none", 0),
+        ("home", ONE, True, "scroll subject", 0),
         ("m", ONE, False, "text", 0),
-        ("m", ONE, True, "read", 0),
-        ("space", ONE, True, "read", 0),
-        ("space", SEVERAL, True, "moved", 0),
-        ("ctrl+o", ONE, True, "whole", 0),
-        ("escape", ONE, True, "stopped", 0),
+        ("m", ONE, True, "scroll subject", 0),
+        ("space", ONE, True, "scroll subject", 0),
+        ("space", SEVERAL, True, "move", 0),
+        ("ctrl+o", ONE, True, "toggle subject", 0),
+        ("escape", ONE, True, "stop", 0),
     ],
 )
 def test_what_is_seen_whole_is_read_by_keys(
     key: str, spec: QuestionSpec, is_whole: bool, did: KeyEffect, at: int
 ) -> None:
-    result, marked = key_effect(key, spec, AnswerState(), is_expanded=is_whole)
+    result, marked = decide_key_effect(key, spec, AnswerState(), is_expanded=is_whole)
     assert (result, marked.marked_index) == (did, at)
-    assert is_list_key(key, spec, AnswerState(), is_expanded=is_whole) == (did not in ("text", "nothing"))
+    assert is_list_key(key, spec, AnswerState(), is_expanded=is_whole) == (did not in ("text", "none"))
 
 
 def test_behind_the_last_choice_is_the_line_for_words() -> None:
-    assert key_effect("down", ONE, AnswerState(1)) == ("focus text", AnswerState(1))
-    assert key_effect("down", build_call_question(QUESTION), AnswerState(5)) == ("moved", AnswerState(0))
+    assert decide_key_effect("down", ONE, AnswerState(1)) == ("focus text", AnswerState(1))
+    assert decide_key_effect("down", build_call_question(QUESTION), AnswerState(5)) == ("move", AnswerState(0))
 
 
 @pytest.mark.parametrize(
     ("key", "spec", "is_writing", "is_empty", "did", "at"),
     [
-        ("escape", ONE, True, False, "back", 1),
-        ("escape", ONE, False, False, "cleared", 1),
-        ("escape", ONE, False, True, "stopped", 1),
-        ("escape", WORDS, False, False, "stopped", 1),
-        ("up", ONE, False, False, "moved", 1),
-        ("down", ONE, False, False, "moved", 0),
-        ("down", ONE, True, False, "nothing", 1),
-        ("up", WORDS, False, True, "nothing", 1),
-        ("ctrl+o", ONE, True, True, "whole", 1),
-        ("pagedown", ONE, False, True, "read", 1),
-        ("home", ONE, False, True, "nothing", 1),
-        ("x", ONE, False, True, "nothing", 1),
+        ("escape", ONE, True, False, "leave text", 1),
+        ("escape", ONE, False, False, "clear text", 1),
+        ("escape", ONE, False, True, "stop", 1),
+        ("escape", WORDS, False, False, "stop", 1),
+        ("up", ONE, False, False, "move", 1),
+        ("down", ONE, False, False, "move", 0),
+        ("down", ONE, True, False, "none", 1),
+        ("up", WORDS, False, True, "none", 1),
+        ("ctrl+o", ONE, True, True, "toggle subject", 1),
+        ("pagedown", ONE, False, True, "scroll subject", 1),
+        ("home", ONE, False, True, "none", 1),
+        ("x", ONE, False, True, "none", 1),
     ],
 )
 def test_a_line_of_words_leaves_few_keys_to_the_question(
@@ -145,7 +145,7 @@ def test_a_line_of_words_leaves_few_keys_to_the_question(
             0,
             "Enter select  Esc stop the turn  p remember for this session",
         ),
-        (ONE, AnswerState(), TextEntry("words", str), False, 3, "Enter send  Esc back"),
+        (ONE, AnswerState(), TextEntry("text", str), False, 3, "Enter send  Esc back"),
         (ONE, AnswerState(), TextEntry("command", str), False, 3, "Enter run  Ctrl-J new line  Esc back"),
     ],
 )

@@ -102,13 +102,15 @@ def _mappable_files(root: str) -> tuple[dict[str, tuple[int, int]], bool]:
 
 
 def _tag_files(
-    root: str, file_states: Mapping[str, tuple[int, int]], cached: Mapping[str, CachedTags], seconds: float
+    root: str, file_states: Mapping[str, tuple[int, int]], cached_tags_by_path: Mapping[str, CachedTags], seconds: float
 ) -> Iterator[tuple[str, CachedTags]]:
     """Yield each file with its tags. Unchanged files come first, with their cached tags. The others are then read in
     order until time is up."""
     deadline = monotonic() + seconds
     unchanged = {
-        path: cached[path] for path, state in file_states.items() if path in cached and cached[path][:2] == state
+        path: cached_tags_by_path[path]
+        for path, state in file_states.items()
+        if path in cached_tags_by_path and cached_tags_by_path[path][:2] == state
     }
     pending = [path for path in file_states if path not in unchanged]
     yield from unchanged.items()

@@ -58,10 +58,10 @@ def file_tags(path: str) -> Tags:
     is_generated = len(content) > _MAX_MEAN_LINE_BYTES * (content.count(b"\n") + 1)
     if len(content) > MAX_FILE_BYTES or b"\0" in content[:8192] or (is_generated and len(content) > 4096):
         return NO_TAGS
-    return content_tags(content, os.path.splitext(path)[1])
+    return extract_tags(content, os.path.splitext(path)[1])
 
 
-def content_tags(content: bytes, extension: str) -> Tags:
+def extract_tags(content: bytes, extension: str) -> Tags:
     """Return the tags of a file's content, in line order."""
     from tree_sitter import QueryCursor  # noqa: PLC0415  # deferred: see `grammars`
 

@@ -76,7 +76,7 @@ def _valid_index(value: object) -> int:
     return value if isinstance(value, int) and 0 <= value < 2**31 else 0
 
 
-def new_problems(
+def find_new_problems(
     previous_problems: Sequence[Problem], current_problems: Sequence[Problem], old_text: str, new_text: str
 ) -> tuple[Problem, ...]:
     """Return the problems that a change to the text introduced. Problems on lines that only moved are not new. If

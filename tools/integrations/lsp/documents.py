@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from ebbtide.tools.integrations.lsp.diagnostics import Problem, errors_and_warnings, new_problems, parse_problems
+from ebbtide.tools.integrations.lsp.diagnostics import Problem, errors_and_warnings, find_new_problems, parse_problems
 
 MAX_OPEN_FILES = 40
 """Maximum number of files open in a server."""
@@ -109,7 +109,7 @@ class Documents:
         for path in {*texts, *self._pushed_problems}:
             baseline = self._baseline.get(path, () if self._has_any_baseline and path not in texts else None)
             if baseline is not None:
-                introduced = new_problems(baseline, self.problems(path), *texts.get(path, ("", "")))
+                introduced = find_new_problems(baseline, self.problems(path), *texts.get(path, ("", "")))
                 self._unreported_problems[path] = (
                     *self._unreported_problems.get(path, ()),
                     *errors_and_warnings(introduced),

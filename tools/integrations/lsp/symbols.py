@@ -147,10 +147,13 @@ def _answer_lines(query: SymbolQuery, answer: object, root: Path) -> Iterator[st
         for item in items:
             location = _parse_location(item.get("location"))
             if location is not None:
-                container = f" in {_printable_name(item.get('containerName'))}" if item.get("containerName") else ""
+                path, line = location
+                container = (
+                    f" in {_printable_symbol_name(item.get('containerName'))}" if item.get("containerName") else ""
+                )
                 yield (
-                    f"{_display_path(location[0], root)}:{location[1]}: {_kind_name(item)} "
-                    f"{_printable_name(item.get('name'))}{container}"
+                    f"{_display_path(path, root)}:{line}: {_kind_name(item)} "
+                    f"{_printable_symbol_name(item.get('name'))}{container}"
                 )
 
 
@@ -194,9 +197,8 @@ def _outline(symbols: Sequence[object], depth: int, *, in_function: bool = False
         ):
             location = symbol.get("location")
             start = symbol.get("selectionRange") or (location.get("range") if isinstance(location, dict) else None)
-            yield (
-                f"{'  ' * depth}{range_start(start)[0] + 1}: {_kind_name(symbol)} {_printable_name(symbol.get('name'))}"
-            )
+            name = _printable_symbol_name(symbol.get("name"))
+            yield f"{'  ' * depth}{range_start(start)[0] + 1}: {_kind_name(symbol)} {name}"
             children = symbol.get("children")
             is_function = _kind_name(symbol) in _FUNCTION_KINDS
             yield from _outline(children if isinstance(children, list) else (), depth + 1, in_function=is_function)
@@ -224,5 +226,5 @@ def _kind_name(symbol: Mapping[str, object]) -> str:
     )
 
 
-def _printable_name(value: object) -> str:
+def _printable_symbol_name(value: object) -> str:
     return ellipsize(printable_name(str(value)), _MAX_LINE_CHARS)

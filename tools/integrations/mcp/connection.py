@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from ebbtide.tools.base import Arguments, Result, ToolError
 from ebbtide.tools.integrations.mcp.client_handlers import AcceptedAnswer, ClientHandlers
-from ebbtide.tools.integrations.mcp.listing import fetch_all_pages, parse_resource, usable_prompts, usable_tools
+from ebbtide.tools.integrations.mcp.listing import fetch_all_pages, parse_resource, select_usable_tools, usable_prompts
 from ebbtide.tools.integrations.mcp.offers import (
     Caller,
     LoginRequiredError,
@@ -31,7 +31,7 @@ from ebbtide.tools.integrations.mcp.offers import (
     SessionExpiredError,
     instructions_tool,
 )
-from ebbtide.tools.integrations.mcp.questions import ask_to_open_page, client_callbacks
+from ebbtide.tools.integrations.mcp.questions import ask_to_open_page, create_client_callbacks
 from ebbtide.tools.integrations.mcp.repairs import repair_streams
 from ebbtide.tools.integrations.mcp.results import prompt_messages, resource_result, tool_result
 from ebbtide.tools.integrations.mcp.spec import ServerSpec
@@ -91,7 +91,7 @@ async def open_connection(
         logging_callback=connection.on_log_message,
         client_info=types.Implementation(name="ebbtide", version=VERSION),
         cache=None,
-        **client_callbacks(spec.name, handlers, connection.timeouts.paused),
+        **create_client_callbacks(spec.name, handlers, connection.timeouts.paused),
     )
     try:
         async with client:
@@ -181,7 +181,9 @@ class McpConnection:
             listed_tools = await fetch_all_pages(
                 lambda cursor: client.list_tools(cursor=cursor), lambda page: page.tools, self.omissions
             )
-            tools, notes = await asyncio.to_thread(usable_tools, listed_tools, caller)  # seconds for ten thousand tools
+            tools, notes = await asyncio.to_thread(
+                select_usable_tools, listed_tools, caller
+            )  # seconds for ten thousand tools
             state = replace(state, tools=tools, notes=notes)
         if "resources" in kinds and capabilities.resources is not None:
             state = await self._with_optional_list("resources", self._with_resources, state)

@@ -77,7 +77,9 @@ async def fetch_all_pages(
     return fetched
 
 
-def usable_tools(listed_tools: Iterable[types.Tool], caller: Caller) -> tuple[tuple[McpTool, ...], tuple[str, ...]]:
+def select_usable_tools(
+    listed_tools: Iterable[types.Tool], caller: Caller
+) -> tuple[tuple[McpTool, ...], tuple[str, ...]]:
     """Return the usable tools, and a line about each tool that is unusable or needs the user's review."""
     spec = caller.spec
     tools: dict[str, McpTool] = {}

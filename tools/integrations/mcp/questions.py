@@ -37,7 +37,7 @@ class Callbacks(TypedDict):
     list_roots_callback: ListRootsFnT | None
 
 
-def client_callbacks(
+def create_client_callbacks(
     server: str, handlers: ClientHandlers, pause_timeouts: Callable[[], AbstractContextManager[None]]
 ) -> Callbacks:
     """Create callbacks that ask the handlers. While they wait for an answer, `pause_timeouts` pauses the timeouts of

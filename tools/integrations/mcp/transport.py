@@ -117,7 +117,10 @@ class _StdoutStream(IncomingStream):
     is no such request, the line is only logged."""
 
     def __init__(self, child: Child, pending: _PendingRequests, log: ServerLog, on_lost: Callable[[str], None]) -> None:
-        self._child, self._pending, self._log, self._on_lost = child, pending, log, on_lost
+        self._child = child
+        self._pending = pending
+        self._log = log
+        self._on_lost = on_lost
 
     async def receive(self) -> SessionMessage | Exception:
         while (line := await self._child.read()) is not None:

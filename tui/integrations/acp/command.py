@@ -15,7 +15,7 @@ from ebbtide.tui.cli.arguments import create_sessions, create_subcommand_parser,
 from ebbtide.tui.integrations import acp
 
 if TYPE_CHECKING:  # a late import, because an editor waits for the first response
-    from ebbtide.agent.compose.sessions import Sessions
+    from ebbtide.agent.compose.sessions import ProjectSessions
     from ebbtide.agent.config.values import Config
 
 NO_EDITOR = "`ebb acp` is started by an editor and talks to it over stdin; see docs/editors.md"
@@ -48,7 +48,7 @@ async def _serve(options: argparse.Namespace) -> int:
 
 def _open_folder(
     options: argparse.Namespace, cwd: str, change_config: "Callable[[Config], Config]"
-) -> "tuple[Sessions, Sequence[str]]":
+) -> "tuple[ProjectSessions, Sequence[str]]":
     """Open the sessions of the folder `cwd`. Also returns warnings about its settings. `change_config` adds the
     editor's settings."""
     folder_options = argparse.Namespace(**{**vars(options), "cd": cwd})

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredCommandInput
 
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.events.session import Event
 from ebbtide.agent.prompt.code_blocks import fenced_lines
 from ebbtide.agent.session import Session
@@ -59,7 +59,7 @@ def model_prompt(name: str, argument: str, pastes: Pastes) -> str:
 
 
 async def run_command(
-    name: str, argument: str, sessions: Sessions, session: Session, emit: Callable[[Event], None]
+    name: str, argument: str, sessions: ProjectSessions, session: Session, emit: Callable[[Event], None]
 ) -> str:
     """Run a command and return its output as Markdown. Raises `AgentError`."""
     if name == "context":

@@ -18,7 +18,7 @@ from acp.schema import (
     UsageUpdate,
 )
 
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AgentError, UsageError
 from ebbtide.agent.events.permissions import PermissionAnswered, PermissionAsked, QuestionAnswered, QuestionAsked
@@ -71,7 +71,7 @@ class EditorSession:
     """A session in an editor. It runs one turn at a time. `cancel` and `change_mode` may be called at any time."""
 
     def __init__(
-        self, sessions: Sessions, session: Session, client: Client, *, has_forms: bool, has_terminals: bool
+        self, sessions: ProjectSessions, session: Session, client: Client, *, has_forms: bool, has_terminals: bool
     ) -> None:
         """`sessions`: used only by this editor session. `has_forms`: whether the editor can ask for free text.
         `has_terminals`: whether it can show command output as a terminal."""
@@ -153,7 +153,7 @@ class EditorSession:
 
     async def send_initial_updates(self, notices: Sequence[str] = ()) -> None:
         """Send the first updates of a session that was just opened."""
-        question_notice = (QUESTION_ASKED_AGAIN,) if self.session.is_at_question else ()
+        question_notice = (QUESTION_ASKED_AGAIN,) if self.session.has_open_question else ()
         for update in notice_updates((*notices, *self.session.changes_while_closed, *question_notice)):
             await self._send(update)
         await self._send_commands()
@@ -175,7 +175,7 @@ class EditorSession:
         """Stop the current work and close the session. Questions about calls stay open until the session is resumed.
         Raises `AgentError`."""
         self._drop_pending_prompts()
-        self.session.leave_turn()
+        self.session.end_turn_for_exit()
         async with self._turn_lock:
             await self._questions.close()
             for task in self._background_tasks:

@@ -20,7 +20,10 @@ class OpenQuestions:
     def __init__(self, client: Client, root: str, get_session: Callable[[], Session], *, has_forms: bool) -> None:
         """`root`: the working folder. `get_session` returns the current session. `has_forms`: whether the editor can
         ask for free text."""
-        self._client, self._root, self._get_session, self._has_forms = client, root, get_session, has_forms
+        self._client = client
+        self._root = root
+        self._get_session = get_session
+        self._has_forms = has_forms
         self._tasks: dict[str, asyncio.Task[None]] = {}
         """The tasks that ask the editor, by question id."""
 

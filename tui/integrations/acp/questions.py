@@ -22,9 +22,11 @@ from acp.schema import (
 from ebbtide.agent.channel import Answer
 from ebbtide.agent.events.permissions import Decision, PermissionAsked, QuestionAsked
 from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
+from ebbtide.agent.prompt.code_blocks import fenced_lines
 from ebbtide.tui.integrations.acp.updates import CallContent, call_content, call_locations, tool_kind
 from ebbtide.tui.text.spans import line_text
 from ebbtide.tui.view.blocks import OpenQuestion
+from ebbtide.tui.view.call_titles import argument_lines
 from ebbtide.tui.view.question import Choice, QuestionSpec
 from ebbtide.tui.view.questions import build_question_spec
 
@@ -105,8 +107,10 @@ def _question_call(question: OpenQuestion, spec: QuestionSpec, root: str) -> Too
     headline = line_text(spec.headline).removeprefix("? ")
     reason = "\n\n".join(filter(None, map(line_text, spec.reason)))
     if isinstance(question, PermissionAsked):
+        argument_text = "\n".join(argument_lines(spec.subject.arguments))
         content: list[CallContent] = [
             *call_content(question.arguments, question.preview, root),
+            *([tool_content(text_block("\n".join(fenced_lines(argument_text))))] if argument_text else []),
             tool_content(text_block(reason)),
         ]
         return ToolCallUpdate(

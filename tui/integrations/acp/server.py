@@ -41,7 +41,7 @@ from acp.schema import (
     Usage,
 )
 
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AgentError, AuthFailed, UsageError
 from ebbtide.agent.events.session import TurnEnd
@@ -57,7 +57,7 @@ from ebbtide.tui.integrations.line_transport import LineTransport
 from ebbtide.tui.terminal.signals import shut_down_on_signals
 from ebbtide.version import VERSION
 
-OpenedSessions: TypeAlias = tuple[Sessions, Sequence[str]]
+OpenedSessions: TypeAlias = tuple[ProjectSessions, Sequence[str]]
 OpenSessions: TypeAlias = Callable[[str, Callable[[Config], Config]], OpenedSessions]
 """Opens the sessions of a folder, changing its settings with the given function. Also returns warnings."""
 P = ParamSpec("P")
@@ -169,7 +169,7 @@ class AcpServer(Agent):
             sessions.check_api_key()
 
     @asynccontextmanager
-    async def _temporary_sessions(self, cwd: str) -> AsyncIterator[Sessions]:
+    async def _temporary_sessions(self, cwd: str) -> AsyncIterator[ProjectSessions]:
         """Open the sessions of a folder for the duration of the context."""
         sessions, _notices = self._open_sessions(cwd, lambda config: config)
         try:
@@ -320,7 +320,7 @@ class AcpServer(Agent):
     def handle_disconnection(self) -> None:
         """Handle the editor's disconnection: interrupt turns but leave questions open."""
         for session in self._sessions.values():
-            session.session.leave_turn()
+            session.session.end_turn_for_exit()
 
     async def _open_session(
         self,

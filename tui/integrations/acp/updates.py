@@ -45,6 +45,7 @@ from ebbtide.agent.events.session import (
     ContextMeasured,
     Event,
     ReasoningDelta,
+    ReplyFinished,
     Steered,
     TextDelta,
     ToolFinished,
@@ -54,9 +55,21 @@ from ebbtide.agent.events.session import (
     TurnStarted,
 )
 from ebbtide.agent.events.view import FilesChanged
-from ebbtide.agent.messages import Assistant, Image, Message, OutputStatus, Reasoning, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.messages import (
+    Assistant,
+    Image,
+    Message,
+    OutputStatus,
+    Reasoning,
+    Source,
+    Text,
+    ToolCall,
+    ToolOutput,
+    User,
+)
 from ebbtide.agent.prompt.code_blocks import fenced_lines
 from ebbtide.agent.tool_specs import unwrapped_call
+from ebbtide.agent.view.sources import cited_sources, sources_text
 from ebbtide.tools.tool_traits import command_argument, path_argument, role_of, traits_of
 from ebbtide.tui.text.unified_diff import FileDiff, Hunk, parse_diff
 from ebbtide.tui.view.blocks import Call
@@ -136,6 +149,8 @@ def event_updates(state: UpdateState, event: Event) -> tuple[UpdateState, tuple[
             return _output_progress(state, call_id, line) if line else (state, ())
         case ToolFinished():
             return _call_end(state, event)
+        case ReplyFinished(purpose="step", sources=sources):
+            return state, source_updates(sources)
         case ContextMeasured(used=used, effective=effective):
             return state, (UsageUpdate(session_update="usage_update", used=used, size=effective),)
         case (
@@ -151,6 +166,12 @@ def notice_updates(lines: Sequence[str]) -> tuple[AgentThoughtChunk, ...]:
     """Convert the program's notices to updates. They are sent as thoughts, because they were not written by the
     model."""
     return (update_agent_thought_text("\n".join(lines) + "\n\n"),) if lines else ()
+
+
+def source_updates(sources: Sequence[Source]) -> tuple[AgentMessageChunk, ...]:
+    """Convert an answer's sources to updates. They are sent as part of the answer, which cites them by number."""
+    lines = sources_text(sources).splitlines() if sources else ()
+    return (update_agent_message_text("\n\n" + "  \n".join(lines) + "\n\n"),) if lines else ()
 
 
 def with_cost(usage_update: UsageUpdate, cost: float | None) -> UsageUpdate:
@@ -184,6 +205,7 @@ def replay_updates(messages: Sequence[Message], state: UpdateState) -> Iterator[
                             yield update_agent_thought_text(text)
                         case ToolCall():
                             yield from _replayed_call(unwrapped_call(reply_part), outputs.get(reply_part.id), state)
+                yield from source_updates(cited_sources(message))
 
 
 def _replayed_call(call: ToolCall, output: ToolOutput | None, state: UpdateState) -> Iterator[Update]:

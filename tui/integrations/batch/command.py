@@ -11,7 +11,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.config.options import PERMISSION_MODES
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.headless.printing import print_json
@@ -214,7 +214,7 @@ def _task_options(options: argparse.Namespace, task: BatchTask) -> argparse.Name
     return argparse.Namespace(**{**vars(options), **values})
 
 
-def _open_task_sessions(options: argparse.Namespace, task: BatchTask, folder: Path | None) -> Sessions:
+def _open_task_sessions(options: argparse.Namespace, task: BatchTask, folder: Path | None) -> ProjectSessions:
     task_options = _task_options(options, task)
     task_options.cd = task_options.cd if folder is None else str(folder)
     return create_sessions(*read_settings(task_options), task_options, is_interactive=False)

@@ -44,7 +44,10 @@ class LineProgress:
 
     def __init__(self, print_line: Callable[[str], None], task_count: int, finished_count: int) -> None:
         self._print_line = print_line
-        self._task_count, self._finished_count, self._failed_count, self._cost = task_count, finished_count, 0, 0.0
+        self._task_count = task_count
+        self._finished_count = finished_count
+        self._failed_count = 0
+        self._cost = 0.0
         self._reported_notices = set[str]()
         if finished_count:
             self._print_line(f"already done: {finished_count} of {task_count}")

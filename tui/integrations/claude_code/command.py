@@ -85,11 +85,11 @@ def run(arguments: Sequence[str]) -> int:
         print(f"{VERSION} (Ebbtide)")
         return 0
     with ExitStack() as files:
-        ebb_arguments = [*_ebb_arguments(options, files)]
+        ebb_arguments = [*_convert_to_ebb_arguments(options, files)]
         return headless.run(make_parser().parse_args(join_resume_id(ebb_arguments)))
 
 
-def _ebb_arguments(options: argparse.Namespace, files: ExitStack) -> Iterator[str]:
+def _convert_to_ebb_arguments(options: argparse.Namespace, files: ExitStack) -> Iterator[str]:
     """Yield the equivalent `ebb` arguments. Raises `UsageError`."""
     for flag, format_name in (("--output-format", options.output_format), ("--input-format", options.input_format)):
         yield from (flag, "claude-stream-json" if format_name == "stream-json" else format_name)

@@ -24,11 +24,11 @@ PHASE_LABELS: dict[str, tuple[str, TextStyle]] = {
 }
 AVAILABILITY_LABELS: "dict[ToolAvailability, tuple[str, TextStyle]]" = {
     "offered": ("", "text"),
-    "held back": ("deferred", "dim"),
-    "due": ("from your next message", "dim"),
-    "late": ("late", "warn"),
+    "deferred": ("deferred", "dim"),
+    "next request": ("from your next message", "dim"),
+    "after compaction": ("late", "warn"),
     "not approved": ("not approved", "warn"),
-    "away": ("away", "dim"),
+    "server not ready": ("away", "dim"),
 }
 _MAX_DESCRIPTION_CHARS = 200
 """Maximum length, in characters, of a tool's description."""
@@ -79,7 +79,7 @@ def _tool_counts(server: "ServerStatus") -> str:
     """Format the number of tools and their tokens; empty if there are no tools, for example after a failure."""
     if not server.tools:
         return ""
-    offered_count = sum(tool.availability in ("offered", "due") for tool in server.tools)
+    offered_count = sum(tool.availability in ("offered", "next request") for tool in server.tools)
     count_text = f"{offered_count} of {len(server.tools)}" if offered_count < len(server.tools) else f"{offered_count}"
     token_noun = "token" if server.token_count == 1 else "tokens"
     tool_noun = "tool " if count_text == "1" else "tools"

@@ -19,7 +19,7 @@ from ebbtide.tui.cli.arguments import (
 from ebbtide.tui.integrations import mcp_server
 
 if TYPE_CHECKING:  # a late import, because a client waits for the first response
-    from ebbtide.agent.compose.sessions import Sessions
+    from ebbtide.agent.compose.sessions import ProjectSessions
     from ebbtide.agent.config.values import Config
 
 NO_CLIENT = "`ebb mcp serve` is started by another agent and talks to it over pipes; see docs/mcp.md"
@@ -49,7 +49,7 @@ async def _serve(options: argparse.Namespace, *, offers_tasks: bool) -> int:
     is_inside_task = bool(os.environ.get(mcp_server.definitions.DEPTH_VARIABLE))
     os.environ[mcp_server.definitions.DEPTH_VARIABLE] = "1"
 
-    def open_sessions(session_config: "Config") -> "Sessions":
+    def open_sessions(session_config: "Config") -> "ProjectSessions":
         return create_sessions(root, session_config, options, is_interactive=False)
 
     with os.fdopen(os.dup(1), "wb") as stdout:

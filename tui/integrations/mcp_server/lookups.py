@@ -10,7 +10,7 @@ import mcp_types as types
 
 from ebbtide.agent.archive.recall import SessionRecall, create_fetch_function, create_search_function
 from ebbtide.agent.archive.tags import normalise_tags
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.records.session_lookup import SessionInfo
 from ebbtide.tools.base import Result, Tool, ToolError, Workspace
 from ebbtide.tools.outputs.stored_content import StoredContent
@@ -25,7 +25,7 @@ NO_SCOPE_ERROR = "the user limits `recall` to the current session (`recall.scope
 class SessionLookups:
     """Looks up sessions in the server's project. Any method may raise `ToolError` or `AgentError`."""
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: ProjectSessions) -> None:
         self._sessions = sessions
 
     async def recall(self, arguments: Mapping[str, Any]) -> types.CallToolResult:

@@ -8,7 +8,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.logs.crash_reports import crash_error
@@ -38,7 +38,7 @@ class ToolServer:
 
     def __init__(self, config: Config, open_sessions: OpenSessions, *, offers_tasks: bool) -> None:
         self._config = config
-        self._sessions: Sessions = open_sessions(config)
+        self._sessions: ProjectSessions = open_sessions(config)
         self._tasks = RunningTasks(config, open_sessions)
         lookups = SessionLookups(self._sessions)
         self._tools: dict[str, tuple[types.Tool, ToolHandler]] = {

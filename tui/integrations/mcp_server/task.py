@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import mcp_types as types
 
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.config.options import PermissionMode, stricter_mode
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AgentError, UsageError
@@ -21,7 +21,7 @@ from ebbtide.tools.base import ToolError
 from ebbtide.tools.outputs.extent import join_limited, pluralize
 from ebbtide.tui.view.call_titles import call_title
 
-OpenSessions: TypeAlias = Callable[[Config], Sessions]
+OpenSessions: TypeAlias = Callable[[Config], ProjectSessions]
 """Opens the sessions of the server's folder with the given settings, for one task."""
 ProgressCallback: TypeAlias = Callable[[float, str], Awaitable[None]]
 """Reports progress as an increasing number and the current activity."""
@@ -106,7 +106,7 @@ class RunningTasks:
 
     async def _run_turns(
         self,
-        sessions: Sessions,
+        sessions: ProjectSessions,
         arguments: Mapping[str, Any],
         outcome: RunOutcome,
         stopper: RunStopper,
@@ -127,7 +127,7 @@ class RunningTasks:
             await session.close()
         return None
 
-    async def _session_to_resume(self, sessions: Sessions, prefix: str) -> str | None:
+    async def _session_to_resume(self, sessions: ProjectSessions, prefix: str) -> str | None:
         """Find the id of the session to resume. Sessions of other projects are allowed only if `recall.scope` is
         `all`."""
         if not prefix:

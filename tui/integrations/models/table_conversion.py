@@ -14,18 +14,18 @@ class ProviderSource(NamedTuple):
     """LiteLLM's names for the provider."""
     prefix: str = ""
     """Prefix of model names in LiteLLM's table. It is removed."""
-    thinking: Literal["own", "effort", "none"] = "none"
-    """How thinking is requested: through the model's own API (`own`), as an effort level (`effort`), or not at all
-    (`none`)."""
+    thinking: Literal["model_api", "effort", "none"] = "none"
+    """How thinking is requested: through the model's own API (`model_api`), as an effort level (`effort`), or not at
+    all (`none`)."""
 
 
 SOURCES: Mapping[str, ProviderSource] = {
-    "anthropic": ProviderSource(("anthropic",), thinking="own"),
+    "anthropic": ProviderSource(("anthropic",), thinking="model_api"),
     "openai": ProviderSource(("openai",), thinking="effort"),
     "azure": ProviderSource(("azure",), "azure/", "effort"),
-    "bedrock": ProviderSource(("bedrock", "bedrock_converse"), thinking="own"),
-    "foundry": ProviderSource(("azure_ai",), "azure_ai/", "own"),
-    "vertex": ProviderSource(("vertex_ai-anthropic_models",), "vertex_ai/", "own"),
+    "bedrock": ProviderSource(("bedrock", "bedrock_converse"), thinking="model_api"),
+    "foundry": ProviderSource(("azure_ai",), "azure_ai/", "model_api"),
+    "vertex": ProviderSource(("vertex_ai-anthropic_models",), "vertex_ai/", "model_api"),
     "cerebras": ProviderSource(("cerebras",), "cerebras/", "effort"),
     "deepseek": ProviderSource(("deepseek",), "deepseek/"),
     "fireworks": ProviderSource(("fireworks_ai",), "fireworks_ai/"),

@@ -59,8 +59,8 @@ def remove_tables(folder: Path) -> int:
     """Delete the tables written by updates. Returns how many there were. Raises `UsageError`."""
     paths = [folder / f"{provider}.json" for provider in SOURCES if (folder / f"{provider}.json").exists()]
     try:
-        for table in paths:
-            table.unlink()
+        for path in paths:
+            path.unlink()
     except OSError as error:
         raise UsageError(f"cannot delete {error.filename}: {error.strerror}") from error
     return len(paths)
@@ -83,7 +83,7 @@ def _read_table(source: str) -> Mapping[str, object]:
             with Path(source).expanduser().open("rb") as file:
                 content = file.read(MAX_TABLE_BYTES + 1)
     except (OSError, HTTPException, ValueError) as error:
-        raise UsageError(f"cannot read {source}: {_reason(error)}; the tables are unchanged") from error
+        raise UsageError(f"cannot read {source}: {_error_text(error)}; the tables are unchanged") from error
     if len(content) > MAX_TABLE_BYTES:
         raise UsageError(f"{source} is larger than {MAX_TABLE_BYTES >> 20} MiB; the tables are unchanged")
     try:
@@ -95,7 +95,7 @@ def _read_table(source: str) -> Mapping[str, object]:
     return table
 
 
-def _reason(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     cause: Any = getattr(error, "reason", error)
     return str(getattr(cause, "strerror", None) or cause or type(error).__name__)
 

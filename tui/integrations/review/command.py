@@ -108,7 +108,7 @@ def _run_review(options: argparse.Namespace) -> tuple[int, Review | None]:
     """Have the model review the change. Returns the exit code and the review; the review is None if it was not
     finished. If there are no changes, the model is not called."""
     root, _ = read_settings(options)
-    diff, description = _diff_to_review(root, options.base)
+    diff, description = _read_diff_to_review(root, options.base)
     if not diff.strip():
         return 0, Review(f"No changes to review: {description}.", ())
     options.permission_mode = "plan"
@@ -134,7 +134,7 @@ def _run_review(options: argparse.Namespace) -> tuple[int, Review | None]:
     return 0, _parse_review(result["result"], "the answer")
 
 
-def _diff_to_review(root: Path, base: str | None) -> tuple[str, str]:
+def _read_diff_to_review(root: Path, base: str | None) -> tuple[str, str]:
     """Get the diff to review and its description. Raises `UsageError`."""
     git = find_program_outside("git", root)
     if git is None:

@@ -11,7 +11,7 @@ from ebbtide.agent.integrations.export.readable_export import (
     readable_session_from_messages,
     render_chunks,
 )
-from ebbtide.agent.integrations.export.timeline_svg import MAX_COLUMNS, timeline_columns, timeline_svg
+from ebbtide.agent.integrations.export.timeline_svg import MAX_COLUMNS, draw_timeline_svg, timeline_columns
 from ebbtide.agent.integrations.export.transcript_entries import (
     PositionedMessage,
     Redactor,
@@ -157,10 +157,10 @@ def test_a_picture_of_many_requests_has_few_columns() -> None:
     columns = timeline_columns(requests, len(requests))
     assert (len(columns) <= MAX_COLUMNS, sum(column.request_count for column in columns)) == (True, 10_000)
     assert (columns[0].cost, columns[1].cost, columns[0].mean_token_counts) == (None, 21.0, (2, 3, 1, 4))
-    picture = timeline_svg(columns, [Rewrite("asked", ("mask",), 9, 4, None, 0.0, 5_000)], 1_000)
+    picture = draw_timeline_svg(columns, [Rewrite("asked", ("mask",), 9, 4, None, 0.0, 5_000)], 1_000)
     assert picture.count("<rect") == 4 * len(columns)
     assert "before request 5,001: asked, 9 to 4 tokens (mask)" in picture
-    assert timeline_svg([], (), None) == ""
+    assert draw_timeline_svg([], (), None) == ""
 
 
 def test_values_are_hidden_by_the_name_of_their_field() -> None:

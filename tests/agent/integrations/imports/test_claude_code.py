@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.config.load import load_config
 from ebbtide.agent.integrations.imports import json_lines
 from ebbtide.tui.view.sessions import session_details, session_line
@@ -192,7 +192,7 @@ def test_what_is_damaged_costs_its_line_and_the_rest_is_taken(user: User) -> Non
 async def test_the_list_of_sessions_says_where_one_comes_from(user: User) -> None:
     worked(user).write(file_of(user))
     (id,) = imported(user)["sessions"]
-    sessions = Sessions(
+    sessions = ProjectSessions(
         load_config(user.project, {"EBB_HOME": str(user.home)}, {}), user.project, {}, is_interactive=False
     )
     try:

@@ -3,7 +3,7 @@
 import pytest
 
 from ebbtide.agent.messages import Conversation, Note, User
-from ebbtide.agent.prompt.reminder_notes import ReminderFacts, announced_facts, due_notes, facts_after_notes
+from ebbtide.agent.prompt.reminder_notes import ReminderFacts, announced_facts, choose_due_notes, facts_after_notes
 from ebbtide.agent.session import Session
 from tests.kit.mcp_project import McpProject, command, notices, questions, say
 
@@ -80,7 +80,7 @@ def test_only_what_was_not_told_is_told_and_all_of_it_again_after_a_rewrite(rewr
     before = facts_after_notes(ReminderFacts(server_instructions=(one,)), ReminderFacts())
     now = ReminderFacts(server_instructions=(one, two), rewrite_count=rewrites)
     known = before if not rewrites else ReminderFacts()
-    (note,) = due_notes(now, known)
+    (note,) = choose_due_notes(now, known)
     assert ("first" in note.text, "second" in note.text) == (bool(rewrites), True)
     conversation = Conversation((User((note,)),))
-    assert due_notes(now, announced_facts(conversation, before)) == ()
+    assert choose_due_notes(now, announced_facts(conversation, before)) == ()

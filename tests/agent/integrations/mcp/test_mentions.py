@@ -140,7 +140,7 @@ async def test_a_server_can_be_switched_off_and_on(project: McpProject) -> None:
     board, changes = session.servers, list[str]()
     assert isinstance(board, RunningServers)
     await until(lambda: bool(board.statuses_with_tools()[0].tools))
-    assert {tool.availability for tool in board.statuses_with_tools()[0].tools} == {"due"}
+    assert {tool.availability for tool in board.statuses_with_tools()[0].tools} == {"next request"}
     await say(session, "hello")
     board.set_watcher(lambda: changes.append(board.statuses_with_tools()[0].state.phase))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.agent.compose.sessions import Sessions
+from ebbtide.agent.compose.sessions import ProjectSessions
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.events.session import Noticed, TurnFailed
 from ebbtide.agent.events.view import PrefixDrifted, PrefixRenewed
@@ -264,7 +264,7 @@ async def test_the_context_shows_what_servers_tools_take(project: McpProject) ->
     await session.close()
 
 
-async def tools_in(sessions: Sessions, session: Session) -> int:
+async def tools_in(sessions: ProjectSessions, session: Session) -> int:
     overview = await sessions.overview(session.id)
     return next(part.tokens for part in overview.components if part.name == "tools")
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,15 +18,16 @@ from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import AuthFailed, ConfigError, Unreachable
 from ebbtide.agent.integrations.sign_in import token_server, token_source
 from ebbtide.agent.integrations.sign_in.stored_tokens import Tokens, read_tokens, store_tokens
-from ebbtide.agent.integrations.sign_in.token_server import TokenResponse
+from ebbtide.agent.integrations.sign_in.token_server import TIMEOUT_S, TokenResponse
 from ebbtide.agent.integrations.sign_in.token_source import TokenSource, current_tokens, shared_token_source
 from ebbtide.agent.providers.factory import build_provider, check_provider
 from ebbtide.agent.providers.keys import KeyStore, add_stored_keys, sign_in_store, without_stored_keys
 from ebbtide.agent.providers.setup import find_endpoint
 from ebbtide.tools.secrets.redaction import redact_text
 from tests.kit.adapters import hello, last
-from tests.kit.commands import ROOT
-from tests.kit.sign_in_server import ACCESS, REFRESH, SignInServer, sign_in_server
+from tests.kit.commands import ROOT, command, environment
+from tests.kit.fake_provider import FakeProvider, Turn
+from tests.kit.sign_in_server import ACCESS, COPILOT_MODELS, REFRESH, SignInServer, sign_in_server
 
 
 @pytest.fixture
@@ -276,3 +279,38 @@ async def test_a_rejected_token_that_cannot_be_renewed(server: SignInServer, tmp
     assert (caught.value.cause, caught.value.todo) == ("sign_in", "Run `ebb key sign-in copilot` again.")
     assert str(caught.value).startswith("copilot/gpt-5.2 rejected the sign-in: bad credentials.")
     await provider.close()
+
+
+def test_ctrl_c_does_not_wait_for_a_renewal_that_hangs(server: SignInServer, tmp_path: Path) -> None:
+    config = config_of(server, tmp_path, "copilot", "/copilot")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/login/oauth/access_token"
+        stored(server, config.folders.config, expires_at=1.0, token_url=url)
+        process = subprocess.Popen(
+            command("-p", "go", "-m", "copilot/gpt-5.2", "-C", str(tmp_path)),
+            env=environment(tmp_path),
+            stdin=subprocess.DEVNULL,
+        )
+        silent.settimeout(60)
+        connection, _ = silent.accept()
+        with connection:
+            assert connection.recv(4) == b"POST"
+            started = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=60) == 130
+            assert time.monotonic() - started < TIMEOUT_S / 2
+
+
+async def test_a_403_is_no_reason_to_renew(server: SignInServer, tmp_path: Path) -> None:
+    """It means the plan, the workspace or a policy: openai/codex issue 24495, `invalid_workspace_selected`."""
+    turns = [Turn(status=status, error=("x", "No.")) for status in (403, 401, 403)]
+    with FakeProvider(turns, rules=None, pages={"/models": {"data": COPILOT_MODELS}}) as api:
+        config = config_of(replace(server, url=api.url), tmp_path, "copilot", "")
+        store_tokens(config.folders.config, "copilot", api.url, tokens_of(server), "octocat")
+        provider = await build_provider(config, "copilot/gpt-5.2", add_stored_keys(config.folders.config, {}))
+        for _ in range(2):
+            with pytest.raises(AuthFailed):
+                await last(provider, hello())
+        await provider.close()
+        keys = [request.headers["authorization"] for request in api.requests]
+    assert keys == [f"Bearer {ACCESS}_0", f"Bearer {ACCESS}_0", f"Bearer {ACCESS}_1"]

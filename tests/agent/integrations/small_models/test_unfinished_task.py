@@ -5,7 +5,7 @@ import pytest
 from ebbtide.agent.integrations.small_models.unfinished_task import (
     MAX_QUOTED_CHARS,
     asks_for_change,
-    calls_that_changed_files,
+    find_calls_that_changed_files,
     unfinished_work_reminder,
 )
 from ebbtide.agent.messages import (
@@ -84,7 +84,7 @@ def test_a_file_written_as_it_was_is_no_change() -> None:
     def changed(wish: str, output: str) -> bool:
         call = Assistant((ToolCall("c", "write", {"path": "a.py", "content": "x = 2"}),))
         written = User((ToolOutput("c", output, "done"),))
-        return any(calls_that_changed_files(Conversation((User((Text(wish),)), call, written, said("Done.")))))
+        return any(find_calls_that_changed_files(Conversation((User((Text(wish),)), call, written, said("Done.")))))
 
     outputs = ("overwrote `a.py`: 1 line", f"overwrote `a.py`: 1 line{FINAL_NEWLINE_NOTE}", f"`a.py` {UNCHANGED_NOTE}")
     assert [changed("Fix a.py", output) for output in outputs] == [True, False, False]
@@ -103,7 +103,7 @@ def test_a_command_that_found_nothing_to_change_is_no_change(command: str, is_ch
     )
     call = Assistant((ToolCall("c", "bash", {"command": command}),))
     turn = (FIX, call, User((ToolOutput("c", output, "done"),)), said("It is fixed."))
-    assert any(calls_that_changed_files(Conversation(turn))) is is_change
+    assert any(find_calls_that_changed_files(Conversation(turn))) is is_change
 
 
 @pytest.mark.parametrize(
@@ -150,6 +150,6 @@ def test_it_is_asked_for_twice_in_a_turn() -> None:
 
 def test_work_of_an_earlier_turn_is_none_of_this_one() -> None:
     conversation = Conversation((FIX, *step("edit", path="a.py"), said("Done."), FIX, said("Done.")))
-    assert list(calls_that_changed_files(conversation)) == []
+    assert list(find_calls_that_changed_files(conversation)) == []
     assert unfinished_work_reminder(Conversation(())) is None
     assert unfinished_work_reminder(Conversation((said("Hello."),))) is None

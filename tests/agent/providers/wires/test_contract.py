@@ -368,6 +368,8 @@ def test_a_key_that_cannot_be_sent_is_refused_at_once(adapter: Adapter, wire: Li
 class ChangingKeys:
     """Keys of which each is replaced when the server rejects it, until none is left."""
 
+    renewal_statuses = frozenset({401, 403})
+
     def __init__(self, *keys: str) -> None:
         self.keys = list(keys)
 

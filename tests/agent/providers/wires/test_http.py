@@ -12,7 +12,7 @@ import pytest
 from ebbtide.agent.budget.request_budget import Window
 from ebbtide.agent.errors import AuthFailed, BadRequest, ProviderError, RouteFailed, StreamCut, TimedOut, Unreachable
 from ebbtide.agent.providers.base import Endpoint
-from ebbtide.agent.providers.registry import registry_facts
+from ebbtide.agent.providers.registry import find_registry_facts
 from ebbtide.agent.providers.wires import anthropic, http
 from ebbtide.agent.providers.wires.adapter import WireProvider
 from ebbtide.agent.providers.wires.http import SseReader, open_client, read_events
@@ -76,7 +76,7 @@ async def test_anthropics_sdk_without_a_key_says_so(monkeypatch: pytest.MonkeyPa
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", "/nonexistent")
     monkeypatch.setenv("XDG_CONFIG_HOME", "/nonexistent")
-    facts = registry_facts("anthropic", "claude-opus-4-5")
+    facts = find_registry_facts("anthropic", "claude-opus-4-5")
     provider = WireProvider(anthropic.ADAPTER, facts, Window(200_000, 8_192), Endpoint(""), "sdk")
     with pytest.raises(AuthFailed, match="ANTHROPIC_API_KEY"):
         await collect(provider, hello())

@@ -12,11 +12,11 @@ from ebbtide.agent.messages import Text, User
 from ebbtide.agent.providers.wires import anthropic
 from ebbtide.agent.providers.wires.adapter import WireProvider
 from ebbtide.agent.providers.base import Endpoint, Request
-from ebbtide.agent.providers.registry import registry_facts
+from ebbtide.agent.providers.registry import find_registry_facts
 early = set(sys.modules)
 
 async def main(url):
-    facts = registry_facts("anthropic", "claude-opus-4-5")
+    facts = find_registry_facts("anthropic", "claude-opus-4-5")
     provider = WireProvider(anthropic.ADAPTER, facts, Window(200_000, 8_192), Endpoint(url, "key"), "http")
     request = Request("", (User((Text("hi"),)),), (), 100, "s")
     chunks = [chunk async for chunk in provider.stream(request)]

@@ -7,13 +7,24 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ebbtide.agent.errors import ProviderError, StreamCut, TimedOut
-from ebbtide.agent.messages import Reasoning, StopReason, Text
-from ebbtide.agent.providers.base import Endpoint, Reply
+from ebbtide.agent.errors import (
+    BadRequest,
+    ContextOverflow,
+    Overloaded,
+    ProviderError,
+    QuotaExceeded,
+    RateLimited,
+    StreamCut,
+    TimedOut,
+)
+from ebbtide.agent.messages import Reasoning, StopReason, Text, ToolOutput, Usage, User
+from ebbtide.agent.providers.base import Endpoint, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
 from ebbtide.agent.providers.wires.anthropic import AnthropicDecoder
 from ebbtide.agent.providers.wires.chat_decoder import ChatDecoder
 from ebbtide.agent.providers.wires.decoder import Decoder, decode, stream_chunks
-from ebbtide.agent.providers.wires.http import SseReader, parse_event
+from ebbtide.agent.providers.wires.http import NdjsonReader, SseReader, parse_event, parse_events
+from ebbtide.agent.providers.wires.ollama import OllamaDecoder
+from ebbtide.agent.providers.wires.openai_chat import build_body
 from ebbtide.agent.providers.wires.openai_responses import ResponsesDecoder
 from ebbtide.agent.providers.wires.origin import Origin
 
@@ -25,7 +36,8 @@ def read(raw: str, decoder: Callable[[Origin], Decoder], size: int = 1 << 20) ->
     """The reply of a stream that arrives in pieces of `size` bytes."""
     reader, data = SseReader(), raw.encode()
     texts = [text for at in range(0, len(data), size) for text in reader.feed(data[at : at + size])]
-    *_, reply = decode([parse_event(text) for text in [*texts, *reader.close()]], decoder(ORIGIN), ORIGIN)
+    events = [event for text in [*texts, *reader.close()] for event in parse_events(text)]
+    *_, reply = decode(events, decoder(ORIGIN), ORIGIN)
     assert isinstance(reply, Reply)
     return reply
 
@@ -185,6 +197,109 @@ CHAT = [
         "4",
     ),
     Case(
+        "vllm 51697: all arguments once more at the end",
+        calls(piece(0, "a", "ls", '{"path":'), piece(0, None, None, ' "a"}'), piece(0, None, None, ARGUMENTS)),
+        calls=[LS],
+        stop="calls",
+    ),
+    Case(
+        "vllm 51697: all arguments, spaced otherwise",
+        calls(piece(0, "a", "ls", '{"path":"a"}'), piece(0, None, None, ARGUMENTS)),
+        calls=[LS],
+        stop="calls",
+    ),
+    Case(
+        "vllm 51697: all arguments after a part of them",
+        calls(piece(0, "a", "ls", "{"), piece(0, None, None, ARGUMENTS)),
+        calls=[LS],
+        stop="calls",
+    ),
+    Case(
+        "an object inside the arguments is not all of them",
+        calls(piece(0, "a", "ls", '{"path": "a", "at": '), piece(0, None, None, "{}"), piece(0, None, None, "}")),
+        calls=[("ls", {"path": "a", "at": {}})],
+        stop="calls",
+    ),
+    Case(
+        "Rapid-MLX 181: a call that is sent again with the next one",
+        calls(piece(0, "a", "ls", ARGUMENTS), piece(0, "b", "ls", ARGUMENTS), piece(1, "c", "pwd", "{}")),
+        calls=[LS, PWD],
+        stop="calls",
+    ),
+    Case(
+        "vllm 44098, vllm-ascend 8327: name and id again, with the last arguments and the finish reason",
+        sse(
+            delta(tool_calls=[piece(0, "a", "ls", '{"path": ')]),
+            delta("tool_calls", tool_calls=[piece(0, "a", "ls", '"a"}')]),
+            DONE,
+        ),
+        calls=[LS],
+        stop="calls",
+    ),
+    Case(
+        "poolside/pool 9: another id in each piece",
+        calls(piece(0, "a", "ls", '{"pa'), piece(0, "b", None, 'th": '), piece(0, "c", "", '"a"}')),
+        calls=[LS],
+        stop="calls",
+    ),
+    Case(
+        "mlx-openai-server 216: another id, and the name, in each piece",
+        calls(piece(0, "a", "ls", ""), piece(0, "b", "ls", '{"path": '), piece(0, "c", "ls", '"a"}')),
+        calls=[LS],
+        stop="calls",
+    ),
+    Case(
+        "zed 54872: DashScope's empty id and name",
+        calls(piece(0, "a", "ls", ""), piece(0, "", "", '{"path": '), piece(0, "", "", '"a"}')),
+        calls=[LS],
+        stop="calls",
+    ),
+    Case(
+        "vllm 47907: everything in one delta",
+        sse(
+            delta("tool_calls", content="Hi.", tool_calls=[piece(0, "a", "ls", ARGUMENTS), piece(1, "b", "pwd", "{}")]),
+            DONE,
+        ),
+        "Hi.",
+        [LS, PWD],
+        "calls",
+    ),
+    Case(
+        "vllm-ascend 16941: a numeric stop_reason, twice",
+        sse(HELLO, *[{"choices": [delta("stop", content="")["choices"][0] | {"stop_reason": 154829}]}] * 2, DONE),
+        "Hello.",
+    ),
+    Case(
+        "GLM-5 66, kilocode 9432: a frame that breaks off where the next one begins",
+        sse(HELLO)
+        + f'data: {{"id":"1","object":"chat.cdata: {json.dumps(delta(content=" Bye."))}\n\n'
+        + sse(delta("stop"), DONE),
+        "Hello. Bye.",
+        skipped=1,
+    ),
+    Case(
+        "MiniMax-M2 105: thinking in the content",
+        sse(delta(content="<think>\nHm"), delta(content="m.\n</think>\n\nHi."), delta("stop"), DONE),
+        "Hi.",
+    ),
+    Case(
+        "mlx-openai-server 179, litellm 27483: thinking whose beginning is part of the prompt",
+        sse(delta(content="Hm <b>m</b>.\n</thi"), delta(content="nk>\n\nHi."), delta("stop"), DONE),
+        "Hi.",
+    ),
+    Case(
+        "litellm 27483: thinking without an end",
+        sse(delta("stop", content="<think>\nHm </th"), DONE),
+        "<think>\nHm </th",
+    ),
+    Case(
+        "an answer about tags",
+        sse(delta(content="Write `</think>`, as in\n<think>\nx\n</think>\n"), delta("stop"), DONE),
+        "Write `</think>`, as in\n<think>\nx\n</think>\n",
+    ),
+    Case("an answer that begins like a tag", sse(delta(content=" <th"), delta("stop", content="is>"), DONE), " <this>"),
+    Case("an answer that ends like a tag", sse(delta("stop", content=" <think"), DONE), " <think"),
+    Case(
         "hermes 21522: a whole completion",
         sse({"object": "chat.completion", "choices": [{"index": 0, "message": {"content": "Hello."}}]}),
         "Hello.",
@@ -203,6 +318,65 @@ def test_an_odd_chat(case: Case, size: int) -> None:
         case.stop,
         case.skipped,
     )
+
+
+@pytest.mark.parametrize("pieces", [1, 4, 100])
+@pytest.mark.parametrize("ending", ["</think>\n\nHi.", "</think>"])
+def test_thinking_in_the_content_is_shown_as_such_and_goes_back(pieces: int, ending: str) -> None:
+    """MiniMax's documents want it back in the content; the templates of other models remove it themselves."""
+    content = f"\n<think>We <b>look</b> </thin.{ending}"
+    size = -(-len(content) // pieces)
+    texts = [content[at : at + size] for at in range(0, len(content), size)]
+    raw = sse(*(delta(content=text) for text in texts), delta(tool_calls=[piece(0, "a", "ls", "{}")]), DONE)
+    events = [event for text in SseReader().feed(raw.encode()) for event in parse_events(text)]
+    *chunks, reply = decode(events, ChatDecoder(ORIGIN), ORIGIN)
+    assert isinstance(reply, Reply)
+    assert "".join(chunk.text for chunk in chunks if isinstance(chunk, ReasoningChunk)) == "We <b>look</b> </thin."
+    assert "".join(chunk.text for chunk in chunks if isinstance(chunk, TextChunk)) == reply.message.text
+    thought = reply.message.parts[0]
+    assert isinstance(thought, Reasoning)
+    assert (thought.text, reply.message.text) == ("We <b>look</b> </thin.", ending.removeprefix("</think>").strip())
+    output = ToolOutput("a", "ok", "done")
+    request = Request("", (User((Text("Hi"),)), reply.message, User((output,))), (), 100, "s")
+    sent = build_body(request, ModelFacts("p", "m", 9000, 900))["messages"][1]
+    assert sent["content"] == content
+    other = build_body(request, ModelFacts("p", "other", 9000, 900))["messages"][1]
+    assert other["content"] == (reply.message.text or None)
+
+
+def test_the_usage_of_a_choice_is_read() -> None:
+    """pi 2017: Moonshot sends it in the last choice."""
+    usage = {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}
+    last = {"choices": [delta("stop")["choices"][0] | {"usage": usage}]}
+    assert read(sse(HELLO, last, DONE), ChatDecoder).usage == Usage(input=9, output=3)
+
+
+@pytest.mark.parametrize("texts", [(), ("Half",)])
+@pytest.mark.parametrize("reason", ["network_error", "error"])
+def test_a_failure_behind_a_normal_finish_reason_is_an_error(texts: Sequence[str], reason: str) -> None:
+    """hax 15: OpenRouter's provider failed, which only `native_finish_reason` says."""
+    last = {"choices": [delta("stop", content="")["choices"][0] | {"native_finish_reason": reason}]}
+    with pytest.raises(Overloaded, match=reason):
+        read(sse(*(delta(content=text) for text in texts), last, DONE), ChatDecoder)
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "kind"),
+    [
+        (1008, "insufficient balance", QuotaExceeded),
+        (1002, "rate limit exceeded", RateLimited),
+        (2013, "invalid params", BadRequest),
+    ],
+)
+@pytest.mark.parametrize("choices", [None, []])
+def test_an_error_of_minimax_with_status_200_is_an_error(
+    code: int, message: str, kind: type[ProviderError], choices: object
+) -> None:
+    failed = {"choices": choices, "base_resp": {"status_code": code, "status_msg": message}}
+    with pytest.raises(kind, match=message):
+        read(sse(failed), ChatDecoder)
+    fine = delta("stop", content="Hi.") | {"base_resp": {"status_code": 0, "status_msg": ""}}
+    assert read(sse(fine), ChatDecoder).message.text == "Hi."
 
 
 @pytest.mark.parametrize("reason", ["error", "network_error", "insufficient_system_resource", "abort"])
@@ -226,6 +400,61 @@ def test_an_error_field_of_the_stream_is_an_error() -> None:
     """GPUStack sends a line `error: …` in place of data."""
     with pytest.raises(ProviderError, match="no worker"):
         read(sse(HELLO) + 'error: {"code": 500, "message": "no worker"}\n\n', ChatDecoder)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "is_retryable"),
+    [
+        ({"code": 400, "message": "prompt is too long: 1284668 tokens > 1000000 maximum"}, ContextOverflow, False),
+        ({"code": 502, "message": "Worker local total request limit reached (33/32)"}, ProviderError, True),
+    ],
+)
+def test_an_error_beside_empty_choices_is_an_error(
+    error: dict[str, object], kind: type[ProviderError], is_retryable: bool
+) -> None:
+    """jp 978, OmniRoute 8210: OpenRouter has begun its response when the provider rejects the request."""
+    with pytest.raises(kind) as caught:
+        read(sse({"choices": [], "error": error}), ChatDecoder)
+    assert caught.value.is_retryable == is_retryable
+
+
+def test_a_whole_completion_that_failed_is_an_error() -> None:
+    """bifrost 5425: with null for its usage."""
+    choice = {"index": 0, "message": {"content": '{"title": "part'}, "finish_reason": "error"}
+    usage = {"prompt_tokens": None, "completion_tokens": None, "total_tokens": 0}
+    with pytest.raises(Overloaded):
+        read(sse({"choices": [choice], "usage": usage}), ChatDecoder)
+
+
+def read_lines(*events: object, end: str = "\n") -> Reply:
+    """The reply of Ollama's lines."""
+    raw = "\n".join(json.dumps(event) for event in events) + end
+    reader = NdjsonReader()
+    lines = [parse_event(line) for line in [*reader.feed(raw.encode()), *reader.close()]]
+    *_, reply = decode(lines, OllamaDecoder(ORIGIN), ORIGIN)
+    assert isinstance(reply, Reply)
+    return reply
+
+
+def test_calls_in_the_last_line_of_ollama_are_read() -> None:
+    """rig 1308."""
+    call = {"id": "c", "function": {"index": 0, "name": "ls", "arguments": {"path": "a"}}}
+    last = {"message": {"role": "assistant", "content": "", "tool_calls": [call]}, "done": True, "done_reason": "stop"}
+    (found,) = read_lines(last).message.calls
+    assert (found.name, found.arguments) == LS
+
+
+def test_an_error_line_of_ollama_is_an_error() -> None:
+    """agent-os 2214."""
+    half = {"message": {"role": "assistant", "content": "Half"}, "done": False}
+    with pytest.raises(ProviderError, match="an error was encountered"):
+        read_lines(half, {"error": "an error was encountered while running the model"})
+
+
+def test_the_last_line_of_ollama_needs_no_end() -> None:
+    """Archon 1158."""
+    half, last = {"message": {"content": "Hel"}, "done": False}, {"message": {"content": "lo."}, "done": True}
+    assert read_lines(half, last, end="").message.text == "Hello."
 
 
 def test_a_stream_that_breaks_off_is_cut() -> None:
@@ -271,6 +500,13 @@ def test_the_addresses_of_citations_are_kept() -> None:
     assert part == Text("It is [1].", {"citations": ["https://example.org/"]})
 
 
+def test_a_growing_list_of_citations_keeps_its_numbers() -> None:
+    """It may repeat an address (SaveMyPhind-conversation-exporter 251) before the last one arrives."""
+    pages = ["https://a.example/", None, "https://a.example/", "https://b.example/"]
+    frames = (delta("stop", content="[4]") | {"citations": pages[:count]} for count in (1, 3, 4, 2))
+    assert read(sse(*frames, DONE), ChatDecoder).message.parts[0] == Text("[4]" * 4, {"citations": pages})
+
+
 START = {"type": "message_start", "message": {"usage": {"input_tokens": 5}}}
 STOP = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}}
 END = {"type": "message_stop"}
@@ -294,6 +530,34 @@ ANTHROPIC = [
     Case("a message_delta without a delta", sse(START, HI, {"type": "message_delta"}, STOP, END), "Hi."),
     Case("no message_stop after a stop reason", sse(START, HI, STOP), "Hi."),
     Case("a [DONE] at the end", sse(START, HI, STOP, DONE), "Hi."),
+    Case(
+        "litellm 37273: two ends of one block",
+        sse(
+            START,
+            begin(type="tool_use", id="a", name="ls", input={}),
+            add(type="input_json_delta", partial_json=ARGUMENTS),
+            *[{"type": "content_block_stop", "index": 0}] * 2,
+            USE,
+            END,
+        ),
+        calls=[LS],
+        stop="calls",
+    ),
+    Case(
+        "litellm 34692: an empty text first, and end_turn after a call",
+        sse(
+            START,
+            begin(type="text", text=""),
+            {"type": "content_block_stop", "index": 0},
+            begin(1, type="tool_use", id="a", name="ls", input={}),
+            add(1, type="input_json_delta", partial_json=ARGUMENTS),
+            {"type": "content_block_stop", "index": 1},
+            STOP,
+            END,
+        ),
+        calls=[LS],
+        stop="calls",
+    ),
     Case(
         "partial_json is null",
         sse(
@@ -446,6 +710,28 @@ RESPONSES = [
             COMPLETED,
         ),
         "Hi.",
+    ),
+    Case(
+        "opencodex 989: Copilot's encrypted deltas, and other ids in each event",
+        sse(
+            {"type": "response.output_item.added", "output_index": 0, "item": CALL | {"id": "x1"}},
+            {
+                "type": "response.function_call_arguments.delta",
+                "output_index": 0,
+                "item_id": "x2",
+                "delta": "9f3a",
+                "obfuscation": "x",
+            },
+            {
+                "type": "response.function_call_arguments.done",
+                "output_index": 0,
+                "item_id": "x3",
+                "arguments": ARGUMENTS,
+            },
+            {"type": "response.completed", "response": {"id": "x4", "status": "completed", "output": []}},
+        ),
+        calls=[LS],
+        stop="calls",
     ),
     Case(
         "a whole response",

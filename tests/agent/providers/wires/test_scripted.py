@@ -7,7 +7,12 @@ import pytest
 from ebbtide.agent.errors import BadRequest
 from ebbtide.agent.messages import Assistant, Reasoning, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.providers.base import Request
-from ebbtide.agent.providers.wires.scripted import ScriptedProvider, parse_script, rejection_reason, signed_reasoning
+from ebbtide.agent.providers.wires.scripted import (
+    ScriptedProvider,
+    find_rejection_reason,
+    parse_script,
+    signed_reasoning,
+)
 from tests.kit.adapters import READ, hello, last
 
 NAME = "scripted/script"
@@ -38,7 +43,7 @@ BAD = [
 
 @pytest.mark.parametrize(("request_", "says"), BAD, ids=[says for _, says in BAD])
 async def test_a_request_that_no_server_takes_is_refused(request_: Request, says: str) -> None:
-    assert rejection_reason(GOOD, NAME) is None
+    assert find_rejection_reason(GOOD, NAME) is None
     provider = ScriptedProvider.from_replies({"text": "fine"})
     with pytest.raises(BadRequest, match="no server would accept this request") as caught:
         await last(provider, request_)

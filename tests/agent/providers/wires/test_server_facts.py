@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ebbtide.agent.providers.base import Endpoint
-from ebbtide.agent.providers.registry import registry_facts
+from ebbtide.agent.providers.registry import find_registry_facts
 from ebbtide.agent.providers.wires import server_facts
 from ebbtide.agent.providers.wires.server_facts import (
     add_server_facts,
@@ -27,7 +27,7 @@ STUDIO = {
         {"id": "m", "state": "loaded", "max_context_length": 131_072, "loaded_context_length": 16_384},
     ]
 }
-UNKNOWN = registry_facts("openai-chat", "m")
+UNKNOWN = find_registry_facts("openai-chat", "m")
 
 
 @pytest.mark.parametrize(
@@ -70,10 +70,10 @@ async def test_a_server_that_does_not_say_changes_nothing(page: object) -> None:
 
 async def test_a_window_that_is_set_stays_and_nobody_is_asked_about_one_that_is_known() -> None:
     with FakeProvider([], pages={"/props": LLAMA}) as server:
-        facts = registry_facts("openai-chat", "gpt-5.5")
+        facts = find_registry_facts("openai-chat", "gpt-5.5")
         assert await add_server_facts(Endpoint(f"{server.url}/v1"), facts) == facts
         assert server.looked_at == []
-        facts = registry_facts("openai-chat", "m", {"context_window": 5000})
+        facts = find_registry_facts("openai-chat", "m", {"context_window": 5000})
         assert await add_server_facts(Endpoint(f"{server.url}/v1"), facts) == facts
         assert is_local_server(Endpoint(server.url))
         assert not is_local_server(Endpoint("https://models.example/v1"))

@@ -122,7 +122,7 @@ async def test_openai_is_sent_our_own_search_by_another_name() -> None:
 
 
 def test_a_deferred_tool_without_a_namespace_stands_by_itself() -> None:
-    lone = replace(ASK, deferred=ToolGroup())
+    lone = replace(ASK, deferred_group=ToolGroup())
     body = body_of(RESPONSES, replace(hello(), tools=(READ, lone)))
     assert [tool.get("defer_loading") for tool in body["tools"]] == [None, True, None]
 

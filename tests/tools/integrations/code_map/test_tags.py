@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.tools.integrations.code_map.tags import MAX_FILE_BYTES, NO_TAGS, Definition, Tags, content_tags, file_tags
+from ebbtide.tools.integrations.code_map.tags import MAX_FILE_BYTES, NO_TAGS, Definition, Tags, extract_tags, file_tags
 
 PYTHON = '''
 from shapes import Circle
@@ -124,13 +124,13 @@ def shown(tags: Tags) -> tuple[list[Definition], set[str]]:
 def test_definitions_stand_with_their_lines_and_uses_are_those_of_code(
     extension: str, source: str, definitions: list[Definition], uses: set[str]
 ) -> None:
-    assert shown(content_tags(source.encode(), extension)) == (definitions, uses)
+    assert shown(extract_tags(source.encode(), extension)) == (definitions, uses)
 
 
 @pytest.mark.parametrize("extension", [".py", ".js", ".jsx", ".ts", ".tsx", ".go", ".rs", ".java"])
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b"class (((", b"(" * 2000], ids=range(4))
 def test_what_is_no_code_does_no_harm(extension: str, content: bytes) -> None:
-    assert isinstance(content_tags(content, extension), Tags)
+    assert isinstance(extract_tags(content, extension), Tags)
 
 
 def test_what_nobody_has_written_is_left_out(tmp_path: Path) -> None:

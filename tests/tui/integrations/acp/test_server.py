@@ -11,8 +11,10 @@ from acp.schema import EnvVariable, McpServerStdio, PermissionOption
 
 from ebbtide.tui.integrations.line_transport import MAX_MESSAGE_BYTES
 from tests.kit.editor import Editor, Pick, connected, said, served
+from tests.kit.fake_provider import Call, FakeProvider, Turn
 from tests.kit.files import write_file
 from tests.kit.project import Project
+from tests.kit.search_frames import answer, openai_stream, searches
 from tests.kit.session import bash, call, calls
 
 EDIT = call("edit", path="a.txt", old="one", new="uno")
@@ -316,6 +318,41 @@ async def test_an_editor_that_logs_in_is_told_whether_there_is_a_key(
     assert answer is not None
     assert [method["id"] for method in begun["result"]["authMethods"]] == ([] if key else ["key"])
     assert (answer.get("error") or {}).get("code") == (None if key else -32000)
+
+
+async def test_an_answer_ends_with_its_sources_also_when_the_session_is_loaded(project: Project) -> None:
+    frame = {
+        "choices": [{"index": 0, "delta": {"content": "It is [2]."}, "finish_reason": "stop"}],
+        "citations": [None, "https://example.org/notes"],
+    }
+    editor, again = Editor(), Editor()
+    with FakeProvider([Turn(raw=f"data: {json.dumps(frame)}\n\ndata: [DONE]\n\n")]) as server:
+        project.environment |= server.environment
+        async with connected(project, editor, **{"agent.model": "openai-chat/sonar"}) as agent:
+            new = await agent.new_session(cwd=str(project.root), mcp_servers=[])
+            assert await said(agent, new.session_id) == "end_turn"
+        async with connected(project, again, **{"agent.model": "openai-chat/sonar"}) as agent:
+            await agent.load_session(cwd=str(project.root), session_id=new.session_id, mcp_servers=[])
+    assert editor.said == again.said == "It is [2].\n\nSources:  \n[2] https://example.org/notes\n\n"
+    assert not any("Sources" in update["content"]["text"] for update in editor.told("agent_thought_chunk"))
+
+
+async def test_a_search_of_the_web_is_asked_about_and_shown_as_a_search(project: Project) -> None:
+    editor = Editor()
+    search = Turn(raw=openai_stream([searches("ws_1", "new in 4.0"), answer("It is fast.")]))
+    turns = [Turn(calls=(Call("web_search", {"query": "new in 4.0"}),)), search, Turn(text="Done.")]
+    with FakeProvider(turns) as server:
+        project.environment |= server.environment
+        flags = {"agent.model": "openai/gpt-6-sol", "web.search": "provider"}
+        async with connected(project, editor, **flags) as agent:
+            new = await agent.new_session(cwd=str(project.root), mcp_servers=[])
+            assert await said(agent, new.session_id) == "end_turn"
+    assert (len(server.requests), len(editor.asked)) == (3, 1)
+    assert editor.shown[0].startswith("```\nquery: new in 4.0\n```\n")
+    start, *_, end = editor.told("tool_call", "tool_call_update")
+    assert (start["kind"], end["status"]) == ("search", "completed")
+    assert "It is fast." in end["content"][0]["content"]["text"]
+    assert editor.said == "Done."
 
 
 async def test_commands_of_ours_are_offered_and_run(project: Project) -> None:

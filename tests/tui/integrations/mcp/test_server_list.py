@@ -34,7 +34,7 @@ FORGE = ServerStatus(
     Path("/home/me/.ebb/logs/mcp/forge.log"),
     (
         ToolStatus("create_issue", "Opens an issue.", 180, "offered"),
-        ToolStatus("merge", "Merges a pull request.", 240, "held back"),
+        ToolStatus("merge", "Merges a pull request.", 240, "deferred"),
         ToolStatus("wipe", "Deletes \x1b[31mall\nof it.", 90, "not approved"),
     ),
 )
