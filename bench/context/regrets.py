@@ -270,7 +270,7 @@ class SeenOutputs:
             holders = self._holders[measure].get(hash(part))
             if holders is None or holders[0] in regretted:
                 continue
-            if any(self._counts_as_shown(one, measure) for one in self._outputs_of(holders)):
+            if any(self._counts_as_visible(one, measure) for one in self._outputs_of(holders)):
                 continue
             if not self._is_visible(measure, part, view()):
                 regretted.add(holders[0])
@@ -284,14 +284,14 @@ class SeenOutputs:
             yield self.outputs[id]
 
     @staticmethod
-    def _counts_as_shown(output: SeenOutput, measure: Measure) -> bool:
+    def _counts_as_visible(output: SeenOutput, measure: Measure) -> bool:
         return output.is_complete or measure in output.regretted_by
 
     def _is_visible(self, measure: Measure, part: str, texts: Sequence[str]) -> bool:
         if measure == "names":
             return any(part in text for text in texts)
         if part.startswith(" "):
-            return any(hash(part) in shown for shown in self._phrases_of(texts))
+            return any(hash(part) in visible for visible in self._phrases_of(texts))
         return any(_contains_whole(text, part) for text in texts)
 
     def _phrases_of(self, texts: Sequence[str]) -> Iterator[frozenset[int]]:

@@ -169,7 +169,7 @@ def test_a_line_that_another_text_of_the_request_shows_is_not_regretted(view: Se
 
 
 @pytest.mark.parametrize(
-    ("shown", "is_visible"),
+    ("view", "is_visible"),
     [
         ("He said: drops THE LAST token, of `every`", True),
         ("a.py:7:drops the last token of every", True),
@@ -178,12 +178,12 @@ def test_a_line_that_another_text_of_the_request_shows_is_not_regretted(view: Se
         ("drops the last token = of every", False),
     ],
 )
-def test_a_phrase_is_visible_in_any_case_and_punctuation(shown: str, is_visible: bool) -> None:
-    assert (wanted_of(PROSE, "It drops the last token of every", shown) == []) == is_visible
+def test_a_phrase_is_visible_in_any_case_and_punctuation(view: str, is_visible: bool) -> None:
+    assert (wanted_of(PROSE, "It drops the last token of every", view) == []) == is_visible
 
 
 @pytest.mark.parametrize(
-    ("shown", "is_visible"),
+    ("view", "is_visible"),
     [
         ("12345", True),
         ("12345.5 or x=12345;", True),
@@ -191,8 +191,8 @@ def test_a_phrase_is_visible_in_any_case_and_punctuation(shown: str, is_visible:
         ("1234 5", False),
     ],
 )
-def test_a_number_within_a_longer_one_is_not_visible(shown: str, is_visible: bool) -> None:
-    assert (wanted_of("12345", "12345", shown) == []) == is_visible
+def test_a_number_within_a_longer_one_is_not_visible(view: str, is_visible: bool) -> None:
+    assert (wanted_of("12345", "12345", view) == []) == is_visible
 
 
 def test_an_abbreviated_checksum_is_visible_in_the_full_one() -> None:
