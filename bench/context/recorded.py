@@ -8,14 +8,16 @@ See `bench.context.recordings` for the contents of the folder and skipped record
 regrets. No model is used: replies are those of the recording, and summaries are replaced by a stand-in. Costs are in
 thousand tokens of fresh input, including output, billed with the recorded pauses and the prices named `--prices` in
 `bench.context.billing`. *Unpaused* is the cached share of requests that came before the cache expired. *With recalls*
-adds for each regretted output one request that reads the context from the cache and retrieves up to 2,500 tokens of the
-output. `--part` replays only one part of the recordings, which `split.json` in the folder lists. Intervals are of 2,000
-bootstrap draws of projects and of their sessions (see `bench.context.intervals`)."""
+adds for each recall one request that reads the context from the cache and retrieves up to 2,500 tokens of the output.
+*Recalls* counts an output once that both measures regret. `--part` replays only one part of the recordings, which
+`split.json` in the folder lists. Intervals are of 2,000 bootstrap draws of projects and of their sessions (see
+`bench.context.intervals`)."""
 
 import argparse
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 
@@ -86,8 +88,7 @@ def unpaused_cached_share(runs: Sequence[ReplayResult]) -> float:
 
 TABLE_HEADING = (
     f"{'':28}{'cost':>7}{'':>6}{'with recalls':>14}{'':>6}{'cached':>8}{'unpaused':>10}{'rewrites':>10}{'cold':>6}"
-    f"{'summaries':>11}{'peak':>6}{'drift':>7}{'recalls':>9}   regrets: names, content ("
-    f"{', '.join(CAUSES)})"
+    f"{'summaries':>11}{'peak':>6}{'drift':>7}"
 )
 
 
@@ -95,20 +96,27 @@ def format_row(name: str, runs: Sequence[ReplayResult], our_runs: Sequence[Repla
     def difference_to_ours(value: Callable[[ReplayResult], float]) -> str:
         return f"{100 * (mean(runs, value) / mean(our_runs, value) - 1):+.0f}%" if our_runs is not runs else ""
 
-    regrets = "".join(
-        f"{regrets_per_100(runs, measure=measure):10.2f} ({', '.join(_causes(runs, measure))})" for measure in MEASURES
-    )
     return (
         f"{name:28}{mean(runs, _cost):7.0f}{difference_to_ours(_cost):>6}{mean(runs, _with_recalls):14.0f}"
         f"{difference_to_ours(_with_recalls):>6}{cached_share(runs):8.1%}{unpaused_cached_share(runs):10.1%}"
         f"{mean(runs, lambda one: one.costs.rewrites):10.1f}{mean(runs, lambda one: one.costs.cold):6.1f}"
         f"{mean(runs, lambda one: one.costs.summaries):11.1f}{max(run.costs.peak for run in runs):6.0%}"
-        f"{sum(run.costs.drift for run in runs):7}{recalls_per_100(runs):9.2f}{regrets}"
+        f"{sum(run.costs.drift for run in runs):7}"
     )
 
 
-def _causes(runs: Sequence[ReplayResult], measure: str) -> list[str]:
-    return [f"{regrets_per_100(runs, measure=measure, cause=cause):.2f}" for cause in CAUSES]
+def format_regrets(played: dict[str, list[ReplayResult]]) -> str:
+    """Return a table of recalls and regrets per 100 steps, with the regrets of each measure by cause."""
+    titles = (f"{f'by {measure}: all':>18}{''.join(f'{cause:>12}' for cause in CAUSES)}" for measure in MEASURES)
+    lines = [f"  {'regrets per 100 steps':26}{'recalls':>9}{''.join(titles)}"]
+    for policy, runs in played.items():
+        cells = "".join(
+            f"{regrets_per_100(runs, measure=measure):18.2f}"
+            + "".join(f"{regrets_per_100(runs, measure=measure, cause=cause):12.2f}" for cause in CAUSES)
+            for measure in MEASURES
+        )
+        lines.append(f"  {policy:26}{recalls_per_100(runs):9.2f}{cells}")
+    return "\n".join(lines)
 
 
 def _cost(one: ReplayResult) -> float:
@@ -120,10 +128,10 @@ def _with_recalls(one: ReplayResult) -> float:
 
 
 def format_kinds(runs: Sequence[ReplayResult]) -> str:
-    """Return a table of regrets per 100 steps by cause and kind of output. It also says how many of the outputs removed
-    for that cause were regretted."""
-    lines = [f"    {'':12}{''.join(f'{kind:>16}' for kind in KINDS)}"]
-    for cause in CAUSES:
+    """Return a table of regrets per 100 steps by cause, measure and kind of output, and how many of the outputs
+    removed for that cause were regretted."""
+    lines = [f"    {'':20}{''.join(f'{kind:>16}' for kind in KINDS)}"]
+    for cause, measure in product(CAUSES, MEASURES):
         cells = ""
         for kind in KINDS:
             removed = sum(run.left_outputs.get((cause, kind), 0) for run in runs)
@@ -131,11 +139,11 @@ def format_kinds(runs: Sequence[ReplayResult]) -> str:
                 (run.recording.name, found.id)
                 for run in runs
                 for found in run.regrets
-                if (found.cause, found.kind) == (cause, kind)
+                if (found.cause, found.measure, found.kind) == (cause, measure, kind)
             }
             share = f"{len(regretted)}/{removed}" if removed else ""
-            cells += f"{regrets_per_100(runs, cause=cause, kind=kind):7.2f}{share:>9}"
-        lines.append(f"    {cause:12}{cells}")
+            cells += f"{regrets_per_100(runs, cause=cause, measure=measure, kind=kind):7.2f}{share:>9}"
+        lines.append(f"    {f'{cause}, {measure}':20}{cells}")
     return "\n".join(lines)
 
 
@@ -174,15 +182,17 @@ def recording_groups(recordings: Sequence[Recording]) -> list[tuple[str, list[st
 
 def format_groups(played: dict[str, list[ReplayResult]]) -> str:
     """Return a table of cost with recalls and regrets per 100 steps by each measure, by group of recordings."""
-    width = 15 + 7 * len(MEASURES)
-    title = f"with recalls; regrets: {', '.join(MEASURES)}"
-    lines = [f"  {title:40}{''.join(f'{policy:>{width}}' for policy in played)}"]
+    titles = f"{'with recalls':>16}{''.join(f'{measure:>9}' for measure in MEASURES)}"
+    lines = [
+        f"  {'means and regrets per 100 steps':40}{''.join(f'{policy:>{len(titles)}}' for policy in played)}",
+        f"  {'':40}{titles * len(played)}",
+    ]
     for name, members in recording_groups([run.recording for run in next(iter(played.values()))]):
         cells = ""
         for runs in played.values():
             group = [run for run in runs if run.recording.name in members]
-            cells += f"{mean(group, _with_recalls):15.1f}"
-            cells += "".join(f"{regrets_per_100(group, measure=measure):7.2f}" for measure in MEASURES)
+            cells += f"{mean(group, _with_recalls):16.1f}"
+            cells += "".join(f"{regrets_per_100(group, measure=measure):9.2f}" for measure in MEASURES)
         lines.append(f"  {f'{name} ({len(members)})':40}{cells}")
     return "\n".join(lines)
 
@@ -227,13 +237,18 @@ def _format_interval(interval: Interval | None, *, is_cost: bool = False) -> str
 
 
 def format_recordings(runs: Sequence[ReplayResult]) -> str:
-    """Return a line for each recording."""
-    return "\n".join(
-        f"    {run.recording.name:40}{run.steps:5} steps{run.costs.cost:8.0f}{run.cost:8.0f}{cached_share([run]):8.1%}"
-        f"{unpaused_cached_share([run]):8.1%}{run.costs.rewrites:4}{run.costs.cold:4}{run.costs.summaries:4}{run.costs.peak:6.0%}"
-        f"{''.join(f'{regrets_per_100([run], measure=measure):8.2f}' for measure in MEASURES)}"
+    """Return a table with a row for each recording."""
+    heading = (
+        f"    {'recording':40}{'steps':>6}{'cost':>8}{'with recalls':>14}{'cached':>8}{'unpaused':>10}{'rewrites':>10}"
+        f"{'cold':>6}{'summaries':>11}{'peak':>6}{''.join(f'{measure:>9}' for measure in MEASURES)}"
+    )
+    rows = (
+        f"    {run.recording.name:40}{run.steps:6}{run.costs.cost:8.0f}{run.cost:14.0f}{cached_share([run]):8.1%}"
+        f"{unpaused_cached_share([run]):10.1%}{run.costs.rewrites:10}{run.costs.cold:6}{run.costs.summaries:11}"
+        f"{run.costs.peak:6.0%}{''.join(f'{regrets_per_100([run], measure=measure):9.2f}' for measure in MEASURES)}"
         for run in runs
     )
+    return "\n".join([heading, *rows])
 
 
 def format_pauses(runs: Sequence[ReplayResult]) -> str:
@@ -273,8 +288,9 @@ def report(
     for policy in policies:
         found[policy] = runs = replay_all(recordings, policy, window, rates)
         print(format_row(policy, runs, found[policies[0]]), flush=True)
+    print(format_regrets(found))
     for policy, runs in found.items():
-        print(f"  {policy}: regrets per 100 steps, and outputs regretted of those that left the view so")
+        print(f"  {policy}: regrets per 100 steps, and outputs regretted of those that left the context for that cause")
         print("\n".join([format_kinds(runs), *([format_recordings(runs)] if is_each else [])]))
     print(format_masks(found[policies[0]]))
     print(format_pauses(found[policies[0]]))

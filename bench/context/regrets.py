@@ -1,4 +1,4 @@
-"""Detects what a session would have needed of content that had left its context. Pure. Shares no code with the engine
+"""Detects content that a session would have needed after it had left the context. Pure. Shares no code with the engine
 that it judges, so that a list or pattern of the engine cannot hide a regret.
 
 A *regret* is an output of which a later reply uses something distinctive that the reply's request does not show,
@@ -13,19 +13,22 @@ numbers.
 Distinctive by *content* are
 
 - lines, as above, of a reply's text as well;
-- phrases of six words in one line, separated by blanks and punctuation only;
-- values: numbers with at least five digits, or four with a point or comma among them, and checksums of at least seven
-hexadecimal digits.
+- phrases of six words in one line, separated by blanks and punctuation only, ignoring case. In scripts without blanks,
+such as Chinese, a character counts as half a word;
+- values: numbers with at least five digits, numbers and versions with at least four if points or commas separate them,
+and checksums of at least seven hexadecimal digits. A leading `v` and a unit are not part of the value.
 
 It must be part of an output of the session, none of the outputs that contain it may be shown whole, and no other text
 of the request may contain it: no visible part of an output, call, reply, user message or summary. The regret belongs to
 the newest output that contains it. Its cause is what removed it from the context first: `cut` on arrival, `masked`
-later, or `summarised`. A regretted output counts as brought back, and the same measure does not count it again before
-the next rewrite. A model would have to recall it once, whichever measure found it first."""
+later, or `summarised`. A regretted output counts as recalled, and the same measure does not count it again before the
+next rewrite. The model would have to recall it once, whichever measure found it first."""
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal, TypeAlias
 
 from bench.context.recordings import Kind, RecordedCall, strings_in
@@ -37,13 +40,31 @@ MEASURES: tuple[Measure, ...] = ("names", "content")
 
 MIN_NAME_CHARS, MIN_LINE_CHARS = 8, 24
 """Minimum lengths in characters."""
+MIN_DIGITS, MIN_SEPARATED_DIGITS = 5, 4
+"""Minimum numbers of digits of a value, without and with points or commas between them."""
+PHRASE_WORDS, PHRASE_CHARACTERS = 6, 12
+"""Length of a phrase in words, and in characters of a script without blanks."""
+
 _NAME = re.compile(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*")
 _DISTINCTIVE = re.compile(r"[0-9_.]|[a-z][A-Z]")
-PHRASE_WORDS = 6
-_PHRASE_WORD = re.compile(r"[(\"'`*\[]{0,3}([^\W\d_][^\W_]*(?:['’-][^\W\d_]+)*)[)\"'`*\].,;:!?]{0,3}")
-"""A word of prose, with the punctuation around it."""
-_VALUE = re.compile(r"(?<![\w.])(?:\d[\d.,]*\d|[0-9a-f]{7,64})(?![\w])")
-_DIGITS = re.compile(r"\d")
+_VALUE = re.compile(
+    r"(?<![\w.])v?(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)+|[0-9a-fA-F]{7,128}|\d{5,})(?=[a-zA-Zµ]{0,3}(?!\w))"
+)
+"""A number, version or checksum, before a unit of at most three letters."""
+_NUMBER = re.compile(r"[\d.,]+")
+_DIGIT = re.compile(r"\d")
+_MARKS = "".join(char for char in map(chr, range(0x300, 0x3100)) if unicodedata.category(char).startswith("M"))
+"""Characters that combine with the letter before them, such as vowel signs of Hindi."""
+_UNSPACED = (
+    rf"[\u0e01-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff][{_MARKS}]*"
+)
+_UNSPACED_CHARACTER = re.compile(_UNSPACED)
+"""A character of a script that is written without blanks: Thai, Lao, Burmese, Khmer, Japanese or Chinese."""
+_PHRASE_WORD = re.compile(
+    rf"(?!\S*_)[(\[\"'`*“„‘‚«¿¡「『（《]{{0,3}}([^\W\d][\w{_MARKS}]*(?:['-][^\W\d][\w{_MARKS}]*)*)?"
+    r"[)\]\"'`*.,;:!?…”»」』）》、。，；：！？।]{0,3}"
+)
+"""A word of prose with the punctuation around it, or punctuation only."""
 _LINE_NUMBER_PREFIX = re.compile(r"^\s*(?:[^\s:]{1,200}:)?\d+[:\t→|-]")
 """A prefix that tools add when they number lines."""
 
@@ -59,40 +80,40 @@ def distinctive_lines(text: str) -> set[str]:
 
 
 def distinctive_values(text: str) -> set[str]:
-    """Return the distinctive numbers and checksums in a text."""
-    return {value for value in set(_VALUE.findall(text)) if _is_distinctive_value(value)}
+    """Return the distinctive numbers, versions and checksums in a text."""
+    return {value for value in set(_VALUE.findall(text)) if _has_enough_digits(value)}
 
 
-def _is_distinctive_value(value: str) -> bool:
-    digits = len(_DIGITS.findall(value))
-    if value.isalnum():
-        return digits >= (5 if value.isdecimal() else 1) and not value.isalpha()
-    return digits >= 4
+def _has_enough_digits(value: str) -> bool:
+    digits = len(_DIGIT.findall(value))
+    if "." in value or "," in value:
+        return digits >= MIN_SEPARATED_DIGITS
+    return digits >= (MIN_DIGITS if value.isdecimal() else 1)
 
 
 def phrases(text: str) -> Iterator[str]:
-    """Yield every sequence of `PHRASE_WORDS` words in a line, in lower case, surrounded by spaces."""
+    """Yield every phrase in a text as words in lower case, each with a space before and after it."""
     for run in _word_runs(text):
         for start in range(len(run) - PHRASE_WORDS + 1):
-            yield f" {' '.join(run[start : start + PHRASE_WORDS])} "
+            size = PHRASE_CHARACTERS if _UNSPACED_CHARACTER.match(run[start]) else PHRASE_WORDS
+            if start + size <= len(run):
+                yield f" {' '.join(run[start : start + size])} "
 
 
 def _word_runs(text: str) -> Iterator[list[str]]:
-    """Yield the words between anything that is neither a word nor a blank in a line."""
+    """Yield the words between any two things in a line that are neither words, blanks nor punctuation."""
+    if not text.isascii():
+        text = _UNSPACED_CHARACTER.sub(r" \g<0> ", unicodedata.normalize("NFC", text).replace("’", "'"))
     for line in text.split("\n"):
         run: list[str] = []
         for token in line.split():
-            if match := _PHRASE_WORD.fullmatch(token):
-                run.append(match[1].lower())
-            else:
+            match = _PHRASE_WORD.fullmatch(token)
+            if match is None:
                 yield run
                 run = []
+            elif match[1]:
+                run.append(match[1].lower())
         yield run
-
-
-def normalized_phrases(text: str) -> str:
-    """Return the words that can be in phrases of a text, with a line for each run of them."""
-    return "\n".join(f" {' '.join(run)} " for run in _word_runs(text) if len(run) >= PHRASE_WORDS)
 
 
 def reply_parts(text: str, calls: Iterable[RecordedCall]) -> set[str]:
@@ -105,8 +126,7 @@ def reply_parts(text: str, calls: Iterable[RecordedCall]) -> set[str]:
 
 
 def reply_content(text: str, calls: Iterable[RecordedCall]) -> set[str]:
-    """Return everything in a reply that is distinctive by content. Phrases begin and end with a space, other parts do
-    not."""
+    """Return everything in a reply that is distinctive by content. Only phrases start and end with a space."""
     written = [text, *(argument for call in calls for argument in strings_in(call.arguments))]
     return {part for one in written for part in _content_parts(one)}
 
@@ -132,6 +152,8 @@ class SeenOutput:
     full_text: str
     arrival_step: int
     """Step in which it arrived."""
+    was_due: bool = False
+    """Whether a request has been made since it arrived."""
     first_text: str | None = None
     """The text as first shown; None before it is shown."""
     visible_text: str | None = None
@@ -154,7 +176,7 @@ class SeenOutput:
             return "cut"
         if self.masked_at is not None:
             return "masked"
-        return "summarised" if self.first_text is not None and self.visible_text is None else None
+        return "summarised" if self.was_due and self.visible_text is None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +193,12 @@ class Regret:
     age: int
     """Steps since it arrived."""
     needs_recall: bool
-    """Whether the model would have to recall the output: no measure has counted a regret of it since the last rewrite.
-    """
+    """Whether the model would have to recall the output for this. It would not if another measure has counted a regret
+    of an output with the same text since the last rewrite."""
+
+
+Holders: TypeAlias = tuple[str, "Holders | None"]
+"""The id of the newest output that contains a distinctive text, and the older ones."""
 
 
 @dataclass(slots=True)
@@ -180,29 +206,33 @@ class SeenOutputs:
     """The outputs of a session, as they arrived and as they are shown."""
 
     outputs: dict[str, SeenOutput] = field(default_factory=dict)
-    _holders: dict[Measure, dict[int, list[str]]] = field(default_factory=lambda: {one: {} for one in MEASURES})
-    """For each measure, the ids of the outputs that contain a distinctive part, in order. Parts are stored as hashes,
-    because a long session contains a million phrases."""
-    _normalized: dict[str, str] = field(default_factory=dict)
-    """Texts of requests with what `normalized_phrases` makes of them."""
+    _holders: dict[Measure, dict[int, Holders]] = field(default_factory=lambda: {one: {} for one in MEASURES})
+    """The outputs that contain a distinctive text, by measure and hash of the text, because a long session contains a
+    million phrases."""
+    _phrases: dict[str, frozenset[int]] = field(default_factory=dict)
+    """The texts of the latest request with the hashes of their phrases, as far as they were needed."""
+    _request_texts: Sequence[str] = ()
 
     def add(self, call: RecordedCall, step: int) -> None:
         """Add an output that arrives."""
         self.outputs[call.id] = SeenOutput(call.kind, call.output, step)
-        found: tuple[tuple[Measure, set[str]], ...] = (
-            ("names", distinctive_parts(call.output)),
-            ("content", set(_content_parts(without_line_numbers(call.output)))),
-        )
-        for measure, parts in found:
-            holders = self._holders[measure]
-            for key in set(map(hash, parts)):
-                holders.setdefault(key, []).append(call.id)
+        unnumbered = without_line_numbers(call.output)
+        self._add_holders("names", call.id, chain(distinctive_names(call.output), distinctive_lines(unnumbered)))
+        self._add_holders("content", call.id, _content_parts(unnumbered))
+
+    def _add_holders(self, measure: Measure, call_id: str, parts: Iterable[str]) -> None:
+        holders = self._holders[measure]
+        newest: dict[int, Holders] = {}  # one tuple for all texts with the same older holders
+        for key in set(map(hash, parts)):
+            older = holders.get(key)
+            holders[key] = newest.setdefault(id(older), (call_id, older))
 
     def record_request(self, visible: Mapping[str, str], step: int) -> None:
         """Record how a step's request shows the outputs. `visible`: the shown texts by call id."""
         is_rewritten = False
         for id, output in self.outputs.items():
             now = visible.get(id)
+            output.was_due = True
             if now is not None and output.first_text is None:
                 output.first_text = output.visible_text = now
                 output.arrived_complete = output.full_text in now
@@ -218,56 +248,89 @@ class SeenOutputs:
     def regrets(
         self, text: str, calls: Sequence[RecordedCall], step: int, view: Callable[[], Sequence[str]]
     ) -> tuple[Regret, ...]:
-        """Return the regrets of a reply. `view`: returns all texts of the reply's request."""
-        regrets = [
-            *self._regrets_by("names", reply_parts(text, calls), step, view),
-            *self._regrets_by("content", reply_content(text, calls), step, view),
-        ]
-        for regret in regrets:
-            self.outputs[regret.id].regretted_by.add(regret.measure)
+        """Return the regrets of a reply. `view`: returns all texts of the reply's request, and is called only if
+        needed."""
+        regrets: list[Regret] = []
+        parts: tuple[tuple[Measure, set[str]], ...] = (
+            ("names", reply_parts(text, calls)),
+            ("content", reply_content(text, calls)),
+        )
+        for measure, used in parts:
+            found = tuple(self._regrets_by(measure, used, step, view))
+            for regret in found:
+                self.outputs[regret.id].regretted_by.add(measure)
+            regrets += found
         return tuple(regrets)
 
     def _regrets_by(
         self, measure: Measure, used: Iterable[str], step: int, view: Callable[[], Sequence[str]]
     ) -> Iterator[Regret]:
-        holders = self._holders[measure]
-        found: set[str] = set()
+        regretted: set[str] = set()
         for part in sorted(used):
-            ids = holders.get(hash(part))
-            if not ids or any(self._counts_as_shown(id, measure) for id in ids) or ids[-1] in found:
+            holders = self._holders[measure].get(hash(part))
+            if holders is None or holders[0] in regretted:
                 continue
-            if not self._is_visible(part, view()):
-                found.add(ids[-1])
-                yield self._regret(measure, ids[-1], part, step)
+            if any(self._counts_as_visible(one, measure) for one in self._outputs_of(holders)):
+                continue
+            if not self._is_visible(measure, part, view()):
+                regretted.add(holders[0])
+                yield self._regret(measure, part, holders, step)
 
-    def _counts_as_shown(self, id: str, measure: Measure) -> bool:
-        output = self.outputs[id]
+    def _outputs_of(self, holders: Holders) -> Iterator[SeenOutput]:
+        """Yield the outputs that contain a text, newest first."""
+        older: Holders | None = holders
+        while older is not None:
+            id, older = older
+            yield self.outputs[id]
+
+    @staticmethod
+    def _counts_as_visible(output: SeenOutput, measure: Measure) -> bool:
         return output.is_complete or measure in output.regretted_by
 
-    def _is_visible(self, part: str, texts: Sequence[str]) -> bool:
-        if not part.startswith(" "):
+    def _is_visible(self, measure: Measure, part: str, texts: Sequence[str]) -> bool:
+        if measure == "names":
             return any(part in text for text in texts)
-        return any(part in self._words_of(text) for text in texts)
+        if part.startswith(" "):
+            return any(hash(part) in visible for visible in self._phrases_of(texts))
+        return any(_contains_whole(text, part) for text in texts)
 
-    def _words_of(self, text: str) -> str:
-        words = self._normalized.get(text)
-        if words is None:
-            words = self._normalized[text] = normalized_phrases(without_line_numbers(text))
-        return words
+    def _phrases_of(self, texts: Sequence[str]) -> Iterator[frozenset[int]]:
+        """Yield the hashes of the phrases of each text of a request."""
+        if texts is not self._request_texts:
+            known, self._request_texts = self._phrases, texts
+            self._phrases = {text: known[text] for text in texts if text in known}
+        for text in texts:
+            if text not in self._phrases:
+                self._phrases[text] = frozenset(map(hash, phrases(without_line_numbers(text))))
+            yield self._phrases[text]
 
-    def _regret(self, measure: Measure, id: str, part: str, step: int) -> Regret:
-        output = self.outputs[id]
+    def _regret(self, measure: Measure, part: str, holders: Holders, step: int) -> Regret:
+        output = self.outputs[holders[0]]
         return Regret(
             measure,
-            id,
+            holders[0],
             output.kind,
-            "cut" if self._was_cut(part, output) else "masked" if output.masked_at is not None else "summarised",
+            "cut" if _was_cut(part, output) else "masked" if output.masked_at is not None else "summarised",
             part.strip(),
             len(output.full_text),
             step - output.arrival_step,
-            not output.regretted_by,
+            not any(one.regretted_by for one in self._outputs_of(holders)),
         )
 
-    def _was_cut(self, part: str, output: SeenOutput) -> bool:
-        """Whether the text that was shown first did not contain a part of the output."""
-        return not output.arrived_complete and not self._is_visible(part, (output.first_text or "",))
+
+def _was_cut(part: str, output: SeenOutput) -> bool:
+    """Whether the text that was shown first did not contain a part of the output."""
+    if output.first_text is None or output.arrived_complete:
+        return False
+    if part.startswith(" "):
+        return part not in phrases(without_line_numbers(output.first_text))
+    return part not in output.first_text
+
+
+def _contains_whole(text: str, part: str) -> bool:
+    """Whether a text contains a line or value. A number in the middle of a longer one does not count."""
+    if part not in text:
+        return False
+    if not _NUMBER.fullmatch(part):
+        return True
+    return re.search(rf"(?<!\d){re.escape(part)}(?!\d)", text) is not None

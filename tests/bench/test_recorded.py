@@ -13,15 +13,14 @@ from bench.context.policies import POLICIES
 from bench.context.recorded import main, parse_windows
 from bench.context.recordings import (
     NOT_RECORDED,
-    RecordedCall,
     Recording,
     SkippedRecording,
     join_recordings,
     read_folder,
     read_recording,
 )
-from bench.context.regrets import SeenOutputs, distinctive_names, reply_parts
-from bench.context.replay import ReplayResult, replay, replay_as_peer
+from bench.context.regrets import Regret
+from bench.context.replay import ReplayResult, replay, replay_as_peer, request_texts
 from ebbtide.agent.compaction.model_summary import SUMMARISER_PROMPT
 from ebbtide.agent.compaction.summary import build_summary_prompt
 from ebbtide.agent.eviction.settings import SummaryPreferences
@@ -186,13 +185,44 @@ async def test_what_is_used_of_the_hidden_part_of_an_output_is_a_regret(tmp_path
         said("thanks"),
     )
     run = await replayed(tmp_path, *rows, replied("option_207_window is set"))
-    assert [(one.id, one.kind, one.cause, one.wanted, one.age) for one in run.regrets] == [
-        ("1", "bash", "cut", "option_207_window", 0)
-    ]
+    assert run.regrets == (Regret("names", "1", "bash", "cut", "option_207_window", len(HIDDEN), 0, needs_recall=True),)
+    assert run.recall_count == 1
     assert run.left_outputs == {("cut", "bash"): 1}
     assert run.recalls > 1.25 * 2500 / 1000
     whole = replay_as_peer(read(tmp_path, *rows), 200_000, "Claude Code")
     assert (whole.regrets, whole.recalls, whole.left_outputs) == ((), 0, {})
+
+
+async def test_an_output_that_both_measures_regret_is_recalled_once(tmp_path: Path) -> None:
+    rows = said("go"), replied("", called("1")), gave("1", HIDDEN)
+    by_names = await replayed(tmp_path, *rows, replied("I set `option_207_window`."))
+    by_both = await replayed(tmp_path, *rows, replied("line 207 sets option_207_window"))
+    assert [(one.measure, one.wanted, one.needs_recall) for one in by_both.regrets] == [
+        ("names", "option_207_window", True),
+        ("content", "line 207 sets option_207_window", False),
+    ]
+    assert by_both.recall_count == by_names.recall_count == 1
+    assert by_both.recalls == pytest.approx(by_names.recalls, rel=0.01)
+
+
+async def test_content_is_visible_in_what_the_user_and_the_model_have_said(tmp_path: Path) -> None:
+    line = "line 207 sets option_207_window"
+    rows = said("go"), replied("", called("1")), gave("1", HIDDEN)
+    calls = called("2", "Edit", file_path="a", new_string=line), called("3", "Write", file_path="b", content=line)
+    edited = replied("", calls[0]), gave("2", "ok")
+    assert (await replayed(tmp_path, said(f"Why does {line}?"), *rows[1:], replied("", calls[1]))).regrets == ()
+    run = await replayed(tmp_path, *rows, *edited, replied("", calls[1]), gave("3", "ok"), replied("Done."))
+    assert [(one.measure, one.age) for one in run.regrets] == [("names", 0), ("content", 0)]
+
+
+def test_the_texts_of_a_request_are_those_of_all_its_messages() -> None:
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "go"}]},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "x", "input": {"a": ["b", 1]}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": [{"text": "out"}]}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "2", "content": "whole"}]},
+    ]
+    assert request_texts({"system": "not this", "messages": messages}) == ("go", "b", "out", "whole")
 
 
 async def test_a_replay_is_the_same_each_time(tmp_path: Path) -> None:
@@ -280,39 +310,6 @@ def test_only_the_instruction_asks_for_a_summary() -> None:
     assert [asks("a <summary>"), asks(f"a transcript\n\n{asked}"), asks("")] == [False, False, False]
 
 
-def test_names_are_what_nobody_says_by_chance() -> None:
-    assert distinctive_names("src/app/token_store.py has parseLine, implementation details and v1.2.3-rc4") == {
-        "token_store.py",
-        "parseLine",
-        "v1.2.3-rc4",
-    }
-    edit = RecordedCall("1", "edit", "edit", {"old": "    return value + some other  \n  x", "new": ["short"]})
-    assert reply_parts("", [edit]) == {"return value + some other"}
-
-
-def test_what_took_an_output_from_the_view_is_why_it_is_regretted() -> None:
-    seen = SeenOutputs()
-    for number, text in enumerate(("12\talpha_one()", "beta_two()", "gamma_three()", "alpha_one() again")):
-        seen.add(RecordedCall(str(number), "read", "read", {}, text), number)
-    seen.record_request({str(number): seen.outputs[str(number)].full_text for number in range(3)}, 3)
-    assert seen.regrets({"beta_two", "gamma_three"}, 4, lambda: "") == ()
-    seen.record_request({"0": "12\talpha_one()", "1": "Viewed b", "3": "cut"}, 4)
-    wanted = {"alpha_one", "beta_two", "gamma_three"}
-    assert [(one.id, one.cause) for one in seen.regrets(wanted, 4, lambda: "")] == [
-        ("1", "masked"),
-        ("2", "summarised"),
-    ]
-    assert [seen.outputs[id].masked_at for id in "0123"] == [None, 3, None, None]
-    assert [seen.outputs[id].first_cause for id in "0123"] == [None, "masked", "summarised", "cut"]
-    assert seen.regrets(wanted, 5, lambda: "") == (), "what was regretted is back until the next rewrite"
-    seen.record_request({"3": "cut"}, 6)
-    assert seen.regrets({"beta_two"}, 6, lambda: "we spoke of beta_two") == ()
-    assert [(one.id, one.cause, one.age) for one in seen.regrets({"alpha_one", "beta_two"}, 6, lambda: "")] == [
-        ("3", "cut", 3),
-        ("1", "masked", 5),
-    ]
-
-
 def test_the_command_prints_what_it_found_and_what_that_costs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -329,12 +326,48 @@ def test_the_command_prints_what_it_found_and_what_that_costs(
     ]
     cut = [line.split() for line in printed.splitlines() if line.startswith("    cut")]
     assert [line.split() for line in printed.splitlines() if line.startswith("    all")] == [["all"]] * 2
-    ours = ["cut", "0.00", "50.00", "1/1", "0.00", "0.00", "0.00", "0.00"]
-    assert cut == [ours, ["cut", *["0.00"] * 6]] * 2
+    assert (
+        cut
+        == [
+            ["cut,", "names", "0.00", "50.00", "1/1", "0.00", "0.00", "0.00", "0.00"],
+            ["cut,", "content", "0.00", "0.00", "0/1", "0.00", "0.00", "0.00", "0.00"],
+            ["cut,", "names", *["0.00"] * 6],
+            ["cut,", "content", *["0.00"] * 6],
+        ]
+        * 2
+    )
     assert [line.split()[0] for line in printed.splitlines() if line.startswith(("ours ", "crush "))] == [
         "ours",
         "crush",
     ] * 2
+
+
+def cells(heading: str, row: str) -> dict[str, str]:
+    """The cells of a row by the titles that end where they end."""
+    ends = {match.end(): match[0] for match in re.finditer(r"\S+(?: \S+)*", heading)}
+    return {ends[match.end()]: match[0] for match in re.finditer(r"\S+", row) if match.end() in ends}
+
+
+def test_cells_end_where_their_titles_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = "line 207 sets option_207_window"
+    written(tmp_path, [said("go"), replied("", called("1")), gave("1", HIDDEN), replied(answer)])
+    lines = printed_by(tmp_path, capsys, monkeypatch, "--policy", "ours", "--policy", "Codex", "--each").splitlines()
+    costs = next(at for at, line in enumerate(lines) if "unpaused" in line)
+    titles = ["cost", "with recalls", "cached", "unpaused", "rewrites", "cold", "summaries", "peak", "drift"]
+    assert [list(cells(lines[costs], lines[costs + row])) for row in (1, 2)] == [titles] * 2
+    regrets = next(at for at, line in enumerate(lines) if "recalls " in line and "by names" in line)
+    row = lines[regrets + 1].split()
+    assert row == ["ours", "50.00", *["50.00", "50.00", "0.00", "0.00"] * 2]
+    ends = [match.end() for match in re.finditer(r"\S+", lines[regrets + 1])][1:]
+    assert ends == [match.end() for match in re.finditer(r"recalls|all|cut|masked|summarised", lines[regrets])]
+    recordings = next(at for at, line in enumerate(lines) if line.startswith("    recording"))
+    assert [*cells(lines[recordings], lines[recordings + 1])] == ["steps", *titles[:-1], "names", "content"]
+    groups = next(at for at, line in enumerate(lines) if line.count("with recalls") == 2)
+    assert lines[groups - 1].split() == ["means", "and", "regrets", "per", "100", "steps", "ours", "Codex"]
+    ends = [match.end() for match in re.finditer(r"with recalls|names|content", lines[groups])]
+    assert [match.end() for match in re.finditer(r"\S+", lines[groups + 1])][-6:] == ends
 
 
 def printed_by(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *more: str) -> str:
@@ -355,10 +388,10 @@ def test_groups_and_intervals_are_those_of_projects(
         "50.00", "0.00", "0.00", "50.00"
     ]  # fmt: skip
     intervals = printed[printed.index("95 % intervals, 2 projects") :].splitlines()
-    assert intervals[1].split() == ["ours", "0.00", "to", "50.00"]
+    assert intervals[1].split() == ["ours", "0.00", "to", "50.00", "0.00", "to", "0.00"]
     assert intervals[2].startswith("  cache kept 1× ")
-    cost, with_recalls, regrets = re.findall(r"\S+ to \S+", intervals[2])
-    assert (cost.count("%"), with_recalls.count("%"), regrets) == (2, 2, "0.00 to 50.00")
+    cost, with_recalls, *regrets = re.findall(r"\S+ to \S+", intervals[2])
+    assert (cost.count("%"), with_recalls.count("%"), regrets) == (2, 2, ["0.00 to 50.00", "0.00 to 0.00"])
 
 
 def test_a_part_is_replayed_alone(
