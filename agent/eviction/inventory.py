@@ -10,7 +10,7 @@ from ebbtide.agent.tokens.incremental import IncrementalFold, memoized
 from ebbtide.agent.tool_specs import executed_call
 from ebbtide.agent.view.long_replies import shorten_long_reply
 from ebbtide.agent.view.name_index import find_names
-from ebbtide.agent.view.recalls import content_kind, reuse_factors, reuse_probability
+from ebbtide.agent.view.recalls import REUSE_ODDS, content_kind, reuse_factors
 from ebbtide.agent.view.stub_identifiers import StubNameLists
 from ebbtide.agent.view.stubs import MIN_MASKED_TOKENS, STUB_TOKENS, call_paths
 from ebbtide.agent.view.visible import (
@@ -268,9 +268,7 @@ class Measurements:
 
     def reread_probability(self, item: MaskableItem) -> float:
         """Return the probability that an output is needed again."""
-        base_probability = reuse_probability(
-            item.content, item.tokens, self.replies_since_mention(item), is_stale=item.is_stale or item.is_superseded
-        )
+        base_probability = REUSE_ODDS.probability(item.content, item.tokens, self.replies_since_mention(item))
         return min(base_probability * self.reuse_factors.get(item.content, 1.0), 1.0)
 
     def tokens_since(self, item: MaskableItem) -> int:

@@ -1,16 +1,17 @@
 """Estimates how likely the model is to need an output again once the view shows only part of it or a stub. Also tracks
 what the model has recalled so far.
 
-The curves are maximum-likelihood fits to 31 recorded sessions, for outputs longer than their stub. An output does not
-count as needed if the names in its stub were enough. The probability depends on the kind of content, its size, later
-changes to the file, and the idle time. Idle time is the number of requests since the output was added, or since the
-last mention of a name that few other outputs contain (`python -m bench.context.fit FOLDER`).
+The probability depends on what the output shows (a file, however it was printed; search results or a report; anything
+else), its size, and the idle time. Idle time is the number of requests since the output was added, or since the last
+mention of a name that few other outputs contain. The odds were fitted to 31 recorded sessions of four projects with
+`python -m bench.context.fit FOLDER`. An output does not count as needed if the names in its stub were enough. More
+detailed models, with the program that printed the output, later changes to its file or the number of turns since,
+described other projects worse than this one.
 
-If a session's model recalls a kind of content more often than expected, the session uses higher curves. Outputs covered
+If a session's model recalls a kind of content more often than expected, the session uses higher odds. Outputs covered
 by a summary are not counted, because they were not removed by masking.
 """
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -25,44 +26,46 @@ from ebbtide.tools.tool_traits import OutputContent, role_of, traits_of
 
 
 @dataclass(frozen=True, slots=True)
-class ReuseCurve:
-    """The probability that an output is needed again: `initial_probability · e^(-idle_requests / decay_requests)`."""
+class ReuseOdds:
+    """The odds that an output is needed again: `level · (tokens / 400)^size_exponent / (1 + idle)^idle_exponent`, where
+    the level depends on what the output shows."""
 
-    initial_probability: float
-    decay_requests: float
-    """Decay constant, in requests."""
+    file: float
+    """Level of files and parts of files, however they were printed."""
+    search: float
+    """Level of search results and of reports by other agents."""
+    other: float
+    size_exponent: float
+    idle_exponent: float
 
-    def probability_after(self, idle_requests: int) -> float:
-        return self.initial_probability * math.exp(-idle_requests / self.decay_requests)
+    def level_of(self, content: OutputContent) -> float:
+        match content:
+            case "file" | "view":
+                return self.file
+            case "search" | "report":
+                return self.search
+            case "change" | "program" | "other":
+                return self.other
+
+    def probability(self, content: OutputContent, tokens: int, idle_requests: int) -> float:
+        """Return the probability that an output of `tokens` tokens is needed again after `idle_requests` requests."""
+        size = (tokens / TYPICAL_OUTPUT_TOKENS) ** self.size_exponent
+        odds = self.level_of(content) * size / (1 + idle_requests) ** self.idle_exponent
+        return odds / (1 + odds)
 
 
-CONTENT_CURVES: dict[OutputContent, ReuseCurve] = {
-    "view": ReuseCurve(0.035, 8),
-    "search": ReuseCurve(0.105, 16),
-    "report": ReuseCurve(0.065, 8),
-    "change": ReuseCurve(0.0, 1),
-    "program": ReuseCurve(0.025, 5),
-    "other": ReuseCurve(0.105, 1),
-}
-FILE_CURVES: tuple[tuple[int, ReuseCurve], ...] = (
-    (600, ReuseCurve(0.3, 13)),
-    (2_400, ReuseCurve(0.32, 22)),
-    (6_000, ReuseCurve(0.51, 17)),
-    (1 << 62, ReuseCurve(0.6, 27)),
-)
-"""Curves for unchanged files, by maximum size in tokens."""
-STALE_FILE_CURVE = ReuseCurve(0.13, 12)
-"""Curve for a file that was changed or read again after this output."""
+TYPICAL_OUTPUT_TOKENS = 400
+REUSE_ODDS = ReuseOdds(file=0.197, search=0.153, other=0.037, size_exponent=0.476, idle_exponent=0.658)
 
 MIN_AGE_REQUESTS = 3
-"""Number of requests for which an output always stays in view. The curves apply only to older outputs."""
+"""Number of requests for which an output always stays in view. The odds apply only to older outputs."""
 EXPECTED_RECALL_SHARE = 0.1
-"""Expected share of masked or cut outputs that are recalled, if the curves are accurate."""
+"""Expected share of masked or cut outputs that are recalled, if the odds are accurate."""
 PRIOR_RECALLS = 1.0
-"""Weight of the curves compared with the session's own recalls, as a number of recalls. From the second recall on, the
+"""Weight of the odds compared with the session's own recalls, as a number of recalls. From the second recall on, the
 session's own count for more."""
 MAX_REUSE_FACTOR = 4.0
-"""Maximum factor by which a session's recalls can raise the curves."""
+"""Maximum factor by which a session's recalls can raise the probability."""
 
 
 def content_kind(call: ToolCall) -> OutputContent:
@@ -71,18 +74,8 @@ def content_kind(call: ToolCall) -> OutputContent:
     return "view" if traits.shows_files(call.arguments) else traits.output_content
 
 
-def reuse_probability(content: OutputContent, tokens: int, idle_requests: int, *, is_stale: bool) -> float:
-    """Return the probability that an output of `tokens` tokens is needed again after `idle_requests` requests.
-    `is_stale`: whether the file was changed or read again later."""
-    if content != "file":
-        return CONTENT_CURVES[content].probability_after(idle_requests)
-    if is_stale:
-        return STALE_FILE_CURVE.probability_after(idle_requests)
-    return next(curve for max_tokens, curve in FILE_CURVES if tokens <= max_tokens).probability_after(idle_requests)
-
-
 def reuse_factors(recalls: Recalls) -> Mapping[str, float]:
-    """Return how much to raise the curves in this session, by kind of content. Each factor is above 1 and at most
+    """Return how much to raise the probability in this session, by kind of content. Each factor is above 1 and at most
     `MAX_REUSE_FACTOR`. Kinds that are not recalled more often than expected are omitted."""
     factors = {
         content: (recalled_count + PRIOR_RECALLS)
