@@ -351,11 +351,11 @@ class Summary:
     pinned: tuple[CarriedPart, ...] = ()
     """Pinned content whose messages were compacted away, in session order."""
     carried: tuple[CarriedPart, ...] = ()
-    """Recently read files that have not changed since, but whose messages were compacted away, in session order. The
-    next summary drops them."""
+    """Files and search results that have not changed since, but whose messages were compacted away, in session order.
+    The next summary drops them."""
     names: str = ""
-    """One line for each output that was compacted away, with the names found in it. The next summary drops these
-    lines."""
+    """One line for each output that was compacted away, with the names found in it. The next summary puts its own
+    lines first and drops the ones without room."""
 
     def __bool__(self) -> bool:
         return bool(self.text or self.request.parts or self.pinned)

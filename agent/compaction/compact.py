@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ebbtide.agent.compaction.carried_files import with_carried_files
+from ebbtide.agent.compaction.carried_outputs import with_carried_outputs
 from ebbtide.agent.compaction.model_summary import CompactionContext, SummaryCost, summarise
 from ebbtide.agent.compaction.plan import (
     CompactionLimits,
@@ -261,7 +261,7 @@ def _plan_summary(
         plan = plan_at(conversation, summary_end)
     if plan is None or not can_save_a_tenth(conversation, plan):
         return None
-    return with_carried_files(conversation, plan, limits.caps)
+    return with_carried_outputs(conversation, plan, limits.caps)
 
 
 def _with_summary(

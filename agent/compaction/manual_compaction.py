@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ebbtide.agent.budget.summary_cost import SUMMARY_REQUEST_TOKENS
-from ebbtide.agent.compaction.carried_files import with_carried_files
+from ebbtide.agent.compaction.carried_outputs import with_carried_outputs
 from ebbtide.agent.compaction.compact import (
     CompactedConversation,
     CompactionResult,
@@ -123,7 +123,7 @@ def _build_preview(
         raise AgentError(
             NOTHING_TO_COMPACT if plan is None else _no_gain_message(conversation, plan, limits, context.count_tokens)
         )
-    limits, plan = replace(limits, caps=caps), with_carried_files(shrunk, plan, caps)
+    limits, plan = replace(limits, caps=caps), with_carried_outputs(shrunk, plan, caps)
     expected_view = apply_compaction(plan, Draft("", ""), caps)
     result = build_compaction_result(
         conversation,

@@ -76,7 +76,7 @@ class CompactionPlan:
     before the cut."""
     outputs_before: int = 0
     """Number of outputs in the session before `covered_messages`."""
-    carried_files: tuple[CarriedPart, ...] = ()
+    carried_outputs: tuple[CarriedPart, ...] = ()
     """Covered files that stay in view as they were read, next to a model's summary."""
     output_names: str = ""
     """One line for each covered output, with the names found in it."""
@@ -251,7 +251,7 @@ def apply_compaction(plan: CompactionPlan, draft: Draft | None, caps: Compaction
         summary_text = with_facts(summary_text, missing_from_summary(plan, draft, caps), caps.summary)
         facts = full_ledger if full_ledger != ledger else ""
         summary = Summary(
-            retain, summary_text, ledger, plan.request, facts, pinned, plan.carried_files, plan.output_names
+            retain, summary_text, ledger, plan.request, facts, pinned, plan.carried_outputs, plan.output_names
         )
     return replace(plan.tail_view, summary=non_empty_summary(summary, plan.tail_view.messages_before))
 
@@ -280,7 +280,7 @@ def caps_that_save_a_tenth(
 ) -> CompactionCaps | None:
     """Return caps for a summary short enough to save a tenth of the size; None if that leaves too little room for a
     summary."""
-    smallest = apply_compaction(replace(plan, carried_files=(), output_names=""), Draft("", ""), caps)
+    smallest = apply_compaction(replace(plan, carried_outputs=(), output_names=""), Draft("", ""), caps)
     room_tokens = (
         int(MAX_REMAINING_SHARE * conversation_tokens(conversation)) - conversation_tokens(smallest) - _HEADING_TOKENS
     )

@@ -118,8 +118,8 @@ def reduce_caps(caps: CompactionCaps, room: CompactionRoom) -> CompactionCaps:
         ledger=min(caps.ledger, message_tokens // 6),
         retain=min(caps.retain, message_tokens // 12),
         summary=min(caps.summary, message_tokens // 6),
-        carried_file_tokens=min(caps.carried_file_tokens, message_tokens // 10),
-        output_name_tokens=min(caps.output_name_tokens, message_tokens // 20),
+        carried_output_tokens=min(caps.carried_output_tokens, message_tokens // 7),
+        output_name_tokens=min(caps.output_name_tokens, message_tokens // 10),
     )
 
 

@@ -15,7 +15,7 @@ from itertools import accumulate
 
 from ebbtide.agent.budget.prices import Prices, UnitPrices, unit_prices
 from ebbtide.agent.budget.request_budget import ContextBudget, Window
-from ebbtide.agent.compaction.carried_files import carried_files, list_dropped_outputs
+from ebbtide.agent.compaction.carried_outputs import carried_outputs, list_dropped_outputs
 from ebbtide.agent.compaction.plan import tail_start
 from ebbtide.agent.config.options import CONTEXT_STYLES, ContextStyle
 from ebbtide.agent.eviction.carrying_costs import (
@@ -390,7 +390,7 @@ class _Replay:
         if writes_summary:
             self._requests_since_summary = 0
             self._bill(self._request_tokens(position), SUMMARY_PROMPT_TOKENS, caps.summary)
-        files = carried_files(conversation, cut, caps.carried_file_tokens)
+        files = carried_outputs(conversation, cut, caps.carried_output_tokens)
         texts = [part.text for file in files for part in file.parts if isinstance(part, Text)]
         refs = frozenset(file.ref for file in files)
         names = list_dropped_outputs(conversation, cut, caps.output_name_tokens, refs, "\n".join(texts))

@@ -273,7 +273,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "rewrite.kappa_mask",
-        1.5,
+        4.5,
         parse_factor,
         "minimum savings, as a multiple of the cost, for old outputs to be reduced to one line each",
     ),

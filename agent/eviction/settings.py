@@ -30,9 +30,9 @@ class CompactionCaps:
     """Tokens of the newest outputs that are left unmasked as long as possible."""
     protected_message_count: int = 0
     """Number of newest messages whose outputs are left unmasked as long as possible, regardless of their size."""
-    carried_file_tokens: int = 6_000
-    """Tokens of files that stay in view across a summary because they have not changed since they were read."""
-    output_name_tokens: int = 2_500
+    carried_output_tokens: int = 20_000
+    """Tokens of files and search results that stay in view across a summary because they are likely to be needed."""
+    output_name_tokens: int = 12_000
     """Maximum tokens of the list of removed outputs and the names found in them."""
     max_tail_turns: int = 1
     """Number of newest turns that the tail may contain if they fit."""
@@ -47,7 +47,7 @@ exceed `protect_tokens`. `fixed`: only when the window is nearly full. `off`: ne
 class RewritePatience:
     """Carrying cost must exceed a rewrite's cost by these factors. Compaction loses text, so its factor is higher."""
 
-    mask: float = 1.5
+    mask: float = 4.5
     compact: float = 6.0
     recall: float = 2.5
     """An output is masked only once carrying it has cost this many times the expected cost of recalling it. A missing
@@ -55,12 +55,12 @@ class RewritePatience:
 
 
 PATIENCE_BY_STYLE: dict[ContextStyle, RewritePatience] = {
-    "frugal": RewritePatience(mask=1.0, compact=5.0, recall=1.0),
+    "frugal": RewritePatience(mask=1.5, compact=4.0, recall=1.5),
     "balanced": RewritePatience(),
-    "careful": RewritePatience(mask=7.5, compact=9.0),
+    "careful": RewritePatience(mask=18.0, compact=30.0, recall=15.0),
 }
-"""The factors of each style. In recorded sessions with a window of 200,000 tokens, `careful` outputs were needed again
-39 % less often than `balanced` ones, at 7 % more cost; with 100,000 tokens there was little difference."""
+"""The factors of each style. docs/performance.md has what each costs in recorded sessions and how often something was
+needed again."""
 MIN_CAREFUL_WINDOW_TOKENS = 600_000
 """Usable tokens from which `careful` is the default style: outputs can stay for long before the window is full."""
 

@@ -12,6 +12,7 @@ If a session's model recalls a kind of content more often than expected, the ses
 by a summary are not counted, because they were not removed by masking.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -49,8 +50,8 @@ class ReuseOdds:
 
     def probability(self, content: OutputContent, tokens: int, idle_requests: int) -> float:
         """Return the probability that an output of `tokens` tokens is needed again after `idle_requests` requests."""
-        size = (tokens / TYPICAL_OUTPUT_TOKENS) ** self.size_exponent
-        odds = self.level_of(content) * size / (1 + idle_requests) ** self.idle_exponent
+        size_factor = math.pow(tokens / TYPICAL_OUTPUT_TOKENS, self.size_exponent)
+        odds = self.level_of(content) * size_factor / math.pow(1 + idle_requests, self.idle_exponent)
         return odds / (1 + odds)
 
 

@@ -13,7 +13,7 @@ from ebbtide.agent.tokens.incremental import memoized
 from ebbtide.agent.view.name_index import names_in_order
 from ebbtide.tools.lazy import dataclass
 
-MAX_NAMES_SHARE = 0.12
+MAX_NAMES_SHARE = 0.35
 """Maximum share of an output's size that the names in its stub may take."""
 MIN_NAMES_BYTES, MAX_NAMES_BYTES = 40, 4_500
 """Minimum and maximum size of the names in a stub, in bytes. If the share allows less than the minimum, the stub lists

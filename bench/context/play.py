@@ -20,7 +20,7 @@ from ebbtide.agent.compaction.rewrite import ignore_event
 from ebbtide.agent.events.session import TurnFailed
 from ebbtide.agent.events.view import ContextCompacted
 from ebbtide.agent.eviction.carrying_costs import CarryingCostTracker
-from ebbtide.agent.eviction.settings import CompactionSettings
+from ebbtide.agent.eviction.settings import CompactionSettings, ContextStyle, StyleChoice
 from ebbtide.agent.messages import Usage
 from ebbtide.agent.prompt.build import Instructions
 from ebbtide.agent.records.store_thread import StoreThread
@@ -52,6 +52,8 @@ class PolicySettings:
 
     carrying_cost: Callable[[], CarryingCostTracker] = CarryingCostTracker
     compacting: CompactionSettings = CompactionSettings()  # noqa: RUF009  # a frozen value
+    style: ContextStyle | None = None
+    """None: the default for the window."""
     keep_alive: int = 0
     """Maximum number of keep-alive requests while the user thinks."""
     learns: bool = False
@@ -172,6 +174,7 @@ async def open_session(
         instructions=Instructions(_system_text()),
         tools=tools,
         compaction_settings=habits.compacting,
+        style=StyleChoice(habits.style),
         carrying_cost_tracker=habits.carrying_cost(),
         limits=TurnLimits(max_keep_alive_requests=habits.keep_alive),
         now=lambda: model.now,

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 
 from bench.context.peers import PEERS
 from bench.context.play import MIXES, PolicySettings, SessionCosts, play, play_as_peer
-from ebbtide.agent.eviction.settings import PATIENCE_BY_STYLE, CompactionSettings
 
 POLICIES: Mapping[str, PolicySettings] = {
     "ours": PolicySettings(),
-    "frugal": PolicySettings(compacting=CompactionSettings(patience=PATIENCE_BY_STYLE["frugal"])),
-    "careful": PolicySettings(compacting=CompactionSettings(patience=PATIENCE_BY_STYLE["careful"])),
+    "frugal": PolicySettings(style="frugal"),
+    "balanced": PolicySettings(style="balanced"),
+    "careful": PolicySettings(style="careful"),
     "learning": PolicySettings(learns=True),
     "cache kept 1×": PolicySettings(keep_alive=1),
     "cache kept 2×": PolicySettings(keep_alive=2),

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.compaction.carried_files import list_dropped_outputs, with_carried_files
+from ebbtide.agent.compaction.carried_outputs import list_dropped_outputs, with_carried_outputs
 from ebbtide.agent.compaction.plan import apply_compaction, plan_at
 from ebbtide.agent.compaction.summary import Draft
 from ebbtide.agent.eviction.settings import CompactionCaps
@@ -46,11 +46,11 @@ def lines(conversation: Conversation, most: int = 1_500, stays: frozenset[str] =
 def test_each_output_has_a_line_with_names_that_nothing_above_it_says_the_most_wanted_first() -> None:
     assert lines(WHOLE) == [
         "- Searched 'more' in . – 1 match [recall:r4] names in it: find_more_parts find_this_part",
+        "- Edited a.py [recall:r5] names in it: never_wanted_again",
         "- Ran: make – done: words that say nothing words that say nothing words that say nothing words that… "
         "[recall:r1] names in it: build_one_part",
-        "- Edited a.py [recall:r5] names in it: never_wanted_again",
     ]
-    assert [line.split("recall:")[1][:2] for line in lines(WHOLE, stays=frozenset({"r4"}))] == ["r2", "r1", "r5"]
+    assert [line.split("recall:")[1][:2] for line in lines(WHOLE, stays=frozenset({"r4"}))] == ["r2", "r5", "r1"]
     assert lines(replace(WHOLE, masked=frozenset({"c1", "c4"}), pinned=frozenset({"r2"}))) == lines(WHOLE)
 
 
@@ -69,7 +69,7 @@ def test_a_summary_shows_them_and_keeps_them_with_the_session() -> None:
     )
     caps = CompactionCaps(ledger=900)
     after = apply_compaction(
-        with_carried_files(whole, plan_at(whole, 5), caps), Draft("id 7", "All was looked at."), caps
+        with_carried_outputs(whole, plan_at(whole, 5), caps), Draft("id 7", "All was looked at."), caps
     )
 
     (opening,) = summary_messages(after.summary)
@@ -82,5 +82,13 @@ def test_a_summary_shows_them_and_keeps_them_with_the_session() -> None:
 
 
 def test_a_ledger_alone_has_none() -> None:
-    after = apply_compaction(with_carried_files(WHOLE, plan_at(WHOLE, 5), CompactionCaps()), None, CompactionCaps())
+    after = apply_compaction(with_carried_outputs(WHOLE, plan_at(WHOLE, 5), CompactionCaps()), None, CompactionCaps())
     assert after.summary.names == ""
+
+
+def test_lines_of_the_earlier_summary_follow_where_there_is_room() -> None:
+    earlier = replace(WHOLE.summary, names="- Ran: old – exit 0 [recall:r0] names in it: old_one_part")
+    both = lines(replace(WHOLE, summary=earlier))
+    assert both == [*lines(WHOLE), earlier.names]
+    room = estimate_text("\n".join(lines(WHOLE))) + len(lines(WHOLE))
+    assert lines(replace(WHOLE, summary=earlier), room) == lines(WHOLE)

@@ -78,7 +78,7 @@ def test_each_style_waits_longer_for_a_rewrite_than_the_one_before(tmp_path: Pat
     assert [patience(frugal), patience(balanced), patience(careful)] == list(PATIENCE_BY_STYLE.values())
     assert (patience(), patience(window=1_000_000)) == (patience(balanced), patience(careful))
     assert patience(balanced, window=1_000_000) == patience(balanced)
-    assert patience(careful, "rewrite.kappa_mask=1", "rewrite.kappa_compact=4") == RewritePatience(5.0, 6.0)
+    assert patience(careful, "rewrite.kappa_mask=1", "rewrite.kappa_compact=4") == RewritePatience(4.0, 20.0, 15.0)
     former = [patience(f'rewrite.patience="{value}"', window=1_000_000) for value in ("usual", "careful")]
     assert former == [patience(balanced), patience(careful)]
 

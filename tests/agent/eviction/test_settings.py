@@ -36,7 +36,7 @@ def test_the_defaults_of_the_two_factors_are_those_of_the_balanced_style() -> No
 @pytest.mark.parametrize("style", CONTEXT_STYLES)
 def test_a_style_keeps_its_factors_unless_the_user_changed_them(style: ContextStyle) -> None:
     assert patience_for_style(style, RewritePatience()) == PATIENCE_BY_STYLE[style]
-    doubled = patience_for_style(style, RewritePatience(3.0, 12.0))
+    doubled = patience_for_style(style, RewritePatience(9.0, 12.0))
     assert doubled == RewritePatience(
         2 * PATIENCE_BY_STYLE[style].mask, 2 * PATIENCE_BY_STYLE[style].compact, PATIENCE_BY_STYLE[style].recall
     )

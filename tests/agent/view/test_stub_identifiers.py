@@ -35,7 +35,7 @@ def test_a_name_is_told_by_the_line_of_the_first_output_in_which_it_stands() -> 
 
 
 def test_a_name_for_which_the_first_line_has_no_room_is_told_by_the_next() -> None:
-    some = " ".join(f"name_{letter}" * 3 for letter in "abcdefgh")
+    some = " ".join(f"name_{letter}" * 4 for letter in "abcdefghijklmnopqr")
     first, second = lines(session(some, some))
     names = [line.removeprefix("names in it: ").removesuffix(" …").split() for line in (first, second)]
     assert [*names[0], *names[1]] == some.split()

@@ -1,11 +1,11 @@
-"""Files that stay in view over a summary."""
+"""Files and search results that stay in view over a summary."""
 
 from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.agent.compaction.carried_files import MAX_AGE_REQUESTS, MAX_FILES, carried_files, with_carried_files
+from ebbtide.agent.compaction.carried_outputs import carried_outputs, with_carried_outputs
 from ebbtide.agent.compaction.plan import apply_compaction, plan_at
 from ebbtide.agent.compaction.receipt import build_receipt
 from ebbtide.agent.compaction.summary import Draft
@@ -34,10 +34,10 @@ def said(*steps: tuple[Message, ...]) -> Conversation:
 
 
 def carried(conversation: Conversation, most: int = 6_000) -> list[str]:
-    return [one.key for one in carried_files(conversation, len(conversation.messages) - 2, most)]
+    return [one.key for one in carried_outputs(conversation, len(conversation.messages) - 2, most)]
 
 
-def test_the_newest_reads_stay_of_files_that_were_not_touched_since() -> None:
+def test_reads_stay_of_files_that_were_not_touched_since() -> None:
     whole = said(
         read(1, "a.py"),
         read(2, "b.py"),
@@ -48,24 +48,37 @@ def test_the_newest_reads_stay_of_files_that_were_not_touched_since() -> None:
         read(7, "d.py"),
         step(8, "bash", {"command": "true"}),
     )
-    assert carried(whole) == ["r5", "r7"], "not r1 and r2, which were read or changed since, nor r6, which is short"
+    assert carried(whole) == ["r5", "r7"], "not r1 and r2, which were read or changed since, nor r6, a stub's length"
     assert carried(replace(whole, masked=frozenset({"c5"}))) == ["r7"]
     assert carried(replace(whole, pinned=frozenset({"r7"}))) == ["r5"]
 
 
-def test_they_are_few_and_not_old() -> None:
+def test_those_needed_most_for_their_size_stay_until_they_are_old() -> None:
     many = said(*(read(number, f"{number}.py") for number in range(9)), step(9, "bash", {"command": "true"}))
-    assert carried(many) == [f"r{number}" for number in range(9 - MAX_FILES + 1, 10)]
-    assert len(carried(many, 1_500)) == 2
-    aged = said(
-        read(0, "a.py"), *(step(number, "bash", {"command": "true"}) for number in range(1, MAX_AGE_REQUESTS + 2))
+    assert carried(many) == [f"r{number}" for number in range(1, 10)]
+    assert carried(many, 1_500) == ["r8", "r9"], "the newest are needed most"
+    nothing = [step(number, "bash", {"command": "true"}) for number in range(1, 80)]
+    kept_for = next(count for count in range(80) if not carried(said(read(0, "a.py"), *nothing[: count + 1])))
+    assert 5 < kept_for < 60
+    mixed = said(read(0, "a.py", 700), read(1, "b.py", 30), *nothing[2:4])
+    assert carried(mixed, 1_000) == ["r2"], "a large one leaves no room for others"
+
+
+def test_parts_of_files_and_matches_that_a_command_printed_stay_too() -> None:
+    text = "\n".join(f"line {line} of what was printed, as it stands there" for line in range(40))
+    whole = said(
+        step(1, "bash", {"command": "sed -n 1,40p a.py"}, text),
+        step(2, "grep", {"pattern": "line", "path": "."}, text),
+        step(3, "bash", {"command": "make"}, text),
+        step(4, "bash", {"command": "git diff HEAD"}, text),
+        step(5, "bash", {"command": "true"}),
     )
-    assert [carried(aged), carried(replace(aged, messages=aged.messages[:-2]))] == [[], ["r1"]]
+    assert carried(whole) == ["r1", "r2", "r4"]
 
 
 def compact(whole: Conversation, cut: int) -> Conversation:
     caps = CompactionCaps(ledger=900)
-    plan = with_carried_files(whole, plan_at(whole, cut), caps)
+    plan = with_carried_outputs(whole, plan_at(whole, cut), caps)
     return apply_compaction(plan, Draft("id 7", "All was looked at."), caps)
 
 
@@ -99,8 +112,7 @@ def test_one_that_was_pinned_stays_over_the_next_summary_too() -> None:
 @given(conversations(), st.integers(0, 8_000))
 def test_what_stays_is_what_was_shown_and_takes_no_more_than_it_may(conversation: Conversation, most: int) -> None:
     cut = len(conversation.messages)
-    carried = carried_files(conversation, cut, most)
-    assert len(carried) <= MAX_FILES
+    carried = carried_outputs(conversation, cut, most)
     visible = {part.key: part.visible_form for part in view_parts(conversation)}
     for one in carried:
         output = visible[one.key]
