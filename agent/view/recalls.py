@@ -50,7 +50,7 @@ class ReuseOdds:
     def probability(self, content: OutputContent, tokens: int, idle_requests: int) -> float:
         """Return the probability that an output of `tokens` tokens is needed again after `idle_requests` requests."""
         size = (tokens / TYPICAL_OUTPUT_TOKENS) ** self.size_exponent
-        odds = self.level_of(content) * size / (1 + idle_requests) ** self.idle_exponent
+        odds: float = self.level_of(content) * size / (1 + idle_requests) ** self.idle_exponent
         return odds / (1 + odds)
 
 
