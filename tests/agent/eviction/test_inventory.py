@@ -178,7 +178,7 @@ def test_where_the_window_is_full_commands_leave_before_files_that_may_be_wanted
         *step(2, "edit", {"path": "b.py"}, "word " * 400),
         *chain.from_iterable(step(number, "bash", {"command": "true"}, "ok") for number in range(3, 8)),
     )
-    assert [item.key for item in least_needed_items(whole, 0, 1 << 62)] == ["r3", "r2", "r1"]
+    assert [item.key for item in least_needed_items(whole, 0, 1 << 62)] == ["r2", "r3", "r1"]
 
 
 def place_of(found: NumberedOutput, conversation: Conversation) -> int:
