@@ -31,8 +31,9 @@ def list_dropped_outputs(
     conversation: Conversation, cut: int, max_tokens: int, retained_refs: frozenset[str], visible_text: str
 ) -> str:
     """List the outputs in the first `cut` messages, one per line, with the names found in each, within `max_tokens`
-    tokens. The outputs most likely to be needed get room first, and those of earlier summaries last. `retained_refs`: references of outputs that remain in
-    view; `visible_text`: text that remains in view, whose names are not repeated."""
+    tokens. The outputs most likely to be needed get room first, and those of earlier summaries last. `retained_refs`:
+    references of outputs that remain in view; `visible_text`: text that remains in view, whose names are not
+    repeated."""
     lines, remaining_tokens = list[str](), max_tokens
     earlier_lines = conversation.summary.names.splitlines()
     for line in chain(_output_lines(conversation, cut, retained_refs, visible_text), earlier_lines):

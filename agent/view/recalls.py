@@ -56,7 +56,7 @@ class ReuseOdds:
 
 
 TYPICAL_OUTPUT_TOKENS = 400
-REUSE_ODDS = ReuseOdds(file=0.197, search=0.153, other=0.037, size_exponent=0.476, idle_exponent=0.658)
+REUSE_ODDS = ReuseOdds(file=0.191, search=0.144, other=0.033, size_exponent=0.462, idle_exponent=0.653)
 
 MIN_AGE_REQUESTS = 3
 """Number of requests for which an output always stays in view. The odds apply only to older outputs."""

@@ -23,7 +23,7 @@ from ebbtide.agent.eviction.carrying_costs import (
 from ebbtide.agent.eviction.inventory import MeasurementCache
 from ebbtide.agent.eviction.settings import CompactionCaps, RewritePatience
 from ebbtide.agent.messages import Assistant, Conversation, Text, ToolCall, ToolOutput, User
-from ebbtide.agent.view.recalls import reuse_probability
+from ebbtide.agent.view.recalls import REUSE_ODDS
 from tests.kit.conversations import conversations
 
 PRICES, PATIENCE = UnitPrices(), RewritePatience()
@@ -138,7 +138,7 @@ def test_what_is_masked_is_counted_with_what_it_changes_and_what_is_fetched_agai
 
     (tokens,) = {item.tokens for item in MeasurementCache().measure(conversation).items}
     price = 0.1 * 40_000 + 1.25 * 2_500 + 5 * 90
-    again = [reuse_probability("program", tokens, age, is_stale=False) * price for age in (5, 3)]
+    again = [REUSE_ODDS.probability("program", tokens, age) * price for age in (5, 3)]
     assert offer.keys == cold.keys == {"r1", "r3"}
     assert 7_000 < offer.removed_tokens < 8_000
     assert 11_000 < offer.cache_write_tokens < 13_000
@@ -148,7 +148,7 @@ def test_what_is_masked_is_counted_with_what_it_changes_and_what_is_fetched_agai
 
 
 def test_an_output_is_due_once_it_has_cost_more_than_it_would_cost_to_miss_it() -> None:
-    patience = replace(PATIENCE, recall=30.0)
+    patience = replace(PATIENCE, recall=10.0)
 
     def due(later: int, *, is_cold: bool = False) -> bool:
         conversation = steps(10_000, *(90,) * later)
@@ -168,12 +168,7 @@ def test_an_output_is_due_once_it_has_cost_more_than_it_would_cost_to_miss_it() 
     price = 0.1 * 60_000 + 1.25 * 2_500 + 5 * 90
 
     def spent(age: int) -> float:
-        return (
-            item.freed_tokens
-            * 0.1
-            * age
-            / (30 * price * reuse_probability("program", item.tokens, age, is_stale=False))
-        )
+        return item.freed_tokens * 0.1 * age / (10 * price * REUSE_ODDS.probability("program", item.tokens, age))
 
     first = next(age for age in range(3, 60) if spent(age) >= 1)
     assert 3 < first < 10

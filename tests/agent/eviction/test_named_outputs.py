@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ebbtide.agent.eviction.inventory import MAX_OUTPUTS_PER_NAME, MeasurementCache, NamedOutputs
 from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.view.name_index import find_names
-from ebbtide.agent.view.recalls import reuse_probability
+from ebbtide.agent.view.recalls import REUSE_ODDS
 
 NAMES = [f"name_of_{letter}" for letter in "abcdefgh"]
 LONG = "words that no one needs again " * 40
@@ -86,7 +86,7 @@ def test_an_output_that_is_spoken_of_is_as_likely_wanted_as_when_it_came_in() ->
         "r1": (8, 8),
         "r2": (7, 2),
     }
-    assert stock.reread_probability(items["r2"]) == reuse_probability("program", items["r2"].tokens, 2, is_stale=False)
+    assert stock.reread_probability(items["r2"]) == REUSE_ODDS.probability("program", items["r2"].tokens, 2)
     assert stock.reread_probability(items["r1"]) < stock.reread_probability(items["r2"])
 
 

@@ -1,6 +1,7 @@
 """What the model brings back of what was cut or masked, and what a session learns from that."""
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -22,15 +23,15 @@ from ebbtide.agent.messages import (
     User,
 )
 from ebbtide.agent.view.recalls import (
-    CONTENT_CURVES,
     MAX_REUSE_FACTOR,
+    REUSE_ODDS,
     add_outputs,
     reuse_factors,
-    reuse_probability,
     with_removed_outputs,
 )
+from ebbtide.tools.tool_traits import OutputContent
 
-CONTENTS = ("file", *CONTENT_CURVES)
+CONTENTS: tuple[OutputContent, ...] = get_args(OutputContent)
 LONG = "x" * 10_000
 
 
@@ -124,7 +125,7 @@ def test_one_that_is_masked_again_or_not_at_all_does_not_count_as_another_that_l
     assert mask_by_keys(HALF, {"r1", "r2"}).recalls == Recalls({"program": 2})
 
 
-def test_a_kind_of_which_much_left_and_little_was_wanted_is_as_the_curves_say() -> None:
+def test_a_kind_of_which_much_left_and_little_was_wanted_is_as_the_odds_say() -> None:
     few, many = (Recalls({"file": left}, {"r1": "file"}) for left in (4, 40))
     assert reuse_factors(few) == {"file": 2 / 1.4}
     assert reuse_factors(many) == {}
@@ -146,7 +147,7 @@ def test_whatever_was_brought_back_a_guess_is_raised_within_bounds(
 
 
 @given(st.lists(st.sampled_from(["make", "cat a.py", "read", "grep", "mask", "recall", "recall all"]), max_size=25))
-def test_in_any_session_an_output_is_as_likely_wanted_as_by_its_curve_or_more(does: list[str]) -> None:
+def test_in_any_session_an_output_is_as_likely_wanted_as_by_the_odds_or_more(does: list[str]) -> None:
     now = BEGUN
     for number, what in enumerate(does):
         refs = [f"r{one}" for one in range(1, number + 1)]
@@ -165,7 +166,5 @@ def test_in_any_session_an_output_is_as_likely_wanted_as_by_its_curve_or_more(do
 
     stock = MeasurementCache().measure(now)
     for item in stock.items:
-        usual = reuse_probability(
-            item.content, item.tokens, stock.replies_since(item), is_stale=item.is_stale or item.is_superseded
-        )
+        usual = REUSE_ODDS.probability(item.content, item.tokens, stock.replies_since(item))
         assert usual <= stock.reread_probability(item) <= min(MAX_REUSE_FACTOR * usual, 1.0)
