@@ -17,10 +17,11 @@ from bench.context.peers import NEVER, PEERS
 from bench.context.peers.driver import PeerSession, peer_tools
 from bench.context.workload import CODEX, HEAVY, LIGHT, REAL, TOKENS_PER_BYTE, WorkloadMix, plan_session, prose
 from ebbtide.agent.compaction.rewrite import ignore_event
+from ebbtide.agent.config.options import ContextStyle
 from ebbtide.agent.events.session import TurnFailed
 from ebbtide.agent.events.view import ContextCompacted
 from ebbtide.agent.eviction.carrying_costs import CarryingCostTracker
-from ebbtide.agent.eviction.settings import CompactionSettings, ContextStyle, StyleChoice
+from ebbtide.agent.eviction.settings import CompactionSettings, StyleChoice
 from ebbtide.agent.messages import Usage
 from ebbtide.agent.prompt.build import Instructions
 from ebbtide.agent.records.store_thread import StoreThread

@@ -441,18 +441,13 @@ def test_a_folder_or_a_window_that_cannot_be_used_is_told(
 async def test_a_session_that_learns_keeps_what_is_like_what_was_regretted(tmp_path: Path) -> None:
     built = "".join(f"building part {number}\n" for number in range(20))
     many = [f"a{number}" for number in range(24)]
-    small = [row for id in "789" for row in (replied("", called(id)), gave(id, "ok"))]
+    small = [row for id in "xyz" for row in (replied("", called(id)), gave(id, "ok"))]
+    names = ("option", "choice", "setting", "feature", "profile", "variant")
     rows = (
         said("go"),
-        replied("", *map(called, "123")),
-        *(
-            gave(id, HIDDEN.replace("option", name))
-            for id, name in zip("123", ("option", "choice", "setting"), strict=True)
-        ),
-        replied(
-            "It is option_200_window, choice_200_window or setting_200_window.",
-            *(called(id) for id in many),
-        ),
+        replied("", *map(called, names)),
+        *(gave(name, HIDDEN.replace("option", name)) for name in names),
+        replied(f"One of {', '.join(f'{name}_200_window' for name in names)}.", *(called(id) for id in many)),
         *(gave(id, built) for id in many),
         *small,
         replied("Done."),
@@ -462,6 +457,6 @@ async def test_a_session_that_learns_keeps_what_is_like_what_was_regretted(tmp_p
     usual, learning = [await replayed(tmp_path, *rows, policy=policy) for policy in ("ours", "learning")]
     assert usual.regrets == learning.regrets != ()
     assert (usual.left_outputs, learning.left_outputs) == (
-        {("cut", "bash"): 3, ("masked", "bash"): 24},
-        {("cut", "bash"): 3},
+        {("cut", "bash"): 6, ("masked", "bash"): 24},
+        {("cut", "bash"): 6},
     )

@@ -101,7 +101,7 @@ def test_a_cold_cache_masks_at_once_and_summarises_never() -> None:
 
 def test_a_mask_leaves_the_rent_of_a_summary_as_it_is() -> None:
     ruling = decide_rewrite(
-        RewriteOffer(2_000, 0, 100.0),
+        RewriteOffer(2_000, 0, 40.0),
         RewriteOffer(9_000, 0, 1e6),
         CarryingCosts(0.0, 50.0),
         PRICES,
@@ -109,7 +109,7 @@ def test_a_mask_leaves_the_rent_of_a_summary_as_it_is() -> None:
         is_cold=False,
     )
 
-    assert ruling == RewriteDecision("mask", CarryingCosts(0.0, 950.0), 200.0, RewriteOffer(2_000, 0, 100.0))
+    assert ruling == RewriteDecision("mask", CarryingCosts(0.0, 950.0), 200.0, RewriteOffer(2_000, 0, 40.0))
 
 
 def test_with_even_growth_a_summary_comes_where_it_costs_least_whatever_the_window() -> None:
