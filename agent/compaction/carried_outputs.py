@@ -11,6 +11,7 @@ from itertools import chain
 
 from ebbtide.agent.compaction.plan import MAX_REMAINING_SHARE, CompactionPlan, apply_compaction
 from ebbtide.agent.compaction.room import conversation_tokens
+from ebbtide.agent.compaction.stale_outputs import find_stale_outputs
 from ebbtide.agent.compaction.summary import Draft
 from ebbtide.agent.eviction.inventory import MaskableItem, MeasurementCache, Measurements
 from ebbtide.agent.eviction.settings import CompactionCaps
@@ -35,8 +36,9 @@ def list_dropped_outputs(
     references of outputs that remain in view; `visible_text`: text that remains in view, whose names are not
     repeated."""
     lines, remaining_tokens = list[str](), max_tokens
-    earlier_lines = conversation.summary.names.splitlines()
-    for line in chain(_output_lines(conversation, cut, retained_refs, visible_text), earlier_lines):
+    new_lines = _output_lines(conversation, cut, retained_refs, visible_text)
+    carried_lines = _carried_output_lines(conversation, retained_refs)
+    for line in chain(new_lines, carried_lines, conversation.summary.names.splitlines()):
         remaining_tokens -= estimate_text(line) + 1
         if remaining_tokens < 0:
             break
@@ -71,6 +73,15 @@ def _output_lines(
             yield f"- {outcome_with_ref(numbered_by_ref[item.key])} {names[1:]}"
 
 
+def _carried_output_lines(conversation: Conversation, retained_refs: frozenset[str]) -> Iterator[str]:
+    """Yield a line for each output that the earlier summary carried and this one does not."""
+    for carried in conversation.summary.carried:
+        text = "\n".join(part.text for part in carried.parts if isinstance(part, Text))
+        names = build_name_index(text, "", min(int(MAX_NAME_LIST_SHARE * len(text)), MAX_NAMES_BYTES), "names in it")
+        if names and carried.ref not in retained_refs:
+            yield f"- {carried.title} {names[1:]}"
+
+
 CARRIED_CONTENTS: tuple[OutputContent, ...] = ("file", "view", "search", "report")
 """What carried outputs show."""
 _MIN_REFETCH_COST_SHARE = 0.2
@@ -101,17 +112,27 @@ def carried_outputs(conversation: Conversation, cut: int, max_tokens: int) -> tu
     """Choose the outputs from the first `cut` messages that will stay in view, in the order in which they came. These
     are complete and unchanged files and search results that are needed most for their size, up to `max_tokens` tokens
     in total."""
-    parts = {part.key: part for part in view_parts(conversation) if isinstance(part, OutputPart)}
+    stale_refs = find_stale_outputs(conversation)
+    parts = {
+        part.key: part
+        for part in view_parts(conversation)
+        if isinstance(part, OutputPart) and part.message_index < cut and part.ref not in stale_refs
+    }
     measurements = MeasurementCache().measure(conversation)
-    chosen_parts = dict[str, CarriedPart]()
+    chosen_parts, chosen_texts = dict[str, CarriedPart](), set[str]()
     for item in sorted(measurements.items, key=lambda item: _refetch_cost_share(item, measurements), reverse=True):
         if _refetch_cost_share(item, measurements) < _MIN_REFETCH_COST_SHARE:
             break
         part = parts.get(item.key)
-        if part is not None and item.message_index < cut and item.tokens <= max_tokens and _can_be_carried(item, part):
-            max_tokens -= item.tokens
-            title = one_line(part.description, MAX_PIN_LINE_CHARS)
-            chosen_parts[item.key] = CarriedPart(part.key, title, part.ref, (Text(part.visible_form.text),))
+        if part is None or item.tokens > max_tokens or not _can_be_carried(item, part):
+            continue
+        text = part.visible_form.text
+        if text in chosen_texts:
+            continue  # a command was repeated, and printed the same
+        max_tokens -= item.tokens
+        title = one_line(part.description, MAX_PIN_LINE_CHARS)
+        chosen_parts[item.key] = CarriedPart(part.key, title, part.ref, (Text(text),))
+        chosen_texts.add(text)
     return tuple(chosen_parts[item.key] for item in measurements.items if item.key in chosen_parts)
 
 
@@ -122,10 +143,9 @@ def _refetch_cost_share(item: MaskableItem, measurements: Measurements) -> float
 
 
 def _can_be_carried(item: MaskableItem, part: OutputPart) -> bool:
-    """Whether an output is shown in full, and nothing has changed or repeated what it shows."""
+    """Whether an output is shown in full, and no later one shows the same."""
     return (
         item.content in CARRIED_CONTENTS
-        and not item.is_stale
         and not item.is_superseded
         and part.state == "visible"
         and part.numbered_output.output.status == "done"

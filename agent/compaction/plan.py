@@ -77,7 +77,7 @@ class CompactionPlan:
     outputs_before: int = 0
     """Number of outputs in the session before `covered_messages`."""
     carried_outputs: tuple[CarriedPart, ...] = ()
-    """Covered files that stay in view as they were read, next to a model's summary."""
+    """Covered outputs that stay in view as they were shown, next to a model's summary."""
     output_names: str = ""
     """One line for each covered output, with the names found in it."""
 

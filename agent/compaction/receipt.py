@@ -20,7 +20,7 @@ SHORTENED_STEP_REASON = "a step with a long reply: shortened text, and its calls
 MASKED_OUTPUT_REASON = "an older output; its line has the reference"
 NO_ROOM_REASON = "a new output without room; its line has the reference"
 CUT_OUTPUT_REASON = "a new output larger than its share; shortened, with a reference to the full text"
-CARRIED_REASON = "a recently read file, unchanged as far as known"
+CARRIED_REASON = "likely to be needed again; no change to it is known"
 DEFERRED_TOOLS_REASON = "too little room for the rest; `tool_search` finds them"
 
 

@@ -1,5 +1,4 @@
-"""Measures each of a session's outputs and messages once: its size, and whether the file that it shows has changed
-since. No I/O."""
+"""Measures each of a session's outputs and messages once: its size, and whether a later one shows the same. No I/O."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
@@ -12,7 +11,7 @@ from ebbtide.agent.view.long_replies import shorten_long_reply
 from ebbtide.agent.view.name_index import find_names
 from ebbtide.agent.view.recalls import REUSE_ODDS, content_kind, reuse_factors
 from ebbtide.agent.view.stub_identifiers import StubNameLists
-from ebbtide.agent.view.stubs import MIN_MASKED_TOKENS, STUB_TOKENS, call_paths
+from ebbtide.agent.view.stubs import MIN_MASKED_TOKENS, STUB_TOKENS
 from ebbtide.agent.view.visible import (
     NumberedOutput,
     message_key,
@@ -141,8 +140,6 @@ class MaskableItem:
     content: OutputContent = "other"
     is_superseded: bool = False
     """Whether a newer item shows everything that this one shows."""
-    is_stale: bool = False
-    """Whether its file was changed or read again later."""
     stub_tokens: int = STUB_TOKENS
     """Tokens of its stub."""
     is_reply: bool = False
@@ -180,8 +177,6 @@ class Measurements:
     _named_outputs: NamedOutputs = field(default_factory=NamedOutputs)
     _reads_by_file: dict[str, list[tuple[FileLineRange, MaskableItem]]] = field(default_factory=dict)
     """For each file, reads that a later read might repeat."""
-    _fresh_reads_by_file: dict[str, list[MaskableItem]] = field(default_factory=dict)
-    """For each file, reads that a later change might make stale."""
     _last_message: Message | None = None
 
     def add_message(self, message: Message) -> "Measurements":
@@ -224,8 +219,6 @@ class Measurements:
         item = MaskableItem(numbered.ref, message_index, tokens, self.output_tokens, content_kind(numbered.call))
         self.output_tokens += visible_tokens
         self._named_outputs.add(item.key, output)
-        if output.status == "done":
-            self._mark_stale(numbered.call, item)
         stub_suffix = self._stub_identifiers.suffix_for(output)
         is_cut = is_shortened or output.call_id in self.masked
         self._mark_superseded(numbered, item, is_shortened=is_cut)
@@ -243,17 +236,6 @@ class Measurements:
                 earlier_item.is_superseded = earlier_item.is_superseded or viewed.covers(earlier_lines)
         if role_of(numbered.call.name) == "read_file":
             earlier_reads.append((viewed, item))
-
-    def _mark_stale(self, call: ToolCall, item: MaskableItem) -> None:
-        if item.content not in ("file", "change"):
-            return
-        for path in call_paths(call):
-            earlier_reads = self._fresh_reads_by_file.setdefault(path.removeprefix("./"), [])
-            for earlier_item in earlier_reads:
-                earlier_item.is_stale = True
-            earlier_reads.clear()
-            if item.content == "file":
-                earlier_reads.append(item)
 
     def replies_since(self, item: MaskableItem) -> int:
         """Return the number of replies since the item was added."""

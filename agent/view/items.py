@@ -98,7 +98,7 @@ class MessagePart:
 
 @dataclass(frozen=True, slots=True)
 class PinnedPart:
-    """Content in the message that opens the view: pinned or formerly pinned content, or a carried file."""
+    """Content in the message that opens the view: pinned or formerly pinned content, or a carried output."""
 
     key: str
     ref: str

@@ -149,7 +149,7 @@ def _find_removed_occurrences(
                 if ref in pinned_keys:
                     yield Occurrence(ref, "visible", f"{description}, pinned")
                 elif ref in carried_keys:
-                    yield Occurrence(ref, "visible", f"{description}, kept as it was read")
+                    yield Occurrence(ref, "visible", f"{description}, kept over the summary")
                 else:
                     yield Occurrence(ref, fate, description, summary_ref)
 

@@ -247,7 +247,7 @@ SUMMARY_PREAMBLE = (
 RETAIN_HEADING, SUMMARY_HEADING = "## Kept word for word", "## Summary of the work so far"
 LEDGER_HEADING, REQUEST_HEADING = "## Facts on record", "## The request you are working on, unchanged"
 PINNED_HEADING = "## Pinned by the user, unchanged"
-CARRIED_HEADING = "## Files as you last read them"
+CARRIED_HEADING = "## Files and search results as you last saw them"
 NAMES_HEADING = "## Outputs that are no longer shown, with names in them"
 
 EMPTY_SUMMARY_TEXT = "There was no room for more than this line."

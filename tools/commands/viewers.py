@@ -59,9 +59,10 @@ def viewed_names(text: str) -> tuple[str, ...]:
     """Return the words that may name the shown files, if the line only shows files. Empty for any other line."""
     if not shows_files(text):
         return ()
-    first_commands = [
-        pipeline[0] for pipeline in _pipelines(parse_command_line(text)) if _pipeline_shows_files(pipeline)
-    ]
+    pipelines = list(_pipelines(parse_command_line(text)))
+    if len(pipelines) == 1 and (shell_line := _shell_string(pipelines[0])) is not None:
+        pipelines = list(_pipelines(parse_command_line(shell_line)))
+    first_commands = [pipeline[0] for pipeline in pipelines if _pipeline_shows_files(pipeline)]
     return tuple(dict.fromkeys(word for words in first_commands for word in words[1:] if not word.startswith("-")))
 
 

@@ -68,12 +68,26 @@ def test_parts_of_files_and_matches_that_a_command_printed_stay_too() -> None:
     text = "\n".join(f"line {line} of what was printed, as it stands there" for line in range(40))
     whole = said(
         step(1, "bash", {"command": "sed -n 1,40p a.py"}, text),
-        step(2, "grep", {"pattern": "line", "path": "."}, text),
+        step(2, "grep", {"pattern": "line", "path": "."}, text.upper()),
         step(3, "bash", {"command": "make"}, text),
-        step(4, "bash", {"command": "git diff HEAD"}, text),
+        step(4, "bash", {"command": "git diff HEAD"}, text.title()),
         step(5, "bash", {"command": "true"}),
     )
     assert carried(whole) == ["r1", "r2", "r4"]
+    again = whole.plus(*step(6, "bash", {"command": "sed -n 1,40p a.py"}, text), *step(7, "bash", {"command": "true"}))
+    assert carried(again) == ["r2", "r4", "r6"], "the first and the last of them printed the same"
+
+
+def test_what_a_command_printed_of_a_file_leaves_once_the_file_was_changed() -> None:
+    text = "\n".join(f"line {line} of what was printed, as it stands there" for line in range(40))
+    looked = said(
+        step(1, "bash", {"command": "cat a.py"}, text),
+        step(2, "bash", {"command": "cat b.py"}, text.upper()),
+        step(3, "bash", {"command": "true"}),
+    )
+    assert carried(looked) == ["r1", "r2"]
+    changed = looked.plus(*step(4, "edit", {"path": "a.py", "old": "x", "new": "y"}))
+    assert carried(changed) == ["r2"], "a change among the newest messages counts, too"
 
 
 def compact(whole: Conversation, cut: int) -> Conversation:

@@ -9,7 +9,7 @@ from ebbtide.agent.compaction.carried_outputs import list_dropped_outputs, with_
 from ebbtide.agent.compaction.plan import apply_compaction, plan_at
 from ebbtide.agent.compaction.summary import Draft
 from ebbtide.agent.eviction.settings import CompactionCaps
-from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
+from ebbtide.agent.messages import Assistant, CarriedPart, Conversation, Message, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.records.rows import decode_snapshot, encode_snapshot
 from ebbtide.agent.tokens.estimate import estimate_text
 from ebbtide.agent.view.visible import NAMES_HEADING, summary_messages
@@ -92,3 +92,12 @@ def test_lines_of_the_earlier_summary_follow_where_there_is_room() -> None:
     assert both == [*lines(WHOLE), earlier.names]
     room = estimate_text("\n".join(lines(WHOLE))) + len(lines(WHOLE))
     assert lines(replace(WHOLE, summary=earlier), room) == lines(WHOLE)
+
+
+def test_outputs_that_only_the_earlier_summary_carried_are_named_before_its_lines() -> None:
+    text = Text(f"{WORDS} seen_in_file said_already")
+    carried = tuple(CarriedPart(key, f"Viewed {key}.py", key, (text,)) for key in ("r1", "r2"))
+    earlier = replace(WHOLE.summary, carried=carried, names="- Ran: old – exit 0 [recall:r0] names in it: old_one_part")
+    both = lines(replace(WHOLE, summary=earlier, outputs_before=2), stays=frozenset({"r2"}))
+    assert both[-2:] == ["- Viewed r1.py [recall:r1] names in it: seen_in_file said_already", earlier.names]
+    assert len(both) == len(lines(WHOLE)) + 2

@@ -160,17 +160,6 @@ def step(number: int, name: str, arguments: Mapping[str, object], text: str) -> 
     return Assistant((call,)), User((ToolOutput(call.id, text),))
 
 
-def test_a_file_that_was_changed_or_read_again_is_wanted_less() -> None:
-    reads = [step(n, "read", {"path": f"{name}.py"}, lines(1, 80)) for n, name in enumerate("abc")]
-    edit = step(3, "edit", {"path": "./a.py", "old": "x", "new": "y"}, "edited")
-    again = step(4, "read", {"path": "b.py"}, lines(200, 80))
-    patch = step(5, "apply_patch", {"patch": "*** Begin Patch\n*** Update File: nowhere.py\n*** End Patch"}, "done")
-    failed = (Assistant((ToolCall("c6", "edit", {"path": "c.py"}),)), User((ToolOutput("c6", "no", "failed"),)))
-    whole = Conversation((User((Text("Go."),)),)).plus(*chain(*reads, edit, again, patch, failed))
-    items = {item.key: item for item in MeasurementCache().measure(whole).items}
-    assert {key: item.is_stale for key, item in items.items()} == {"r1": True, "r2": True, "r3": False, "r5": False}
-
-
 def test_where_the_window_is_full_commands_leave_before_files_that_may_be_wanted() -> None:
     whole = Conversation((User((Text("Go."),)),)).plus(
         *step(0, "read", {"path": "a.py"}, lines(1, 400)),

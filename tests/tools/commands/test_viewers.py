@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.tools.commands.viewers import shows_files
+from ebbtide.tools.commands.viewers import shows_files, viewed_names
 
 
 @pytest.mark.parametrize(
@@ -119,3 +119,11 @@ def test_what_does_more_or_cannot_be_read_is_a_program(line: str) -> None:
 @given(st.text(alphabet="catsednrgit -|;&<>()'\"$`\n{}[]!x", max_size=40))
 def test_any_text_gets_an_answer(line: str) -> None:
     assert shows_files(line) in (True, False)
+
+
+@pytest.mark.parametrize(
+    "line", ["cat a.py", "/bin/bash -lc 'cat a.py'", "pwd; head -5 a.py | nl", "bash -c 'nl a.py | head'"]
+)
+def test_the_files_that_a_line_shows_are_named_also_within_a_shell(line: str) -> None:
+    assert "a.py" in viewed_names(line)
+    assert not viewed_names(f"{line} > b.py")
