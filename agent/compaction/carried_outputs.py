@@ -5,7 +5,7 @@ a file again takes another request. In recorded sessions with a window of 200,00
 summary had removed a third less often with 16,000 tokens of such outputs and with the names of all others.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 
@@ -19,6 +19,7 @@ from ebbtide.agent.messages import CarriedPart, Conversation, Text
 from ebbtide.agent.tokens.estimate import estimate_text
 from ebbtide.agent.view.items import MAX_PIN_LINE_CHARS, OutputPart, view_parts
 from ebbtide.agent.view.name_index import build_name_index
+from ebbtide.agent.view.stub_identifiers import NAMES_HEADING
 from ebbtide.agent.view.stubs import one_line
 from ebbtide.agent.view.visible import numbered_outputs, outcome_with_ref
 from ebbtide.tools.tool_traits import OutputContent
@@ -26,6 +27,8 @@ from ebbtide.tools.tool_traits import OutputContent
 MAX_NAME_LIST_SHARE, MIN_NAME_LIST_BYTES, MAX_NAMES_BYTES = 0.35, 40, 3_000
 """Limits for the names listed for an output: a share of the output's size, and a minimum and maximum in bytes. If there
 is less room than the minimum, no names are listed."""
+_MORE_NAMES = "…"
+"""Ends a list that does not have all names."""
 
 
 def list_dropped_outputs(
@@ -37,8 +40,8 @@ def list_dropped_outputs(
     repeated."""
     lines, remaining_tokens = list[str](), max_tokens
     new_lines = _output_lines(conversation, cut, retained_refs, visible_text)
-    carried_lines = _carried_output_lines(conversation, retained_refs)
-    for line in chain(new_lines, carried_lines, conversation.summary.names.splitlines()):
+    earlier_lines = chain(_carried_output_lines(conversation, retained_refs), conversation.summary.names.splitlines())
+    for line in _without_repeated_names(chain(new_lines, earlier_lines)):
         remaining_tokens -= estimate_text(line) + 1
         if remaining_tokens < 0:
             break
@@ -64,7 +67,7 @@ def _output_lines(
         text = numbered_by_ref[item.key].output.text
         max_name_bytes = min(int(MAX_NAME_LIST_SHARE * len(text)), MAX_NAMES_BYTES)
         names = (
-            build_name_index(text, visible_text, max_name_bytes, "names in it")
+            build_name_index(text, visible_text, max_name_bytes, NAMES_HEADING)
             if max_name_bytes >= MIN_NAME_LIST_BYTES
             else ""
         )
@@ -73,11 +76,22 @@ def _output_lines(
             yield f"- {outcome_with_ref(numbered_by_ref[item.key])} {names[1:]}"
 
 
+def _without_repeated_names(lines: Iterable[str]) -> Iterator[str]:
+    """Remove from each line the names that a line before it lists. Lines without any other names are dropped."""
+    listed_names = set[str]()
+    for line in lines:
+        heading, separator, names_text = line.rpartition(f" {NAMES_HEADING}: ")
+        names = [name for name in names_text.split() if name not in listed_names]
+        listed_names.update(name for name in names if name != _MORE_NAMES)
+        if names and names != [_MORE_NAMES]:
+            yield f"{heading}{separator}{' '.join(names)}"
+
+
 def _carried_output_lines(conversation: Conversation, retained_refs: frozenset[str]) -> Iterator[str]:
     """Yield a line for each output that the earlier summary carried and this one does not."""
     for carried in conversation.summary.carried:
         text = "\n".join(part.text for part in carried.parts if isinstance(part, Text))
-        names = build_name_index(text, "", min(int(MAX_NAME_LIST_SHARE * len(text)), MAX_NAMES_BYTES), "names in it")
+        names = build_name_index(text, "", min(int(MAX_NAME_LIST_SHARE * len(text)), MAX_NAMES_BYTES), NAMES_HEADING)
         if names and carried.ref not in retained_refs:
             yield f"- {carried.title} {names[1:]}"
 
@@ -93,19 +107,20 @@ _REFETCH_COST_TOKENS, _MAX_FETCHED_TOKENS = 2_440, 2_500
 
 
 def with_carried_outputs(conversation: Conversation, plan: CompactionPlan, caps: CompactionCaps) -> CompactionPlan:
-    """Add to the plan the outputs that stay in view, and the names found in others. The plan stays unchanged if the
-    compaction would otherwise save too little."""
-    cut = len(plan.covered_messages)
-    outputs = carried_outputs(conversation, cut, caps.carried_output_tokens)
+    """Add to the plan the outputs that stay in view, and the names found in others. They take at most three quarters of
+    what the compaction may add and still save enough."""
+    cut, max_summary_tokens = len(plan.covered_messages), caps.retain + caps.summary
+    max_tokens = int(MAX_REMAINING_SHARE * conversation_tokens(conversation))
+    smallest_view = apply_compaction(plan, Draft("", ""), caps)
+    spare_tokens = max_tokens - conversation_tokens(smallest_view) - max_summary_tokens
+    outputs = carried_outputs(conversation, cut, min(caps.carried_output_tokens, spare_tokens // 2))
     retained_refs = frozenset(output.ref for output in (*outputs, *plan.tail_view.summary.pinned))
     visible_text = "\n".join(part.text for output in outputs for part in output.parts if isinstance(part, Text))
-    extended = replace(
-        plan,
-        carried_outputs=outputs,
-        output_names=list_dropped_outputs(conversation, cut, caps.output_name_tokens, retained_refs, visible_text),
-    )
-    max_tokens = conversation_tokens(apply_compaction(extended, Draft("", ""), caps)) + caps.retain + caps.summary
-    return extended if max_tokens < MAX_REMAINING_SHARE * conversation_tokens(conversation) else plan
+    max_name_tokens = min(caps.output_name_tokens, spare_tokens // 4)
+    names = list_dropped_outputs(conversation, cut, max_name_tokens, retained_refs, visible_text)
+    extended = replace(plan, carried_outputs=outputs, output_names=names)
+    extended_view = apply_compaction(extended, Draft("", ""), caps)
+    return extended if conversation_tokens(extended_view) + max_summary_tokens < max_tokens else plan
 
 
 def carried_outputs(conversation: Conversation, cut: int, max_tokens: int) -> tuple[CarriedPart, ...]:

@@ -27,7 +27,7 @@ from ebbtide.agent.compaction.plan import (
 )
 from ebbtide.agent.compaction.receipt import build_receipt
 from ebbtide.agent.compaction.rewrite import build_compaction_context, record_rewrite, run_compaction_hooks
-from ebbtide.agent.compaction.room import DEFER_TOOLS, CompactionRoom
+from ebbtide.agent.compaction.room import DEFER_TOOLS, CompactionRoom, reduce_caps
 from ebbtide.agent.compaction.summary import Draft
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.session import Event
@@ -115,7 +115,7 @@ async def preview_compaction(
 def _build_preview(
     conversation: Conversation, focus: str | None, context: CompactionContext, facts: ModelFacts
 ) -> CompactionPreview:
-    limits = compute_limits(conversation, context.settings.caps, context.room)
+    limits = compute_limits(conversation, reduce_caps(context.settings.caps, context.room), context.room)
     shrunk = shrink_pins(conversation, limits.pin_form)
     plan = plan_compaction(shrunk, limits.caps.tail, min_steps=limits.min_steps, max_turns=limits.caps.max_tail_turns)
     caps = caps_that_save_a_tenth(conversation, plan, limits.caps) if plan is not None else None

@@ -13,9 +13,9 @@ if TYPE_CHECKING:  # types only: the estimates are made in a session
     from ebbtide.agent.compaction.style_costs import StyleCost, StyleCosts
 
 STYLE_DESCRIPTIONS: dict[ContextStyle, str] = {
-    "frugal": "older parts leave as soon as that pays",
-    "balanced": "they leave once that clearly pays",
-    "careful": "they leave only if that pays many times over",
+    "frugal": "removes older parts as soon as that saves money",
+    "balanced": "removes them once that clearly saves money",
+    "careful": "removes them only if that saves many times its cost",
 }
 """What each style does, in a few words."""
 _NAME_WIDTH, _COST_WIDTH, _REGRETS_WIDTH = 11, 13, 9

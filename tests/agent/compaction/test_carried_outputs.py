@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from ebbtide.agent.compaction.carried_outputs import carried_outputs, with_carried_outputs
 from ebbtide.agent.compaction.plan import apply_compaction, plan_at
 from ebbtide.agent.compaction.receipt import build_receipt
+from ebbtide.agent.compaction.room import conversation_tokens
 from ebbtide.agent.compaction.summary import Draft
 from ebbtide.agent.eviction.settings import CompactionCaps
 from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolCall, ToolOutput, User
@@ -121,6 +122,19 @@ def test_one_that_was_pinned_stays_over_the_next_summary_too() -> None:
     after = compact(whole, 5)
     pinned = replace(after, pinned=frozenset({"r1"})).plus(*step(4, "bash", {}, "word " * 4_000), *step(5, "bash", {}))
     assert [one.key for one in compact(pinned, 4).summary.pinned] == ["r1"]
+
+
+def test_where_there_is_little_room_some_stay_and_the_summary_still_saves() -> None:
+    reads = [read(number, f"{number}.py", 100) for number in range(1, 5)]
+    whole = said(*reads, step(5, "bash", {"command": "make"}, "word " * 2_000), step(6, "bash", {"command": "true"}))
+    caps = CompactionCaps()
+    plan = with_carried_outputs(whole, plan_at(whole, len(whole.messages) - 2), caps)
+    assert [one.key for one in plan.carried_outputs] == ["r4"], "all of them would leave nothing to save"
+    assert "[recall:r5]" not in plan.output_names, "nothing in it is a name"
+    after = apply_compaction(plan, Draft("", ""), caps)
+    assert conversation_tokens(after) + caps.summary + caps.retain < 0.9 * conversation_tokens(whole)
+    small = said(read(1, "a.py"), read(2, "b.py"), step(3, "bash", {"command": "true"}))
+    assert with_carried_outputs(small, plan_at(small, 5), caps).carried_outputs == ()
 
 
 @given(conversations(), st.integers(0, 8_000))

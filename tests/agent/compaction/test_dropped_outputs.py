@@ -101,3 +101,13 @@ def test_outputs_that_only_the_earlier_summary_carried_are_named_before_its_line
     both = lines(replace(WHOLE, summary=earlier, outputs_before=2), stays=frozenset({"r2"}))
     assert both[-2:] == ["- Viewed r1.py [recall:r1] names in it: seen_in_file said_already", earlier.names]
     assert len(both) == len(lines(WHOLE)) + 2
+
+
+def test_an_earlier_line_loses_the_names_that_a_newer_one_has() -> None:
+    earlier = replace(
+        WHOLE.summary,
+        names="- Ran: old – exit 0 [recall:r0] names in it: build_one_part old_one_part …\n"
+        "- Ran: older – exit 0 [recall:r9] names in it: find_this_part …",
+    )
+    both = lines(replace(WHOLE, summary=earlier))
+    assert both == [*lines(WHOLE), "- Ran: old – exit 0 [recall:r0] names in it: old_one_part …"]
