@@ -22,7 +22,8 @@ _LISTED_PATH = regex(r"^([^\s:][^:\n]{0,300}?)(?=[:-]\d+[:-]|:|$)", re.MULTILINE
 """Matches the path at the start of a line of search results."""
 _GIT_DIFF = regex(r"\bgit\b[^|;&\n]*\bdiff\b")
 _CHANGES_ANY_FILE = regex(
-    r"\bgit\b[^|;&\n]*\b(?:am|apply|checkout|cherry-pick|merge|pull|rebase|reset|restore|revert|stash|switch)\b"
+    r"\bgit\s+(?:-[cC]\s+\S+\s+|-\S+\s+)*"
+    r"(?:am|apply|checkout|cherry-pick|merge|pull|rebase|reset|restore|revert|stash|switch)\b(?!\s+(?:list|show|-b|-c)\b)"
 )
 """Matches git commands that may change any file of the working tree."""
 _INLINE_SCRIPT = regex(r"\b(?:python[\d.]*|node|perl|ruby)\b[^|;&\n]*(?:<<|\s-[ce]\b)")
@@ -30,7 +31,7 @@ _INLINE_SCRIPT = regex(r"\b(?:python[\d.]*|node|perl|ruby)\b[^|;&\n]*(?:<<|\s-[c
 
 
 @dataclass(slots=True)
-class _ShownFiles:
+class _FileView:
     """The files that an output shows, as far as known."""
 
     numbered: NumberedOutput
@@ -58,56 +59,56 @@ class _ShownFiles:
 def find_stale_outputs(conversation: Conversation) -> frozenset[str]:
     """Return the references of the outputs that show files that were changed later. A file also counts as changed for
     earlier reads once it is read again with the same tool."""
-    stale_refs, fresh = set[str](), list[_ShownFiles]()
+    stale_refs, fresh = set[str](), list[_FileView]()
     for numbered in numbered_outputs(conversation):
-        outdated = [shown for shown in fresh if _is_outdated_by(shown, numbered)]
-        stale_refs.update(shown.numbered.ref for shown in outdated)
-        fresh = [shown for shown in fresh if shown.numbered.ref not in stale_refs]
+        outdated = [view for view in fresh if _is_outdated_by(view, numbered)]
+        stale_refs.update(view.numbered.ref for view in outdated)
+        fresh = [view for view in fresh if view.numbered.ref not in stale_refs]
         if numbered.output.status == "done":
-            fresh += _shown_files(numbered)
+            fresh += _find_views(numbered)
     return frozenset(stale_refs)
 
 
-def _shown_files(numbered: NumberedOutput) -> Iterator[_ShownFiles]:
+def _find_views(numbered: NumberedOutput) -> Iterator[_FileView]:
     """Yield what the output shows of files, if it shows any."""
     match content_kind(numbered.call):
         case "file":
-            yield _ShownFiles(numbered, frozenset(map(_clean_path, call_paths(numbered.call))))
+            yield _FileView(numbered, frozenset(map(_clean_path, call_paths(numbered.call))))
         case "view":
             words = _COMMAND_WORD.findall(text_argument(numbered.call.arguments, "command"))
-            yield _ShownFiles(numbered, frozenset(map(_clean_path, words)))
+            yield _FileView(numbered, frozenset(map(_clean_path, words)))
         case "search":
-            yield _ShownFiles(numbered, frozenset())
+            yield _FileView(numbered, frozenset())
         case _:
             pass
 
 
-def _is_outdated_by(shown: _ShownFiles, later: NumberedOutput) -> bool:
+def _is_outdated_by(view: _FileView, later: NumberedOutput) -> bool:
     """Whether a later call has changed what an output shows, or has shown it again."""
     call, role = later.call, role_of(later.call.name)
     command = text_argument(call.arguments, "command") if role == "run_command" else ""
     if role in _CHANGING_ROLES and later.output.status == "done":
-        return shown.is_git_diff or any(shown.includes(_clean_path(path)) for path in call_paths(call))
+        return view.is_git_diff or any(view.includes(_clean_path(path)) for path in call_paths(call))
     if role == "read_file" and later.output.status == "done":
-        return _is_read_again(shown, call)
+        return _is_read_again(view, call)
     if not command or later.output.status == "denied":
         return False
     if _CHANGES_ANY_FILE.search(command):
         return True
     if _INLINE_SCRIPT.search(command) and any(
-        shown.includes(_clean_path(word)) for word in _COMMAND_WORD.findall(command) if "." in word.strip(".")
+        view.includes(_clean_path(word)) for word in _COMMAND_WORD.findall(command) if "." in word.strip(".")
     ):
         return True
     changed_paths = {_clean_path(file.path) for file in find_named_files(command) if file.is_changed} - {"/dev/null"}
-    return any(shown.includes(path) for path in changed_paths) or (bool(changed_paths) and shown.is_git_diff)
+    return any(view.includes(path) for path in changed_paths) or (bool(changed_paths) and view.is_git_diff)
 
 
-def _is_read_again(shown: _ShownFiles, call: ToolCall) -> bool:
+def _is_read_again(view: _FileView, call: ToolCall) -> bool:
     """Whether a call reads the file of an earlier read again, or reads all of a file that a command has shown."""
     reads_all = not call.arguments.keys() & {"offset", "limit"}
-    is_read = role_of(shown.numbered.call.name) == "read_file"
+    is_read = role_of(view.numbered.call.name) == "read_file"
     return (is_read or reads_all) and any(
-        _is_same_path(_clean_path(path), name) for path in call_paths(call) for name in shown.names
+        _is_same_path(_clean_path(path), name) for path in call_paths(call) for name in view.names
     )
 
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:  # types only: the estimates are made in a session
     from ebbtide.agent.compaction.style_costs import StyleCost, StyleCosts
 
 STYLE_DESCRIPTIONS: dict[ContextStyle, str] = {
-    "frugal": "removes older parts as soon as that saves money",
+    "frugal": "removes older parts once that saves money",
     "balanced": "removes them once that clearly saves money",
-    "careful": "removes them only if that saves many times its cost",
+    "careful": "removes them only if that saves far more",
 }
 """What each style does, in a few words."""
 _NAME_WIDTH, _COST_WIDTH, _REGRETS_WIDTH = 11, 13, 9

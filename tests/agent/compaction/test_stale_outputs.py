@@ -63,6 +63,8 @@ def test_a_file_that_was_changed_later(shown: tuple[str, str, str], later: tuple
         ("bash", "sed -i s/x/y/ src/b.py"),
         ("bash", "python src/a.py 2>/dev/null"),
         ("bash", "git status; git diff"),
+        ("bash", "git commit -qm 'Merge and restore'"),
+        ("bash", "git stash list; git checkout -b other"),
         ("bash", "make"),
     ],
 )
