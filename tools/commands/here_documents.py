@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from ebbtide.tools.commands.line_limits import MAX_LINE_CHARS, is_too_complex
+from ebbtide.tools.lazy import regex
 from ebbtide.tools.process.bash_syntax import parse_syntax_tree
 
 if TYPE_CHECKING:
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _FILE_REDIRECTION = b" < here-document "
-_HEREDOC_START = re.compile(rb"<<(?P<dash>-?)[ \t]*(?P<quote>['\"]?)(?P<end>[A-Za-z_]\w*)(?P=quote)(?=[ \t\n;|&>])")
-_INPUT_HEREDOC = re.compile(rb"(?<![\d<>&}])" + _HEREDOC_START.pattern)
-_CAT_SUBSTITUTION = re.compile(rb'"\$\(cat ' + _HEREDOC_START.pattern + rb"[ \t]*\n(?P<text>.*)\)\"", re.DOTALL)
-_EXPANSION_CHARACTER = re.compile(rb"[$`\\]")
-_WORDS_AND_QUOTES = re.compile(rb"(?:[\w \t\n./:,+%@=|&;<>*?~^\[\]\x80-\xff-]|\$\?|'[^']*'|\"(?:[^\"\\$`]|\$\?)*\")*+")
+_HEREDOC_START = rb"<<(?P<dash>-?)[ \t]*(?P<quote>['\"]?)(?P<end>[A-Za-z_]\w*)(?P=quote)(?=[ \t\n;|&>])"
+_INPUT_HEREDOC = regex(rb"(?<![\d<>&}])" + _HEREDOC_START)
+_CAT_SUBSTITUTION = regex(rb'"\$\(cat ' + _HEREDOC_START + rb"[ \t]*\n(?P<text>.*)\)\"", re.DOTALL)
+_EXPANSION_CHARACTER = regex(rb"[$`\\]")
+_WORDS_AND_QUOTES = regex(rb"(?:[\w \t\n./:,+%@=|&;<>*?~^\[\]\x80-\xff-]|\$\?|'[^']*'|\"(?:[^\"\\$`]|\$\?)*\")*+")
 _TRANSPARENT_NODES = {"program", "list", "pipeline", "redirected_statement"}
 _MAY_HAVE_OLD_BASH = sys.platform == "darwin"
 """Whether bash may be the old version from macOS. It looks for the end of a substitution even inside the substitution's

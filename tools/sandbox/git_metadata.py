@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ebbtide.tools.lazy import dataclass
+from ebbtide.tools.lazy import dataclass, regex
 from ebbtide.tools.sandbox.boundary import PathAccess
 
-_CONFIG_TOKEN = re.compile(
+_CONFIG_TOKEN = regex(
     r"""\[[ \t]*(?P<section>[A-Za-z0-9.-]+)(?:[ \t]+"(?:[^"\\\n]|\\.)*")?[ \t]*\]"""
     r"""|(?P<name>[A-Za-z][A-Za-z0-9-]*)[ \t]*(?P<value>=(?:\\[\s\S]|"(?:[^"\\\n]|\\[\s\S])*"|[^\n;#"\\])*)?"""
     r"""|[#;][^\n]*"""

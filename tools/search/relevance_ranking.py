@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from ebbtide.tools.lazy import regex
 
@@ -69,7 +69,7 @@ def query_terms(query: str) -> list[Mapping[str, float]]:
     terms: dict[str, Mapping[str, float]] = {}
     for word in _split(query):
         own_forms = {} if word in _STOP_WORDS else {stem(word): 1.0}
-        terms.setdefault(stem(word), {**dict.fromkeys(_SYNONYMS.get(stem(word), ()), SYNONYM_WEIGHT), **own_forms})
+        terms.setdefault(stem(word), {**dict.fromkeys(_synonyms().get(stem(word), ()), SYNONYM_WEIGHT), **own_forms})
     return [forms for forms in terms.values() if forms]
 
 
@@ -109,7 +109,9 @@ def _without_double(word: str) -> str:
     return word[:-1] if word[-1] == word[-2] and word[-1] not in "ls" else word.removesuffix("e")
 
 
-def _build_synonyms() -> Mapping[str, set[str]]:
+@cache
+def _synonyms() -> Mapping[str, set[str]]:
+    """Map each stem to the stems of its synonyms."""
     synonyms: dict[str, set[str]] = {}
     for group in _SYNONYM_GROUPS:
         stems = {stem(word) for word in group.split()}
@@ -118,10 +120,6 @@ def _build_synonyms() -> Mapping[str, set[str]]:
     for abbreviation, expansion in _ABBREVIATIONS.items():
         synonyms.setdefault(stem(abbreviation), set()).update(map(stem, expansion.split()))
     return synonyms
-
-
-_SYNONYMS = _build_synonyms()
-"""Maps each stem to the stems of its synonyms."""
 
 
 def find_best_matches(query: str, documents: Sequence[Mapping[str, float]], max_results: int) -> tuple[int, ...]:

@@ -3,10 +3,10 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ebbtide.agent.providers.wires.http import unzip_document
+from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import ellipsize
 
 MAX_MESSAGE_CHARS = 500
