@@ -57,8 +57,8 @@ class ContextCounters:
             self, new_tokens=new_tokens, tool_tokens=budget.tools if is_counted else max(self.tool_tokens, budget.tools)
         )
 
-    def divided(self, pending: int, new: int) -> "ContextCounters":
-        """Return counters with the same projection, divided anew: `pending` tokens of the message that began the turn,
+    def redistribute(self, pending: int, new: int) -> "ContextCounters":
+        """Return counters with the same projection in other parts: `pending` tokens of the message that began the turn,
         `new` tokens of replies and outputs since, and the rest as finished turns."""
         projected = self.projected_tokens()
         new = min(max(new, 0), projected)

@@ -68,7 +68,7 @@ class Finding:
     text: str
 
     @property
-    def described(self) -> str:
+    def headed_text(self) -> str:
         """The text, headed by the lines that it is about."""
         return f"Lines {self.first_line:,}-{self.last_line:,}: {self.text}"
 
@@ -195,12 +195,12 @@ def _describe_task(call: ToolCall, purpose: str) -> str:
 
 
 def _join(findings: Sequence[Finding]) -> str:
-    return "\n".join(finding.described for finding in findings)
+    return "\n".join(finding.headed_text for finding in findings)
 
 
 def _lookup_cap(window: Window, call_count: int) -> Cap:
-    """Return the limit of each output of a request with so many lookups, so that those of all requests fit into the
-    window."""
+    """Return the limit of each output if a request has `call_count` lookups. With it, the outputs of all requests fit
+    into the window."""
     available_tokens = max(window.available_tokens - RESERVED_TOKENS, 500)
     return Cap(min(available_tokens * BYTES_PER_TOKEN // MAX_LOOKUPS, MAX_LOOKUP_BYTES) // call_count)
 

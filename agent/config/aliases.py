@@ -62,8 +62,8 @@ class AliasedSetting:
 
 
 def table_entries(table: Mapping[str, object], allowed_keys: Container[str]) -> Iterator[tuple[str, AliasedSetting]]:
-    """Yield the entries of a provider's or model's table, each with its key. An alias is replaced by the key that it
-    stands for, if that key is in `allowed_keys`. Aliases of a key come before the key itself."""
+    """Yield the entries of a provider's or model's table, each with its key. An alias is replaced by its
+    key, if that key is in `allowed_keys`. Aliases come before the keys themselves."""
     for written_name in sorted(table, key=lambda written_name: snake_case(written_name) not in KEY_ALIASES):
         key = snake_case(written_name)
         real_key = KEY_ALIASES.get(key, key).removeprefix("agent.")

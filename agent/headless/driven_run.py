@@ -97,8 +97,8 @@ class ClientDrivenRun:
             while (message := await self._next_message()) is not None:
                 await self._run_turn(message)
                 if self._queue.has_messages:
-                    # Nobody is waiting for an answer to a message that was sent during another turn. If it cancelled
-                    # the compaction, a client that sends its messages quickly would never get one.
+                    # The next message was sent during a turn, so it can wait. If it cancelled the compaction, a client
+                    # that sends its messages quickly would never get one.
                     await self._session.finish_background_compaction()
             if self._has_input_ended:
                 await reading_task

@@ -53,7 +53,7 @@ _REPLACEMENT_OUTPUT_KEYS = ("updatedToolOutput", "updatedMCPToolOutput")
 _APPROVAL_EVENTS = frozenset({"PreToolUse", "PermissionRequest"})
 """Events at which a hook can allow a call."""
 _ADDITIONAL_OUTPUT_KEYS: Mapping[HookEvent, frozenset[str]] = {"PostToolUse": frozenset(_REPLACEMENT_OUTPUT_KEYS)}
-"""Keys that the specific output may have at these events, besides `_SPECIFIC_OUTPUT_KEYS`."""
+"""Keys that the specific output may have at these events, in addition to `_SPECIFIC_OUTPUT_KEYS`."""
 _REASON_KEYS = ("permissionDecisionReason", "message", "reason")
 _UNSUPPORTED_KEYS = ("updatedPermissions", "interrupt")
 _MAX_PROBLEM_CHARS = 200

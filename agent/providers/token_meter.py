@@ -52,8 +52,8 @@ class _FullCount:
 
     def more_precise(self, other: "_FullCount | None", estimator: Estimator) -> "_FullCount":
         """Return the count from which the size of the tool definitions follows more precisely. A request without images
-        is better than one with images. Otherwise, the request with less text besides the definitions is better. A count
-        with different tools is never used."""
+        is better than one with images. Otherwise, the request with less other text is better. A count with different
+        tools is never used."""
         if other is None or other.tools != self.tools:
             return self
         return min(
@@ -167,7 +167,7 @@ class TokenMeter:
         if self._are_counters_divided and self.counters.is_schema_counted == previous.is_schema_counted:
             return
         pending, new = self._open_turn_tokens(conversation)
-        self.counters = self.counters.divided(max(pending, previous.pending_tokens), new)
+        self.counters = self.counters.redistribute(max(pending, previous.pending_tokens), new)
         self._are_counters_divided = True
 
     def _open_turn_tokens(self, conversation: Conversation) -> tuple[int, int]:

@@ -939,7 +939,7 @@ def play_a_step_of_which_not_even_references_fit() -> None:
 
 
 def play_a_switch_after_which_an_output_is_read_again() -> None:
-    """Some seeds have hardly any session that goes on with another model, or that brings an output back."""
+    """With some seeds, almost no session changes its model or brings an output back."""
     machine, long = Anything(), {"path": "a.py", "piece": "line of output\n", "times": 4_000, "how": "done"}
     machine.open(
         *("chat", 8_000, 1.0, 1.0, CompactionCaps(), "compact", "cost", RewritePatience()),

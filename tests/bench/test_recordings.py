@@ -52,7 +52,7 @@ ROWS = st.fixed_dictionaries(
 )
 
 
-def script(code: str, id: str = "1") -> Mapping[str, Any]:
+def script_call(code: str, id: str = "1") -> Mapping[str, Any]:
     return called(id, "exec", input=code)
 
 
@@ -72,14 +72,18 @@ def test_a_script_is_read_as_the_calls_that_it_makes(tmp_path: Path) -> None:
     """The scripts follow those of Codex in public sessions of entireio/entire-graph."""
     found = calls_of(
         tmp_path,
-        script('const r = await tools.exec_command({\n  cmd: "sed -n \'1,9p\' a.go",\n  workdir: "/app"\n});', "1"),
-        script('await Promise.all([tools.exec_command({cmd:"git status"}),tools.exec_command({cmd:"git log"})])', "2"),
-        script('const patch = "*** Begin Patch\\n*** End Patch";\ntext(await tools.apply_patch(patch));', "3"),
-        script('const r = await tools.write_stdin({session_id: 7, chars: ""});', "4"),
-        script('const v = load("diff"); text(v);', "5"),
-        script("await Promise.all([1,2].map(n=>tools.exec_command({cmd:`gh pr view ${n}`})))", "6"),
-        script('await tools.mcp__github__get_pr({number: 5}); await tools.exec_command({cmd: "ls"});', "7"),
-        script("await tools.mcp__github__get_pr({number: 5})", "8"),
+        script_call(
+            'const r = await tools.exec_command({\n  cmd: "sed -n \'1,9p\' a.go",\n  workdir: "/app"\n});', "1"
+        ),
+        script_call(
+            'await Promise.all([tools.exec_command({cmd:"git status"}),tools.exec_command({cmd:"git log"})])', "2"
+        ),
+        script_call('const patch = "*** Begin Patch\\n*** End Patch";\ntext(await tools.apply_patch(patch));', "3"),
+        script_call('const r = await tools.write_stdin({session_id: 7, chars: ""});', "4"),
+        script_call('const v = load("diff"); text(v);', "5"),
+        script_call("await Promise.all([1,2].map(n=>tools.exec_command({cmd:`gh pr view ${n}`})))", "6"),
+        script_call('await tools.mcp__github__get_pr({number: 5}); await tools.exec_command({cmd: "ls"});', "7"),
+        script_call("await tools.mcp__github__get_pr({number: 5})", "8"),
         called("9", "wait", cell_id="20", yield_time_ms=10_000),
         called("10", "wait", timeout_ms=5),
     )
@@ -102,7 +106,11 @@ def test_a_script_is_read_as_the_calls_that_it_makes(tmp_path: Path) -> None:
 
 
 def test_a_recording_of_scripts_is_one_of_codex(tmp_path: Path) -> None:
-    rows = said("go"), replied("", script("await tools.exec_command(args)")), gave("1", "Script failed\nWall time 0.0")
+    rows = (
+        said("go"),
+        replied("", script_call("await tools.exec_command(args)")),
+        gave("1", "Script failed\nWall time 0.0"),
+    )
     recording = read(tmp_path, *rows)
     assert recording.agent == "Codex"
     assert recording.steps[0].calls[0].failed

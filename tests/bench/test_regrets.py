@@ -41,14 +41,14 @@ def seen(outputs: Mapping[str, str], shown: Mapping[str, str] | None = None) -> 
     return found
 
 
-def regretted(
+def regrets_of(
     found: SeenOutputs, text: str, *, calls: Sequence[RecordedCall] = (), view: Sequence[str] = (), step: int = 2
 ) -> tuple[Regret, ...]:
     return found.regrets(text, calls, step, lambda: view)
 
 
 def wanted_of(output: str, reply: str, *view: str) -> list[tuple[str, str]]:
-    return [(one.measure, one.wanted) for one in regretted(seen({"1": output}), reply, view=view)]
+    return [(one.measure, one.wanted) for one in regrets_of(seen({"1": output}), reply, view=view)]
 
 
 def test_names_are_what_people_do_not_write_by_chance() -> None:
@@ -132,7 +132,7 @@ def test_content_is_found_in_a_reply_and_in_the_arguments_of_its_calls() -> None
     ],
 )
 def test_content_of_an_output_that_is_gone_is_regretted(output: str, reply: str, wanted: str) -> None:
-    (found,) = regretted(seen({"1": output}), reply)
+    (found,) = regrets_of(seen({"1": output}), reply)
     assert (found.measure, found.id, found.characters, found.age) == ("content", "1", len(output), 2)
     assert wanted in found.wanted
     assert (found.cause, found.needs_recall) == ("summarised", True)
@@ -202,12 +202,12 @@ def test_an_abbreviated_checksum_is_visible_in_the_full_one() -> None:
 
 def test_nothing_is_regretted_of_an_output_while_another_that_contains_it_is_shown() -> None:
     found = seen({"1": PROSE, "2": f"{PROSE}\nand 48211"}, {"1": PROSE})
-    assert [(one.id, one.wanted) for one in regretted(found, f"{PROSE} 48211")] == [("2", "48211")]
+    assert [(one.id, one.wanted) for one in regrets_of(found, f"{PROSE} 48211")] == [("2", "48211")]
 
 
 def test_the_regret_belongs_to_the_newest_output_that_contains_it() -> None:
     found = seen({"1": PROSE, "2": PROSE, "3": "other"})
-    assert [(one.id, one.measure) for one in regretted(found, PROSE)] == [("2", "content")]
+    assert [(one.id, one.measure) for one in regrets_of(found, PROSE)] == [("2", "content")]
 
 
 def test_the_request_is_not_read_if_nothing_of_an_output_is_used() -> None:
@@ -221,26 +221,32 @@ def test_the_request_is_not_read_if_nothing_of_an_output_is_used() -> None:
 def test_an_output_is_regretted_once_by_each_measure_and_recalled_once() -> None:
     found = seen({"1": f"token_store.py says: {PROSE} 48211"})
     reply = f"token_store.py says: {PROSE} 48211"
-    assert [(one.measure, one.needs_recall) for one in regretted(found, reply)] == [("names", True), ("content", False)]
-    assert regretted(found, reply) == (), "it counts as recalled until the next rewrite"
+    assert [(one.measure, one.needs_recall) for one in regrets_of(found, reply)] == [
+        ("names", True),
+        ("content", False),
+    ]
+    assert regrets_of(found, reply) == (), "it counts as recalled until the next rewrite"
     found.record_request({}, 3)
-    assert regretted(found, reply) == (), "nothing was rewritten"
+    assert regrets_of(found, reply) == (), "nothing was rewritten"
     found.add(bash("2", "new"), 3)
     found.record_request({"2": "new"}, 4)
-    assert regretted(found, reply) == (), "an output that arrives is no rewrite"
+    assert regrets_of(found, reply) == (), "an output that arrives is no rewrite"
     found.record_request({"2": "masked"}, 5)
-    assert [(one.measure, one.needs_recall) for one in regretted(found, reply)] == [("names", True), ("content", False)]
+    assert [(one.measure, one.needs_recall) for one in regrets_of(found, reply)] == [
+        ("names", True),
+        ("content", False),
+    ]
 
 
 def test_a_measure_regrets_later_what_the_other_has_recalled_without_another_recall() -> None:
     found = seen({"1": f"token_store.py says: {PROSE}"})
-    assert [(one.measure, one.needs_recall) for one in regretted(found, "token_store.py")] == [("names", True)]
-    assert [(one.measure, one.needs_recall) for one in regretted(found, PROSE)] == [("content", False)]
+    assert [(one.measure, one.needs_recall) for one in regrets_of(found, "token_store.py")] == [("names", True)]
+    assert [(one.measure, one.needs_recall) for one in regrets_of(found, PROSE)] == [("content", False)]
 
 
 def test_a_text_of_a_recalled_output_needs_no_recall_of_a_newer_one() -> None:
     found = seen({"1": f"token_store.py\n{PROSE}", "2": f"parse_line.py\n{PROSE}"})
-    found_regrets = regretted(found, f"token_store.py\n{PROSE}")
+    found_regrets = regrets_of(found, f"token_store.py\n{PROSE}")
     assert [(one.measure, one.id, one.needs_recall) for one in found_regrets] == [
         ("names", "1", True),
         ("content", "2", False),
@@ -248,7 +254,7 @@ def test_a_text_of_a_recalled_output_needs_no_recall_of_a_newer_one() -> None:
 
 
 def test_two_outputs_that_a_reply_needs_are_two_recalls() -> None:
-    found = regretted(seen({"1": PROSE, "2": "at 48211"}), f"{PROSE} at 48211")
+    found = regrets_of(seen({"1": PROSE, "2": "at 48211"}), f"{PROSE} at 48211")
     assert [(one.id, one.needs_recall) for one in found] == [("1", True), ("2", True)]
 
 
@@ -257,16 +263,16 @@ def test_the_cause_is_what_removed_an_output_first() -> None:
     for number, text in enumerate(("12\talpha_one()", "beta_two()", "gamma_three()", "alpha_one() again")):
         found.add(RecordedCall(str(number), "read", "read", {}, text), number)
     found.record_request({str(number): found.outputs[str(number)].full_text for number in range(3)}, 3)
-    assert regretted(found, "beta_two gamma_three", step=4) == ()
+    assert regrets_of(found, "beta_two gamma_three", step=4) == ()
     found.record_request({"0": "12\talpha_one()", "1": "Viewed b", "3": "cut"}, 4)
     wanted = "alpha_one beta_two gamma_three"
-    assert [(one.id, one.cause) for one in regretted(found, wanted, step=4)] == [("1", "masked"), ("2", "summarised")]
+    assert [(one.id, one.cause) for one in regrets_of(found, wanted, step=4)] == [("1", "masked"), ("2", "summarised")]
     assert [found.outputs[id].masked_at for id in "0123"] == [None, 3, None, None]
     assert [found.outputs[id].first_cause for id in "0123"] == [None, "masked", "summarised", "cut"]
-    assert regretted(found, wanted, step=5) == (), "what was regretted counts as recalled until the next rewrite"
+    assert regrets_of(found, wanted, step=5) == (), "what was regretted counts as recalled until the next rewrite"
     found.record_request({"3": "cut"}, 6)
-    assert regretted(found, "beta_two", view=("we spoke of", "beta_two"), step=6) == ()
-    assert [(one.id, one.cause, one.age) for one in regretted(found, "alpha_one beta_two", step=6)] == [
+    assert regrets_of(found, "beta_two", view=("we spoke of", "beta_two"), step=6) == ()
+    assert [(one.id, one.cause, one.age) for one in regrets_of(found, "alpha_one beta_two", step=6)] == [
         ("3", "cut", 3),
         ("1", "masked", 5),
     ]
@@ -290,7 +296,7 @@ def test_content_is_regretted_for_the_first_cause(shown: Sequence[tuple[str | No
     assert found.outputs["1"].first_cause is None
     for step, (text,) in enumerate(shown, 1):
         found.record_request({} if text is None else {"1": text}, step)
-    assert [(one.measure, one.cause) for one in regretted(found, PROSE)] == [("content", cause)]
+    assert [(one.measure, one.cause) for one in regrets_of(found, PROSE)] == [("content", cause)]
     assert found.outputs["1"].first_cause == cause
 
 
@@ -299,22 +305,22 @@ def test_a_part_that_was_shown_of_a_cut_output_was_not_cut() -> None:
     found.add(bash("1", f"{PROSE}\nat 48211"), 1)
     found.record_request({"1": f"{PROSE}\n[cut]"}, 1)
     found.record_request({}, 2)
-    assert [(one.wanted, one.cause) for one in regretted(found, "48211")] == [("48211", "cut")]
+    assert [(one.wanted, one.cause) for one in regrets_of(found, "48211")] == [("48211", "cut")]
     found.outputs["1"].regretted_by.clear()
-    assert [one.cause for one in regretted(found, "THE parser drops the last token")] == ["summarised"]
+    assert [one.cause for one in regrets_of(found, "THE parser drops the last token")] == ["summarised"]
 
 
 def test_an_output_that_is_shown_whole_again_is_not_regretted() -> None:
     found = seen({"1": PROSE}, {"1": "masked"})
     found.record_request({"1": PROSE}, 3)
-    assert regretted(found, PROSE) == ()
+    assert regrets_of(found, PROSE) == ()
     assert found.outputs["1"].first_cause == "masked"
 
 
 @given(st.lists(TEXTS, max_size=4), TEXTS)
 def test_nothing_is_regretted_while_every_output_is_shown_whole(outputs: Sequence[str], reply: str) -> None:
     texts = {str(number): text for number, text in enumerate(outputs)}
-    assert regretted(seen(texts, texts), "\n".join([reply, *outputs])) == ()
+    assert regrets_of(seen(texts, texts), "\n".join([reply, *outputs])) == ()
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=4), st.data())
@@ -323,12 +329,12 @@ def test_what_is_wanted_stands_in_its_output_and_showing_it_removes_the_regret(
 ) -> None:
     texts = {str(number): text for number, text in enumerate(outputs)}
     reply = "\n".join(data.draw(st.lists(LINES | st.sampled_from(outputs), max_size=4)))
-    found_regrets = regretted(seen(texts), reply)
+    found_regrets = regrets_of(seen(texts), reply)
     assert len({(one.id, one.measure) for one in found_regrets}) == len(found_regrets)
     for regret in found_regrets:
         only_its_own = seen({regret.id: texts[regret.id]})
-        assert [one.measure for one in regretted(only_its_own, regret.wanted)].count(regret.measure) == 1
-        remaining = regretted(seen(texts), reply, view=[regret.wanted])
+        assert [one.measure for one in regrets_of(only_its_own, regret.wanted)].count(regret.measure) == 1
+        remaining = regrets_of(seen(texts), reply, view=[regret.wanted])
         assert (regret.measure, regret.id, regret.wanted) not in [
             (one.measure, one.id, one.wanted) for one in remaining
         ]
@@ -339,7 +345,7 @@ def test_the_order_of_calls_in_a_reply_makes_no_difference(outputs: Sequence[str
     texts = {str(number): text for number, text in enumerate(outputs)}
     arguments = data.draw(st.lists(LINES | st.sampled_from(outputs), max_size=4))
     calls = [RecordedCall(f"c{number}", "edit", "edit", {"new": one}) for number, one in enumerate(arguments)]
-    assert regretted(seen(texts), "", calls=calls) == regretted(
+    assert regrets_of(seen(texts), "", calls=calls) == regrets_of(
         seen(texts), "", calls=data.draw(st.permutations(calls))
     )
 
@@ -353,11 +359,11 @@ def test_the_order_in_which_outputs_of_a_step_arrive_changes_no_number_of_recall
     parts = [part for text in outputs for part in reply_parts(text, ()) | reply_content(text, ())]
     assume(len(parts) == len(set(parts)))
     turned = {id: texts[id] for id in data.draw(st.permutations(list(texts)))}
-    assert regretted(seen(texts), reply) == regretted(seen(turned), reply)
+    assert regrets_of(seen(texts), reply) == regrets_of(seen(turned), reply)
 
 
 def test_only_the_phrases_of_the_latest_request_are_kept() -> None:
     found = seen({"1": PROSE, "2": "Sessions are closed only after the last reader has left"})
-    assert len(regretted(found, "drops the last token of every", view=[f"an old text {n}" for n in range(50)])) == 1
-    regretted(found, "closed only after the last reader has", view=["old text 1", "new text"])
+    assert len(regrets_of(found, "drops the last token of every", view=[f"an old text {n}" for n in range(50)])) == 1
+    regrets_of(found, "closed only after the last reader has", view=["old text 1", "new text"])
     assert sorted(found._phrases) == ["new text", "old text 1"]

@@ -108,12 +108,12 @@ def calls_by_id(history: History) -> dict[str, Block]:
 def replace_outputs(history: History, text_for: Mapping[str, str]) -> History:
     """Return the history with other texts for the outputs of some calls."""
 
-    def changed(block: Block) -> Block:
+    def with_text(block: Block) -> Block:
         text = text_for.get(block.get("tool_use_id", ""))
         return block if text is None else output_block(block["tool_use_id"], text)
 
     return tuple(
-        replace(message, blocks=tuple(map(changed, message.blocks))) if message.origin == "outputs" else message
+        replace(message, blocks=tuple(map(with_text, message.blocks))) if message.origin == "outputs" else message
         for message in history
     )
 

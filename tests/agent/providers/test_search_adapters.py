@@ -97,7 +97,7 @@ def gemini_server(query: str, *documents: Mapping[str, object], model: str = GEM
     return SearchServer(path, ("x-goog-api-key", KEY), body, *answers)
 
 
-def grounded(text: str, *supports: Mapping[str, object], queries: tuple[str, ...] = ("a", "b")) -> dict[str, Any]:
+def grounded_reply(text: str, *supports: Mapping[str, object], queries: tuple[str, ...] = ("a", "b")) -> dict[str, Any]:
     return {
         "candidates": [
             {
@@ -137,7 +137,7 @@ async def found_by_gemini(folder: Path, *documents: Mapping[str, object], model:
 
 async def test_gemini_searches_with_its_own_api(tmp_path: Path) -> None:
     text = "Größer: 3.14 ist da. Es ist schneller.\nEnde."
-    document = grounded(
+    document = grounded_reply(
         text,
         support("Größer: 3.14 ist da.", 0, 1),
         support("Es ist schneller.", 1, 2, 9, start=23),
@@ -160,7 +160,7 @@ async def test_gemini_searches_with_its_own_api(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("model", "dollars"), [(GEMINI, 3 * 0.014), (GEMINI_2, 0.035)])
 async def test_google_charges_for_each_query_since_gemini_3(tmp_path: Path, model: str, dollars: float) -> None:
-    server = gemini_server("q", grounded("It is.", queries=("a", "b", "c")), model=model)
+    server = gemini_server("q", grounded_reply("It is.", queries=("a", "b", "c")), model=model)
     async with searching(server, model, "/v1beta/openai/", tmp_path) as (search, events):
         await search.find("q")
         prices = search.provider.facts.prices
@@ -190,7 +190,7 @@ async def test_a_refusal_by_gemini_is_one_sentence(tmp_path: Path, document: Map
 
 
 async def test_a_cut_answer_of_gemini_is_used(tmp_path: Path) -> None:
-    document = grounded("It is")
+    document = grounded_reply("It is")
     document["candidates"][0]["finishReason"] = "MAX_TOKENS"
     assert "It is (the answer was cut here)" in await found_by_gemini(tmp_path, document)
 
@@ -334,7 +334,9 @@ async def test_other_requests_use_the_chat_api_and_secrets_stay_here(tmp_path: P
 
     def answer(handler: QuietHandler) -> Answer:
         seen.append((handler.path, json.loads(handler.body())))
-        return hello if handler.path.endswith("/chat/completions") else (200, json.dumps(grounded("Yes.")).encode())
+        return (
+            hello if handler.path.endswith("/chat/completions") else (200, json.dumps(grounded_reply("Yes.")).encode())
+        )
 
     secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
     with web_server(answer) as url:

@@ -139,13 +139,13 @@ async def test_a_turn_is_written_down_line_by_line(home: Home, monkeypatch: pyte
 
 
 def with_definition_of(tokens: int) -> Produce:
-    """The tool with a definition of about so many tokens."""
+    """A tool whose definition takes about this many tokens."""
     tool = Produce()
     tool.description = "word " * (tokens * 3 // 5)
     return tool
 
 
-def enforced(echo: io.StringIO) -> list[tuple[str, int]]:
+def enforcements_in(echo: io.StringIO) -> list[tuple[str, int]]:
     """Why each request was not sent as it was, and how many models had no room for it."""
     found = [line for line in lines(echo) if line["topic"] == "context-guard/enforce"]
     return [(line["reason"], len(line["blocked"])) for line in found]
@@ -183,7 +183,7 @@ async def test_a_request_that_is_too_large_without_its_tools_is_not_sent(home: H
     events = await events_of(await home.open(model, tools=tools, compaction_settings=SMALL, debug=DebugLog(echo=echo)))
     assert isinstance(events[-1], TurnFailed)
     assert (events[-1].exit_code, model.requests) == (7, [])
-    assert enforced(echo) == [("hard_block", 1), ("exhausted", 1)]
+    assert enforcements_in(echo) == [("hard_block", 1), ("exhausted", 1)]
 
 
 async def test_what_the_guard_does_is_written_down_with_its_reason(home: Home) -> None:
@@ -197,9 +197,9 @@ async def test_what_the_guard_does_is_written_down_with_its_reason(home: Home) -
     )
     full = [event for event in events if isinstance(event, ContextCompacted) and event.cause == "full"]
     assert full
-    assert [reason for reason, _ in enforced(echo)].count("context") == 0
-    assert len(enforced(echo)) == len(full)
-    assert "hard_block" in [reason for reason, _ in enforced(echo)]
+    assert [reason for reason, _ in enforcements_in(echo)].count("context") == 0
+    assert len(enforcements_in(echo)) == len(full)
+    assert "hard_block" in [reason for reason, _ in enforcements_in(echo)]
     for line in lines(echo):
         if line["topic"] == "context-guard/enforce" and line["reason"] == "hard_block":
             (blocked,) = line["blocked"]

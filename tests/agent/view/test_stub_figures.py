@@ -119,7 +119,7 @@ def check_bash(found: Found, files: Mapping[str, str]) -> None:
 CHECKS = {"read": check_read, "grep": check_grep, "glob": check_glob, "bash": check_bash}
 
 
-def planned(data: st.DataObject, files: Mapping[str, str]) -> list[dict[str, Any]]:
+def draw_calls(data: st.DataObject, files: Mapping[str, str]) -> list[dict[str, Any]]:
     """Calls of all kinds."""
     name = st.sampled_from(sorted(files))
     reads = st.builds(
@@ -164,7 +164,7 @@ async def outputs_in_session(folder: Path, files: Mapping[str, str], wanted: Seq
 def test_the_figures_in_a_line_are_those_of_the_output(
     tmp_path_factory: pytest.TempPathFactory, files: Mapping[str, str], data: st.DataObject
 ) -> None:
-    wanted = planned(data, files)
+    wanted = draw_calls(data, files)
     found = asyncio.run(outputs_in_session(tmp_path_factory.mktemp("home"), files, wanted))
     assert len(found) == len(wanted)
     for one in found:
