@@ -14,32 +14,24 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ebbtide.agent import archive, records
 from ebbtide.agent.archive.recall import SessionRecall, create_user_recall
-from ebbtide.agent.budget.last_request import RequestRecord
 from ebbtide.agent.calls.execute import SaveOpenFiles, no_open_editors
 from ebbtide.agent.calls.policy import Rule
 from ebbtide.agent.channel import EventSink
 from ebbtide.agent.compose.composer import Composer
-from ebbtide.agent.compose.optional_parts import create_language_service, open_event_sinks
+from ebbtide.agent.compose.optional_parts import open_event_sinks
 from ebbtide.agent.compose.session_parts import ProjectSetup, SessionGrants
-from ebbtide.agent.compose.session_tools import offered_tools, select_session_tools
-from ebbtide.agent.compose.settings import additional_folders, build_compaction_settings, choose_model
-from ebbtide.agent.compose.system_prompt import build_resumed_system_text
+from ebbtide.agent.compose.settings import additional_folders, choose_model
 from ebbtide.agent.config.options import PERMISSION_MODES
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import StoreFailed, UsageError
-from ebbtide.agent.eviction.settings import StyleChoice
 from ebbtide.agent.input.instruction_files import find_instruction_files
 from ebbtide.agent.messages import Conversation
 from ebbtide.agent.prompt.secret_tokens import SecretTokens
 from ebbtide.agent.providers.factory import (
     LOCAL_PROVIDERS,
-    configured_fallbacks,
-    known_facts_and_window,
     list_available_models,
 )
-from ebbtide.agent.providers.learned_limits import next_request_window
-from ebbtide.agent.providers.setup import find_endpoint, searches_web
-from ebbtide.agent.providers.token_meter import TokenMeter
+from ebbtide.agent.providers.setup import find_endpoint
 from ebbtide.agent.records.damage import RestoredMessages, restore_messages
 from ebbtide.agent.records.recorder import Recorder
 from ebbtide.agent.records.session_log import SessionLog
@@ -48,8 +40,6 @@ from ebbtide.agent.records.store_access import clean_up, lock_session, open_stor
 from ebbtide.agent.records.store_thread import StoreThread
 from ebbtide.agent.records.token_key import KEY_BYTES, KEY_FILE, load_or_create_token_key
 from ebbtide.agent.session import Session
-from ebbtide.agent.tokens.estimate import decode_estimator
-from ebbtide.agent.window.deferral import ToolDeferral, create_specs
 from ebbtide.agent.window.session_context import SessionContext
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
@@ -61,7 +51,7 @@ if TYPE_CHECKING:  # types only: few runs use these
     from ebbtide.agent.compaction.style_costs import StyleCosts
     from ebbtide.agent.hooks.session_hooks import StartSource
     from ebbtide.agent.records.turn_endings import TurnEnding
-    from ebbtide.agent.window.overview import Overview, RequestSetup
+    from ebbtide.agent.window.overview import Overview
 
 ID_BYTES = 6
 """Number of random bytes in a session id, which is written as twice as many hexadecimal digits."""
@@ -166,21 +156,7 @@ class ProjectSessions:
         if self._sinks is None:
             self._sinks = open_event_sinks(self.config, self._environment)
         async with AsyncExitStack() as exit_stack:
-            project_setup = ProjectSetup(
-                self.config,
-                self.root,
-                self._environment,
-                thread,
-                store,
-                self._is_interactive,
-                self._is_ephemeral,
-                self._secret_tokens,
-                self._extra_tools,
-                self.save_open_files,
-                self._sinks,
-                on_progress,
-            )
-            composer = Composer(project_setup)
+            composer = Composer(self._project_setup(thread, store, on_progress))
             connected_model = await composer.connect_model(chosen_model, has_pauses=self._is_interactive)
             exit_stack.push_async_callback(connected_model.provider.close)
             start_source = _hook_start_source(opening_kind, is_new=row is None)
@@ -277,6 +253,7 @@ class ProjectSessions:
         """Return the overview of a session's context and cost, without asking a provider. An empty prefix means the
         project's newest session. `current`: the conversation of an open session, so that it need not be read from the
         store. Raises `AgentError`."""
+        from ebbtide.agent.compose import stored_request  # noqa: PLC0415  # deferred: rarely used
         from ebbtide.agent.window.overview import build_overview, create_request_setup  # noqa: PLC0415  # deferred: rarely used
 
         thread, store = await self._open_store()
@@ -288,7 +265,9 @@ class ProjectSessions:
         request_setup = (
             create_request_setup(ctx.window)
             if ctx
-            else await self._request_setup(row.model if row else "", recorder.last_request_mark)
+            else await stored_request.request_setup(
+                self._project_setup(thread, store), row.model if row else "", recorder.last_request_mark
+            )
         )
         requests, rewrites = await recorder.log.request_usages(), await recorder.log.rewrites()
         session_id, title = (row.id, row.title) if row else (id_prefix, "")
@@ -299,74 +278,11 @@ class ProjectSessions:
 
     async def style_costs(self, overview: "Overview") -> "StyleCosts":
         """Estimate what a session would have cost in each context style. `overview`: the session's overview."""
-        from ebbtide.agent.compaction.style_costs import MAX_REPLAYED_MESSAGES, create_replay_log, estimate_style_costs  # noqa: PLC0415  # deferred: rarely used
+        from ebbtide.agent.compose import stored_request  # noqa: PLC0415  # deferred: rarely used
 
         thread, store = await self._open_store()
-        ctx = self._contexts.get(overview.session)
-        if ctx is not None:
-            facts, meter = ctx.model.facts, ctx.model.meter.fresh_copy()
-            settings, choice = ctx.window.compaction_settings, ctx.window.style or StyleChoice()
-        else:
-            facts, _ = known_facts_and_window(self.config, overview.model)
-            meter = TokenMeter(decode_estimator(await thread.run(store.calibration, overview.model)))
-            settings = build_compaction_settings(self.config, overview.effective)
-            choice = StyleChoice(self.config.context_style)
-        log = SessionLog(thread, store, overview.session)
-        messages, message_count = await log.newest_messages_with_times(MAX_REPLAYED_MESSAGES), await log.message_count()
-
-        def estimate() -> "StyleCosts":
-            prices, cache_ttl, window_tokens = facts.prices, facts.cache_ttl, overview.effective
-            replay_log = create_replay_log(messages, overview, settings, prices, cache_ttl, meter.estimate_message)
-            active, recorded = choice.style_for(window_tokens), choice.initial_style_for(window_tokens)
-            return estimate_style_costs(replay_log, overview, active, recorded, message_count)
-
-        # Replaying a long session takes a while, so it is done in a thread.
-        return await asyncio.to_thread(estimate)
-
-    async def _request_setup(self, model: str, last_request: RequestRecord | None) -> "RequestSetup":
-        """Return the request setup of a session that is not open. Only its last request shows which flags and servers
-        it used."""
-        from ebbtide.agent.window.overview import RequestSetup  # noqa: PLC0415  # deferred: as above
-
-        thread, store = await self._open_store()
-        facts, window = known_facts_and_window(self.config, model)
-        meter = TokenMeter(decode_estimator(await thread.run(store.calibration, model)))
-        initial_window = (
-            last_request.window
-            if last_request is not None and last_request.window is not None and last_request.believed is None
-            else window
-        )
-        fallbacks = configured_fallbacks(self.config, model)
-        windows = (initial_window, *(target.window for target in fallbacks))
-        config, mode = self.config, self.config.permission_mode
-        is_interactive, is_small_model = self._is_interactive, facts.is_small
-        system_text = build_resumed_system_text(
-            config,
-            self.root,
-            model,
-            mode,
-            windows,
-            last_request,
-            is_interactive=is_interactive,
-            is_small_model=is_small_model,
-        )
-        window = window if last_request is None else next_request_window(last_request, window)
-        language_service = create_language_service(config, self.root, None)
-        own_tools = select_session_tools(
-            build_compaction_settings(config, window.available_tokens),
-            config,
-            language_service,
-            provider_searches=searches_web(facts.provider, facts.name, config, self._environment),
-            extra_tools=self._extra_tools,
-        )
-        tools = create_specs(offered_tools(own_tools, system_text.mode, is_interactive=system_text.is_interactive))
-        deferral = ToolDeferral(self.config.tool_deferral_threshold, reduces_tools=not self.config.tools_allowed)
-        deferral.choose_tools(
-            tools, window.available_tokens, meter.estimate_definition, lambda event: None, is_small_model=facts.is_small
-        )
-        has_same_prefix = last_request is None or last_request.has_system_prompt(system_text.instructions.text)
-        return RequestSetup(
-            facts, window, meter, system_text.instructions, tools, (), deferral, last_request, has_same_prefix
+        return await stored_request.style_costs(
+            self._project_setup(thread, store), self._contexts.get(overview.session), overview
         )
 
     async def open_recall(self, id_prefix: str | None = None, *, in_all_projects: bool = False) -> SessionRecall:
@@ -384,6 +300,24 @@ class ProjectSessions:
         library = archive.library  # the import comes first: if it is interrupted, no store is left open
         thread, store = await self._open_store()
         return library.Library(thread, store, self._project, self._locked_for_deletion, self._update_title)
+
+    def _project_setup(
+        self, thread: StoreThread, store: SessionStore, on_progress: Callable[[int, int], None] = no_progress
+    ) -> ProjectSetup:
+        return ProjectSetup(
+            self.config,
+            self.root,
+            self._environment,
+            thread,
+            store,
+            self._is_interactive,
+            self._is_ephemeral,
+            self._secret_tokens,
+            self._extra_tools,
+            self.save_open_files,
+            self._sinks or (),
+            on_progress,
+        )
 
     @contextmanager
     def _locked_for_deletion(self, session_id: str) -> Iterator[None]:
