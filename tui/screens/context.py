@@ -3,8 +3,7 @@ of each request."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from rich.text import Text
 from textual import events
@@ -15,6 +14,7 @@ from textual.widgets import Input, Static
 from ebbtide.agent.config.options import ContextStyle
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.view import Act
+from ebbtide.tui.screens.style_section import StyleSection
 from ebbtide.tui.screens.typeahead_guard import TypeaheadGuard
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.session.view_edits import (
@@ -43,15 +43,11 @@ from ebbtide.tui.view.component_table import (
     stacked_bar,
 )
 from ebbtide.tui.view.context import recall_lines, request_plot, summary_line
-from ebbtide.tui.view.style_costs import COUNTING_LINE, next_style, short_style_line, style_lines
 from ebbtide.tui.view.timeline import RequestColumn, list_rewrites, request_columns
 from ebbtide.tui.widgets.field import Field
 from ebbtide.tui.widgets.key_line import KeyLine
 from ebbtide.tui.widgets.listing import Listing
 from ebbtide.tui.widgets.pages import Pages
-
-if TYPE_CHECKING:  # types only: the estimates are made in a session
-    from ebbtide.agent.compaction.style_costs import StyleCosts
 
 CONTEXT_KEY_HINTS = (
     "p pin  d remove / disable tool  o keep head and tail  s summarise  S up to here  b put back  u undo  "
@@ -65,8 +61,6 @@ OFFER_KEYS = ("enter", "escape", "left", "right")
 """Keys that accept or decline an offered action, or leave the offer unchanged. Any other key withdraws the offer."""
 MIN_PLOT_ROWS, MIN_HIGH_PLOT_ROWS = 16, 32
 """Minimum screen height for a plot, and for a tall plot."""
-MIN_STYLE_TABLE_ROWS = 28
-"""Minimum screen height for a row per context style."""
 _MARKER_WIDTH = 2
 """Width of the mark before a row's name. It has the same colour as the component in the bar."""
 
@@ -94,11 +88,7 @@ class ContextScreen(TypeaheadGuard[None]):
         """`set_style`: changes the context style and returns a message; may raise `AgentError`. None if it cannot be
         changed."""
         super().__init__()
-        self._set_style = set_style
-        self._style_costs: StyleCosts | None = None
-        """None while they are being estimated."""
-        self._style_problem = ""
-        """Why they cannot be estimated."""
+        self._style_section = StyleSection(set_style)
         self._controller = controller
         self._components = components
         self._row_order: SortOrder = "order"
@@ -128,10 +118,7 @@ class ContextScreen(TypeaheadGuard[None]):
         self.run_worker(self._load_style_costs())
 
     async def _load_style_costs(self) -> None:
-        try:
-            self._style_costs = await self._controller.sessions.style_costs(self._components.overview)
-        except AgentError as error:
-            self._style_problem = str(error)
+        await self._style_section.load(self._controller, self._components.overview)
         self._draw()
 
     def on_resize(self) -> None:
@@ -147,10 +134,9 @@ class ContextScreen(TypeaheadGuard[None]):
     @property
     def is_settled(self) -> bool:
         """Whether the result of the last action is visible."""
-        has_style_costs = self._style_costs is not None or bool(self._style_problem)
         return (
             self._is_idle
-            and has_style_costs
+            and self._style_section.is_loaded
             and all(pages.is_settled or not pages.display for pages in self.query(Pages))
         )
 
@@ -163,7 +149,7 @@ class ContextScreen(TypeaheadGuard[None]):
         if self.size.height >= MIN_PLOT_ROWS:
             blank_lines: list[Line] = [()] if self.size.height >= MIN_HIGH_PLOT_ROWS else []
             lines += [*blank_lines, stacked_bar(self._components, width), *blank_lines]
-            lines += self._style_lines(blank_lines)
+            lines += self._style_section.lines(self.size.height, self._components.overview.recalls, blank_lines)
             lines += recall_lines(overview.recalls)
         self._update_static("what-it-is", lines)
         heading = heading_line(self._table_width - _MARKER_WIDTH, self._components.columns)
@@ -173,19 +159,6 @@ class ContextScreen(TypeaheadGuard[None]):
             "requests", self._plot_lines(width) if self.size.height >= MIN_PLOT_ROWS and not self._is_open else []
         )
         self._show_key_hints()
-
-    def _style_lines(self, blank_lines: list[Line]) -> list[Line]:
-        """Return the section about the styles, in one line if the screen is low."""
-        if self._style_problem:
-            return [((f"Style  {sanitise_line(self._style_problem)}", "warn"),)]
-        if self._style_costs is None:
-            return [COUNTING_LINE]
-        if self.size.height < MIN_STYLE_TABLE_ROWS:
-            return [short_style_line(self._style_costs)]
-        return [
-            *style_lines(self._style_costs, self._components.overview.recalls, "`c` changes the style"),
-            *blank_lines,
-        ]
 
     def _show_key_hints(self) -> None:
         keys = (
@@ -300,7 +273,9 @@ class ContextScreen(TypeaheadGuard[None]):
                 filter_field.display = True
                 filter_field.focus()
             case "c":
-                self._change_style()
+                message, is_warning = self._style_section.choose_next(self._controller.session)
+                self._draw()
+                self.show_message(message, is_warning=is_warning)
             case "u":
                 self._offer(lambda: propose_undo(self._controller), lambda: run_undo(self._controller))
             case "b":
@@ -360,22 +335,6 @@ class ContextScreen(TypeaheadGuard[None]):
         if count and self._selected_column is not None:
             self._selected_column = max(0, min(self._selected_column + step, count - 1))
             self._draw()
-
-    def _change_style(self) -> None:
-        """Choose the next context style."""
-        costs = self._style_costs
-        if costs is None or self._set_style is None:
-            return self.show_message(
-                "the styles are still being counted" if costs is None else "settings cannot be changed here"
-            )
-        try:
-            message = self._set_style(next_style(costs.active))
-        except AgentError as error:
-            return self.show_message(str(error), is_warning=True)
-        session = self._controller.session
-        self._style_costs = replace(costs, active=session.style if session is not None else costs.active)
-        self._draw()
-        return self.show_message(message)
 
     def _offer_bring_back(self) -> None:
         try:
