@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 from ebbtide.agent.config.options import OPTIONS
 from ebbtide.agent.records.session_lookup import SessionInfo
 from ebbtide.tui.commands.command_context import CommandContext
-from ebbtide.tui.commands.settings import OFFERED_THEMES
+from ebbtide.tui.commands.themes import OFFERED_THEMES
 from ebbtide.tui.keys import KeyBinding
 from ebbtide.tui.slash_commands import COMMANDS, Invocation, SlashCommand, parse_command
 from ebbtide.tui.text.cells import fit_width
