@@ -14,7 +14,6 @@ from ebbtide.tui.render.diff_lines import RenderedDiff, SegmentLine
 from ebbtide.tui.render.diff_rows import build_diff_layout, without_blank_edges, without_file_name
 from ebbtide.tui.render.markdown import split_finished_pieces
 from ebbtide.tui.render.themed_markdown import PaletteConsole, highlight_code, markdown_renderable
-from ebbtide.tui.text.numbers import format_duration
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line, stable_prefix
 from ebbtide.tui.text.spans import TextStyle, parse_inline_code
 from ebbtide.tui.text.styles import Palette, clipped_text, styled_line
@@ -35,7 +34,6 @@ from ebbtide.tui.view.blocks import (
     Notice,
     OlderMessages,
     ReasoningBlock,
-    Retry,
     SummaryBlock,
     TurnTotal,
     UserText,
@@ -88,10 +86,6 @@ def render_block(block: Block, detail: DetailLevel, width: int, console: Palette
             return _reasoning_lines(block, is_expanded, width, console)
         case Call():
             return _call_lines(block, detail, width, console)
-        case Retry(delay=delay, reason=reason, max_attempts=max_attempts, remaining_seconds=remaining_seconds):
-            stop_hint = " · Esc to stop" if remaining_seconds is None and not max_attempts else ""
-            note = f"{reason} · retrying in {format_duration(round(delay))}, {block.attempt_text}{stop_hint}"
-            return _note_lines("↻", note, palette.warn, "dim", width, console)
         case Notice(text=text):
             return _note_lines("·", text, palette.dim, "dim", width, console)
         case TurnTotal():

@@ -212,26 +212,28 @@ def _activity_spans(state: StatusLineState, key_hints: str, width: int) -> Line:
         return key_hint_lines(key_hints, width)[0] if key_hints else _mode_text(state)
     if view.open_questions:
         return (("● waiting for your answer", "warn"),)
-    activity = _retry_countdown_text(state) or sanitise_line(view.hook_status or view.activity or "working")
+    mark = "●" if state.frame is None else _ACTIVITY_FRAMES[state.frame % len(_ACTIVITY_FRAMES)]
+    if view.retry is not None:
+        return (
+            (f"{mark} ", "accent"),
+            (retry_text(view.retry, state.elapsed.activity), "warn"),
+            (" · Esc to stop", "dim"),
+        )
+    activity = sanitise_line(view.hook_status or view.activity or "working")
     activity_seconds, turn_seconds = state.elapsed.activity, state.elapsed.turn
     elapsed = (
         format_duration(activity_seconds)
         if activity_seconds == turn_seconds
         else f"{format_duration(activity_seconds)} of {format_duration(turn_seconds)}"
     )
-    mark = "●" if state.frame is None else _ACTIVITY_FRAMES[state.frame % len(_ACTIVITY_FRAMES)]
     return ((f"{mark} ", "accent"), (activity, "text"), (f"  {elapsed}  Esc interrupt", "dim"))
 
 
-def _retry_countdown_text(state: StatusLineState) -> str:
-    """Format the time until a failed request is retried; empty if no retry is pending."""
-    last_block = state.view.turn_blocks[-1] if state.view.turn_blocks else None
-    if not isinstance(last_block, Retry):
-        return ""
-    seconds_left = math.ceil(last_block.delay) - state.elapsed.activity
-    return (
-        f"{last_block.attempt_text} in {format_duration(seconds_left)}" if seconds_left > 0 else last_block.attempt_text
-    )
+def retry_text(retry: Retry, waited_seconds: int = 0) -> str:
+    """Say why a request failed and when it will be sent again. `waited_seconds`: seconds since it failed."""
+    seconds_left = math.ceil(retry.delay) - waited_seconds
+    when = f"retrying in {format_duration(seconds_left)}" if seconds_left > 0 else "trying again"
+    return f"{sanitise_line(retry.reason).rstrip('.')} · {when}, {retry.attempt_text}"
 
 
 def _mode_text(state: StatusLineState) -> Line:
