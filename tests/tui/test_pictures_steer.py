@@ -91,3 +91,22 @@ def test_a_server_that_is_overloaded(picture: Picture) -> None:
     )
     app = EbbApp(FakeSessions([session]), first_message="make the parser accept trailing commas")
     assert picture(app, lambda: app.controller.view.retry is not None)
+
+
+@SIZES
+def test_a_turn_that_was_interrupted(picture: Picture) -> None:
+    reply = ReplyFinished("m", "calls", Usage(2_000, 128_000, 2_000, 900), 0.25)
+    text = TextDelta("The lexer skips the comma before a closing bracket. To accept it, the parser")
+    session = FakeSession([[measured(), reply, text, Hold()]])
+    app = EbbApp(FakeSessions([session]), first_message="make the parser accept trailing commas")
+
+    def is_stopped() -> bool:
+        view = app.controller.view
+        if view.activity == "writing":
+            if app.controller.queue:
+                app.jobs.interrupt()
+            else:
+                app.jobs.send("use the tokens of the lexer")
+        return not app.is_working and bool(app.main_screen.prompt.text)
+
+    assert picture(app, is_stopped)

@@ -89,7 +89,7 @@ def render_block(block: Block, detail: DetailLevel, width: int, console: Palette
         case Notice(text=text):
             return _note_lines("·", text, palette.dim, "dim", width, console)
         case TurnTotal():
-            return _note_lines("·", total_text(block), palette.dim, "dim", width, console)
+            return _total_lines(block, width, console)
         case Failure(code=code, message=message, cause=cause, default_advice=default_advice):
             advice = advice_for(code, message, cause)
             error_text = message.removesuffix(default_advice).rstrip() if advice else message
@@ -231,10 +231,20 @@ def _note_lines(
     return [[Segment(f"{mark} " if index == 0 else "  ", style), *line] for index, line in enumerate(lines)]
 
 
+def _total_lines(block: TurnTotal, width: int, console: PaletteConsole) -> list[SegmentLine]:
+    palette = console.palette
+    if not block.is_interrupted:
+        return _note_lines("·", total_text(block), palette.dim, "dim", width, console)
+    interruption, _, facts = total_text(block).partition("\n")
+    lines = _note_lines("■", interruption, palette.warn, "text", width, console)
+    return lines + (_note_lines(" ", facts, palette.dim, "dim", width, console) if facts else [])
+
+
 def _receipt_lines(block: Compaction, is_expanded: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    lines = [_receipt_line(receipts.receipt_title(block), width, console)]
+    title = receipts.receipt_title(block)
     if not is_expanded:
-        return lines
+        return [_receipt_line(title + receipts.receipt_hints(title, width - MARGIN), width, console)]
+    lines = [_receipt_line(title, width, console)]
     palette = console.palette
     for kind, text in receipts.receipt_details(block):
         style = palette.text if kind == "head" else palette.dim

@@ -105,7 +105,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class TurnTotal:
-    """A turn's time, cost and file changes, shown at its end."""
+    """A turn's time, cost and file changes, shown at its end. If the user interrupted the turn, it says so."""
 
     seconds: int | None = None
     """Length of the turn in seconds, not counting time spent waiting for the user. None while the turn runs."""
@@ -113,6 +113,9 @@ class TurnTotal:
     """Cost in US dollars. None if unknown or if no model was called."""
     tokens: int = 0
     files: "FilesChanged | None" = None
+    is_interrupted: bool = False
+    has_partial_answer: bool = False
+    """Whether the interruption cut off an answer."""
 
 
 @dataclass(frozen=True, slots=True)

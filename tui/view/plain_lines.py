@@ -29,7 +29,7 @@ from ebbtide.tui.view.outcomes import call_diff, call_outcome, failure_lines
 from ebbtide.tui.view.plan import plan_text
 from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneCompaction, receipt_title
 from ebbtide.tui.view.reduce import apply_event
-from ebbtide.tui.view.turn_total import total_sentence
+from ebbtide.tui.view.turn_total import interruption_text, total_sentence
 
 _DRAWING_CHARS = re.compile("[─-▟]+")
 """Box-drawing characters, which a screen reader should not read aloud."""
@@ -68,7 +68,8 @@ def block_lines(block: Block) -> tuple[str, ...]:
             first_line, *other_lines = text_lines(text) or ("",)
             return (f"Note: {first_line}", *other_lines)
         case TurnTotal():
-            return (f"Turn: {total_sentence(block)}.",)
+            sentence = total_sentence(block)
+            return tuple(filter(None, (interruption_text(block), f"Turn: {sentence}." if sentence else "")))
         case Failure(message=message):
             first_line, *other_lines = text_lines(message) or ("",)
             return (f"Error: {first_line}", *other_lines)

@@ -18,8 +18,8 @@ from ebbtide.tui.view.key_hints import key_hint_lines
 if TYPE_CHECKING:  # the settings module loads only after the first paint
     from ebbtide.agent.config.options import StatusPart
 
-_MIN_VISIBLE_DIFFERENCE_S = 5.0
-"""The times of the activity and of the turn are both shown only if they differ by at least this many seconds."""
+_MIN_VISIBLE_DIFFERENCE_S = 5
+"""The time of the activity is shown beside that of the turn only if they differ by at least this many seconds."""
 
 _MAX_SEARCHED_BLOCKS = 20
 """Number of newest blocks in which to look for the running call."""
@@ -32,8 +32,7 @@ class ElapsedSeconds:
     activity: int = 0
     """Seconds spent on the current activity."""
     turn: int = 0
-    """Seconds spent on the turn, not counting time spent waiting for the user. Equal to `activity` unless it is much
-    longer."""
+    """Seconds spent on the turn, not counting time spent waiting for the user."""
 
 
 class ElapsedTimer:
@@ -58,12 +57,7 @@ class ElapsedTimer:
         self._last_time = now
         self._last_activity = activity
         self._was_counting = view.is_busy and not view.open_questions
-        turn = (
-            self._turn_seconds
-            if self._turn_seconds - self._activity_seconds >= _MIN_VISIBLE_DIFFERENCE_S
-            else self._activity_seconds
-        )
-        return ElapsedSeconds(int(self._activity_seconds), int(turn))
+        return ElapsedSeconds(int(self._activity_seconds), int(self._turn_seconds))
 
 
 def _activity_id(view: SessionView) -> object:
@@ -222,8 +216,8 @@ def _activity_spans(state: StatusLineState, key_hints: str, width: int) -> Line:
     activity = sanitise_line(view.hook_status or view.activity or "working")
     activity_seconds, turn_seconds = state.elapsed.activity, state.elapsed.turn
     elapsed = (
-        format_duration(activity_seconds)
-        if activity_seconds == turn_seconds
+        format_duration(turn_seconds)
+        if turn_seconds - activity_seconds < _MIN_VISIBLE_DIFFERENCE_S
         else f"{format_duration(activity_seconds)} of {format_duration(turn_seconds)}"
     )
     return ((f"{mark} ", "accent"), (activity, "text"), (f"  {elapsed}  Esc interrupt", "dim"))

@@ -163,7 +163,7 @@ def test_notes_and_errors_say_what_they_are() -> None:
     assert printed(ended) == ["Note: job-1 ended, exit code 2: make", "  two", "  three", "  four"]
     assert printed(TurnFailed("auth", "no key; set one", 4)) == ["Error: no key; set one"]
     assert printed(TurnStarted("s", "m", "hi"), TurnFinished("answered", "not streamed")) == ["not streamed"]
-    assert printed(TurnFinished("interrupted", "")) == ["Note: interrupted"]
+    assert printed(TextDelta("So"), TurnFinished("interrupted", "So")) == ["So"]
 
 
 def test_what_steers_a_terminal_is_shown() -> None:

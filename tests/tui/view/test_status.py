@@ -210,8 +210,8 @@ def test_only_parts_that_there_are_may_be_set() -> None:
 def test_only_what_is_done_takes_time_and_a_question_takes_none() -> None:
     happened: list[tuple[float, Event | None, ElapsedSeconds]] = [
         (100.0, TurnStarted("s", "m", "go"), ElapsedSeconds(0, 0)),
-        (103.0, CallDelta("bash", 10), ElapsedSeconds(0, 0)),
-        (105.0, CallDelta("bash", 900), ElapsedSeconds(2, 2)),
+        (103.0, CallDelta("bash", 10), ElapsedSeconds(0, 3)),
+        (105.0, CallDelta("bash", 900), ElapsedSeconds(2, 5)),
         (106.0, ToolStarted("1", "bash", {}), ElapsedSeconds(0, 6)),
         (106.0, PermissionAsked("q", "1", "bash", {}, ""), ElapsedSeconds(0, 6)),
         (144.0, PermissionAnswered("q", "allow"), ElapsedSeconds(0, 6)),
