@@ -63,9 +63,10 @@ in the folder, or with an empty name for the folder itself."""
 SHARED_SOCKET_FOLDERS = ("/tmp", "/var/tmp", "/run")
 """Folders that may be working folders although they contain other programs' sockets."""
 _NAMESPACE_CACHE_S = 30
-"""Seconds for which the network namespace of a process is cached."""
-_SOCKET_PATH = regex(rb"(?m)^[0-9a-fA-F]+:(?: [0-9A-F]+){5} +\d+ ([^@\n][^\n]*)$")
-"""Matches the row of a socket with a file in the kernel's table of named sockets. The path may be relative."""
+"""Seconds for which the network namespaces and working folders of processes are cached."""
+_SOCKET_ROW = regex(rb"(?m)^[0-9a-fA-F]+:(?: [0-9A-F]+){5} +(\d+) ([^@\n][^\n]*)$")
+"""Matches the row of a socket with a file in the kernel's table of named sockets: its number and its path, which may be
+relative."""
 HIDDEN_SOCKET_FOLDERS = ("/var/tmp",)
 """Folders with other programs' sockets that must be hidden explicitly. /tmp and /run need not be, because the sandbox
 replaces them."""
@@ -272,14 +273,11 @@ def _find_other_program_sockets(folders: Sequence[Path], home: Path) -> Iterator
         for folder in folders
         if not home.is_relative_to(folder) and str(folder) not in SHARED_SOCKET_FOLDERS
     ]
-    socket_paths = {os.fsdecode(path) for table in _socket_tables() for path in _SOCKET_PATH.findall(table)}
-    relative_paths = {name for name in socket_paths if not name.startswith("/")}
-    possible_paths = (
-        f"{folder}/{name}"
-        for folder in (_process_working_folders() if relative_paths else ())
-        for name in relative_paths
-    )
-    for path in sorted({*(socket_paths - relative_paths), *possible_paths}):
+    rows = {row for table in _socket_tables() for row in _SOCKET_ROW.findall(table)}
+    relative_rows = frozenset(row for row in rows if not row[1].startswith(b"/"))
+    folders_of_processes = _WORKING_FOLDERS.find(relative_rows) if relative_rows else ()
+    possible_paths = (folder + b"/" + name for folder in folders_of_processes for _, name in relative_rows)
+    for path in map(os.fsdecode, sorted({*(path for _, path in rows - relative_rows), *possible_paths})):
         real = os.path.realpath(path)
         with suppress(OSError):
             if stat.S_ISSOCK(os.lstat(real).st_mode) and not is_in(real, project_folders):
@@ -328,13 +326,33 @@ _NETWORK_NAMESPACES = _NetworkNamespaces()
 """Shared by all sessions."""
 
 
-def _process_working_folders() -> set[str]:
-    """Return the current working folders of all processes that this process is allowed to inspect."""
-    folders = set[str]()
-    for name in filter(str.isdecimal, os.listdir("/proc")):
+class _WorkingFolders:
+    """The working folders of all processes that this process is allowed to inspect. A socket with a relative path lies
+    in the folder in which its process was when it created the socket. So they are looked up as soon as there is a new
+    one, and otherwise only every `_NAMESPACE_CACHE_S` seconds."""
+
+    def __init__(self) -> None:
+        self._folders = frozenset[bytes]()
+        self._known_sockets: AbstractSet[tuple[bytes, bytes]] = frozenset()
+        self._cache_period = -1
+
+    def find(self, sockets: AbstractSet[tuple[bytes, bytes]]) -> AbstractSet[bytes]:
+        """Return the working folders for the sockets, which are rows with a relative path."""
+        cache_period = int(time.monotonic() // _NAMESPACE_CACHE_S)
+        if cache_period != self._cache_period or not sockets <= self._known_sockets:
+            self._folders = frozenset(_process_working_folders())
+            self._known_sockets, self._cache_period = sockets, cache_period
+        return self._folders
+
+
+_WORKING_FOLDERS = _WorkingFolders()
+"""Shared by all sessions."""
+
+
+def _process_working_folders() -> Iterator[bytes]:
+    for name in filter(bytes.isdigit, os.listdir(b"/proc")):
         with suppress(OSError):
-            folders.add(os.readlink(f"/proc/{name}/cwd"))
-    return folders
+            yield os.readlink(b"/proc/" + name + b"/cwd")
 
 
 def _is_already_hidden(path: str, access_by_path: Mapping[str, PathAccess]) -> bool:
