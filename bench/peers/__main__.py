@@ -34,10 +34,10 @@ def main() -> int:
     found, missing = find_programs(arguments.programs)
     for name in missing:
         print(f"{name}: not installed, skipped")
-    for installed in found:
-        print(f"{installed.name}: {_version(installed)}")
     base = Path(tempfile.mkdtemp(prefix="ebb-peers-", dir=_cache_folder()))
     try:
+        for installed in found:
+            print(f"{installed.name}: {_version(installed, base)}", flush=True)
         _measure_rows(Folders(base.resolve()), found, arguments)
     finally:
         end_descendants()
@@ -89,8 +89,8 @@ def _parse_arguments() -> argparse.Namespace:
     return arguments
 
 
-def _version(installed: Installed) -> str:
-    env = {**os.environ, "PATH": search_path(installed)}
+def _version(installed: Installed, home: Path) -> str:
+    env = {**os.environ, "PATH": search_path(installed), "HOME": str(home)}
     done = subprocess.run(
         [installed.path, "--version"], env=env, capture_output=True, text=True, check=False, timeout=60
     )

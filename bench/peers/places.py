@@ -35,29 +35,27 @@ class Setting:
     """All that is needed to start a program."""
 
     installed: Installed
+    home: Path
     project: Path
     env: dict[str, str]
 
-    def command(self, arguments: "tuple[str, ...] | list[str]") -> list[str]:
-        return [str(self.installed.path), *arguments]
-
     @property
     def terminal(self) -> list[str]:
-        return self.command([*self.installed.program.terminal])
+        return [str(self.installed.path), *self.installed.program.terminal]
 
     @property
     def resume(self) -> list[str]:
-        return self.command([*self.installed.program.resume])
+        return [str(self.installed.path), *self.installed.program.resume(self.home)]
 
     def headless(self, prompt: str) -> list[str]:
-        return self.command([*self.installed.program.headless(prompt)])
+        return [str(self.installed.path), *self.installed.program.headless(prompt)]
 
 
 def setting(folders: Folders, installed: Installed, name: ProjectName, server: ScriptedServer) -> Setting:
     """Configure a program for a project and a server."""
     project = folders.project(name)
     place = Place(folders.home(installed, name), project, server.url)
-    return Setting(installed, project, environment(installed, place))
+    return Setting(installed, place.home, project, environment(installed, place))
 
 
 def _create_project(folder: Path, files: int) -> None:

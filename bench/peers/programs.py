@@ -31,8 +31,8 @@ class Program:
     """Arguments that open the interface."""
     headless: Callable[[str], Sequence[str]]
     """Arguments that answer a prompt and exit."""
-    resume: Sequence[str]
-    """Arguments that open the interface with the newest session of the folder."""
+    resume: Callable[[Path], Sequence[str]]
+    """Arguments that open the interface with the only session, from the home folder."""
     configure: Callable[[Place], Mapping[str, str]]
     """Writes the configuration into the home folder, and returns the environment variables that are needed."""
     first_questions: Mapping[str, str] = field(default_factory=dict)
@@ -149,13 +149,18 @@ def configure_kimi(place: Place) -> Mapping[str, str]:
     return {**variables, "KIMI_CODE_NO_AUTO_UPDATE": "1", "KIMI_DISABLE_TELEMETRY": "1"}
 
 
+def only_claude_session(home: Path) -> str:
+    """Return the id of the session that Claude Code has stored; its `-c` ignores sessions without a terminal."""
+    return next((home / ".claude" / "projects").glob("*/*.jsonl")).stem
+
+
 PROGRAMS: Sequence[Program] = (
     Program(
         "ebb",
         "ebb",
         ("-m", f"anthropic/{MODEL}", "--permission-mode", "auto"),
         lambda prompt: ("-p", prompt, "-m", f"anthropic/{MODEL}", "--permission-mode", "auto"),
-        ("-c", "-m", f"anthropic/{MODEL}", "--permission-mode", "auto"),
+        lambda _: ("-c", "-m", f"anthropic/{MODEL}", "--permission-mode", "auto"),
         configure_ebb,
     ),
     Program(
@@ -163,7 +168,7 @@ PROGRAMS: Sequence[Program] = (
         "codex",
         (),
         lambda prompt: ("exec", "--skip-git-repo-check", "--sandbox", "workspace-write", prompt),
-        ("resume", "--last", "--include-non-interactive"),
+        lambda _: ("resume", "--last", "--include-non-interactive"),
         configure_codex,
     ),
     Program(
@@ -171,17 +176,17 @@ PROGRAMS: Sequence[Program] = (
         "claude",
         ("--model", MODEL),
         lambda prompt: ("-p", prompt, "--model", MODEL, "--allowedTools", "Bash"),
-        ("-c", "--model", MODEL),
+        lambda home: ("--resume", only_claude_session(home), "--model", MODEL),
         configure_claude,
     ),
-    Program("pi", "pi", (), lambda prompt: ("-p", prompt), ("-c",), configure_pi),
-    Program("opencode", "opencode", (), lambda prompt: ("run", prompt), ("-c",), configure_opencode),
+    Program("pi", "pi", (), lambda prompt: ("-p", prompt), lambda _: ("-c",), configure_pi),
+    Program("opencode", "opencode", (), lambda prompt: ("run", prompt), lambda _: ("-c",), configure_opencode),
     Program(
         "kimi",
         "kimi",
         ("--auto",),
         lambda prompt: ("-p", prompt),
-        ("-c", "--auto"),
+        lambda _: ("-c", "--auto"),
         configure_kimi,
         {"Trust this folder?": "\r"},
     ),

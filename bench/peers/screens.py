@@ -79,9 +79,9 @@ def answers(raw: bytes, cursor: tuple[int, int]) -> bytes:
     return b"".join(replies)
 
 
-def row_of(text: str, rows: Sequence[str]) -> int | None:
-    """Return the last row that contains a text."""
-    return next((row for row in reversed(range(len(rows))) if text in rows[row]), None)
+def row_of(typed: str, rows: Sequence[str]) -> int | None:
+    """Return the last row that contains one of the typed keys."""
+    return next((row for row in reversed(range(len(rows))) if any(key in rows[row] for key in typed)), None)
 
 
 def first_prompt_row(snapshots: Iterable[Sequence[str]], mark: str) -> int | None:
@@ -95,5 +95,5 @@ def first_prompt_row(snapshots: Iterable[Sequence[str]], mark: str) -> int | Non
 
 
 def prompt_mark(line: str, typed: str) -> str:
-    """Return what stands before the typed text in the prompt's line, without blanks."""
-    return line.partition(typed)[0].strip()
+    """Return what stands before the first typed key in the prompt's line, without blanks."""
+    return line[: min((line.index(key) for key in typed if key in line), default=0)].strip()

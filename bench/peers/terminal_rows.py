@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from bench.measure import percentile
 from bench.peers.headless_rows import PATIENCE_S, echo_step
 from bench.peers.places import Folders, ProjectName, Setting, setting
-from bench.peers.processes import HeadlessRun, cpu_seconds, memory_mb
+from bench.peers.processes import HeadlessRun, MeasurementError, cpu_seconds, memory_mb
 from bench.peers.programs import Installed
 from bench.peers.row import Row, Values, note_outside
-from bench.peers.screens import Drawn, Screen, first_prompt_row, prompt_mark
+from bench.peers.screens import Drawn, Screen, first_prompt_row, prompt_mark, row_of
 from bench.peers.server import Answer, ScriptedServer
 from bench.peers.tables import Metric
 from bench.peers.terminal import COLUMNS, KEYS, LINES, Terminal
@@ -22,7 +22,7 @@ SETTLE_S = 5.0
 STREAM_SECONDS, PIECES_PER_SECOND = 16, 200
 KEY_COUNT = 60
 LISTED_FILE = re.compile(r"area_\d|alpha_\d")
-LONG_STEPS = 200
+LONG_STEPS = 100
 LAST_LINE = "This is where the long session ends."
 FEW_TURNS, MANY_TURNS = 200, 800
 
@@ -37,11 +37,9 @@ def measure_start(folders: Folders, installed: Installed) -> Values:
             cpu = cpu_seconds()
             terminal.run_for(SETTLE_S)
             settled, memory = cpu_seconds(), memory_mb()
-            moved = prompt_movement(terminal.drawn, typed)
-            began = terminal.began
+            values = {"usable": usable - terminal.began, "cpu": cpu - before, "after": settled - cpu, "memory": memory}
         note_outside(installed, server)
-    values = {"usable": usable - began, "cpu": cpu - before, "after": settled - cpu, "memory": memory}
-    return values if moved is None else {**values, "moved": moved}
+    return {**values, **start_screens(terminal.drawn, typed)}
 
 
 def measure_echo(folders: Folders, installed: Installed) -> Values:
@@ -150,13 +148,19 @@ def stream_text() -> str:
     return "".join(dice.choice(words) for _ in range(length // 3))[:length]
 
 
-def prompt_movement(drawn: Sequence[Drawn], typed: str) -> float | None:
-    """Return by how many lines the prompt has moved since it was first drawn; None if it has no mark to find it by."""
-    *_, last = screens(drawn)
-    line = next((row for row in reversed(last) if any(key in row for key in typed)), "")
-    mark = prompt_mark(line, next((key for key in line if key in typed), ""))
-    first_row, last_row = first_prompt_row(screens(drawn), mark), first_prompt_row([last], mark)
-    return None if first_row is None or last_row is None else abs(last_row - first_row)
+def start_screens(drawn: Sequence[Drawn], typed: str) -> dict[str, float]:
+    """Return by how many lines the prompt has moved since it was first drawn, and how many typed keys it lacks."""
+    snapshots = list(screens(drawn))
+    last = snapshots[-1]
+    first_echo = next(rows for rows in snapshots if row_of(typed, rows) is not None)
+    last_row = row_of(typed, last)
+    if last_row is None:
+        raise MeasurementError("the echoed key has disappeared")
+    moves = [last_row - (row_of(typed, first_echo) or 0)]
+    mark = prompt_mark(last[last_row], typed)
+    if (first_row := first_prompt_row(snapshots, mark)) is not None:
+        moves.append((first_prompt_row([last], mark) or 0) - first_row)
+    return {"moved": max(map(abs, moves)), "lost": len(typed) - sum(key in typed for key in last[last_row])}
 
 
 def first_time_of(text: str, drawn: Sequence[Drawn]) -> float:
@@ -208,6 +212,7 @@ ROWS = (
             Metric("after", "processor time in the 5 s after it", "s"),
             Metric("memory", "memory then", "MB"),
             Metric("moved", "prompt moved after its first paint", "lines", is_compared=False),
+            Metric("lost", "typed keys lost until then", "keys", is_compared=False),
         ),
         measure_start,
     ),

@@ -11,7 +11,7 @@ from shutil import which
 
 import pytest
 
-from bench.peers.screens import Screen, answers, first_prompt_row, prompt_mark, unfinished_from
+from bench.peers.screens import Screen, answers, first_prompt_row, prompt_mark, row_of, unfinished_from
 from bench.peers.server import Answer, ScriptedServer, Times, gaps_ms, shell_call
 from bench.peers.tables import Metric, Table, format_table, medians, ratio_to_best_peer
 from tests.kit.commands import ROOT
@@ -91,8 +91,9 @@ def test_finished_output_is_read_whole(raw: bytes) -> None:
 
 
 def test_the_prompt_is_found_on_earlier_screens_by_its_mark() -> None:
-    mark = prompt_mark("  > ж", "ж")
+    mark = prompt_mark("  > жы", "ыжш")
     assert mark == ">"
+    assert row_of("ыж", ["ж", "> ы", ""]) == 1
     assert first_prompt_row([["title", ""], ["title", " > "], ["title", "tip", " > ж"]], mark) == 1
     assert first_prompt_row([["title"]], mark) is None
     assert first_prompt_row([["title"]], prompt_mark("ж", "ж")) is None
