@@ -72,5 +72,6 @@ def format_value(value: float | None) -> str:
 
 
 def _format_ratio(metric: Metric, found: Mapping[str, float]) -> str:
-    ratio = ratio_to_best_peer(found) if metric.is_compared else None
-    return "" if ratio is None else f"{ratio[0]:.2f} × {ratio[1]}"
+    """Return the ratios of our program with and without other flags."""
+    ratios = [ratio_to_best_peer(found, name) for name in found if name.startswith(OURS)]
+    return ", ".join(f"{ratio[0]:.2f} × {ratio[1]}" for ratio in ratios if ratio is not None and metric.is_compared)
