@@ -107,10 +107,10 @@ def loaded(arguments: list[str], home: Path, url: str) -> set[str]:
 @pytest.mark.parametrize(
     ("model", "wire", "expected"),
     [
-        ("anthropic/claude-haiku-5-5", "auto", {"httpx2"}),
-        ("openai/gpt-6-sol", "auto", {"httpx2"}),
-        ("openai-chat/x", "auto", {"httpx2"}),
-        ("ollama/x", "auto", {"httpx2"}),
+        ("anthropic/claude-haiku-5-5", "auto", set()),
+        ("openai/gpt-6-sol", "auto", set()),
+        ("openai-chat/x", "auto", set()),
+        ("ollama/x", "auto", set()),
         ("anthropic/claude-haiku-5-5", "sdk", {"httpx2", "anthropic", "pydantic"}),
         ("openai/gpt-6-sol", "sdk", {"httpx2", "openai", "pydantic"}),
         ("openai-chat/x", "sdk", {"httpx2", "openai", "pydantic"}),
