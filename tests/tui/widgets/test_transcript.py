@@ -1,3 +1,4 @@
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -400,3 +401,23 @@ async def test_thoughts_that_stream_open_look_like_finished_ones() -> None:
         transcript.show((ReasoningBlock(text),))
         await pilot.pause()
         assert transcript.visible_text() == finished
+
+
+async def test_drawn_lines_do_not_add_up_over_many_turns() -> None:
+    async with stage() as (transcript, pilot):
+        counts: list[int] = []
+        blocks: tuple[Block, ...] = ()
+        for turn in range(240):
+            blocks = (*blocks, UserText(f"question {turn}"), AnswerText(f"answer **{turn}**\n\n- one\n- two"))
+            transcript.show(blocks)
+            if turn % 10 == 9:
+                await pilot.pause()
+            if turn in (119, 239):
+                gc.collect()
+                counts.append(sum(isinstance(one, Strip) for one in gc.get_objects()))
+        assert counts[1] <= counts[0]
+        drawn = [row for row in transcript._stack.rows if row.strips is not None]
+        assert 10 < len(drawn) <= 60
+        transcript.go_to_start()
+        await pilot.pause()
+        assert "question 0" in transcript.visible_text()
