@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, ClassVar
@@ -75,11 +76,30 @@ def _lexer_for_language(language: str) -> "Lexer | None":
 @lru_cache(maxsize=256)
 def language_for_file_name(name: str) -> str:
     """Determine a file's language for `highlight_code` from its name; empty if unknown."""
+    # Not Pygments' own function, which reads the metadata of all installed packages and compiles a thousand patterns.
     # Deferred, because the import loads a list of all languages. Pygments has no type hints.
-    from pygments.lexers import find_lexer_class_for_filename  # type: ignore[import-untyped]  # noqa: PLC0415
+    from pygments.lexers import find_lexer_class, get_all_lexers  # type: ignore[import-untyped]  # noqa: PLC0415
 
-    lexer_class = find_lexer_class_for_filename(name)
-    return str(lexer_class.aliases[0]) if lexer_class is not None and lexer_class.aliases else ""
+    matches = [
+        (language, "*" not in pattern)
+        for language, _, patterns, _ in get_all_lexers(plugins=False)
+        for pattern in patterns
+        if _matches_pattern(name, pattern)
+    ]
+    lexer_classes = [(find_lexer_class(language), is_exact) for language, is_exact in matches]
+    ranked = sorted((lexer.priority + is_exact / 2, lexer.__name__, lexer.aliases) for lexer, is_exact in lexer_classes)
+    return str(ranked[-1][2][0]) if ranked and ranked[-1][2] else ""
+
+
+def _matches_pattern(name: str, pattern: str) -> bool:
+    """Whether a file name matches a pattern. Nearly all patterns are names or suffixes."""
+    if _has_wildcard(pattern[1:]):
+        return fnmatchcase(name, pattern)
+    return name.endswith(pattern[1:]) if pattern[0] == "*" else name == pattern
+
+
+def _has_wildcard(pattern: str) -> bool:
+    return any(character in pattern for character in "*?[")
 
 
 class CodeColors(SyntaxTheme):
