@@ -14,7 +14,6 @@ from ebbtide.tui.render.diff_lines import RenderedDiff, SegmentLine
 from ebbtide.tui.render.diff_rows import build_diff_layout, without_blank_edges, without_file_name
 from ebbtide.tui.render.markdown import split_finished_pieces
 from ebbtide.tui.render.themed_markdown import PaletteConsole, highlight_code, markdown_renderable
-from ebbtide.tui.text.numbers import format_duration
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line, stable_prefix
 from ebbtide.tui.text.spans import TextStyle, parse_inline_code
 from ebbtide.tui.text.styles import Palette, clipped_text, styled_line
@@ -35,7 +34,6 @@ from ebbtide.tui.view.blocks import (
     Notice,
     OlderMessages,
     ReasoningBlock,
-    Retry,
     SummaryBlock,
     TurnTotal,
     UserText,
@@ -88,14 +86,10 @@ def render_block(block: Block, detail: DetailLevel, width: int, console: Palette
             return _reasoning_lines(block, is_expanded, width, console)
         case Call():
             return _call_lines(block, detail, width, console)
-        case Retry(delay=delay, reason=reason, max_attempts=max_attempts, remaining_seconds=remaining_seconds):
-            stop_hint = " · Esc to stop" if remaining_seconds is None and not max_attempts else ""
-            note = f"{reason} · retrying in {format_duration(round(delay))}, {block.attempt_text}{stop_hint}"
-            return _note_lines("↻", note, palette.warn, "dim", width, console)
         case Notice(text=text):
             return _note_lines("·", text, palette.dim, "dim", width, console)
         case TurnTotal():
-            return _note_lines("·", total_text(block), palette.dim, "dim", width, console)
+            return _total_lines(block, width, console)
         case Failure(code=code, message=message, cause=cause, default_advice=default_advice):
             advice = advice_for(code, message, cause)
             error_text = message.removesuffix(default_advice).rstrip() if advice else message
@@ -237,10 +231,20 @@ def _note_lines(
     return [[Segment(f"{mark} " if index == 0 else "  ", style), *line] for index, line in enumerate(lines)]
 
 
+def _total_lines(block: TurnTotal, width: int, console: PaletteConsole) -> list[SegmentLine]:
+    palette = console.palette
+    if not block.is_interrupted:
+        return _note_lines("·", total_text(block), palette.dim, "dim", width, console)
+    interruption, _, facts = total_text(block).partition("\n")
+    lines = _note_lines("■", interruption, palette.warn, "text", width, console)
+    return lines + (_note_lines(" ", facts, palette.dim, "dim", width, console) if facts else [])
+
+
 def _receipt_lines(block: Compaction, is_expanded: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
-    lines = [_receipt_line(receipts.receipt_title(block), width, console)]
+    title = receipts.receipt_title(block)
     if not is_expanded:
-        return lines
+        return [_receipt_line(title + receipts.receipt_hints(title, width - MARGIN), width, console)]
+    lines = [_receipt_line(title, width, console)]
     palette = console.palette
     for kind, text in receipts.receipt_details(block):
         style = palette.text if kind == "head" else palette.dim

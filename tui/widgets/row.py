@@ -15,7 +15,6 @@ from ebbtide.tui.view.blocks import (
     Call,
     DetailLevel,
     ReasoningBlock,
-    Retry,
     UserText,
     has_collapsed_details,
     is_expandable,
@@ -203,6 +202,6 @@ def _blank_lines_between(block_above: DisplayedBlock, block: DisplayedBlock, det
     block is a call that shows details."""
     if block_above is None:
         return 0
-    compact_types = (Call, ReasoningBlock, Retry, LookupGroup)
+    compact_types = (Call, ReasoningBlock, LookupGroup)
     is_above_compact = detail == "compact" or not (isinstance(block_above, Call) and has_collapsed_details(block_above))
     return 0 if is_above_compact and isinstance(block_above, compact_types) and isinstance(block, compact_types) else 1
