@@ -23,6 +23,8 @@ information."""
 INDEX_HEADING = "names left out"
 
 _WORD = regex(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*")
+_RUN_OF_WORDS = regex(rf"[A-Za-z0-9_.-]{{{_MIN_NAME_CHARS},}}")
+"""Matches text without spaces that is long enough to contain a name."""
 _IDENTIFIER_CHARS = regex(r"[0-9_.]|[a-z][A-Z]")
 """Matches characters that mark a word as an identifier."""
 _DIGITS = regex(r"\d+")
@@ -82,8 +84,10 @@ def names_in_order(text: str) -> tuple[str, ...]:
 
 def _iter_names(text: str, end: int) -> Iterator[str]:
     """Yield each name in the first `end` characters of `text` once, in order."""
-    # A resumed session looks for the names in all its outputs, so words are made unique before anything else.
-    for word in dict.fromkeys(_WORD.findall(text, 0, end)):
+    # A resumed session looks for the names in all its outputs. Most text is in short words, which are passed over
+    # first, and most of the long ones occur again.
+    runs = dict.fromkeys(_RUN_OF_WORDS.findall(text, 0, end))
+    for word in dict.fromkeys(word for run in runs for word in _WORD.findall(run)):
         if (
             _MIN_NAME_CHARS <= len(word) <= _MAX_NAME_CHARS
             and _IDENTIFIER_CHARS.search(word)
