@@ -618,7 +618,7 @@ async def test_other_themes_can_draw_everything(theme: str) -> None:
         t.app.theme = theme
         await t.type("go", asks=PermissionAsked)
         assert "Title" in t.transcript.visible_text()
-        await t.press("n")
+        await t.press("n", "enter")
 
 
 async def test_a_storm_of_sizes_breaks_nothing() -> None:
