@@ -57,12 +57,15 @@ def select_changes(planned: PlannedChanges, selection: ChangeSelection, root: Pa
     return PlannedChanges(tuple(accepted_changes), message)
 
 
-def without_change(change: Change, index: int, name: str) -> bytes | None:
-    """Return the new content of a file without one of its changes, None if the file is then deleted. Raises
-    `ToolError`."""
+def single_changes(change: Change, name: str) -> tuple[Change, ...]:
+    """Return the changes that a file consists of, each as the change that makes it on top of all others. Empty if they
+    cannot be told apart. Raises `ToolError`."""
     regions = _divide(change)
-    kept = [region for number, region in enumerate(regions) if number != index]
-    return _content_with(change, kept, name) if kept else change.old_content
+    others = ([other for other in regions if other is not region] for region in regions)
+    return tuple(
+        replace(change, old_content=_content_with(change, kept, name) if kept else change.old_content)
+        for kept in others
+    )
 
 
 def _divide(change: Change) -> list[Region]:
