@@ -118,7 +118,7 @@ async def test_what_a_project_brings_is_not_trusted_unless_somebody_says_so(proj
     names = [
         [one["name"] for one in update["availableCommands"]] for update in editor.told("available_commands_update")
     ]
-    own = ["compact", "context", "review", "init"]
+    own = ["context", "compact", "review", "init"]
     assert names == ([own] if pick([]) is None else [own, [*own, "hello"]])
 
 
@@ -362,7 +362,7 @@ async def test_commands_of_ours_are_offered_and_run(project: Project) -> None:
         await said(agent, new.session_id, "/review a.txt")
         await said(agent, new.session_id, "/context")
     named = editor.told("available_commands_update")[0]["availableCommands"]
-    assert [command["name"] for command in named] == ["compact", "context", "review", "init"]
+    assert [command["name"] for command in named] == ["context", "compact", "review", "init"]
     assert editor.said.startswith("Reviewed.```\nContext")
 
 
