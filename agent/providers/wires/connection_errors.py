@@ -1,5 +1,6 @@
 """Errors for servers that cannot be reached. This module is imported when the first error occurs."""
 
+import ipaddress
 import os
 import re
 import ssl
@@ -20,11 +21,11 @@ def connect_error(origin: Origin, error: Exception) -> ProviderError:
         case ssl.SSLError():
             return tls_error(origin, error)
         case OSError(errno=int(number)) if number > 0:
-            return refused_error(origin, os.strerror(number))
+            return refused_error(origin, os.strerror(number), error)
         case OSError(errno=int()):  # an error of the name lookup
-            return refused_error(origin, error.strerror or str(error))
+            return refused_error(origin, error.strerror or str(error), error)
         case OSError():
-            return refused_error(origin, "All connection attempts failed")
+            return refused_error(origin, "All connection attempts failed", error)
         case _:
             return unreachable_error(origin, str(error))
 
@@ -33,14 +34,13 @@ def connect_timeout_error(origin: Origin) -> Unreachable:
     return unreachable_error(origin, f"no connection within {origin.endpoint.connect_timeout:g} s")
 
 
-def refused_error(origin: Origin, reason: str) -> Unreachable:
+def refused_error(origin: Origin, reason: str, error: Exception) -> Unreachable:
     """Return the error for a server that accepts no connection. If it is a local model server, it is not running."""
-    command = _start_command(origin)
-    if not command:
+    advice = _start_advice(origin, error)
+    if not advice:
         return unreachable_error(origin, reason)
     return Unreachable(
-        f"no server is running at `{origin.host}` for {origin.model}. Start it with `{command}`, then try again.",
-        cause="not_running",
+        f"no server is running at `{origin.host}` for {origin.model}. {advice}, then try again.", cause="not_running"
     )
 
 
@@ -81,14 +81,50 @@ def proxy_error(origin: Origin, reason: str) -> ProviderError:
     return RouteFailed(text, cause="proxy")
 
 
-def _start_command(origin: Origin) -> str:
-    """Return the command that starts a local model server; empty if the server is unknown, remote or behind a proxy."""
-    split_url = urlsplit(origin.endpoint.base_url)
-    if not is_loopback(split_url.hostname or "") or proxies.find_proxy(origin.endpoint.base_url) is not None:
+def _start_advice(origin: Origin, error: Exception) -> str:
+    """Say how to start the model server that refused the connection; empty if it is not known to be a local one, or is
+    behind a proxy. It is recognised by its host's name, or by its port if it is in this network."""
+    url = urlsplit(origin.endpoint.base_url)
+    host, port = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
+    is_here = is_loopback(host)
+    if proxies.find_proxy(origin.endpoint.base_url) is not None or not (is_here or _is_refusal(error)):
         return ""
-    if origin.model.startswith("ollama/"):
-        return "ollama serve"
-    return next((command for _, url, command in LOCAL_CHAT_SERVERS if urlsplit(url).port == split_url.port), "")
+    name, command = _local_server(origin, host, port, is_near=is_here or _is_private(host))
+    if not name:
+        return ""
+    place = "" if is_here else f" on `{host}`"
+    button = "press Start Server in its window, or run " if name == "LM Studio" else ""
+    return f"Start {name}{place}: {button}`{command}`"
+
+
+def _local_server(origin: Origin, host: str, port: int, *, is_near: bool) -> tuple[str, str]:
+    """Return the name of the local model server at an address, and the command that starts it; empty if unknown."""
+    host_name = re.sub("[^a-z]", "", host)
+    if origin.model.startswith("ollama/") or "ollama" in host_name or (is_near and port == _OLLAMA_PORT):
+        variable = "" if port == _OLLAMA_PORT else f"OLLAMA_HOST=127.0.0.1:{port} "
+        return "Ollama", f"{variable}ollama serve"
+    for name, default_url, command in LOCAL_CHAT_SERVERS:
+        if re.sub("[^a-z]", "", name.lower()) in host_name or (is_near and urlsplit(default_url).port == port):
+            return name, command.format(port)
+    return "", ""
+
+
+_OLLAMA_PORT = 11434
+
+
+def _is_refusal(error: BaseException | None) -> bool:
+    """Whether a connection failed because nothing listens on the port."""
+    while error is not None and not isinstance(error, ConnectionRefusedError):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _is_private(host: str) -> bool:
+    """Whether a host is in a private network: its name has no dots, or its address is private."""
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        return "." not in host or host.endswith(".local")
 
 
 def unreachable_error(origin: Origin, reason: str) -> Unreachable:

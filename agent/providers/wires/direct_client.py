@@ -1,20 +1,22 @@
-"""An HTTP/1.1 client for servers that are reached without a proxy. It takes a tenth of the processor time of httpx2 to
-load, and httpx2 would be a third of the start of a headless run. Responses are not decompressed."""
+"""An HTTP/1.1 client for servers that are reached without a proxy: h11, which httpx2 uses too, on asyncio. It takes a
+tenth of the processor time of httpx2 to load, which would be a third of the start of a headless run. Responses are not
+decompressed."""
 
 import asyncio
 import os
 import re
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, TypeAlias, cast
 from urllib.parse import quote, urlsplit
 
+import h11
+
 from ebbtide.agent.errors import BadRequest
 from ebbtide.agent.providers import wires
 from ebbtide.agent.providers.wires.origin import Origin, stream_cut_error, timeout_error
-from ebbtide.tools.lazy import dataclass
 
 if TYPE_CHECKING:
     import ssl
@@ -28,11 +30,12 @@ IDLE_TIMEOUT_S = 5.0
 """Seconds for which an idle connection can be reused, as in httpx2. Some servers close it after that."""
 _HAPPY_EYEBALLS_DELAY_S = 0.25
 """Seconds after which the next address of a host is tried as well, as RFC 8305 recommends."""
-MAX_LINE_BYTES = 64 * 1024
-_MAX_READ_BYTES = 64 * 1024
-_MAX_BUFFERED_BYTES = 256 * 1024
+_MAX_UNREAD_BYTES = 256 * 1024
 """Number of unread bytes above which the server has to wait."""
+_FIRST_BYTES = b"HTTP/"
+"""What every response begins with."""
 
+_CLOSED_EARLY = "the connection was closed before a response"
 _PLAIN_URL = r"https?://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?(/[^\s#@]*)?(\?[^\s#@]*)?"
 """Addresses that need none of the rules of httpx2: neither user names nor international host names."""
 _TARGET_CHARS = "/?:@!$&'()*+,;=-._~%[]"
@@ -57,53 +60,6 @@ def _has_valid_port(url: str) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseHead:
-    """The status and headers of a response."""
-
-    status: int
-    headers: Mapping[str, str]
-    """By lower-case name. Values of repeated headers are joined by commas."""
-    cookies: Sequence[tuple[str, str]]
-    is_persistent: bool
-    """Whether the server keeps the connection open after the response."""
-
-    @property
-    def is_chunked(self) -> bool:
-        return "chunked" in self.headers.get("transfer-encoding", "").lower()
-
-    @property
-    def content_length(self) -> int | None:
-        """Length of the body in bytes; None if it ends with the connection. Raises `ValueError`."""
-        if self.status in (204, 304):
-            return 0
-        lengths = {text.strip() for text in self.headers.get("content-length", "").split(",")}
-        text = lengths.pop()
-        if lengths or not (text == "" or (text.isascii() and text.isdigit())):
-            raise ValueError("the content length is invalid")
-        return int(text) if text else None
-
-
-def parse_head(head: bytes) -> ResponseHead:
-    """Parse the status line and headers of a response. Raises `ValueError`."""
-    status_line, *lines = head.decode("latin-1").splitlines()
-    version, _, status = status_line.partition(" ")
-    headers: dict[str, str] = {}
-    cookies = []
-    for line in lines:
-        name, colon, value = line.partition(":")
-        if not colon:
-            continue
-        name, value = name.strip().lower(), value.strip()
-        if name == "set-cookie":
-            cookie_name, _, cookie_value = value.partition(";")[0].partition("=")
-            cookies.append((cookie_name.strip(), cookie_value.strip()))
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    options = headers.get("connection", "").lower()
-    is_persistent = "close" not in options and (version != "HTTP/1.0" or "keep-alive" in options)
-    return ResponseHead(int(status[:3]), headers, cookies, is_persistent)
-
-
 class Connection(asyncio.Protocol):
     """A connection to a server, for one request at a time. What has arrived before it broke can still be read."""
 
@@ -111,7 +67,11 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, server: _Server) -> None:
         self.server = server
-        self._received = bytearray()
+        self.is_http = True
+        """Whether what arrived first may be an HTTP response."""
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
+        self._first_bytes = b""
+        self._unread_bytes = 0
         self._has_ended = False
         self._has_news = asyncio.Event()
         """Whether anything has arrived since a reader began to wait."""
@@ -123,9 +83,13 @@ class Connection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        self._received += data
+        if len(self._first_bytes) < len(_FIRST_BYTES):
+            self._first_bytes = (self._first_bytes + data)[: len(_FIRST_BYTES)]
+            self.is_http = _FIRST_BYTES.startswith(self._first_bytes)
+        self._http.receive_data(data)
         self._has_news.set()
-        if len(self._received) > _MAX_BUFFERED_BYTES:
+        self._unread_bytes += len(data)
+        if self._unread_bytes > _MAX_UNREAD_BYTES:
             self.transport.pause_reading()
 
     def eof_received(self) -> None:
@@ -141,51 +105,53 @@ class Connection(asyncio.Protocol):
         self._can_write.set()
 
     def _end(self) -> None:
+        if not self._has_ended:
+            self._http.receive_data(b"")
         self._has_ended = True
         self._has_news.set()
         self._can_write.set()
 
-    async def write(self, data: bytes) -> None:
-        """Send data. A server that rejects a large request may respond before all of it has been sent."""
-        self.transport.write(data)
+    async def send(self, request: h11.Request, content: bytes) -> None:
+        """Send a request. A server that rejects a large one may respond before all of it has been sent."""
+        events = (request, h11.Data(content), h11.EndOfMessage())
+        self.transport.write(b"".join(self._http.send(event) or b"" for event in events))
         await self._can_write.wait()
 
-    async def read(self, limit: int) -> bytes:
-        """Return at most `limit` bytes; none at the end."""
-        while not self._received and not self._has_ended:
-            await self._wait()
-        return self._take(limit)
-
-    async def read_line(self) -> bytes:
-        """Return a line including its end, or what remains at the end of the connection. Raises `ValueError` if it is
-        too long."""
-        start = 0
-        while (end := self._received.find(b"\n", start)) < 0 and not self._has_ended:
-            start = len(self._received)
-            if start > MAX_LINE_BYTES:
-                raise ValueError("a line is too long")
-            await self._wait()
-        return self._take(end + 1 if end >= 0 else len(self._received))
+    async def read_event(self) -> h11.Event:
+        """Return the next part of the response. Raises `EOFError` if the connection ends before a response, and
+        `h11.RemoteProtocolError`."""
+        while True:
+            if self._has_ended and not self._first_bytes:
+                raise EOFError
+            event = self._http.next_event()
+            if event is h11.NEED_DATA:
+                await self._wait()
+            elif isinstance(event, h11.Event) and not isinstance(event, h11.ConnectionClosed):
+                return event
+            else:
+                raise EOFError
 
     async def _wait(self) -> None:
         self._has_news.clear()
+        self._unread_bytes = 0
         self.transport.resume_reading()
         await self._has_news.wait()
 
-    def _take(self, count: int) -> bytes:
-        data = bytes(self._received[:count])
-        del self._received[:count]
-        return data
-
-    def release(self) -> None:
+    def release(self) -> bool:
+        """Prepare the connection for another request. Return whether that is possible, because the response was read
+        to its end and the server keeps the connection open."""
+        if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+            return False
+        self._http.start_next_cycle()
         self._idle_since = time.monotonic()
+        return True
 
     @property
     def is_usable(self) -> bool:
         """Whether the connection can be used for another request. If a server sends something unasked, it is about to
         close the connection."""
         is_recent = time.monotonic() - self._idle_since < IDLE_TIMEOUT_S
-        return is_recent and not self._received and not self._has_ended
+        return is_recent and not self._http.trailing_data[0] and not self._has_ended
 
     def close(self) -> None:
         self.transport.abort()
@@ -194,25 +160,21 @@ class Connection(asyncio.Protocol):
 class DirectResponse:
     """A response whose body has not been read."""
 
-    def __init__(self, head: ResponseHead, connection: Connection, origin: Origin) -> None:
-        self.status_code = head.status
-        self.headers = head.headers
-        self._head = head
+    def __init__(self, head: h11.Response, connection: Connection, origin: Origin) -> None:
+        self.status_code = head.status_code
+        self.headers = join_headers(head.headers)
         self._connection = connection
         self._origin = origin
-        self._is_read = False
-
-    @property
-    def leaves_connection_usable(self) -> bool:
-        return self._is_read and self._head.is_persistent
 
     async def aiter_bytes(self) -> AsyncGenerator[bytes, None]:
         """Yield the body as it arrives. Raises `ProviderError`."""
-        body = self._read_chunked() if self._head.is_chunked else self._read_plain()
         with _translate_broken_body(self._origin):
-            async for piece in body:
-                yield piece
-        self._is_read = True
+            while True:
+                async with asyncio.timeout(self._origin.endpoint.timeout):
+                    event = await self._connection.read_event()
+                if not isinstance(event, h11.Data):
+                    return
+                yield bytes(event.data)
 
     async def aread(self) -> bytes:
         """Return the body. An error response is cut to `MAX_ERROR_BYTES`, since a server may send data endlessly."""
@@ -220,34 +182,14 @@ class DirectResponse:
             return await read_prefix(b"", self.aiter_bytes(), MAX_ERROR_BYTES)
         return b"".join([piece async for piece in self.aiter_bytes()])
 
-    async def _read_plain(self) -> AsyncGenerator[bytes, None]:
-        remaining = self._head.content_length
-        while remaining != 0:
-            piece = await self._read_some(remaining)
-            if not piece and remaining is None:
-                return
-            if remaining is not None:
-                remaining = _subtract(remaining, piece)
-            yield piece
 
-    async def _read_chunked(self) -> AsyncGenerator[bytes, None]:
-        while remaining := parse_chunk_size(await self._read_line()):
-            while remaining:
-                piece = await self._read_some(remaining)
-                remaining = _subtract(remaining, piece)
-                yield piece
-            if await self._read_line() not in (b"\r\n", b"\n"):
-                raise ValueError("a chunk is longer than its size")
-        while (await self._read_line()).strip():  # further headers
-            pass
-
-    async def _read_some(self, limit: int | None) -> bytes:
-        async with asyncio.timeout(self._origin.endpoint.timeout):
-            return await self._connection.read(_MAX_READ_BYTES if limit is None else min(limit, _MAX_READ_BYTES))
-
-    async def _read_line(self) -> bytes:
-        async with asyncio.timeout(self._origin.endpoint.timeout):
-            return await self._connection.read_line()
+def join_headers(fields: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Return the headers by lower-case name. Values of repeated headers are joined by commas."""
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in fields:
+        name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
 
 
 async def read_prefix(chunk: bytes, chunks: AsyncIterable[bytes], max_bytes: int) -> bytes:
@@ -259,22 +201,6 @@ async def read_prefix(chunk: bytes, chunks: AsyncIterable[bytes], max_bytes: int
         if byte_count > max_bytes:
             break
     return b"".join(received_chunks)[:max_bytes]
-
-
-def parse_chunk_size(line: bytes) -> int:
-    """Parse the line before a chunk. Raises `ValueError`."""
-    digits = line.partition(b";")[0].strip()
-    if not re.fullmatch(rb"[0-9a-fA-F]{1,16}", digits):
-        raise ValueError("the size of a chunk is invalid")
-    return int(digits, 16)
-
-
-def _subtract(remaining: int, piece: bytes) -> int:
-    """Return how many bytes are missing after a piece. Raises `EOFError` if it is empty, as the connection has
-    ended."""
-    if not piece:
-        raise EOFError
-    return remaining - len(piece)
 
 
 class DirectClient:
@@ -293,15 +219,12 @@ class DirectClient:
     ) -> AsyncIterator[DirectResponse]:
         """Send a request; return the response once its headers have arrived. Raises `ProviderError`."""
         server, target = split_url(url)
-        head = self._build_head(method, server, target, headers, len(content))
+        request = self._build_request(method, server, target, headers, len(content))
         connection = await self._connection(server)
-        response = None
         try:
-            response = await self._exchange(connection, head + content)
-            yield response
+            yield await self._exchange(connection, request, content)
         finally:
-            if response is not None and response.leaves_connection_usable:
-                connection.release()
+            if connection.release():
                 self._idle_connections.append(connection)
             else:
                 connection.close()
@@ -310,9 +233,9 @@ class DirectClient:
         while self._idle_connections:
             self._idle_connections.pop().close()
 
-    def _build_head(
+    def _build_request(
         self, method: str, server: _Server, target: str, headers: Mapping[str, str], content_length: int
-    ) -> bytes:
+    ) -> h11.Request:
         scheme, host, port = server
         host_text = f"[{host}]" if ":" in host else host
         fields = {
@@ -330,30 +253,26 @@ class DirectClient:
             if not (value.isascii() and value.replace("\t", " ").isprintable()):
                 reason = f"the header `{name}` contains invalid characters"
                 raise BadRequest(f"the request to {self._origin.model} cannot be sent: {reason}. Check `base_url`.")
-        lines = (f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items()), "", "")
-        return "\r\n".join(lines).encode()
+        return h11.Request(method=method, target=target, headers=list(fields.items()))
 
-    async def _exchange(self, connection: Connection, request: bytes) -> DirectResponse:
+    async def _exchange(self, connection: Connection, request: h11.Request, content: bytes) -> DirectResponse:
         """Send a request and read the head of its response."""
-        with _translate_broken_exchange(self._origin):
+        with _translate_broken_exchange(self._origin, connection):
             async with asyncio.timeout(self._origin.endpoint.timeout):
-                await connection.write(request)
+                await connection.send(request, content)
             head = await self._read_head(connection)
-        for name, value in head.cookies:
-            self._cookies[name] = value
+        for name, value in head.headers:
+            if name == b"set-cookie":
+                cookie_name, _, cookie_value = value.decode("latin-1").partition(";")[0].partition("=")
+                self._cookies[cookie_name.strip()] = cookie_value.strip()
         return DirectResponse(head, connection, self._origin)
 
-    async def _read_head(self, connection: Connection) -> ResponseHead:
+    async def _read_head(self, connection: Connection) -> h11.Response:
         while True:
             async with asyncio.timeout(self._origin.endpoint.timeout):
-                lines = await _read_head_lines(connection)
-            if not lines[0]:
-                raise EOFError
-            if not lines[0].startswith(b"HTTP/"):
-                raise wires.connection_errors.no_http_error(self._origin)
-            head = parse_head(b"".join(lines))
-            if head.status >= 200:
-                return head
+                event = await connection.read_event()
+            if isinstance(event, h11.Response):
+                return event
 
     async def _connection(self, server: _Server) -> Connection:
         """Return an idle or a new connection to the server."""
@@ -383,21 +302,6 @@ class DirectClient:
         return connection
 
 
-async def _read_head_lines(connection: Connection) -> list[bytes]:
-    """Read lines to the first empty one. If the first line is not part of HTTP, only that is read. Raises `EOFError`
-    and `ValueError`."""
-    lines = [await connection.read_line()]
-    byte_count = len(lines[0])
-    while lines[0].startswith(b"HTTP/") and lines[-1].strip():
-        lines.append(await connection.read_line())
-        byte_count += len(lines[-1])
-        if not lines[-1]:
-            raise EOFError
-        if byte_count > MAX_HEAD_BYTES:
-            raise ValueError("the headers are too long")
-    return lines
-
-
 def split_url(url: str) -> tuple[_Server, str]:
     """Split an address into its server and the path and query that requests name."""
     parts = urlsplit(url)
@@ -411,18 +315,20 @@ def _default_port(scheme: str) -> int:
 
 
 @contextmanager
-def _translate_broken_exchange(origin: Origin) -> "Iterator[None]":
+def _translate_broken_exchange(origin: Origin, connection: Connection) -> "Iterator[None]":
     """Convert the errors of a request without a response."""
     try:
         yield
     except TimeoutError as error:
         raise timeout_error(origin) from error
     except (EOFError, OSError) as error:
-        reason = "the connection was closed before a response"
-        raise wires.connection_errors.unreachable_error(origin, reason) from error
-    except ValueError as error:
-        reason = f"its response is not valid HTTP: {error}"
-        raise wires.connection_errors.unreachable_error(origin, reason) from error
+        raise wires.connection_errors.unreachable_error(origin, _CLOSED_EARLY) from error
+    except h11.RemoteProtocolError as error:
+        if not connection.is_http:
+            raise wires.connection_errors.no_http_error(origin) from error
+        if "closed connection" in str(error):
+            raise wires.connection_errors.unreachable_error(origin, _CLOSED_EARLY) from error
+        raise wires.connection_errors.unreachable_error(origin, f"its response is not valid HTTP: {error}") from error
 
 
 @contextmanager
@@ -432,5 +338,5 @@ def _translate_broken_body(origin: Origin) -> "Iterator[None]":
         yield
     except TimeoutError as error:
         raise timeout_error(origin) from error
-    except (EOFError, OSError, ValueError) as error:
+    except (EOFError, OSError, h11.RemoteProtocolError) as error:
         raise stream_cut_error(origin) from error

@@ -31,7 +31,7 @@ def translate_error(error: Exception, origin: Origin, *, has_response_started: b
         case httpx2.ConnectError() if (problem := _tls_cause(error)) is not None:
             return tls_error(origin, problem)
         case httpx2.ConnectError():
-            return refused_error(origin, str(error) or type(error).__name__)
+            return refused_error(origin, str(error) or type(error).__name__, error)
         case httpx2.UnsupportedProtocol() | httpx2.InvalidURL():
             return unreachable_error(origin, str(error) or type(error).__name__)
         case httpx2.LocalProtocolError():

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager, closing, suppress
 from pathlib import Path
 
+import h11
 import pytest
 
 from ebbtide.agent.errors import BadRequest, ProviderError, RouteFailed, StreamCut, TimedOut, Unreachable
@@ -17,7 +18,7 @@ from ebbtide.agent.providers.wires.direct_client import (
     Connection,
     DirectClient,
     can_connect_directly,
-    parse_head,
+    join_headers,
     split_url,
 )
 from ebbtide.agent.providers.wires.origin import Origin
@@ -104,7 +105,6 @@ async def test_what_a_request_says() -> None:
         (HELLO, b"hello"),
         (HELLO.replace(b"\r\n", b"\n"), b"hello"),
         (CHUNKED + b"5\r\nhello\r\n1a;x=y\r\n" + b"-" * 26 + b"\r\n0\r\n\r\n", b"hello" + b"-" * 26),
-        (CHUNKED + b"5\r\nhello\r\n0\r\n", b"hello"),
         (CHUNKED + b"5\r\nhello\r\n0\r\nx-checksum: 7\r\n\r\n", b"hello"),
         (b"HTTP/1.0 200\r\n\r\nuntil the end", b"until the end"),
         (b"HTTP/1.1 100 Continue\r\n\r\n" + HELLO, b"hello"),
@@ -121,8 +121,6 @@ async def test_a_body_is_read_however_it_is_sent(response: bytes, body: bytes, p
     "response",
     [
         b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nhello",
-        b"HTTP/1.1 200 OK\r\ncontent-length: 5, 6\r\n\r\nhello",
-        b"HTTP/1.1 200 OK\r\ncontent-length: -5\r\n\r\nhello",
         CHUNKED + b"5\r\nhello\r\n",
         CHUNKED + b"5\r\nhello!\r\n0\r\n\r\n",
         CHUNKED + b"0x5\r\nhello\r\n0\r\n\r\n",
@@ -143,7 +141,9 @@ async def test_a_body_that_is_cut_or_garbled_is_an_error(response: bytes) -> Non
         (b"", Unreachable, "closed before a response"),
         (b"HTTP/1.1 200 OK\r\ncontent-le", Unreachable, "closed before a response"),
         (b"HTTP/1.1 OK\r\n\r\n", Unreachable, "not valid HTTP"),
-        (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 50_000, Unreachable, "headers are too long"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 5, 6\r\n\r\nhello", Unreachable, "not valid HTTP"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: -5\r\n\r\nhello", Unreachable, "not valid HTTP"),
+        (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 50_000, Unreachable, "not valid HTTP"),
         (b"HTTP/1.1 200 OK\r\na: " + b"b" * 500_000, Unreachable, "not valid HTTP"),
         (b"SSH-2.0-OpenSSH_9.6\r\n", RouteFailed, "does not speak HTTP"),
         (b"\x15\x03\x01\x00\x02\x02\x46", RouteFailed, "does not speak HTTP"),
@@ -215,8 +215,10 @@ async def test_a_response_to_half_a_request_is_read_although_the_connection_brea
     connection.data_received(HELLO)
     connection.pause_writing()
     connection.connection_lost(ConnectionResetError())
-    assert await connection.read(1 << 20) == HELLO
-    assert (await connection.read(1), await connection.read_line(), connection.is_usable) == (b"", b"", False)
+    response, body, end = [await connection.read_event() for _ in range(3)]
+    assert isinstance(response, h11.Response)
+    assert (response.status_code, body, end) == (200, h11.Data(b"hello"), h11.EndOfMessage())
+    assert not connection.is_usable
 
 
 @pytest.mark.parametrize("response", [b"", b"HTTP/1.1 200 OK\r\n", HELLO[:-1], CHUNKED + b"5\r\nhel"])
@@ -276,9 +278,10 @@ def test_an_address_is_split_into_server_and_target() -> None:
 
 
 def test_repeated_headers_are_joined() -> None:
-    head = parse_head(b"HTTP/1.1 429 Slow Down\r\nRetry-After: 7\r\nX-A: 1\r\nx-a:  2 \r\nno colon\r\n\r\n")
-    assert (head.status, head.headers) == (429, {"retry-after": "7", "x-a": "1, 2"})
-    assert head.is_persistent
+    assert join_headers([(b"retry-after", b"7"), (b"x-a", b"1"), (b"x-a", b"\xfc")]) == {
+        "retry-after": "7",
+        "x-a": "1, \u00fc",
+    }
 
 
 def test_certificates_of_the_system_are_found_where_openssl_does_not_look(tmp_path: Path) -> None:

