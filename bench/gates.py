@@ -74,7 +74,7 @@ GATES: Sequence[StepGate] = (
     StepGate(f"{STEP_COUNT} steps: the last beside the first", 1.3, step_growth),
     StepGate(f"{STEP_COUNT} steps: the last beside a bare loop's", 4.0, bare_loop_ratio),
     StepGate(f"rewrite of {REWRITTEN_MESSAGES:,} messages: on the loop, of all", 0.3, rewrite_loop_share),
-    StepGate("start of `-p` beside a script on the SDK", 0.25, startup_ratio),
+    StepGate("start of `-p` beside a script on the SDK", 0.22, startup_ratio),
 )
 
 

@@ -73,12 +73,12 @@ def measure_runs(names: Sequence[str], runs: int) -> dict[str, list[tuple[float,
 def _print_results(
     first_times: dict[str, list[float]], costs: dict[str, list[ProcessCost]], help_cost: list[ProcessCost]
 ) -> None:
-    for name, limit in (("script", None), ("http", 0.25), ("sdk", 1.2)):
+    for name, limit in (("script", None), ("http", 0.22), ("sdk", 1.2)):
         print(format_row(f"{name}: start to first request", first_times[name], "s"))
         if limit is not None:
             ratios = [ours / script for ours, script in zip(first_times[name], first_times["script"], strict=True)]
             print(format_row(f"{name}: of the script's", ratios, "x", limit))
-    for name, limit in (("script", None), ("http", 60), ("sdk", 135)):
+    for name, limit in (("script", None), ("http", 50), ("sdk", 135)):
         print(format_row(f"{name}: peak memory", [cost.peak_mb for cost in costs[name]], "MB", limit))
     print(format_row("--help: processor time", [cost.cpu for cost in help_cost], "s", 0.15))
 

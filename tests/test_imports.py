@@ -50,8 +50,11 @@ SELDOM = (
     "ebbtide.tools.edits.patch",
     "ebbtide.tools.search.files",
     "ebbtide.tools.search.output_search",
+    "ebbtide.agent.calls.command_rules",
 )
-"""Parts of our own that a run needs only when something is looked up or looked at."""
+"""Parts of our own that a run needs only when something is looked up, looked at or called."""
+MAX_MODULES = 560
+"""Each further module of a headless run adds 0.2 ms to its start."""
 BROUGHT = (
     "ebbtide.agent.extensions",
     "ebbtide.agent.hooks",
@@ -125,6 +128,12 @@ def test_a_headless_run_imports_only_what_its_wire_needs(
     with FakeProvider([Turn(text="hi")]) as server:
         found = loaded(["-p", "hi", "-m", model, "--config", setting], tmp_path, server.url)
     assert found == expected
+
+
+def test_a_headless_run_imports_few_modules(tmp_path: Path) -> None:
+    with FakeProvider([Turn(text="hi")]) as server:
+        found = modules_after(["-p", "hi", "-m", "anthropic/claude-haiku-5-5"], tmp_path, server.url)
+    assert len(found) <= MAX_MODULES
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai", "openai-chat", "ollama"])

@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from ebbtide.tools import command_runs
+from ebbtide.tools import command_runs, commands
 from ebbtide.tools.base import (
     Arguments,
     Effect,
@@ -24,7 +24,6 @@ from ebbtide.tools.call_arguments.foreign_calls import (
     pop_argument,
 )
 from ebbtide.tools.call_arguments.schema import get_flag, get_number, get_text, object_schema
-from ebbtide.tools.commands.viewers import shows_files
 from ebbtide.tools.files.paths import locate_path
 from ebbtide.tools.outputs.plain_text import printable_name
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, command_argument, first_line
@@ -37,7 +36,7 @@ _MAX_COMMAND_BYTES = 128 * 1024
 
 def _is_viewer_call(arguments: Arguments) -> bool:
     command = arguments.get("command")
-    return isinstance(command, str) and shows_files(command)
+    return isinstance(command, str) and commands.viewers.shows_files(command)
 
 
 _SHELLS = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash", "/usr/bin/zsh")

@@ -9,8 +9,8 @@ instances of only a few.
 import dataclasses
 import gc
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from importlib import import_module
 from threading import RLock
 from types import ModuleType
@@ -55,18 +55,27 @@ class _Fields:
         self.init_names = tuple(name for name in self.annotations if getattr(self._values.get(name), "init", True))
         self.has_post_init = hasattr(plain, "__post_init__")
 
-    def __iter__(self) -> Iterator[tuple[str, Any, Any]]:
-        """Yield the name, default and default factory of each field. Raises `ValueError` for a mutable default."""
-        for name in self.annotations:
-            default = self._values.get(name, dataclasses.MISSING)
-            if isinstance(default, dataclasses.Field):
-                yield name, default.default, default.default_factory
-            elif type(default).__hash__ is None:
-                raise ValueError(
-                    f"mutable default {type(default)} for field {name} is not allowed: use default_factory"
-                )
-            else:
-                yield name, default, dataclasses.MISSING
+    @cached_property
+    def defaults(self) -> Mapping[str, Any]:
+        """Raises `ValueError` if a default could be changed."""
+        defaults = {}
+        for name, value in self._values.items():
+            if type(value).__hash__ is None:
+                raise ValueError(f"mutable default {type(value)} for field {name} is not allowed: use default_factory")
+            default = value.default if isinstance(value, dataclasses.Field) else value
+            if default is not dataclasses.MISSING:
+                defaults[name] = default
+        return defaults
+
+    @cached_property
+    def factories(self) -> Mapping[str, Callable[[], Any]]:
+        """What creates the defaults of the other fields."""
+        fields = {name: value for name, value in self._values.items() if isinstance(value, dataclasses.Field)}
+        return {
+            name: field.default_factory
+            for name, field in fields.items()
+            if field.default_factory is not dataclasses.MISSING
+        }
 
 
 def _make_init(fields: _Fields, class_name: str, *, frozen: bool) -> Callable[..., None]:
@@ -74,13 +83,13 @@ def _make_init(fields: _Fields, class_name: str, *, frozen: bool) -> Callable[..
     frozen classes, which takes three times as long."""
     namespace: dict[str, Any] = {"_set_value": object.__setattr__, "_UNSET": object()}
     parameters, lines = ["self"], []
-    for name, default, create_default in fields:
+    for name in fields.annotations:
         parameter = value = name
-        if default is not dataclasses.MISSING:
-            namespace[f"_default_{name}"] = default
+        if name in fields.defaults:
+            namespace[f"_default_{name}"] = fields.defaults[name]
             parameter = f"{name}=_default_{name}"
-        elif create_default is not dataclasses.MISSING:
-            namespace[f"_make_{name}"] = create_default
+        elif name in fields.factories:
+            namespace[f"_make_{name}"] = fields.factories[name]
             parameter, value = f"{name}=_UNSET", f"_make_{name}() if {name} is _UNSET else {name}"
         if name in fields.init_names:
             parameters.append(parameter)
@@ -169,24 +178,16 @@ class _LazyInit(_LazyAttribute):
         return partial(self._initialise, instance)
 
     def _initialise(self, instance: object, /, *arguments: object, **keywords: object) -> None:
-        names = self._fields.init_names
-        values = {**dict(zip(names, arguments, strict=False)), **keywords}
-        are_valid = len(values) == len(arguments) + len(keywords) and values.keys() <= {*names}
-        for name, default, create_default in self._fields:
-            if name in values:
-                continue
-            if default is not dataclasses.MISSING:
-                values[name] = default
-            elif create_default is not dataclasses.MISSING:
-                values[name] = create_default()
-            else:  # without a value, unless the class sets it later
-                are_valid = are_valid and name not in names
-        if not are_valid:
+        fields, names = self._fields, self._fields.init_names
+        given = {**dict(zip(names, arguments, strict=False)), **keywords}
+        created = {name: create() for name, create in fields.factories.items() if name not in given}
+        values = {**fields.defaults, **created, **given}
+        if len(given) != len(arguments) + len(keywords) or not given.keys() <= {*names} <= values.keys():
             self.write()
             vars(self._owner)["__init__"](instance, *arguments, **keywords)  # raises the usual error
         for name, value in values.items():
             object.__setattr__(instance, name, value)
-        if self._fields.has_post_init:
+        if fields.has_post_init:
             instance.__post_init__()  # type: ignore[attr-defined]  # has been checked
 
 

@@ -6,6 +6,7 @@ from ebbtide.tools.lazy import lazy_submodules
 
 if TYPE_CHECKING:
     from ebbtide.agent.calls import coercion as coercion
+    from ebbtide.agent.calls import command_rules as command_rules
     from ebbtide.agent.calls import file_commands as file_commands
     from ebbtide.agent.calls import network_access as network_access
     from ebbtide.agent.calls import rule_suggestions as rule_suggestions

@@ -28,8 +28,9 @@ from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
 from ebbtide.agent.events.session import Event, Noticed
 from ebbtide.agent.messages import ToolCall
 from ebbtide.agent.prompt.secret_tokens import SecretTokens
+from ebbtide.tools import commands
 from ebbtide.tools.base import ChangeSelection, SupportsChangeSelection, SupportsPreview, Tool, ToolError, Workspace
-from ebbtide.tools.commands.dangers import Danger, find_dangers
+from ebbtide.tools.commands.command_line import Danger
 from ebbtide.tools.lazy import dataclass
 
 if TYPE_CHECKING:  # imported only for its type, because most runs have no hooks
@@ -460,7 +461,7 @@ async def _build_question(
 
 def _command_dangers(call: ToolCall, tool: Tool, root: str) -> tuple[Danger, ...]:
     command = call.arguments.get("command")
-    return find_dangers(command, root) if tool.effect == "run" and isinstance(command, str) else ()
+    return commands.dangers.find_dangers(command, root) if tool.effect == "run" and isinstance(command, str) else ()
 
 
 async def _offers_with_trials(

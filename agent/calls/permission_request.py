@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import cast
 
 from ebbtide.agent.config.options import PermissionMode
-from ebbtide.tools import process
+from ebbtide.tools import commands, files, process
 from ebbtide.tools.base import Effect, HasCallEffect, ReadOnlyAccess, SupportsReadOnly, Tool, ToolError, Workspace
-from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.files.command_paths import CommandPaths, find_command_paths
 from ebbtide.tools.files.paths import has_other_hard_links
-from ebbtide.tools.files.project_programs import trusted_launches
 from ebbtide.tools.lazy import dataclass
 
 _UNCHANGED_GIT_COMMANDS = frozenset(("fetch", "ls-remote", "archive"))
@@ -73,7 +71,7 @@ def build_permission_request(
     launches = frozenset[tuple[str, ...]]()
     if tool.effect == "run" and mode != "plan":
         named_paths = find_command_paths("\n".join(subjects), str(workspace.root))
-        launches = frozenset().union(*(trusted_launches(line, workspace) for line in subjects))
+        launches = frozenset().union(*(files.project_programs.trusted_launches(line, workspace) for line in subjects))
         git_settings_programs = next(filter(None, (_git_settings_programs(line, workspace) for line in subjects)), "")
     return PermissionRequest(
         tool.name, effect, subjects, read_only_access, hard_linked, named_paths, launches, git_settings_programs
@@ -81,7 +79,7 @@ def build_permission_request(
 
 
 def _git_settings_programs(line: str, workspace: Workspace) -> str:
-    word_lists = [command.texts for command in parse_command_line(line).commands]
+    word_lists = [command.texts for command in commands.grammar.parse_command_line(line).commands]
     git_commands = [words for words in word_lists if "git" in map(posixpath.basename, words)]
     push_arguments = (word for words in git_commands if "push" in words for word in words[words.index("push") + 1 :])
     if hooked_repository := next((word for word in push_arguments if _is_repository(workspace.root, word)), ""):

@@ -18,26 +18,14 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from ebbtide.agent.calls.command_rules import (
-    Coverage,
-    find_coverage,
-    is_fully_visible,
-    is_within,
-    matches_deny_rule,
-    reason_to_always_ask,
-    reason_to_ask_about_files,
-    reason_to_ask_about_search,
-    rule_paths,
-    shell_interpretations,
-    stays_in_workspace,
-)
+from ebbtide.agent import calls
 from ebbtide.agent.calls.network_rules import NETWORK_TOOL, check_destination, matches_destination
 from ebbtide.agent.calls.permission_request import PermissionRequest
 from ebbtide.agent.config.options import PermissionMode
 from ebbtide.agent.errors import ConfigError
+from ebbtide.tools import commands
 from ebbtide.tools.apply_patch import ApplyPatch
 from ebbtide.tools.base import Effect, ReadOnlyAccess
-from ebbtide.tools.commands.nested import has_hidden_arguments, has_hidden_program, has_unparsed_strings
 from ebbtide.tools.edit import Edit
 from ebbtide.tools.files.autorun import autorun_reason, find_autorun_file, normalise_path
 from ebbtide.tools.grep import Grep
@@ -48,6 +36,7 @@ from ebbtide.tools.web_fetch import WebFetch
 from ebbtide.tools.write import Write
 
 if TYPE_CHECKING:  # imported only for its type, because most runs have no hooks
+    from ebbtide.agent.calls.command_rules import Coverage
     from ebbtide.agent.hooks.answers import HookRuling
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
@@ -225,7 +214,7 @@ def _decide_by_mode(request: PermissionRequest, policy: Policy) -> Ruling:
             return Ruling("ask", f"`{request.hard_linked_paths[0]}` is a hard link: its other names change with it")
     if request.effect == "none":
         return Ruling("allow", "it has no effect outside the session")
-    ask_reason = reason_to_always_ask(
+    ask_reason = calls.command_rules.reason_to_always_ask(
         request.subjects if request.effect == "read" else (), request.named_paths, policy.root
     )
     if ask_reason:
@@ -241,9 +230,14 @@ def _decide_by_mode(request: PermissionRequest, policy: Policy) -> Ruling:
     if request.effect == "fetch":
         return Ruling("ask", f"{policy.mode} mode: web access needs your OK")
     working_folders = (policy.root, *policy.added_folders)
-    outside_path = next((path for path in request.subjects if not is_within(path, working_folders)), None)
+    outside_path = next(
+        (path for path in request.subjects if not calls.command_rules.is_within(path, working_folders)), None
+    )
     if request.effect == "read":
-        if all(is_within(path, (*working_folders, *policy.readable_folders)) for path in request.subjects):
+        if all(
+            calls.command_rules.is_within(path, (*working_folders, *policy.readable_folders))
+            for path in request.subjects
+        ):
             return Ruling("allow", "reading inside the working folder")
         return Ruling("ask", f"`{outside_path}` is outside the working folder")
     if outside_path is not None:
@@ -329,10 +323,12 @@ def rule_matches_call(rule: Rule, request: PermissionRequest, root: str) -> bool
     if request.effect == "run":
         rule_words = [word.casefold() for word in rule.words]
         interpretations = (
-            interpretation for command in request.subjects for interpretation in shell_interpretations(command)
+            interpretation
+            for command in request.subjects
+            for interpretation in calls.command_rules.shell_interpretations(command)
         )
         return not rule_words or any(
-            matches_deny_rule(interpretation, rule_words) for interpretation in interpretations
+            calls.command_rules.matches_deny_rule(interpretation, rule_words) for interpretation in interpretations
         )
     return not rule.prefix or any(_matches_folder(path, _rule_path(rule, root)) for path in request.subjects)
 
@@ -368,9 +364,9 @@ def _denies(rule: Rule, request: PermissionRequest, root: str) -> bool:
         return is_in_denied_path or (_applies_to_tool(rule, request) and contains_denied_path)
     rule_words = [word.casefold() for word in rule.words]
     return any(
-        matches_deny_rule(interpretation, rule_words)
+        calls.command_rules.matches_deny_rule(interpretation, rule_words)
         for command in request.subjects
-        for interpretation in shell_interpretations(command)
+        for interpretation in calls.command_rules.shell_interpretations(command)
     )
 
 
@@ -389,7 +385,9 @@ def _may_deny(rule: Rule, request: PermissionRequest, root: str) -> bool:
     if request.effect == "run":
         program = rule.words[0].casefold() if len(rule.words) > 1 else ""
         return _names_tool(rule, request) and any(
-            has_hidden_program(line) or has_unparsed_strings(line) or (program and has_hidden_arguments(line, program))
+            commands.nested.has_hidden_program(line)
+            or commands.nested.has_unparsed_strings(line)
+            or (program and commands.nested.has_hidden_arguments(line, program))
             for line in request.subjects
         )
     if request.effect == "serve":
@@ -409,7 +407,9 @@ def _allows(rule: Rule, request: PermissionRequest, policy: Policy) -> bool:
         return matches_destination(rule.prefix, request.subjects)
     if request.effect != "run":
         rule_path = _rule_path(rule, policy.root)
-        if rule.prefix and not (request.subjects and all(is_within(path, (rule_path,)) for path in request.subjects)):
+        if rule.prefix and not (
+            request.subjects and all(calls.command_rules.is_within(path, (rule_path,)) for path in request.subjects)
+        ):
             return False
         is_exact = set(request.subjects) == {rule_path}
         names_autorun_file = is_exact or (
@@ -420,7 +420,8 @@ def _allows(rule: Rule, request: PermissionRequest, policy: Policy) -> bool:
         return not (request.named_paths.autorun_files or request.named_paths.is_incomplete)
     if rule.exact_line is not None:
         return all(
-            subject == rule.exact_line and is_fully_visible(subject, policy.root) for subject in request.subjects
+            subject == rule.exact_line and calls.command_rules.is_fully_visible(subject, policy.root)
+            for subject in request.subjects
         )
     return False  # prefixes are matched together, in `_decide_by_prefixes`
 
@@ -434,19 +435,19 @@ def _decide_by_prefixes(request: PermissionRequest, policy: Policy) -> Ruling | 
     if (
         not any(prefixes)
         or None in prefixes
-        or not all(stays_in_workspace(line, policy.root) for line in request.subjects)
+        or not all(calls.command_rules.stays_in_workspace(line, policy.root) for line in request.subjects)
     ):
         return None
     rules_text = " and ".join(f"{request.tool}({' '.join(prefix)})" for prefix in dict.fromkeys(prefixes) if prefix)
-    ask_reason = reason_to_ask_about_files(coverages, policy.root, policy.readable_folders) or _link_target_reason(
-        request, coverages, policy
-    )
+    ask_reason = calls.command_rules.reason_to_ask_about_files(
+        coverages, policy.root, policy.readable_folders
+    ) or _link_target_reason(request, coverages, policy)
     if request.proved_access is None and not ask_reason:  # as the line runs unchanged, searches include secrets
-        ask_reason = reason_to_ask_about_search(coverages)
+        ask_reason = calls.command_rules.reason_to_ask_about_search(coverages)
         if request.git_settings_programs and not ask_reason:
             ask_reason = f"this repository's settings make git run programs: {request.git_settings_programs}"
-    ask_reason = ask_reason or reason_to_always_ask(
-        (), request.named_paths, policy.root, rule_paths(coverages, policy.root)
+    ask_reason = ask_reason or calls.command_rules.reason_to_always_ask(
+        (), request.named_paths, policy.root, calls.command_rules.rule_paths(coverages, policy.root)
     )
     if ask_reason:
         return Ruling("ask", ask_reason)
@@ -454,9 +455,9 @@ def _decide_by_prefixes(request: PermissionRequest, policy: Policy) -> Ruling | 
     return Ruling("allow", f"allow rule {rules_text}", requires_read_only=is_search)
 
 
-def _link_target_reason(request: PermissionRequest, coverages: Sequence[Coverage], policy: Policy) -> str:
+def _link_target_reason(request: PermissionRequest, coverages: "Sequence[Coverage]", policy: Policy) -> str:
     """Return why a reading tool would need approval for the file that a link points to; empty if it would not."""
-    rule_named_paths, access = rule_paths(coverages, policy.root), request.proved_access
+    rule_named_paths, access = calls.command_rules.rule_paths(coverages, policy.root), request.proved_access
     other_paths = [
         path
         for path in (*request.named_paths.link_targets, *(access.paths if access is not None else ()))
@@ -469,19 +470,27 @@ def _link_target_reason(request: PermissionRequest, coverages: Sequence[Coverage
     ):
         return f"`{access.secret_path}` may hold secrets"
     outside_path = next(
-        (path for path in other_paths if not is_within(path, (policy.root, *policy.readable_folders))), None
+        (
+            path
+            for path in other_paths
+            if not calls.command_rules.is_within(path, (policy.root, *policy.readable_folders))
+        ),
+        None,
     )
     return f"`{outside_path}` is outside the working folder" if outside_path is not None else ""
 
 
-def command_coverage(request: PermissionRequest, policy: Policy) -> tuple[Coverage, ...]:
+def command_coverage(request: PermissionRequest, policy: Policy) -> "tuple[Coverage, ...]":
     """Return each command of the request with the prefix rule that covers it; empty if a line cannot be parsed."""
     prefixes = [
         tuple(rule.words)
         for rule in policy.allow_rules
         if _names_tool(rule, request) and rule.prefix and rule.exact_line is None
     ]
-    covered = [find_coverage(line, prefixes, request.trusted_launches, policy.root) for line in request.subjects]
+    covered = [
+        calls.command_rules.find_coverage(line, prefixes, request.trusted_launches, policy.root)
+        for line in request.subjects
+    ]
     return tuple(coverage for line in covered for coverage in line) if all(covered) else ()
 
 
@@ -492,7 +501,7 @@ def _rule_path(rule: Rule, root: str) -> str:
 def _matches_folder(path: str, folder: str) -> bool:
     """Like `is_within`, but also matches names that some file systems treat as equal, such as those that differ in
     case. For deny rules."""
-    return is_within(normalise_path(path), (normalise_path(folder),))
+    return calls.command_rules.is_within(normalise_path(path), (normalise_path(folder),))
 
 
 def changes_autorun_file(request: PermissionRequest, root: str) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from ebbtide.tools.commands.dangers import Danger
+from ebbtide.tools.commands.command_line import Danger
 from ebbtide.tools.lazy import dataclass
 
 

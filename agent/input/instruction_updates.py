@@ -26,9 +26,8 @@ from ebbtide.agent.prompt.build import InstructionFile, Instructions
 from ebbtide.agent.tool_specs import executed_call
 from ebbtide.agent.window.measure import measure_budget
 from ebbtide.agent.window.session_context import WindowContext
-from ebbtide.tools import search
+from ebbtide.tools import commands, search
 from ebbtide.tools.base import ToolError
-from ebbtide.tools.commands.named_files import find_named_files
 from ebbtide.tools.files.diff import unified_diff
 from ebbtide.tools.files.paths import display_path, locate_path
 from ebbtide.tools.lazy import dataclass
@@ -306,7 +305,7 @@ def _collect_used_paths(message: User, conversation: Conversation, runner: CallR
             used |= dict.fromkeys(map(Path, subjects))
             written_paths |= dict.fromkeys(map(Path, subjects if tool.effect == "write" else ()))
         elif tool.effect == "run":
-            for file in (file for line in subjects for file in find_named_files(line)):
+            for file in (file for line in subjects for file in commands.named_files.find_named_files(line)):
                 path = Path(os.path.normpath(root / os.path.expanduser(file.path)))
                 (written_paths if file.is_changed else used)[path] = None
     attached = [part.name for part in message.parts if isinstance(part, Note) and part.kind in ("file", "folder")]

@@ -82,3 +82,12 @@ class CommandLine:
     """Whether part of the line runs in the background."""
     has_loop: bool = False
     """Whether it contains a loop over words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Danger:
+    start: int
+    end: int
+    """Offset at which the part ends in the line."""
+    why: str
+    """What the part does, as a verb phrase such as `discards uncommitted changes`."""

@@ -5,10 +5,10 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 
-from ebbtide.tools.commands.command_line import Redirection, SimpleCommand, Word
+from ebbtide.tools.commands.command_line import Danger, Redirection, SimpleCommand, Word
 from ebbtide.tools.commands.grammar import parse_command_line
 from ebbtide.tools.commands.nested import SHELLS, program_name, wrapped_program_index
-from ebbtide.tools.lazy import dataclass, regex
+from ebbtide.tools.lazy import regex
 
 LANGUAGE_INTERPRETERS = {"python", "python3", "perl", "ruby", "node", "php"}
 _INTERPRETERS = SHELLS | LANGUAGE_INTERPRETERS
@@ -33,15 +33,6 @@ _DELETING_SQL = regex(r"(?i)\b(?:drop\s+(?:table|database|schema)|truncate\s+tab
 _MAX_MARKS = 20
 """Maximum number of parts marked in a line."""
 _MAX_DEPTH = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Danger:
-    start: int
-    end: int
-    """Offset at which the part ends in the line."""
-    why: str
-    """What the part does, as a verb phrase such as `discards uncommitted changes`."""
 
 
 def find_dangers(text: str, root: str) -> tuple[Danger, ...]:

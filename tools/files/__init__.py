@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ebbtide.tools.files import line_diff as line_diff
     from ebbtide.tools.files import notebook as notebook
     from ebbtide.tools.files import notebook_view as notebook_view
+    from ebbtide.tools.files import project_programs as project_programs
     from ebbtide.tools.files import text as text
 else:
     __getattr__ = lazy_submodules(__name__)

@@ -6,10 +6,9 @@ import posixpath
 from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
+from typing import TYPE_CHECKING
 
-from ebbtide.tools.commands.grammar import parse_command_line
-from ebbtide.tools.commands.line_limits import without_heredoc_bodies, without_heredocs_exact
-from ebbtide.tools.commands.named_files import NamedFile, find_all_named_files, passes_printed_names
+from ebbtide.tools import commands
 from ebbtide.tools.files.autorun import AUTORUN_NAMES, AUTORUN_PREFIXES, AUTORUN_SUFFIXES, autorun_reason
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.secrets.files import (
@@ -19,6 +18,9 @@ from ebbtide.tools.secrets.files import (
     SECRET_SUFFIXES,
     may_contain_secrets,
 )
+
+if TYPE_CHECKING:  # imported only for its type
+    from ebbtide.tools.commands.named_files import NamedFile
 
 _SENSITIVE_NAMES = AUTORUN_NAMES | SECRET_NAMES
 _SENSITIVE_SUFFIXES = AUTORUN_SUFFIXES + SECRET_SUFFIXES
@@ -52,11 +54,11 @@ class CommandPaths:
 def find_command_paths(line: str, root: str) -> CommandPaths:
     """Return the sensitive paths of a command line. `root`: the working folder, absolute and resolved."""
     secret_files, autorun_files, link_targets = dict[str, None](), dict[str, None](), dict[str, None]()
-    is_unparsable = parse_command_line(line).is_unparsable
-    if is_unparsable and len(without_heredoc_bodies(line)) > _LONG_LINE_CHARS:
+    is_unparsable = commands.grammar.parse_command_line(line).is_unparsable
+    if is_unparsable and len(commands.line_limits.without_heredoc_bodies(line)) > _LONG_LINE_CHARS:
         return CommandPaths(is_incomplete=True)
-    files, is_complete = find_all_named_files(line)
-    passes_names = any(word in line for word in _NAME_PASSING_WORDS) and passes_printed_names(line)
+    files, is_complete = commands.named_files.find_all_named_files(line)
+    passes_names = any(word in line for word in _NAME_PASSING_WORDS) and commands.named_files.passes_printed_names(line)
     if not is_complete or passes_names:
         parsed_paths = {file.path for file in files}
         mentioned_files = (
@@ -94,10 +96,10 @@ def find_command_paths(line: str, root: str) -> CommandPaths:
     return CommandPaths(tuple(secret_files), tuple(autorun_files), tuple(link_targets), exceeds_limit)
 
 
-def _find_sensitive_mentions(line: str) -> Iterator[NamedFile]:
+def _find_sensitive_mentions(line: str) -> "Iterator[NamedFile]":
     """Yield the words that look like sensitive files in a line that was only partly parsed, so that padding cannot hide
     them."""
-    text = _without_quoting(without_heredocs_exact(line))
+    text = _without_quoting(commands.line_limits.without_heredocs_exact(line))
     folded_text = text.casefold()
     suffixes, prefixes = (
         tuple(affix for affix in affixes if affix in folded_text)
@@ -118,7 +120,7 @@ def _find_sensitive_mentions(line: str) -> Iterator[NamedFile]:
     )
     mentioned = (word for word in candidates if not sensitive_names.isdisjoint(word.casefold().split("/")))
     for word in islice(mentioned, _MAX_LOOKUPS + 1) if sensitive_names else ():
-        yield NamedFile(word, is_changed=not may_contain_secrets(word))
+        yield commands.named_files.NamedFile(word, is_changed=not may_contain_secrets(word))
 
 
 def _without_quoting(text: str) -> str:
@@ -134,14 +136,14 @@ def _blank_out_operators(text: str) -> str:
     return text
 
 
-def _may_be_sensitive(line: str, files: Sequence[NamedFile]) -> bool:
+def _may_be_sensitive(line: str, files: "Sequence[NamedFile]") -> bool:
     folded_line = line.casefold()
     return any(file.is_changed or file.is_glob for file in files) or any(
         name_part in folded_line for name_part in SECRET_NAME_PARTS
     )
 
 
-def _possible_secret_files(files: Sequence[NamedFile]) -> Collection[NamedFile]:
+def _possible_secret_files(files: "Sequence[NamedFile]") -> "Collection[NamedFile]":
     folded_paths = "\n".join(file.path for file in files).casefold()
     name_parts = [name_part for name_part in SECRET_NAME_PARTS if name_part in folded_paths]  # usually empty
     candidates = (file for file in files if any(name_part in file.path.casefold() for name_part in name_parts))
@@ -175,7 +177,7 @@ def _matching_sensitive_name(pattern: str) -> str:
     return next((name for name in sorted(_SENSITIVE_NAMES) if fnmatchcase(name, pattern)), pattern)
 
 
-def _expand_globs(file: NamedFile, root: str) -> Iterator[str]:
+def _expand_globs(file: "NamedFile", root: str) -> Iterator[str]:
     """Yield the path as written and, if it is a pattern, the paths that it matches."""
     yield file.path
     folder, pattern = posixpath.split(file.path)

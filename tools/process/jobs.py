@@ -3,9 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from ebbtide.tools.lazy import dataclass
-from ebbtide.tools.process.program import Program
+
+if TYPE_CHECKING:  # imported only for its type, because some runs start no program
+    from ebbtide.tools.process.program import Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,7 @@ class EndedJob:
 class Job:
     id: str
     command: str
-    program: Program
+    program: "Program"
     returned_bytes: int = 0
     """Number of output bytes that have already been returned."""
     returned_log_offset: int = 0
@@ -67,7 +70,7 @@ class BackgroundJobs:
     """A session's background jobs by id, and the processes that foreground commands left running."""
 
     by_id: dict[str, Job] = field(default_factory=dict)
-    leftovers: list[Program] = field(default_factory=list)
+    leftovers: "list[Program]" = field(default_factory=list)
     on_end: Callable[[EndedJob], Awaitable[None]] = ignore_job_end
     """Called when a job ends, unless the model already knows."""
     forward_ports: Callable[[], Awaitable[int]] = no_ports_to_forward
@@ -83,7 +86,12 @@ class BackgroundJobs:
     _job_ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def add(
-        self, command: str, program: Program, summarise_end: Callable[[Job], EndedJob], *, has_own_network: bool = False
+        self,
+        command: str,
+        program: "Program",
+        summarise_end: Callable[[Job], EndedJob],
+        *,
+        has_own_network: bool = False,
     ) -> Job:
         """Add a job. `summarise_end` creates its summary when the program has exited."""
         self._job_count += 1
@@ -108,7 +116,7 @@ class BackgroundJobs:
         self.pending_notes.clear()
         return notes
 
-    def track_leftover(self, program: Program) -> None:
+    def track_leftover(self, program: "Program") -> None:
         """Track a program that has exited but left a child running."""
         self.leftovers = [leftover for leftover in self.leftovers if not leftover.is_fully_ended] + [program]
 

@@ -4,7 +4,6 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
-from html import escape
 from urllib.parse import quote, quote_plus, unquote
 
 from ebbtide.tools.lazy import regex
@@ -22,6 +21,10 @@ SECRET_VARIABLE_NAME = regex(
     re.IGNORECASE,
 )
 """Matches names of variables that contain secrets."""
+
+_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+_HTML_QUOTED = _HTML | str.maketrans({'"': "&quot;", "'": "&#x27;"})
+"""Escapes of `html.escape`, whose module takes 1 ms to load."""
 
 _MIN_DISTINCT_CHARS = 8
 """Minimum number of distinct characters in a key. Text with fewer is an example (`AKIAXXXXXXXXXXXXXXXX`)."""
@@ -130,7 +133,12 @@ def _environment_bytes(value: str) -> bytes:
 def _escaped_encodings(value: str, data: bytes) -> Iterator[str]:
     """Yield the escaped forms of a value; the value itself may be among them."""
     yield from (repr(value)[1:-1], quote(data, safe=""), quote(data), quote_plus(data))
-    yield from (escape(value), escape(value, quote=False), value.replace("'", "'\\''"), value.replace("'", "'\"'\"'"))
+    yield from (
+        value.translate(_HTML_QUOTED),
+        value.translate(_HTML),
+        value.replace("'", "'\\''"),
+        value.replace("'", "'\"'\"'"),
+    )
     for json_text in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
         yield from (json_text, json_text.replace("/", "\\/"))
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ebbtide.agent.providers.wires import reachability as reachability
     from ebbtide.agent.providers.wires import response_errors as response_errors
     from ebbtide.agent.providers.wires import scripted as scripted
+    from ebbtide.agent.providers.wires import sdk as sdk
     from ebbtide.agent.providers.wires import search_adapters as search_adapters
     from ebbtide.agent.providers.wires import server_facts as server_facts
 else:

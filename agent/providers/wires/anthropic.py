@@ -23,6 +23,7 @@ from ebbtide.agent.messages import (
     Usage,
     UserPart,
 )
+from ebbtide.agent.providers import wires
 from ebbtide.agent.providers.base import (
     CallChunk,
     Chunk,
@@ -50,7 +51,6 @@ from ebbtide.agent.providers.wires.decoder import (
 from ebbtide.agent.providers.wires.encoding import EncodedMessages, RequestEncodingCache
 from ebbtide.agent.providers.wires.http import JsonObject, bearer_headers, open_httpx_client
 from ebbtide.agent.providers.wires.origin import Origin
-from ebbtide.agent.providers.wires.sdk import SdkWire
 from ebbtide.agent.providers.wires.tool_definitions import make_schema_sendable, sendable_name
 from ebbtide.agent.tool_specs import ToolSpec
 from ebbtide.agent.view.long_texts import sendable_text
@@ -471,7 +471,9 @@ ADAPTER = Adapter(
     build_body=lambda request, facts, _window, _quirks, written: build_body(request, facts, written),
     create_encoder=AnthropicEncoder,
     create_decoder=AnthropicDecoder,
-    create_sdk_wire=lambda origin: SdkWire("anthropic", origin, create_client, lambda client: client.messages),
+    create_sdk_wire=lambda origin: wires.sdk.SdkWire(
+        "anthropic", origin, create_client, lambda client: client.messages
+    ),
     get_server_url=server_url,
     build_headers=build_headers,
 )

@@ -12,6 +12,7 @@ from ebbtide.agent.messages import (
     ToolCall,
     User,
 )
+from ebbtide.agent.providers import wires
 from ebbtide.agent.providers.base import ModelFacts, Request
 from ebbtide.agent.providers.wires.adapter import Adapter
 from ebbtide.agent.providers.wires.chat_decoder import (
@@ -32,7 +33,6 @@ from ebbtide.agent.providers.wires.decoder import (
 from ebbtide.agent.providers.wires.encoding import EncodedMessages, RequestEncodingCache
 from ebbtide.agent.providers.wires.http import JsonObject
 from ebbtide.agent.providers.wires.quirks import ALTERNATION_CLUES, with_alternating_roles
-from ebbtide.agent.providers.wires.sdk import SdkWire, create_openai_client
 from ebbtide.agent.providers.wires.tool_definitions import make_schema_sendable, sendable_name, shorten_description
 from ebbtide.agent.view.long_texts import sendable_text
 from ebbtide.tools.lazy import regex
@@ -222,8 +222,8 @@ ADAPTER = Adapter(
     build_body=lambda request, facts, _, quirks, written: build_body(request, facts, quirks, written),
     create_encoder=ChatEncoder,
     create_decoder=ChatDecoder,
-    create_sdk_wire=lambda origin: SdkWire(
-        "openai", origin, create_openai_client, lambda client: client.chat.completions
+    create_sdk_wire=lambda origin: wires.sdk.SdkWire(
+        "openai", origin, wires.sdk.create_openai_client, lambda client: client.chat.completions
     ),
     quirk_by_clue=QUIRK_CLUES,
     demanded_quirk_by_clue=DEMANDED_QUIRK_CLUES,

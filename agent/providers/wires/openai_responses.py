@@ -21,6 +21,7 @@ from ebbtide.agent.messages import (
     ToolCall,
     ToolOutput,
 )
+from ebbtide.agent.providers import wires
 from ebbtide.agent.providers.base import CallChunk, Chunk, ModelFacts, ReasoningChunk, Reply, Request, TextChunk
 from ebbtide.agent.providers.registry import has_breakpoints
 from ebbtide.agent.providers.wires.adapter import Adapter
@@ -39,7 +40,6 @@ from ebbtide.agent.providers.wires.decoder import (
 from ebbtide.agent.providers.wires.encoding import EncodedMessages, RequestEncodingCache
 from ebbtide.agent.providers.wires.http import JsonObject
 from ebbtide.agent.providers.wires.origin import Origin
-from ebbtide.agent.providers.wires.sdk import SdkWire, create_openai_client
 from ebbtide.agent.providers.wires.tool_definitions import make_schema_sendable, sendable_name
 from ebbtide.agent.tool_specs import SEARCH_TOOL, ToolSpec
 from ebbtide.agent.view.long_texts import sendable_text
@@ -512,6 +512,8 @@ ADAPTER = Adapter(
     build_body=lambda request, facts, _, quirks, written: build_body(request, facts, quirks, written),
     create_encoder=ResponsesEncoder,
     create_decoder=ResponsesDecoder,
-    create_sdk_wire=lambda origin: SdkWire("openai", origin, create_openai_client, lambda client: client.responses),
+    create_sdk_wire=lambda origin: wires.sdk.SdkWire(
+        "openai", origin, wires.sdk.create_openai_client, lambda client: client.responses
+    ),
     quirk_by_clue=QUIRK_CLUES,
 )
