@@ -254,6 +254,14 @@ def reply_from_document(document: bytes, headers: Mapping[str, str], origin: Ori
     return reply
 
 
+def _load_libraries() -> None:
+    """Import what the first client and its first request would import on the event loop."""
+    for name in ("httpx2", "httpcore2"):
+        import_module(name)
+    anyio = import_module("anyio")
+    anyio.run(anyio.sleep, 0)  # its part for asyncio is imported on first use
+
+
 class HttpWire:
     """A wire that uses only httpx2 and an API key, not an SDK."""
 
@@ -274,8 +282,7 @@ class HttpWire:
         self._client: httpx2.AsyncClient | None = None
 
     async def prepare(self) -> None:
-        for name in ("httpx2", "httpcore2"):  # without this, the first client would import httpcore2 on the event loop
-            await asyncio.to_thread(import_module, name)
+        await asyncio.to_thread(_load_libraries)
 
     async def events(self, body: JsonObject) -> AsyncGenerator[JsonObject, None]:
         with translate_errors(self._origin):
