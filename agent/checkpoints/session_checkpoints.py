@@ -141,6 +141,8 @@ class SessionCheckpoints:
         if uncovered_reason in self._notified:
             uncovered_reason = ""
         self._notified.add(uncovered_reason)
+        in_job = self._has_jobs()
+        self._run_in_background(lambda project: project.check_turn(turn, in_job=in_job))
         if changes.files or uncovered_reason:
             self._emit(
                 FilesChanged(changes.files, uncovered_reason, changes.added_line_count, changes.removed_line_count)
@@ -154,6 +156,15 @@ class SessionCheckpoints:
             return await asyncio.wrap_future(self._thread.submit(lambda project: work(project, *args, **kwargs)))
         finally:
             self._notify_once(self._thread.damage_notice)
+
+    async def record_user_change(self, title: str, paths: Sequence[str], change: Callable[[], object]) -> None:
+        """Run `change`, which changes these files for the user, as an undo point of its own. Raises `AgentError`, and
+        what `change` raises."""
+        turn = TurnKey(self._session, self._count_messages(), title)
+        previous_states = await self.run(lambda project: project.capture_states(paths))
+        await asyncio.to_thread(change)
+        await self.run(lambda project: project.record_changes(turn, previous_states))
+        await self.run(lambda project: project.finish_turn(turn))
 
     async def _try_work(self, work: "Callable[[ProjectCheckpoints], T]", *, is_short: bool = False) -> T | None:
         """Run `work` in the checkpoint thread and return its result. If it fails, notify the user and return None."""

@@ -106,7 +106,12 @@ class WalkScope:
 
 def is_generated(path: str) -> bool:
     """Whether a path is a generated file of a kind that is commonly ignored, even if no `.gitignore` lists it."""
-    return any(name in GENERATED_NAMES or name.endswith((".pyc", ".pyo")) for name in path.split("/"))
+    return any(map(is_generated_name, path.split("/")))
+
+
+def is_generated_name(name: str) -> bool:
+    """Like `is_generated`, for one name of a path."""
+    return name in GENERATED_NAMES or name.endswith((".pyc", ".pyo"))
 
 
 def walk_scope(root: str) -> WalkScope:
@@ -114,7 +119,7 @@ def walk_scope(root: str) -> WalkScope:
     of the repository."""
     folders = []
     current = root
-    while not _is_repository(current):
+    while not is_repository(current):
         if os.path.dirname(current) == current:
             return WalkScope(False)
         current = os.path.dirname(current)
@@ -177,7 +182,7 @@ def rules_in_folder(folder: str, outer_rules: tuple[FolderRules, ...], is_tracke
     """Return the rules that apply inside the folder, outermost first. The enclosing repository's rules do not apply to
     a nested repository."""
     lines: list[str] = []
-    if _is_repository(folder):
+    if is_repository(folder):
         outer_rules = () if is_tracked else outer_rules
         lines += _read_lines(os.path.join(folder, ".git", "info", "exclude"))
     lines += _read_lines(os.path.join(folder, ".gitignore"))
@@ -194,7 +199,8 @@ def is_ignored(path: str, is_folder: bool, rules: tuple[FolderRules, ...]) -> bo
     return False
 
 
-def _is_repository(folder: str) -> bool:
+def is_repository(folder: str) -> bool:
+    """Whether a folder is the top of a repository's work tree."""
     return os.path.lexists(os.path.join(folder, ".git"))
 
 
