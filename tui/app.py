@@ -198,6 +198,11 @@ class EbbApp(CaretApp, App[str]):
         """Run a command by name. Used by key bindings."""
         self.jobs.invoke(Invocation(command_by_name(name), argument))
 
+    @on(PromptInput.Changed)
+    def _prepare_turn(self) -> None:
+        if self.jobs.is_session_open:
+            self.context.presenter.prepare_turn()
+
     @on(PromptInput.HintRequested)
     def _show_hint(self, message: PromptInput.HintRequested) -> None:
         self.context.presenter.show_hint(message.text)

@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
 from ebbtide.agent.events.permissions import Decision
 from ebbtide.agent.events.plan import PlanDecision
-from ebbtide.tui.screens.question import QuestionDisplay
+from ebbtide.tui import screens, view
 from ebbtide.tui.view.blocks import OpenQuestion, SessionView
-from ebbtide.tui.view.question import Answer
-from ebbtide.tui.view.questions import build_question_spec
+
+if TYPE_CHECKING:  # loads with the first question
+    from ebbtide.tui.screens.question import QuestionDisplay
+    from ebbtide.tui.view.question import Answer
 
 
 class QuestionDialogs:
@@ -60,16 +62,16 @@ class QuestionDialogs:
         )
         if next_question is not None and self._question_display is None:
             self._displayed_question = next_question
-            self._question_display = QuestionDisplay(
+            self._question_display = screens.question.QuestionDisplay(
                 self._app,
-                build_question_spec(next_question),
+                view.questions.build_question_spec(next_question),
                 partial(self._record_answer, next_question),
                 position_text,
             )
         elif self._question_display is not None:
             self._question_display.show_position(position_text)
 
-    def _record_answer(self, question: OpenQuestion, answer: Answer | None) -> None:
+    def _record_answer(self, question: OpenQuestion, answer: "Answer | None") -> None:
         """Pass the answer to the session. None (Esc) interrupts the turn."""
         self._displayed_question = self._question_display = None
         self._unconfirmed_ids.add(question.id)

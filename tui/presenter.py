@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 from textual.app import App
@@ -13,6 +13,7 @@ from textual.timer import Timer
 from ebbtide.agent.config.options import STATUS_PARTS, StatusPart
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.input.instructions import branch_or_commit
+from ebbtide.tui import screens, view, widgets
 from ebbtide.tui.screens.main import CENTRED_WIDTH, MainScreen
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.session.greeter import GreetingCollector
@@ -20,14 +21,15 @@ from ebbtide.tui.text.locale import is_ascii_locale
 from ebbtide.tui.text.styles import clipped_text, get_palette
 from ebbtide.tui.view.blocks import Call, SessionView
 from ebbtide.tui.view.greeting import build_greeting_lines, centred_greeting, indent_lines, lines_below_prompt
-from ebbtide.tui.view.side_panel import ServerEntry, file_line_counts
 from ebbtide.tui.view.status import ElapsedTimer, ReplySpeed, StatusLineState
 from ebbtide.tui.widgets.prompt import PromptInput
 from ebbtide.tui.widgets.queue import QueueLines
-from ebbtide.tui.widgets.side_panel import SidePanel
 from ebbtide.tui.widgets.status import StatusBar
 from ebbtide.tui.widgets.transcript import TranscriptView
 from ebbtide.tui.widgets.transcript_pane import TranscriptPane
+
+if TYPE_CHECKING:  # loads when the user begins to type
+    from ebbtide.tui.widgets.side_panel import SidePanel
 
 FLUSH_INTERVAL_S = 1 / 12
 """Minimum seconds between updates of streamed text."""
@@ -67,6 +69,9 @@ class Presenter:
         """Number of clock ticks since work began."""
         self.is_animated = False
         """Whether the activity mark is animated."""
+        self._is_turn_prepared = False
+        """Whether what a turn needs has been loaded for the session."""
+        self._has_panel = False
         self._side_panel: SidePanel | None = None
         """The side panel, if it is shown."""
         self._elapsed_timer = ElapsedTimer()
@@ -161,13 +166,28 @@ class Presenter:
         if draft:
             self._app.query_one(PromptInput).prepend(draft)
         if session is not None:
-            # Prepare the session after the paint. Importing an SDK takes a long time, and the prompt must not wait for
-            # it.
-            self._app.call_after_refresh(self._app.run_worker, session.prepare, group="aside")
+            self._is_turn_prepared = False
+            if session.history.messages or self._controller.queue or self._app.query_one(PromptInput).text:
+                self.prepare_turn()
             self._app.call_after_refresh(self._app.run_worker, self._controller.measure_context, group="aside")
             self._app.call_after_refresh(self._app.run_worker, self._collect_greeting, group="aside")
             self._app.call_after_refresh(self._app.run_worker, self._count_files, group="aside")
             self._app.call_after_refresh(self._app.run_worker, self._read_sandbox_state, group="aside")
+
+    def prepare_turn(self) -> None:
+        """Load what the session's next turn needs, if that has not been done. Called when the user begins to type: a
+        new session may be left alone for a long time, and importing an SDK takes long."""
+        session = self._controller.session
+        if self._is_turn_prepared or session is None:
+            return
+        self._is_turn_prepared = True
+        self._app.call_after_refresh(self._show_or_hide_panel)  # after the paint, so that the prompt need not wait
+        self._app.call_after_refresh(self._app.run_worker, session.prepare, group="aside")
+        self._app.call_after_refresh(self._app.run_worker, self._load_drawing_modules, group="aside")
+
+    async def _load_drawing_modules(self) -> None:
+        """Load the modules that draw blocks and questions."""
+        await asyncio.to_thread(lambda: screens.question)
 
     def _restart_transcript(self) -> None:
         self._app.query_one(TranscriptView).replace_blocks(self._controller.view.blocks)
@@ -209,14 +229,20 @@ class Presenter:
 
     @property
     def has_panel(self) -> bool:
-        return self._side_panel is not None
+        return self._has_panel
 
     @has_panel.setter
     def has_panel(self, is_visible: bool) -> None:
         """Show or hide the side panel, which is visible only on a wide screen."""
+        self._has_panel = is_visible
+        if self._is_turn_prepared:  # otherwise there is nothing to show in it yet
+            self._show_or_hide_panel()
+
+    def _show_or_hide_panel(self) -> None:
+        is_visible = self._has_panel
         self._main_screen.set_class(is_visible, "beside")
         if is_visible and self._side_panel is None:
-            self._side_panel = SidePanel(id="side")
+            self._side_panel = widgets.side_panel.SidePanel(id="side")
             self._main_screen.mount(self._side_panel)
             self._app.call_after_refresh(self._update_side_panel)
             self._app.call_after_refresh(self._app.run_worker, self._count_files, group="aside")
@@ -237,7 +263,7 @@ class Presenter:
             changes = await session.file_history.changes_by_tools()
         except AgentError:  # the panel then uses the counts of the calls
             return
-        files = await asyncio.to_thread(file_line_counts, changes)
+        files = await asyncio.to_thread(view.side_panel.file_line_counts, changes)
         if self._side_panel is not None and self._side_panel.is_attached and self._controller.session is session:
             self._side_panel.set_counted_files(files, finished_call_ids, self._controller.view)
 
@@ -252,7 +278,9 @@ class Presenter:
         server_statuses = (
             controller.session.servers.statuses() if controller.session and controller.session.servers else ()
         )
-        server_entries = tuple(ServerEntry(status.name, status.phase, status.tool_count) for status in server_statuses)
+        server_entries = tuple(
+            view.side_panel.ServerEntry(status.name, status.phase, status.tool_count) for status in server_statuses
+        )
         self._side_panel.show(controller.view, server_entries, len(controller.queue.items))
 
     def show_hint(self, hint: str) -> None:

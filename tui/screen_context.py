@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.app import App, SuspendNotSupported
 
@@ -14,7 +14,6 @@ from ebbtide.tui import screens, session, terminal, view, widgets
 from ebbtide.tui.commands.command_context import SendMessage
 from ebbtide.tui.keys import KEYS, KeyBinding
 from ebbtide.tui.presenter import Presenter
-from ebbtide.tui.session.compaction import ManualCompaction
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.slash_commands import Invocation
 from ebbtide.tui.terminal.terminal_features import released_terminal
@@ -23,6 +22,9 @@ from ebbtide.tui.theme_choice import ThemeManager
 from ebbtide.tui.view.panel import Panel, RowChosen
 from ebbtide.tui.widgets.prompt import PromptInput
 from ebbtide.tui.widgets.transcript import TranscriptView
+
+if TYPE_CHECKING:  # loads with the first compaction
+    from ebbtide.tui.session.compaction import ManualCompaction
 
 # Screens are imported when first shown, so that the prompt appears sooner.
 
@@ -102,7 +104,7 @@ class ScreenContext:
     async def edit_context(self, action_text: str) -> None:
         await session.view_edits.run_typed_action(self.controller, action_text)
 
-    async def compact(self, compaction: ManualCompaction) -> None:
+    async def compact(self, compaction: "ManualCompaction") -> None:
         await self.app.push_screen_wait(screens.compaction.CompactionScreen(compaction))
 
     async def search_history(self) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from ebbtide.agent import providers
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tui import commands
 
@@ -77,7 +78,12 @@ async def open_first_session(context: "ScreenContext", first_session: FirstSessi
     """Open the first session. Returns `first_session` updated with the user's choices, in case it must be tried again.
     Errors are shown if the user picks the session from a list; otherwise `AgentError` is raised. If the user cancels
     the list, the message stays unsent in the prompt."""
-    if first_session.resume is None and first_session.model is None and not first_session.chooses_from_list:
+    settings = context.settings
+    if (
+        (first_session.resume is None and first_session.model is None and not first_session.chooses_from_list)
+        and settings is not None
+        and providers.setup.is_first_run(settings.config, settings.environment)
+    ):
         first_session = replace(first_session, model=await commands.first_run.choose_first_model(context))
     if first_session.chooses_from_list:
         first_session = replace(first_session, resume=await commands.sessions.pick_session(context) or None)

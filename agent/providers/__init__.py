@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ebbtide.agent.providers import key_command as key_command
     from ebbtide.agent.providers import keys as keys
     from ebbtide.agent.providers import registry as registry
+    from ebbtide.agent.providers import setup as setup
     from ebbtide.agent.providers import web_search as web_search
 else:
     __getattr__ = lazy_submodules(__name__)

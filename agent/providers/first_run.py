@@ -19,10 +19,8 @@ from ebbtide.agent.errors import ConfigError, TimedOut
 from ebbtide.agent.messages import Text, User
 from ebbtide.agent.providers.base import Reply, Request
 from ebbtide.agent.providers.setup import (
-    DEFAULT_MODELS,
     LOCAL_CHAT_SERVERS,
     find_endpoint,
-    has_key,
     is_loopback,
     key_variable,
 )
@@ -51,12 +49,6 @@ class LocalModelServer:
     name: str
     url: str
     models: tuple[str, ...]
-
-
-def is_first_run(config: Config, environment: Mapping[str, str]) -> bool:
-    """Whether no model has been chosen yet: none is configured, no key is set and there is no config file."""
-    has_default_key = any(has_key(config.providers, environment, key, model) for key, model in DEFAULT_MODELS)
-    return config.model is None and not has_default_key and not (config.folders.config / "config.toml").exists()
 
 
 def detect_keys(environment: Mapping[str, str]) -> tuple[DetectedKey, ...]:

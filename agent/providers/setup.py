@@ -93,6 +93,12 @@ def has_key(providers: Mapping[str, ProviderConfig], environment: Mapping[str, s
     return bool(_stripped_value(environment, variable) or has_command or read_stored_key(environment, name))
 
 
+def is_first_run(config: Config, environment: Mapping[str, str]) -> bool:
+    """Whether no model has been chosen yet: none is configured, no key is set and there is no config file."""
+    has_default_key = any(has_key(config.providers, environment, key, model) for key, model in DEFAULT_MODELS)
+    return config.model is None and not has_default_key and not (config.folders.config / "config.toml").exists()
+
+
 @dataclass(frozen=True, slots=True)
 class ModelSetting:
     """A setting that applies to a model, and where it was set."""

@@ -21,7 +21,7 @@ from pathlib import Path
 from bench.measure import compile_sources, minimal_environment, percentile
 from bench.tui.drawing import measure_drawing
 from bench.tui.frames import growing_texts, measure_frames
-from bench.tui.opening import EMPTY_APP_PROGRAM, PROMPT_TEXT, seconds_until_visible
+from bench.tui.opening import EMPTY_APP_PROGRAM, PROMPT_TEXT, StartCost, seconds_until_visible, start_cost
 from bench.tui.sessions import LAST_LINE, create_home, ebb_command, store_session
 from bench.tui.streaming import StreamingServer
 from bench.tui.terminal import Load, Terminal
@@ -30,6 +30,7 @@ from bench.tui.written import SILENCE_SECONDS, WrittenBytes, measure_written
 MAX_TRIES = 3
 """Maximum number of times that a gate is measured."""
 PAINT_RUNS = 8
+START_RUNS = 4
 KEY_COUNT = 40
 TAIL_SHARE = 0.95
 """Share of keys and added blocks that must be fast enough."""
@@ -104,6 +105,14 @@ class GateSetup:
         ]
         theirs, ours = (min(times) for times in zip(*pairs, strict=True))
         return ours / theirs, f"{ours * 1000:.0f} ms, an empty Textual app {theirs * 1000:.0f} ms"
+
+    def start(self) -> tuple[float, str]:
+        ours, theirs = min(cost.until_painted for cost in self.start_costs), self.empty_cpu
+        return ours / theirs, f"{ours:.2f} s, an empty Textual app {theirs:.2f} s"
+
+    def settling(self) -> tuple[float, str]:
+        ours, theirs = min(cost.until_rest for cost in self.start_costs), self.empty_cpu
+        return ours / theirs, f"{ours:.2f} s while nobody types, an empty Textual app {theirs:.2f} s until its paint"
 
     def very_long(self) -> tuple[float, str]:
         with Terminal(ebb_command("-r", "aaaa"), self._env, self._project) as terminal:
@@ -187,6 +196,19 @@ class GateSetup:
             return measure_written(Path(name))
 
     @cached_property
+    def start_costs(self) -> Sequence[StartCost]:
+        return [start_cost(ebb_command(), self._env, self._project, PROMPT_TEXT, "") for _ in range(START_RUNS)]
+
+    @cached_property
+    def empty_cpu(self) -> float:
+        """Processor time of an empty Textual app until its first paint, in seconds."""
+        command = [sys.executable, "empty.py"]
+        return min(
+            start_cost(command, self._bare_environment, self._project, "ready", "").until_painted
+            for _ in range(START_RUNS)
+        )
+
+    @cached_property
     def usage_times(self) -> UsageTimes:
         with Terminal(ebb_command("-r", "bbbb"), self._env, self._project) as terminal:
             terminal.wait_for_text(LAST_LINE)
@@ -201,12 +223,14 @@ class GateSetup:
 
     def discard_measurements(self) -> None:
         """Discard cached measurements."""
-        for name in ("usage_times", "editor", "written_bytes"):
+        for name in ("usage_times", "editor", "written_bytes", "start_costs", "empty_cpu"):
             vars(self).pop(name, None)
 
 
 GATES: Sequence[TuiGate] = (
     TuiGate("first paint", 1.5, GateSetup.first_paint),
+    TuiGate("processor time until the first paint", 2.0, GateSetup.start),
+    TuiGate("processor time after it, until at rest", 1.7, GateSetup.settling),
     TuiGate(f"{LONG_MESSAGES:,} messages: key to paint", 3.0, GateSetup.key),
     TuiGate(f"{LONG_MESSAGES:,} messages: new size to the right screen", 6.0, GateSetup.resize),
     TuiGate(f"{LONG_MESSAGES:,} messages: at rest", 2.0, GateSetup.rest),

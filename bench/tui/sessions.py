@@ -19,7 +19,6 @@ model = "openai-chat/bench"
 permission_mode = "auto"
 
 [providers.openai-chat]
-wire = "http"
 base_url = "{url}"
 
 [providers.openai-chat.models.bench]

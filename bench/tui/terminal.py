@@ -19,6 +19,8 @@ import pyte
 SCREEN_TIMEOUT_S = 90.0
 """Timeout for expected screen content, in seconds."""
 CLOCK_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+MAX_RESTING_CPU = 0.015
+"""Processor time in seconds that a program may use between two looks and still be at rest: one tick of the clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,12 @@ class Terminal:
         while self._read_output(seconds) is not None:
             pass
 
+    def wait_until_at_rest(self, seconds: float = 1.0) -> None:
+        """Wait until the program has drawn nothing and done nothing for `seconds`."""
+        cpu = -1.0
+        while self._read_output(seconds) is not None or self.read_cpu() > cpu + MAX_RESTING_CPU:
+            cpu = self.read_cpu()
+
     def resize(self, columns: int, lines: int) -> tuple[float, int]:
         """Resize the terminal. Return the seconds until the final frame, and the number of different frames before
         it."""
@@ -151,6 +159,11 @@ class Terminal:
         wrong = [index for index, (_, picture) in enumerate(frames) if picture != final]
         first = wrong[-1] + 1 if wrong else 0
         return frames[first][0] - began, len({frames[index][1] for index in wrong})
+
+    def read_cpu(self) -> float:
+        """Return the processor time used so far in seconds, with that of child processes that have ended."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / CLOCK_TICKS_PER_SECOND
 
     def read_load(self) -> Load:
         """Return the resources used so far."""

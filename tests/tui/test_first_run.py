@@ -19,10 +19,9 @@ from ebbtide.agent.providers.first_run import (
     detect_keys,
     detect_local_servers,
     find_ollama_url,
-    is_first_run,
 )
 from ebbtide.agent.providers.keys import read_stored_key
-from ebbtide.agent.providers.setup import find_endpoint
+from ebbtide.agent.providers.setup import find_endpoint, is_first_run
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.commands.first_run import build_first_run_panel, build_first_run_rows
 from ebbtide.tui.screens.panel import PanelScreen

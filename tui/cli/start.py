@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -63,6 +64,7 @@ async def _run_full_screen(
     options: argparse.Namespace, root: Path, config: "Config", drafts: Drafts
 ) -> tuple[str | None, int]:
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    gc.disable()  # until the modules of a session are loaded
     sessions = tui.startup.LazySessions(lambda: _create_project_sessions(options, root, config))
 
     app = tui.app.EbbApp(

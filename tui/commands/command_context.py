@@ -1,16 +1,18 @@
 """The interface between slash commands and front ends."""
 
 from collections.abc import Awaitable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ebbtide.agent.config.options import ThemeName
 from ebbtide.agent.config.settings import Settings
 from ebbtide.tui.keys import KeyBinding
-from ebbtide.tui.session.compaction import ManualCompaction
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.slash_commands import Invocation
 from ebbtide.tui.text.spans import Line
 from ebbtide.tui.view.panel import Panel, RowChosen
+
+if TYPE_CHECKING:  # loads with the first compaction
+    from ebbtide.tui.session.compaction import ManualCompaction
 
 
 class SendMessage(Protocol):
@@ -87,7 +89,7 @@ class CommandContext(Protocol):
     async def edit_context(self, action_text: str) -> None:
         """Run the action typed after `/context`. Raises `AgentError`."""
 
-    async def compact(self, compaction: ManualCompaction) -> None:
+    async def compact(self, compaction: "ManualCompaction") -> None:
         """Run a manual compaction step by step."""
 
     async def search_history(self) -> None:

@@ -13,7 +13,6 @@ from ebbtide.agent.providers.first_run import (
     detect_keys,
     detect_local_servers,
     find_ollama_url,
-    is_first_run,
 )
 from ebbtide.agent.providers.setup import DEFAULT_MODELS
 from ebbtide.tui.commands.command_context import CommandContext
@@ -154,10 +153,9 @@ class FirstRunContext(CommandContext, Protocol):
 
 
 async def choose_first_model(context: FirstRunContext) -> str | None:
-    """Let the user choose a first model. Returns None if a model is already configured or none was chosen."""
+    """Let the user choose a first model. Returns None if none was chosen."""
     settings = context.settings
-    if settings is None or not is_first_run(settings.config, settings.environment):
-        return None
+    assert settings is not None, "there are settings to write the choice to"
     key_setup = KeySetup(settings)
     keys = detect_keys(settings.environment)
     message = ""

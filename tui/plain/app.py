@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from ebbtide.agent import providers
 from ebbtide.agent.config.settings import Settings
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.events.session import Event
-from ebbtide.tui.commands.first_run import choose_first_model
+from ebbtide.tui import commands
 from ebbtide.tui.commands.sessions import pick_session
 from ebbtide.tui.plain.command_context import LineContext
 from ebbtide.tui.plain.jobs import LineJobs
@@ -213,10 +214,13 @@ class LineModeApp(LineJobs):
         if self._initial_session is not None:
             await self.controller.switch_to_open_session(self._initial_session)
         else:
+            settings = self.context.settings
             if (
-                self.model is None and not self._chooses_from_list and self._get_reader().has_line_editing
-            ):  # if there is a user to ask
-                self.model = await choose_first_model(self.context)
+                (self.model is None and not self._chooses_from_list and self._get_reader().has_line_editing)
+                and settings is not None
+                and providers.setup.is_first_run(settings.config, settings.environment)
+            ):  # there is a user to ask
+                self.model = await commands.first_run.choose_first_model(self.context)
             resume = await pick_session(self.context) if self._chooses_from_list else ""
             if self._chooses_from_list and not resume:
                 self.is_paused = True  # the messages for the session that was not chosen must not go to a new one

@@ -80,6 +80,12 @@ class MainScreen(TypeaheadGuard[None]):
         self.question: QuestionPanel | None = None
         """The open question above the prompt."""
         self._is_session_new = starts_with_new_session
+        width, height = self.app.size
+        for length, breakpoints in (
+            (width, self.HORIZONTAL_BREAKPOINTS),
+            (height, self.VERTICAL_BREAKPOINTS),
+        ):  # now rather than at the first resize, so that the first layout is final
+            self.add_class(*self._get_breakpoint_classes(length, breakpoints), update=False)
 
     def compose(self) -> ComposeResult:
         completions = Completions(id="completions")
@@ -103,6 +109,11 @@ class MainScreen(TypeaheadGuard[None]):
         self.prompt.set_vim_enabled(self._starts_in_vim_mode)
         self.move_prompt()
         self.set_focus(self.prompt)  # at once, so that the next key reaches the prompt
+
+    @on(events.ScreenResume)
+    def _keep_first_styles(self, event: events.ScreenResume) -> None:
+        if not self.stack_updates:  # the screen was never shown: its styles are new
+            event.refresh_styles = False
 
     async def on_unmount(self) -> None:
         await self._completer.close()

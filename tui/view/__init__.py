@@ -9,5 +9,6 @@ if TYPE_CHECKING:
     from ebbtide.tui.view import greeting as greeting
     from ebbtide.tui.view import questions as questions
     from ebbtide.tui.view import sessions as sessions
+    from ebbtide.tui.view import side_panel as side_panel
 else:
     __getattr__ = lazy_submodules(__name__)

@@ -277,6 +277,14 @@ def reply_from_document(document: bytes, headers: Mapping[str, str], origin: Ori
     return reply
 
 
+def _load_libraries() -> None:
+    """Import what the first client and its first request would import on the event loop."""
+    for name in ("httpx2", "httpcore2"):
+        import_module(name)
+    anyio = import_module("anyio")
+    anyio.run(anyio.sleep, 0)  # its part for asyncio is imported on first use
+
+
 class HttpWire:
     """A wire that uses only HTTP and an API key, not an SDK."""
 
@@ -297,10 +305,8 @@ class HttpWire:
         self._client: Client | None = None
 
     async def prepare(self) -> None:
-        if can_connect_directly(self._origin.endpoint.base_url):
-            return
-        for name in ("httpx2", "httpcore2"):  # without this, the first client would import httpcore2 on the event loop
-            await asyncio.to_thread(import_module, name)
+        if not can_connect_directly(self._origin.endpoint.base_url):
+            await asyncio.to_thread(_load_libraries)
 
     async def events(self, body: JsonObject) -> AsyncGenerator[JsonObject, None]:
         with translate_errors(self._origin):
