@@ -73,7 +73,8 @@ class Questions:
         """Ask about a call and return the user's decision; free text counts as a denial."""
         answer = await self._wait_for(question)
         decision = answer if isinstance(answer, Decision) else Decision("deny", note=_answer_text(answer))
-        self._emit(PermissionAnswered(question.id, decision.verdict))
+        mode = decision.mode if decision.mode == question.mode_offer else ""
+        self._emit(PermissionAnswered(question.id, decision.verdict, mode))
         return decision
 
     async def ask_plan(self, question: PlanSubmitted) -> PlanDecision:
