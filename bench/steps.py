@@ -84,11 +84,11 @@ class StepTimes:
         return self.last / self.first
 
 
-def measure_ebb(steps: int, wire: str = "http", *options: str) -> StepTimes:
-    """Measure a headless run of `steps` steps."""
+def measure_ebb(steps: int, wire: str = "http", *options: str, folder: Path | None = None) -> StepTimes:
+    """Measure a headless run of `steps` steps. `folder`: where it runs; None for an empty folder."""
     command = [sys.executable, "-m", "ebbtide.tui.cli.main", "-p", "go", "-m", "anthropic/claude-sonnet-5-5"]
     chosen = ["--permission-mode", "auto", "--no-sandbox", "--config", f"providers.anthropic.wire={wire}"]
-    return _measure_steps([*command, *chosen, *options], steps)
+    return _measure_steps([*command, *chosen, *options], steps, folder)
 
 
 def measure_bare_loop(steps: int) -> StepTimes:
@@ -96,7 +96,7 @@ def measure_bare_loop(steps: int) -> StepTimes:
     return _measure_steps([sys.executable, "-c", BARE_LOOP_SCRIPT], steps)
 
 
-def _measure_steps(command: Sequence[str], steps: int) -> StepTimes:
+def _measure_steps(command: Sequence[str], steps: int, folder: Path | None = None) -> StepTimes:
     cpu, sent, arrived, peaks = list[float](), list[float](), list[float](), list[float]()
     process: subprocess.Popen[bytes] | None = None
 
@@ -114,7 +114,7 @@ def _measure_steps(command: Sequence[str], steps: int) -> StepTimes:
     with tempfile.TemporaryDirectory() as name, FakeProvider([next_turn], rules=None) as server:
         env = minimal_environment(Path(name), {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"})
         quiet = subprocess.DEVNULL
-        with subprocess.Popen(command, env=env, cwd=name, stdin=quiet, stdout=quiet, stderr=quiet) as process:
+        with subprocess.Popen(command, env=env, cwd=folder or name, stdin=quiet, stdout=quiet, stderr=quiet) as process:
             process.wait()
         first = server.requests[0].body
     assert process.returncode == 0, f"the run failed with {process.returncode}"
