@@ -104,6 +104,8 @@ def quote_fts(text: str) -> str:
 def character_pairs(text: str) -> str:
     """Get all pairs of neighbouring characters in text without spaces, as words. The last character of each run is a
     word too, so that every character starts a word and can be found on its own."""
+    if text.isascii():  # most texts are, and large ones take a while to search
+        return ""
     return " ".join(word for run in _UNSPACED_RUN.findall(text) for word in (*_pairs(run), run[-1]))
 
 
@@ -113,7 +115,8 @@ def _pairs(run: str) -> list[str]:
 
 def indexed_words(text: str) -> set[str]:
     """Get the words in text that can be found by their parts."""
-    return {word for word in _WORD.findall(text.lower()) if not _UNSPACED_RUN.search(word)}
+    words = set(_WORD.findall(text.lower()))
+    return words if text.isascii() else {word for word in words if not _UNSPACED_RUN.search(word)}
 
 
 def storable_text(text: str) -> str:
@@ -138,9 +141,8 @@ def sql_filters(query: SearchQuery) -> tuple[str, list[object]]:
     if query.until is not None:
         clause += " and d.created < ?"
         values.append(query.until)
-    if query.larger_than:
-        clause += " and d.size > ?"
-        values.append(query.larger_than)
+    if query.larger_than:  # not a parameter, so that SQLite can use an index of large documents only
+        clause += f" and d.size > {query.larger_than:d}"
     if query.path:
         clause += " and d.path glob ?"
         values.append(path_pattern(query.path))

@@ -121,6 +121,8 @@ class RetryScheduled:
     reason: str
     left: float | None = None
     """Seconds left for retries after the next attempt; None if there is no limit."""
+    short_reason: str = ""
+    """The reason in a few words, such as `Overloaded (529)`."""
 
 
 @dataclass(frozen=True, slots=True)

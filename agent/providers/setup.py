@@ -64,11 +64,11 @@ _DOLLARS_PER_SEARCH = (("gemini/gemini-2", 0.035), ("gemini/", 0.014), ("xai/", 
 """Prices of a web search by the start of the model's id, beyond what is free. Anthropic and OpenAI charge $0.01, and
 OpenRouter states the cost of each request."""
 LOCAL_CHAT_SERVERS = (
-    ("LM Studio", "http://127.0.0.1:1234/v1", "lms server start"),
-    ("llama.cpp", "http://127.0.0.1:8080/v1", "llama-server -m MODEL.gguf"),
-    ("vLLM", "http://127.0.0.1:8000/v1", "vllm serve MODEL"),
+    ("LM Studio", "http://127.0.0.1:1234/v1", "lms server start --port {}"),
+    ("llama.cpp", "http://127.0.0.1:8080/v1", "llama-server -m MODEL.gguf --port {}"),
+    ("vLLM", "http://127.0.0.1:8000/v1", "vllm serve MODEL --port {}"),
 )
-"""Servers that offer OpenAI's chat API. Each has a name, a default address and a start command."""
+"""Servers that offer OpenAI's chat API. Each has a name, a default address and the command that starts it on a port."""
 DEFAULT_MODELS = (("ANTHROPIC_API_KEY", "anthropic/claude-sonnet-5-5"), ("OPENAI_API_KEY", "openai/gpt-6-sol"))
 """Default models, each with the environment variable of its key."""
 

@@ -10,7 +10,15 @@ from typing import Any
 
 from ebbtide.agent.budget.request_budget import ContextBudget
 from ebbtide.agent.channel import Interrupt
-from ebbtide.agent.errors import EmptyAnswer, ProviderError, StreamCut, Unreachable
+from ebbtide.agent.errors import (
+    EmptyAnswer,
+    Overloaded,
+    ProviderError,
+    RateLimited,
+    StreamCut,
+    TimedOut,
+    Unreachable,
+)
 from ebbtide.agent.events.session import (
     CallDelta,
     Event,
@@ -304,8 +312,32 @@ class _RetryLoop:
             raise _final_error(error, attempt, waited_seconds, max_seconds)
         remaining = None if max_seconds is None else max(max_seconds - waited_seconds - delay, 0.0)
         reason = str(error).removesuffix(error.todo).rstrip(" .")
-        self.emit(RetryScheduled(attempt_number + 1, max_attempts, delay, reason, remaining))
+        self.emit(
+            RetryScheduled(attempt_number + 1, max_attempts, delay, reason, remaining, short_failure_reason(error))
+        )
         return delay
+
+
+_OVERLOAD_STATUSES = (None, 503, 529)
+"""Statuses of `Overloaded` errors that mean too much work. The others mean that the server itself failed."""
+
+
+def short_failure_reason(error: ProviderError) -> str:
+    """Describe a temporary error in a few words, with its HTTP status."""
+    match error:
+        case RateLimited():
+            reason = "Too many requests"
+        case Overloaded():
+            reason = "Overloaded" if error.status in _OVERLOAD_STATUSES else "Server error"
+        case TimedOut():
+            reason = "No response"
+        case Unreachable():
+            reason = "No connection"
+        case StreamCut():
+            reason = "Reply cut off"
+        case _:
+            reason = "Request failed"
+    return f"{reason} ({error.status})" if error.status not in (None, 200) else reason
 
 
 def _request_cost(reply: Reply, facts: ModelFacts) -> float | None:

@@ -178,7 +178,7 @@ async def test_every_place_tells_the_same_through_the_life_of_a_session(tmp_path
             receipt = await compacted(t, before)
             after = (await same_everywhere(t, home, bill)).used_tokens
             assert (receipt.event.before_tokens, receipt.event.after_tokens) == (before, after)
-            assert receipt_title(receipt).endswith(f"summary · {format_dollars(cost_of(bill.usages[-1]))}")
+            assert receipt_title(receipt).endswith(f" tokens · {format_dollars(cost_of(bill.usages[-1]))}")
             await said(t, "again", "Again.")
             await same_everywhere(t, home, bill)
             event, offered = await preview_undo(t.app.controller), await propose_undo(t.app.controller)

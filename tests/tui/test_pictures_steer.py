@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.agent.events.session import ContextMeasured, ReplyFinished, TextDelta, ToolStarted, TurnFinished
+from ebbtide.agent.events.session import (
+    ContextMeasured,
+    ReplyFinished,
+    RetryScheduled,
+    TextDelta,
+    ToolStarted,
+    TurnFinished,
+)
 from ebbtide.agent.messages import Usage
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.view.blocks import AnswerText
@@ -74,3 +81,32 @@ def test_the_status_of_a_long_session(picture: Picture, tmp_path: Path) -> None:
     session.working_folder = tmp_path
     app = EbbApp(FakeSessions([session]), first_message="make the parser accept trailing commas")
     assert picture(app, lambda: app.controller.view.cached_tokens > 0)
+
+
+@SIZES
+def test_a_server_that_is_overloaded(picture: Picture) -> None:
+    retry = RetryScheduled(5, 0, 3.0, "the m server failed (529): busy", 2_340.0, "Overloaded (529)")
+    session = FakeSession(
+        [[measured(), TextDelta("I look at the parser."), ReplyFinished("m", "end", Usage(), 0.0), retry, Hold()]]
+    )
+    app = EbbApp(FakeSessions([session]), first_message="make the parser accept trailing commas")
+    assert picture(app, lambda: app.controller.view.retry is not None)
+
+
+@SIZES
+def test_a_turn_that_was_interrupted(picture: Picture) -> None:
+    reply = ReplyFinished("m", "calls", Usage(2_000, 128_000, 2_000, 900), 0.25)
+    text = TextDelta("The lexer skips the comma before a closing bracket. To accept it, the parser")
+    session = FakeSession([[measured(), reply, text, Hold()]])
+    app = EbbApp(FakeSessions([session]), first_message="make the parser accept trailing commas")
+
+    def is_stopped() -> bool:
+        view = app.controller.view
+        if view.activity == "writing":
+            if app.controller.queue:
+                app.jobs.interrupt()
+            else:
+                app.jobs.send("use the tokens of the lexer")
+        return not app.is_working and bool(app.main_screen.prompt.text)
+
+    assert picture(app, is_stopped)

@@ -125,6 +125,8 @@ def _format_event_lines(state: PrintState, event: Event) -> tuple[PrintState, tu
             return _flush_pending(state, f"Compacting {used:,} tokens.")
         case NothingCompacted():
             return _flush_pending(state, "Nothing was compacted.")
+        case TurnFinished(end="interrupted"):
+            return _flush_pending(state)  # the turn's total says so
         case TurnFinished(text=text) if text and not state.has_turn_text:
             return _flush_pending(state, *text_lines(text), *new_block_lines(event))
         case _:

@@ -20,13 +20,13 @@ from ebbtide.tui.view.compaction_preview import (
     draft_status_text,
     missing_fact_lines,
 )
+from ebbtide.tui.widgets.field import CommandField
 from ebbtide.tui.widgets.key_line import KeyLine
-from ebbtide.tui.widgets.text_box import TextBox
 from ebbtide.tui.widgets.worker import start_worker
 
 PLAN_KEY_HINTS = "Enter let the model summarise   w write it yourself   Esc cancel"
 DRAFTING_KEY_HINTS = "Esc interrupt"
-EDIT_KEY_HINTS = "Ctrl-S compact   Ctrl-N add missing facts   Esc cancel"
+EDIT_KEY_HINTS = "Enter compact   Alt-Enter new line   Ctrl-N add missing facts   Esc cancel"
 
 
 class CompactionScreen(TypeaheadGuardedDialog[None]):
@@ -37,7 +37,6 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
         Binding("escape", "leave", show=False, priority=True),
         Binding("enter", "draft", show=False),
         Binding("w", "write", show=False),
-        Binding("ctrl+s", "apply", show=False, priority=True),
         Binding("ctrl+n", "complete", show=False, priority=True),
     ]
     CSS = """
@@ -63,7 +62,7 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
             yield Static(id="headline")
             with VerticalScroll(id="subject"):
                 yield Static(clipped_text(compaction_plan_lines(self._compaction.preview), palette))
-            yield TextBox(id="draft", soft_wrap=True, show_line_numbers=False, highlight_cursor_line=False)
+            yield CommandField(id="draft", soft_wrap=True, show_line_numbers=False, highlight_cursor_line=False)
             yield Static(id="gate")
             yield KeyLine(id="answers")
 
@@ -82,8 +81,8 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
         return self._step
 
     @property
-    def draft(self) -> TextBox:
-        return self.query_one("#draft", TextBox)
+    def draft(self) -> CommandField:
+        return self.query_one("#draft", CommandField)
 
     def on_text_area_changed(self) -> None:
         if self._step == "editing":
@@ -94,7 +93,7 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
         match action:
             case "draft" | "write":
                 return self._step == "plan"
-            case "apply" | "complete":
+            case "complete":
                 return self._step == "editing"
             case _:
                 return True
@@ -126,6 +125,7 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
         self.draft.load_text(self._unedited_text)
         self.draft.focus()
         self._show_missing_facts()
+        self.restart_guard()  # an Enter from before the summary was shown does not confirm it
 
     def action_complete(self) -> None:
         completed_text = self._compaction.with_missing_facts(self.draft.text)
@@ -133,7 +133,9 @@ class CompactionScreen(TypeaheadGuardedDialog[None]):
             self.draft.replace(completed_text, (0, 0), self.draft.document.end)
             self.draft.move_cursor(self.draft.document.end)
 
-    def action_apply(self) -> None:
+    def on_command_field_command_submitted(self) -> None:
+        if self._step != "editing":
+            return
         if self._compaction.missing_facts(self.draft.text):
             self._show_headline(
                 "Compact", "required facts are missing: press Ctrl-N to add them", EDIT_KEY_HINTS, is_bad=True

@@ -50,7 +50,7 @@ class MainScreen(TypeaheadGuard[None]):
     VERTICAL_BREAKPOINTS = [(0, "-low"), (ROOMY_MIN_HEIGHT, "-tall")]  # noqa: RUF012  # as Textual declares it
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("main"),
-        Binding("tab", "to_question", show=False),
+        Binding("tab", "switch_to_question", show=False),
         Binding("shift+tab", "app.command('mode')", show=False),
     ]
 
@@ -63,10 +63,12 @@ class MainScreen(TypeaheadGuard[None]):
         save_draft: Callable[[str], object],
         *,
         starts_in_vim_mode: bool,
+        starts_with_new_session: bool,
     ) -> None:
         """`completer`: completes text in the prompt. `pastes`: the placeholders in the prompt. `get_queue` returns the
         message queue. `save_draft` is called with the prompt's text a while after it changes. `starts_in_vim_mode`:
-        whether to start with vi keys."""
+        whether to start with vi keys. `starts_with_new_session`: whether the first session will be empty, so that the
+        first paint has the prompt where it stays."""
         super().__init__()
         self._history = history
         self._completer, self._pastes = completer, pastes
@@ -77,7 +79,7 @@ class MainScreen(TypeaheadGuard[None]):
         self._starts_in_vim_mode = starts_in_vim_mode
         self.question: QuestionPanel | None = None
         """The open question above the prompt."""
-        self._is_session_new = False
+        self._is_session_new = starts_with_new_session
 
     def compose(self) -> ComposeResult:
         completions = Completions(id="completions")
@@ -99,6 +101,7 @@ class MainScreen(TypeaheadGuard[None]):
 
     def on_mount(self) -> None:
         self.prompt.set_vim_enabled(self._starts_in_vim_mode)
+        self.move_prompt()
         self.set_focus(self.prompt)  # at once, so that the next key reaches the prompt
 
     async def on_unmount(self) -> None:
@@ -132,7 +135,7 @@ class MainScreen(TypeaheadGuard[None]):
     @property
     def indent(self) -> int:
         """Number of columns to the left of the centred prompt; 0 if it is not centred."""
-        width, height = self.size
+        width, height = self.app.size  # the screen itself has no size before the first layout
         is_centred = self._is_session_new and self.question is None and height >= ROOMY_MIN_HEIGHT
         return max(0, (width - CENTRED_WIDTH) // 2) if is_centred else 0
 
@@ -151,7 +154,7 @@ class MainScreen(TypeaheadGuard[None]):
             else:
                 widget.styles.clear_rule("width")
         self.prompt.set_class(bool(indent), "middle")
-        below.display, below.styles.height = bool(indent), self.size.height * 2 // 5
+        below.display, below.styles.height = bool(indent), self.app.size.height * 2 // 5
 
     # Questions
 
@@ -205,9 +208,12 @@ class MainScreen(TypeaheadGuard[None]):
     def on_descendant_focus(self) -> None:
         self._fit_question()
 
-    def action_to_question(self) -> None:
-        """Focus the question. If there is none, focus the next widget unless the prompt has the focus."""
-        if self.question is not None:
+    def action_switch_to_question(self) -> None:
+        """Switch between the question and the prompt. If there is no question, focus the next widget unless the prompt
+        has the focus."""
+        if self.is_asking:
+            self.set_focus(self.prompt)  # at once, so that the next key reaches it
+        elif self.question is not None:
             self.question.take_focus()
             self.restart_guard()
         elif self.focused is not self.prompt:
@@ -241,7 +247,7 @@ class MainScreen(TypeaheadGuard[None]):
     @on(PromptInput.Changed)
     def _handle_prompt_change(self) -> None:
         if not self.prompt.text and self.focused is self.prompt and self.question is not None:
-            self.action_to_question()  # the text in the prompt was sent or deleted
+            self.action_switch_to_question()  # the text in the prompt was sent or deleted
         if not self.prompt.text:
             self._save_draft()  # at once, because the text was sent or deleted
         elif self._draft_timer is None:
@@ -290,7 +296,7 @@ class MainScreen(TypeaheadGuard[None]):
         if message.typed_text:
             self.prompt.insert(self._pastes.collapse(message.typed_text))
         elif self.question is not None:
-            self.action_to_question()
+            self.action_switch_to_question()
         else:
             await self.run_action("app.escape")
 

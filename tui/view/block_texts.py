@@ -11,7 +11,6 @@ from ebbtide.tui.view.blocks import (
     Notice,
     OlderMessages,
     ReasoningBlock,
-    Retry,
     SummaryBlock,
     TurnTotal,
     UserText,
@@ -66,7 +65,7 @@ def block_text(block: Block) -> str:
 
 
 def _simple_block_text(
-    block: UserText | AnswerText | ReasoningBlock | SummaryBlock | Notice | TurnTotal | Failure | Retry | OlderMessages,
+    block: UserText | AnswerText | ReasoningBlock | SummaryBlock | Notice | TurnTotal | Failure | OlderMessages,
 ) -> str:
     """Get the text of a block without collapsed parts."""
     match block:
@@ -74,8 +73,6 @@ def _simple_block_text(
             return total_text(block)
         case Failure(message=message):
             return message
-        case Retry(reason=reason):
-            return reason
         case OlderMessages():
             return ""
         case UserText() | AnswerText() | ReasoningBlock() | SummaryBlock() | Notice():

@@ -1,12 +1,14 @@
 """The data that the screen shows of a session: blocks and the session view. Imports neither events nor widgets, so that
 it loads quickly."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.tool_traits import role_of
+from ebbtide.tui.text.numbers import format_duration
 from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneCompaction
 
 if TYPE_CHECKING:  # event and message modules load only after the first paint
@@ -95,21 +97,6 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
-    attempt: int
-    max_attempts: int
-    """Maximum number of attempts; 0 if only the total time is limited."""
-    delay: float
-    reason: str
-    remaining_seconds: float | None = None
-    """Seconds left for retries after this attempt; None if there is no limit."""
-
-    @property
-    def attempt_text(self) -> str:
-        return f"attempt {self.attempt} of {self.max_attempts}" if self.max_attempts else f"attempt {self.attempt}"
-
-
-@dataclass(frozen=True, slots=True)
 class Notice:
     text: str
     saved_note: "Remembered | None" = None
@@ -118,7 +105,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class TurnTotal:
-    """A turn's time, cost and file changes, shown at its end."""
+    """A turn's time, cost and file changes, shown at its end. If the user interrupted the turn, it says so."""
 
     seconds: int | None = None
     """Length of the turn in seconds, not counting time spent waiting for the user. None while the turn runs."""
@@ -126,6 +113,9 @@ class TurnTotal:
     """Cost in US dollars. None if unknown or if no model was called."""
     tokens: int = 0
     files: "FilesChanged | None" = None
+    is_interrupted: bool = False
+    has_partial_answer: bool = False
+    """Whether the interruption cut off an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +148,6 @@ Block: TypeAlias = (
     | AnswerText
     | ReasoningBlock
     | Call
-    | Retry
     | Notice
     | TurnTotal
     | Failure
@@ -173,6 +162,33 @@ OpenQuestion: TypeAlias = "PermissionAsked | PlanSubmitted | QuestionAsked"
 
 
 @dataclass(frozen=True, slots=True)
+class Retry:
+    """A failed request that will be sent again, until it succeeds or is given up."""
+
+    attempt: int
+    """Number of the next attempt."""
+    max_attempts: int
+    """Maximum number of attempts; 0 if only the total time is limited."""
+    delay: float
+    """Seconds between the failure and the next attempt."""
+    reason: str
+    """Why the request failed, in a few words."""
+    remaining_seconds: float | None = None
+    """Seconds left for retries after the next attempt; None if there is no limit."""
+
+    @property
+    def attempt_text(self) -> str:
+        """Which attempt is next, and how many or how much time is left."""
+        if self.max_attempts:
+            return f"attempt {self.attempt} of {self.max_attempts}"
+        if self.remaining_seconds is None:
+            return f"attempt {self.attempt}"
+        minutes = math.ceil(self.remaining_seconds / 60)
+        time_text = f"{minutes} min" if minutes > 2 else format_duration(int(self.remaining_seconds))
+        return f"attempt {self.attempt}, {time_text} left"
+
+
+@dataclass(frozen=True, slots=True)
 class SessionView:
     past_blocks: tuple[Block, ...] = ()
     """Blocks of earlier turns, which never change."""
@@ -183,6 +199,8 @@ class SessionView:
     """What is being done, in one or two words; empty when idle."""
     hook_status: str = ""
     """Status text of a running hook."""
+    retry: Retry | None = None
+    """The pending retry of a failed request, until it succeeds or is given up."""
     open_questions: tuple[OpenQuestion, ...] = ()
     """Open questions, oldest first."""
     model: str = ""

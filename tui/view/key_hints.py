@@ -11,7 +11,7 @@ from ebbtide.tui.text.spans import Line, Span, TextStyle
 MAX_HINT_LINES = 3
 """Maximum number of hint lines on a narrow screen."""
 
-_KEY = r"(?:Up|Down|Left|Right|PgUp|PgDn|Home|End|Enter|Esc|Tab|Space|Del|F\d+|(?:Ctrl|Shift)-\w+|[A-Za-z/])"
+_KEY = r"(?:Up|Down|Left|Right|PgUp|PgDn|Home|End|Enter|Esc|Tab|Space|Del|F\d+|(?:Ctrl|Shift|Alt)-\w+|[A-Za-z/])"
 _KEYS = regex(rf"{_KEY}(?:, {_KEY})*(?= |$)")
 
 

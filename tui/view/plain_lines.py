@@ -1,11 +1,13 @@
 """Blocks and styled lines as lines of plain text, for line mode and editors."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 
 from ebbtide.agent.events.session import Event
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.tool_traits import role_of
+from ebbtide.tui.text.numbers import format_duration
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 from ebbtide.tui.text.spans import Line, line_text
 from ebbtide.tui.view.blocks import (
@@ -27,7 +29,7 @@ from ebbtide.tui.view.outcomes import call_diff, call_outcome, failure_lines
 from ebbtide.tui.view.plan import plan_text
 from ebbtide.tui.view.receipts import Compaction, RunningCompaction, UndoneCompaction, receipt_title
 from ebbtide.tui.view.reduce import apply_event
-from ebbtide.tui.view.turn_total import total_sentence
+from ebbtide.tui.view.turn_total import interruption_text, total_sentence
 
 _DRAWING_CHARS = re.compile("[─-▟]+")
 """Box-drawing characters, which a screen reader should not read aloud."""
@@ -37,8 +39,15 @@ _MARK_WORDS: Mapping[str, str] = {"☑ ": "done: ", "■ ": "in progress: ", "�
 
 def new_block_lines(event: Event) -> tuple[str, ...]:
     """Format what an event adds to a transcript, except calls and model text."""
-    blocks = apply_event(SessionView(), event).turn_blocks
-    return tuple(line for block in blocks if not isinstance(block, AnswerText | Call) for line in block_lines(block))
+    view = apply_event(SessionView(), event)
+    blocks = (block for block in view.turn_blocks if not isinstance(block, AnswerText | Call))
+    retry_lines = (_retry_sentence(view.retry),) if view.retry is not None else ()
+    return (*retry_lines, *(line for block in blocks for line in block_lines(block)))
+
+
+def _retry_sentence(retry: Retry) -> str:
+    wait = f" in {format_duration(math.ceil(retry.delay))}" if retry.delay else ""
+    return f"{sanitise_line(retry.reason).rstrip('.')}. Retrying{wait}, {retry.attempt_text}."
 
 
 def block_lines(block: Block) -> tuple[str, ...]:
@@ -55,14 +64,12 @@ def block_lines(block: Block) -> tuple[str, ...]:
             return (f"Plan, {call_outcome(block, '') or block.status}:", *text_lines(plan_text(block)))
         case Call():
             return (call_line(block),)
-        case Retry(delay=delay, reason=reason):
-            attempt_text = f"{block.attempt_text}, in {delay:.0f} s"
-            return (f"The request failed: {sanitise_line(reason).rstrip('.')}. Retrying: {attempt_text}.",)
         case Notice(text=text):
             first_line, *other_lines = text_lines(text) or ("",)
             return (f"Note: {first_line}", *other_lines)
         case TurnTotal():
-            return (f"Turn: {total_sentence(block)}.",)
+            sentence = total_sentence(block)
+            return tuple(filter(None, (interruption_text(block), f"Turn: {sentence}." if sentence else "")))
         case Failure(message=message):
             first_line, *other_lines = text_lines(message) or ("",)
             return (f"Error: {first_line}", *other_lines)

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from rich.cells import cell_len
+
 from ebbtide.agent import compaction
 from ebbtide.tools.lazy import dataclass
 from ebbtide.tools.outputs.extent import pluralize
@@ -185,10 +187,10 @@ def receipt_title(block: RunningCompaction | Compaction | UndoneCompaction) -> s
         case RunningCompaction(tokens=token_count, failures=failures):
             return f"compacting {token_count:,} tokens …" + (f" · {failures[-1]}" if failures else "")
         case Compaction(event, failures):
-            strategies_text = ", ".join(strategy_names(event.strategies))
-            cost_text = _dollar_text(event.cost) if event.model or failures else ""
-            sizes = f"compacted: {event.before_tokens:,} → {event.after_tokens:,} tokens"
-            return " · ".join(part for part in (sizes, strategies_text, cost_text) if part)
+            sizes = f"−{format_tokens(event.before_tokens - event.after_tokens)} tokens"
+            if event.before_messages != event.after_messages:
+                sizes = f"{event.before_messages} → {pluralize(event.after_messages, 'message')}, {sizes}"
+            return f"compacted: {sizes}" + (f" · {_dollar_text(event.cost)}" if event.model or failures else "")
 
 
 def _dollar_text(cost: float | None) -> str:
@@ -204,14 +206,25 @@ def undo_price_text(event: "RewriteUndone") -> str:
     return f"the next request rewrites up to {format_tokens(event.written)} cached tokens, {_dollar_text(event.cost)}"
 
 
+def receipt_hints(title: str, width: int) -> str:
+    """Get the hints that fit behind the title of a collapsed receipt."""
+    hints = ""
+    for hint in ("Enter for details", "/context undo"):
+        if cell_len(title) + cell_len(hints) + cell_len(hint) + 3 <= width:
+            hints += f" · {hint}"
+    return hints
+
+
 def receipt_details(block: Compaction) -> tuple[tuple[DetailKind, str], ...]:
-    """Format the details, one per line: reason, model, and what happened to each part."""
+    """Format the details, one per line: reason, sizes, means, model, and what happened to each part."""
     return tuple(_detail_lines(block))
 
 
 def _detail_lines(block: Compaction) -> Iterator[tuple[DetailKind, str]]:
     event = block.event
-    yield "head", f"{CAUSE_TEXTS[event.cause]} · {event.before_messages} → {pluralize(event.after_messages, 'message')}"
+    yield "head", f"{CAUSE_TEXTS[event.cause]} · {event.before_tokens:,} → {event.after_tokens:,} tokens"
+    if event.strategies:
+        yield "head", ", ".join(strategy_names(event.strategies))
     if event.price:
         yield "head", _cost_and_saving(event.price)
     if event.model:

@@ -278,8 +278,14 @@ def with_relative_paths(event: Event, folder: str) -> Event:
             return event
 
 
+_EVENTS_DURING_RETRY = (Noticed, JobEnded, HookStatus, AgentActivity, ToolProgress, NetworkRefused)
+"""Events that can come while a request waits to be sent again. Any other event ends the wait."""
+
+
 def apply_event(view: SessionView, event: Event) -> SessionView:
     """Update the view with an event. Events may come in any order."""
+    if view.retry is not None and not isinstance(event, _EVENTS_DURING_RETRY):
+        view = replace(view, retry=None)
     match event:
         case TurnStarted(model=model, text=text):
             return _apply_turn_started(view, model, text)
@@ -327,8 +333,8 @@ def apply_event(view: SessionView, event: Event) -> SessionView:
             return apply_tool_finished(view, event)
         case PermissionAsked():
             return apply_permission_asked(view, event)
-        case PermissionAnswered(id=question_id, verdict=verdict):
-            return apply_permission_answered(view, question_id, verdict)
+        case PermissionAnswered(id=question_id, verdict=verdict, mode=mode):
+            return apply_permission_answered(replace(view, mode=mode or view.mode), question_id, verdict)
         case CallEdited(call_id=call_id, name=name, arguments=arguments):
             return with_changed_call(view, Call(call_id, name), as_edited(arguments))
         case CallDenied(call_id=call_id, name=name, arguments=arguments, rule=rule):
@@ -460,11 +466,16 @@ def _remove_call_text(view: SessionView, text: str) -> SessionView:
 def _apply_retry(view: SessionView, event: RetryScheduled) -> SessionView:
     earlier_blocks, step_blocks = view.turn_blocks[: view.step_start_index], view.turn_blocks[view.step_start_index :]
     # During a compaction, it was the summary request that failed, so the answer before it stays.
-    removed_types = AnswerText | ReasoningBlock | Retry if _running_compaction(view) is None else Retry
-    remaining_blocks = tuple(block for block in step_blocks if not isinstance(block, removed_types))
-    retry = Retry(event.attempt, event.attempts, event.delay, event.reason, event.left)
+    is_summary = _running_compaction(view) is not None
+    kept_blocks = tuple(
+        block for block in step_blocks if is_summary or not isinstance(block, AnswerText | ReasoningBlock)
+    )
+    retry = Retry(event.attempt, event.attempts, event.delay, event.short_reason or event.reason, event.left)
     return replace(
-        view, turn_blocks=(*earlier_blocks, *remaining_blocks, retry), activity=f"waiting for {retry.attempt_text}"
+        view,
+        turn_blocks=(*earlier_blocks, *kept_blocks),
+        retry=retry,
+        activity=f"waiting for attempt {retry.attempt}",
     )
 
 

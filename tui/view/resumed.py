@@ -116,10 +116,10 @@ def _ending_blocks(ending: "TurnEnding") -> Iterator[Block]:
     """Yield the blocks for the end of a turn."""
     if ending.failure is not None:
         yield Failure(ending.failure.code, ending.failure.message, ending.failure.cause, ending.failure.todo)
-    elif ending.end in TURN_END_MESSAGES:
+    elif ending.end in TURN_END_MESSAGES and ending.end != "interrupted":
         yield Notice(TURN_END_MESSAGES[ending.end])
-    if ending.changed_files is not None:
-        yield TurnTotal(files=ending.changed_files)
+    if ending.changed_files is not None or ending.end == "interrupted":
+        yield TurnTotal(files=ending.changed_files, is_interrupted=ending.end == "interrupted")
 
 
 def _fill_outputs(blocks: list[Block], call_indexes: dict[str, int], message: User, folder: str) -> None:

@@ -18,8 +18,8 @@ from ebbtide.tui.view.key_hints import key_hint_lines
 if TYPE_CHECKING:  # the settings module loads only after the first paint
     from ebbtide.agent.config.options import StatusPart
 
-_MIN_VISIBLE_DIFFERENCE_S = 5.0
-"""The times of the activity and of the turn are both shown only if they differ by at least this many seconds."""
+_MIN_VISIBLE_DIFFERENCE_S = 5
+"""The time of the activity is shown beside that of the turn only if they differ by at least this many seconds."""
 
 _MAX_SEARCHED_BLOCKS = 20
 """Number of newest blocks in which to look for the running call."""
@@ -32,8 +32,7 @@ class ElapsedSeconds:
     activity: int = 0
     """Seconds spent on the current activity."""
     turn: int = 0
-    """Seconds spent on the turn, not counting time spent waiting for the user. Equal to `activity` unless it is much
-    longer."""
+    """Seconds spent on the turn, not counting time spent waiting for the user."""
 
 
 class ElapsedTimer:
@@ -58,12 +57,7 @@ class ElapsedTimer:
         self._last_time = now
         self._last_activity = activity
         self._was_counting = view.is_busy and not view.open_questions
-        turn = (
-            self._turn_seconds
-            if self._turn_seconds - self._activity_seconds >= _MIN_VISIBLE_DIFFERENCE_S
-            else self._activity_seconds
-        )
-        return ElapsedSeconds(int(self._activity_seconds), int(turn))
+        return ElapsedSeconds(int(self._activity_seconds), int(self._turn_seconds))
 
 
 def _activity_id(view: SessionView) -> object:
@@ -212,26 +206,28 @@ def _activity_spans(state: StatusLineState, key_hints: str, width: int) -> Line:
         return key_hint_lines(key_hints, width)[0] if key_hints else _mode_text(state)
     if view.open_questions:
         return (("● waiting for your answer", "warn"),)
-    activity = _retry_countdown_text(state) or sanitise_line(view.hook_status or view.activity or "working")
+    mark = "●" if state.frame is None else _ACTIVITY_FRAMES[state.frame % len(_ACTIVITY_FRAMES)]
+    if view.retry is not None:
+        return (
+            (f"{mark} ", "accent"),
+            (retry_text(view.retry, state.elapsed.activity), "warn"),
+            (" · Esc to stop", "dim"),
+        )
+    activity = sanitise_line(view.hook_status or view.activity or "working")
     activity_seconds, turn_seconds = state.elapsed.activity, state.elapsed.turn
     elapsed = (
-        format_duration(activity_seconds)
-        if activity_seconds == turn_seconds
+        format_duration(turn_seconds)
+        if turn_seconds - activity_seconds < _MIN_VISIBLE_DIFFERENCE_S
         else f"{format_duration(activity_seconds)} of {format_duration(turn_seconds)}"
     )
-    mark = "●" if state.frame is None else _ACTIVITY_FRAMES[state.frame % len(_ACTIVITY_FRAMES)]
     return ((f"{mark} ", "accent"), (activity, "text"), (f"  {elapsed}  Esc interrupt", "dim"))
 
 
-def _retry_countdown_text(state: StatusLineState) -> str:
-    """Format the time until a failed request is retried; empty if no retry is pending."""
-    last_block = state.view.turn_blocks[-1] if state.view.turn_blocks else None
-    if not isinstance(last_block, Retry):
-        return ""
-    seconds_left = math.ceil(last_block.delay) - state.elapsed.activity
-    return (
-        f"{last_block.attempt_text} in {format_duration(seconds_left)}" if seconds_left > 0 else last_block.attempt_text
-    )
+def retry_text(retry: Retry, waited_seconds: int = 0) -> str:
+    """Say why a request failed and when it will be sent again. `waited_seconds`: seconds since it failed."""
+    seconds_left = math.ceil(retry.delay) - waited_seconds
+    when = f"retrying in {format_duration(seconds_left)}" if seconds_left > 0 else "trying again"
+    return f"{sanitise_line(retry.reason).rstrip('.')} · {when}, {retry.attempt_text}"
 
 
 def _mode_text(state: StatusLineState) -> Line:

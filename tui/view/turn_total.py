@@ -5,12 +5,15 @@ from typing import TYPE_CHECKING
 
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.text.numbers import format_dollars, format_duration, format_tokens
-from ebbtide.tui.view.blocks import SessionView, TurnTotal
+from ebbtide.tui.view.blocks import AnswerText, Notice, SessionView, TurnTotal
+from ebbtide.tui.view.outcomes import TURN_END_MESSAGES
 
 if TYPE_CHECKING:  # event modules load only after the first paint
     from ebbtide.agent.events.view import FilesChanged
 
 UNDO_HINT = "`/undo` to revert"
+INTERRUPTION = Notice(TURN_END_MESSAGES["interrupted"])
+"""The notice of an interrupted turn until its total is known."""
 
 
 class TurnTimer:
@@ -34,32 +37,49 @@ def with_file_changes(view: SessionView, file_changes: "FilesChanged") -> Sessio
 
 
 def with_total(view: SessionView, elapsed_seconds: float) -> SessionView:
-    """Add a total line to the view of a finished turn, if the turn called a model or changed a file."""
+    """Add a total line to the view of a finished turn, if the turn called a model, changed a file or was
+    interrupted."""
+    is_interrupted = view.turn_blocks[-1:] == (INTERRUPTION,)
     changes_block = next((block for block in reversed(view.turn_blocks) if isinstance(block, TurnTotal)), None)
-    if changes_block is None and not view.turn_tokens:
+    if changes_block is None and not view.turn_tokens and not is_interrupted:
         return view
+    other_blocks = tuple(
+        block for block in view.turn_blocks if not isinstance(block, TurnTotal) and block != INTERRUPTION
+    )
     total = TurnTotal(
         int(elapsed_seconds),
         view.turn_cost,
         view.turn_tokens,
         changes_block.files if changes_block is not None else None,
+        is_interrupted,
+        is_interrupted and isinstance(other_blocks[-1], AnswerText) if other_blocks else False,
     )
-    other_blocks = tuple(block for block in view.turn_blocks if not isinstance(block, TurnTotal))
     return replace(view, turn_blocks=(*other_blocks, total))
 
 
 def total_text(total: TurnTotal) -> str:
-    """Format the total as one line, such as `12s $0.0123 2 files +10 −3`."""
+    """Format the total as one line, such as `12s  $0.0123  2 files +10 −3`. An interruption is a line before it."""
     files = total.files
     count_text = pluralize(_changed_file_count(total), "file")
     changes_text = (
         f"{count_text} +{files.added} −{files.removed}, {UNDO_HINT}" if files is not None and files.files else ""
     )
-    return "  ".join(filter(None, (*_time_and_cost(total), changes_text, _uncovered_note(total))))
+    facts = "  ".join(filter(None, (*_time_and_cost(total), changes_text, _uncovered_note(total))))
+    return "\n".join(filter(None, (interruption_text(total), facts)))
+
+
+def interruption_text(total: TurnTotal) -> str:
+    """Say that the turn was interrupted, and ask how to continue; empty if it was not interrupted."""
+    if not total.is_interrupted:
+        return ""
+    if total.seconds is None:  # of a resumed session
+        return "Interrupted."
+    kept_note = ", partial answer kept" if total.has_partial_answer else ""
+    return f"Interrupted after {format_duration(total.seconds)}{kept_note}. What should I do instead?"
 
 
 def total_sentence(total: TurnTotal) -> str:
-    """Format the total as a sentence for line mode."""
+    """Format the total as a sentence for line mode, without an interruption."""
     files = total.files
     lines_text = f" ({pluralize(files.added, 'line')} added, {files.removed} removed)" if files is not None else ""
     changes_text = (
@@ -72,13 +92,14 @@ def total_sentence(total: TurnTotal) -> str:
 
 
 def _time_and_cost(total: TurnTotal) -> tuple[str, ...]:
-    """Format the time and the cost, or the tokens if the cost is unknown. Empty if the turn has not ended."""
+    """Format the time and the cost, or the tokens if the cost is unknown. Empty if the turn has not ended; without the
+    time if the interruption already says it."""
     if total.seconds is None:
         return ()
     price = (
         format_dollars(total.cost) if total.cost else f"{format_tokens(total.tokens)} tokens" if total.tokens else ""
     )
-    return (format_duration(total.seconds), price)
+    return ("" if total.is_interrupted else format_duration(total.seconds), price)
 
 
 def _changed_file_count(total: TurnTotal) -> int:

@@ -159,7 +159,7 @@ class ActionField(Field):
 
 
 class CommandField(TextBox):
-    """A command that can be edited: Enter runs it, Ctrl-J inserts a line break."""
+    """A text that can be edited: Enter submits it, Alt-Enter inserts a line break."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "take", show=False, priority=True),
@@ -175,4 +175,5 @@ class CommandField(TextBox):
         self.post_message(self.CommandSubmitted(self.text))
 
     def action_new_line(self) -> None:
-        self.insert("\n")
+        if not self.read_only:
+            self.insert("\n")

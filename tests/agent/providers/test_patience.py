@@ -306,9 +306,32 @@ def test_a_fallback_takes_over_and_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "variable", "url", "start"),
     [
-        ("ollama/m", "OLLAMA_HOST", "http://127.0.0.1:{}", "ollama serve"),
-        ("openai-chat/m", "OPENAI_BASE_URL", "http://127.0.0.2:1234/v1", "lms server start"),
-        ("openai-chat/m", "OPENAI_BASE_URL", "http://127.0.0.2:8080/v1", "llama-server -m MODEL.gguf"),
+        ("ollama/m", "OLLAMA_HOST", "http://127.0.0.2:11434", "Start Ollama: `ollama serve`"),
+        ("ollama/m", "OLLAMA_HOST", "http://127.0.0.1:{0}", "Start Ollama: `OLLAMA_HOST=127.0.0.1:{0} ollama serve`"),
+        (
+            "openai-chat/m",
+            "OPENAI_BASE_URL",
+            "http://ollama.localhost:{0}/v1",
+            "Start Ollama: `OLLAMA_HOST=127.0.0.1:{0} ollama serve`",
+        ),
+        (
+            "openai-chat/m",
+            "OPENAI_BASE_URL",
+            "http://127.0.0.2:1234/v1",
+            "Start LM Studio: press Start Server in its window, or run `lms server start --port 1234`",
+        ),
+        (
+            "openai-chat/m",
+            "OPENAI_BASE_URL",
+            "http://127.0.0.2:8080/v1",
+            "Start llama.cpp: `llama-server -m MODEL.gguf --port 8080`",
+        ),
+        (
+            "openai-chat/m",
+            "OPENAI_BASE_URL",
+            "http://vllm.localhost:{0}/v1",
+            "Start vLLM: `vllm serve MODEL --port {0}`",
+        ),
     ],
 )
 def test_a_local_server_that_is_not_running_is_reported_once_with_its_start_command(
@@ -316,10 +339,10 @@ def test_a_local_server_that_is_not_running_is_reported_once_with_its_start_comm
 ) -> None:
     with saying(b"") as port:
         pass
-    url = url.format(port)
+    url, start = url.format(port), start.format(port)
     done = ebb("-p", "hi", "-m", model, home=tmp_path, env={variable: url})
     host = url.removeprefix("http://").removesuffix("/v1")
-    message = f"no server is running at `{host}` for {model}. Start it with `{start}`, then try again."
+    message = f"no server is running at `{host}` for {model}. {start}, then try again."
     assert (done.code, [line for line in done.err.splitlines() if "nothing is known" not in line]) == (
         3, [f"ebb: {message}"],
     )  # fmt: skip

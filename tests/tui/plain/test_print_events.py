@@ -147,7 +147,7 @@ def test_a_call_is_one_line_with_its_outcome() -> None:
 def test_what_a_failed_request_had_said_is_called_void() -> None:
     retry = RetryScheduled(2, 5, 3.0, "overloaded")
     start = (TurnStarted("s", "m", "hi"), StepStarted(1))
-    again = "The request failed: overloaded. Retrying: attempt 2 of 5, in 3 s."
+    again = "overloaded. Retrying in 3s, attempt 2 of 5."
     void = "The model's text since your message or the last tool call is discarded."
     assert printed(*start, retry) == [again]
     assert printed(*start, TextDelta("Half a sen"), retry, TextDelta("Whole."), TurnFinished("answered", "Whole.")) == [
@@ -163,7 +163,7 @@ def test_notes_and_errors_say_what_they_are() -> None:
     assert printed(ended) == ["Note: job-1 ended, exit code 2: make", "  two", "  three", "  four"]
     assert printed(TurnFailed("auth", "no key; set one", 4)) == ["Error: no key; set one"]
     assert printed(TurnStarted("s", "m", "hi"), TurnFinished("answered", "not streamed")) == ["not streamed"]
-    assert printed(TurnFinished("interrupted", "")) == ["Note: interrupted"]
+    assert printed(TextDelta("So"), TurnFinished("interrupted", "So")) == ["So"]
 
 
 def test_what_steers_a_terminal_is_shown() -> None:

@@ -52,7 +52,7 @@ async def test_it_is_looked_at_written_edited_done_and_taken_back(tmp_path: Path
         assert t.reads("gate") == "All required facts are included."
         assert t.session.history == before
         screen.draft.move_cursor(screen.draft.document.end)
-        await t.press("space", "o", "k", "ctrl+s")
+        await t.press("space", "o", "k", "enter")
         assert t.session.history.summary.summary == "All four were read. ok"
         receipt = t.app.controller.view.blocks[-1]
         assert isinstance(receipt, Compaction)
@@ -99,9 +99,9 @@ async def test_what_must_be_in_it_is_shown_and_added_by_a_key(tmp_path: Path) ->
         screen._compaction.preview = replace(preview, limits=tight)
         await t.press("enter", until=lambda: screen.step == "editing")
         assert "never touch b.py" in t.reads("gate")
-        await t.press("ctrl+s", until=lambda: "required facts" in t.reads("headline"))
+        await t.press("enter", until=lambda: "required facts" in t.reads("headline"))
         await t.press("ctrl+n", until=lambda: t.reads("gate") == "All required facts are included.")
-        await t.press("ctrl+s")
+        await t.press("enter")
         assert "never touch b.py" in t.session.history.summary.summary
 
 
@@ -116,8 +116,8 @@ async def test_while_it_is_written_esc_interrupts_and_one_can_write_it_oneself(t
         assert t.session.history == before
         await t.press("w", until=lambda: screen.step == "editing")
         assert "keeps only the key facts" in t.reads("gate")
-        await t.press("m", "i", "n", "e", "ctrl+s")
-        assert t.session.history.summary.summary == "mine"
+        await t.press("m", "i", "alt+enter", "n", "e", "enter")
+        assert t.session.history.summary.summary == "mi\nne"
 
 
 async def test_where_there_is_nothing_it_says_so(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ async def test_a_compaction_that_is_being_done_is_neither_begun_again_nor_left(
             await apply(text)
 
         monkeypatch.setattr(screen._compaction, "apply", slow)
-        await t.pilot.press("ctrl+s", "ctrl+s", "x", "escape")
+        await t.pilot.press("enter", "enter", "x", "escape")
         assert (t.app.screen, len(begun)) == (screen, 1)
         gate.set()
         await t.rests()

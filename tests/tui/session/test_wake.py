@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.view.blocks import AnswerText, Notice, UserText
+from ebbtide.tui.view.blocks import AnswerText, Notice, TurnTotal, UserText
 from tests.kit.app_pilot import Driven
 from tests.kit.polling import soon
 from tests.kit.project import Project
@@ -62,5 +62,7 @@ async def test_after_an_interruption_a_job_that_is_over_wakes_nobody(opened: Pro
         await t.press("escape")
         await t.rests()
         await pilot.pause()
-        assert said(t)[-1] == Notice("interrupted")
+        last = t.app.controller.view.blocks[-1]
+        assert isinstance(last, TurnTotal)
+        assert last.is_interrupted
         assert not t.app.is_working

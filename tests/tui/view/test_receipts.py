@@ -20,6 +20,7 @@ from ebbtide.tui.view.receipts import (
     RunningCompaction,
     UndoneCompaction,
     receipt_details,
+    receipt_hints,
     receipt_title,
     undo_price_text,
 )
@@ -43,17 +44,20 @@ def after(*events: Event) -> SessionView:
 def test_the_line_says_how_much_how_and_for_what_price() -> None:
     (block,) = after(DONE).blocks[1:]
     assert isinstance(block, Compaction)
-    assert (
-        receipt_title(block) == "compacted: 121,000 → 38,000 tokens · all outputs as one line each, summary · $0.0310"
-    )
+    assert receipt_title(block) == "compacted: 120 → 8 messages, −83.0k tokens · $0.0310"
     free = ContextCompacted(5_000, 900, 12, 3, ("mask",))
     (block,) = after(free).blocks[1:]
     assert isinstance(block, Compaction)
-    assert receipt_title(block) == "compacted: 5,000 → 900 tokens · older outputs as one line each"
-    unknown = ContextCompacted(5_000, 900, 12, 3, ("summary",), model="a/new", cost=None)
+    assert receipt_title(block) == "compacted: 12 → 3 messages, −4.1k tokens"
+    unknown = ContextCompacted(5_000, 900, 12, 12, ("summary",), model="a/new", cost=None)
     (block,) = after(unknown).blocks[1:]
     assert isinstance(block, Compaction)
-    assert receipt_title(block) == "compacted: 5,000 → 900 tokens · summary · price unknown"
+    assert receipt_title(block) == "compacted: −4.1k tokens · price unknown"
+
+
+def test_the_line_ends_in_what_can_be_done_as_far_as_there_is_room() -> None:
+    hints = [receipt_hints("compacted: −4.1k tokens", width) for width in (80, 50, 40, 30)]
+    assert hints == [" · Enter for details · /context undo", " · Enter for details", " · /context undo", ""]
 
 
 def test_a_rewrite_by_price_says_what_it_had_cost_to_leave_it() -> None:
@@ -62,7 +66,7 @@ def test_a_rewrite_by_price_says_what_it_had_cost_to_leave_it() -> None:
         price = Price(30_000, 9_000, 11_000, 11_400, dollar)
         (block,) = after(ContextCompacted(90_000, 60_000, 12, 12, ("mask",), "rent", price=price)).blocks[1:]
         assert isinstance(block, Compaction)
-        lines.append(receipt_details(block)[1])
+        lines.append(receipt_details(block)[2])
     assert lines == [
         (
             "head",
@@ -76,7 +80,8 @@ def test_what_opens_says_why_by_whom_and_what_became_of_each_part() -> None:
     (block,) = after(CompactionStarted(121_000), FAILED, DONE).blocks[1:]
     assert isinstance(block, Compaction)
     assert receipt_details(block) == (
-        ("head", "the window was full · 120 → 8 messages"),
+        ("head", "the window was full · 121,000 → 38,000 tokens"),
+        ("head", "all outputs as one line each, summary"),
         ("head", "summary by a/small · $0.0310"),
         ("head", REFUSED),
         ("head", "summarised, 82,000 tokens: older"),

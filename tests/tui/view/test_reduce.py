@@ -1,6 +1,7 @@
 from dataclasses import replace
 from functools import reduce
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -111,12 +112,29 @@ def test_a_switch_is_told_and_the_status_line_names_the_model_that_goes_on() -> 
 def test_a_retry_drops_what_was_streamed_since_the_step_began() -> None:
     retry = RetryScheduled(1, 5, 2.0, "Overloaded.")
     events = (TextDelta("first step"), StepStarted(2), TextDelta("half"), ReasoningDelta("an idea"), Noticed("kept"))
-    assert blocks_after(*events, retry) == (AnswerText("first step"), Notice("kept"), Retry(1, 5, 2.0, "Overloaded."))
-    again = RetryScheduled(2, 5, 4.0, "Overloaded.")
-    assert blocks_after(retry, again, TextDelta("ok")) == (
-        Retry(2, 5, 4.0, "Overloaded."),
-        AnswerText("ok", is_streaming=True),
+    view = after(*events, retry)
+    assert (view.turn_blocks[1:], view.retry) == (
+        (AnswerText("first step"), Notice("kept")),
+        Retry(1, 5, 2.0, "Overloaded."),
     )
+
+
+@pytest.mark.parametrize(
+    ("event", "is_over"),
+    [
+        (TextDelta("ok"), True),
+        (TurnFinished("interrupted", ""), True),
+        (TurnFailed("overloaded", "the server failed", 3), True),
+        (Noticed("a job ended"), False),
+    ],
+)
+def test_a_retry_is_over_when_the_model_answers_or_the_turn_ends(event: Event, is_over: bool) -> None:
+    retries = (
+        RetryScheduled(1, 0, 2.0, "busy"),
+        RetryScheduled(2, 0, 4.0, "the server is busy", None, "Overloaded (529)"),
+    )
+    assert after(*retries).retry == Retry(2, 0, 4.0, "Overloaded (529)")
+    assert (after(*retries, event).retry is None) == is_over
 
 
 def test_what_was_streamed_and_is_a_call_leaves_its_words() -> None:
@@ -130,7 +148,7 @@ def test_a_summary_that_is_asked_for_again_leaves_the_answer_before_it_alone() -
     retry = RetryScheduled(1, 5, 2.0, "Overloaded.")
     answered = (StepStarted(1), TextDelta("all is well"), TurnFinished("answered", "all is well"))
     view = after(*answered, CompactionStarted(24_000), retry, RetryScheduled(2, 5, 4.0, "Overloaded."))
-    assert [type(block) for block in view.blocks[1:]] == [AnswerText, RunningCompaction, Retry]
+    assert [type(block) for block in view.blocks[1:]] == [AnswerText, RunningCompaction]
 
 
 def test_a_call_runs_and_ends() -> None:

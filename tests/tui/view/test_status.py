@@ -15,6 +15,7 @@ from ebbtide.agent.events.session import (
     ContextMeasured,
     Event,
     ReplyFinished,
+    RetryScheduled,
     TextDelta,
     ToolFinished,
     ToolStarted,
@@ -209,8 +210,8 @@ def test_only_parts_that_there_are_may_be_set() -> None:
 def test_only_what_is_done_takes_time_and_a_question_takes_none() -> None:
     happened: list[tuple[float, Event | None, ElapsedSeconds]] = [
         (100.0, TurnStarted("s", "m", "go"), ElapsedSeconds(0, 0)),
-        (103.0, CallDelta("bash", 10), ElapsedSeconds(0, 0)),
-        (105.0, CallDelta("bash", 900), ElapsedSeconds(2, 2)),
+        (103.0, CallDelta("bash", 10), ElapsedSeconds(0, 3)),
+        (105.0, CallDelta("bash", 900), ElapsedSeconds(2, 5)),
         (106.0, ToolStarted("1", "bash", {}), ElapsedSeconds(0, 6)),
         (106.0, PermissionAsked("q", "1", "bash", {}, ""), ElapsedSeconds(0, 6)),
         (144.0, PermissionAnswered("q", "allow"), ElapsedSeconds(0, 6)),
@@ -238,4 +239,26 @@ def test_a_call_that_follows_another_at_once_begins_anew() -> None:
     assert elapsed.elapsed_at(view, 9.0) == ElapsedSeconds(0, 8)
     assert plain(status_line(StatusLineState(view, ElapsedSeconds(3, 71)), 80)).startswith(
         "● running bash  3s of 1m 11s  Esc interrupt"
+    )
+
+
+@pytest.mark.parametrize(
+    ("left", "seconds", "text"),
+    [
+        (None, 0, "● Overloaded (529) · retrying in 3s, attempt 5 · Esc to stop"),
+        (2_340.0, 1, "● Overloaded (529) · retrying in 2s, attempt 5, 39 min left · Esc to stop"),
+        (90.0, 2, "● Overloaded (529) · retrying in 1s, attempt 5, 1m 30s left · Esc to stop"),
+        (0.0, 3, "● Overloaded (529) · trying again, attempt 5, 0s left · Esc to stop"),
+    ],
+)
+def test_a_retry_counts_down_in_one_line(left: float | None, seconds: int, text: str) -> None:
+    retry = RetryScheduled(5, 0, 2.6, "the m server failed (529): busy", left, "Overloaded (529)")
+    view = apply_event(SessionView(is_busy=True), retry)
+    assert plain(status_line(StatusLineState(view, ElapsedSeconds(seconds, 40)), 100)).rstrip() == text
+
+
+def test_a_retry_names_how_many_attempts_there_are() -> None:
+    view = apply_event(SessionView(is_busy=True), RetryScheduled(2, 5, 0.0, "the model sent an empty answer"))
+    assert plain(status_line(StatusLineState(view), 100)).rstrip() == (
+        "● the model sent an empty answer · trying again, attempt 2 of 5 · Esc to stop"
     )
