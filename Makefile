@@ -144,6 +144,7 @@ bench: .venv/ready
 	$(BIN)/python -m bench.overhead
 	$(BIN)/python -m bench.batch
 	$(BIN)/python -m bench.many_runs
+	$(BIN)/python -m bench.trees
 	$(BIN)/python -m bench.mcp
 	$(BIN)/python -m bench.tui.opening
 	$(BIN)/python -m bench.tui.working

@@ -16,11 +16,13 @@ from bench.measure import compile_sources
 from bench.sandbox import measure_cpu_ratio
 from bench.startup import first_request_times
 from bench.steps import StepTimes, measure_bare_loop, measure_ebb
+from bench.trees import command_ratio
 from ebbtide.tools.sandbox.system import sandbox_kind
 
 STEP_COUNT = 300
 REWRITTEN_MESSAGES = 2_000
 """Number of messages in the session that is rewritten."""
+TREE_FILES = 10_000
 SANDBOX_ROUNDS = 5
 MAX_TRIES = 3
 """Maximum number of times that a gate is measured."""
@@ -74,6 +76,7 @@ GATES: Sequence[StepGate] = (
     StepGate(f"{STEP_COUNT} steps: the last beside the first", 1.3, step_growth),
     StepGate(f"{STEP_COUNT} steps: the last beside a bare loop's", 4.0, bare_loop_ratio),
     StepGate(f"rewrite of {REWRITTEN_MESSAGES:,} messages: on the loop, of all", 0.3, rewrite_loop_share),
+    StepGate(f"command in {TREE_FILES:,} files beside an empty folder", 2.0, lambda: command_ratio(TREE_FILES)),
     StepGate("start of `-p` beside a script on the SDK", 0.22, startup_ratio),
 )
 

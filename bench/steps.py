@@ -84,13 +84,15 @@ class StepTimes:
         return self.last / self.first
 
 
-def measure_ebb(steps: int, wire: str = "http", *options: str, has_sandbox: bool = False) -> StepTimes:
+def measure_ebb(
+    steps: int, wire: str = "http", *options: str, has_sandbox: bool = False, folder: Path | None = None
+) -> StepTimes:
     """Measure a headless run of `steps` steps. `has_sandbox`: whether its commands run in the sandbox, whose own
-    processes are not included."""
+    processes are not included. `folder`: where it runs; None for an empty folder."""
     command = [sys.executable, "-m", "ebbtide.tui.cli.main", "-p", "go", "-m", "anthropic/claude-sonnet-5-5"]
     chosen = ["--permission-mode", "auto", "--config", f"providers.anthropic.wire={wire}"]
     sandbox_options = () if has_sandbox else ("--no-sandbox",)
-    return _measure_steps([*command, *chosen, *sandbox_options, *options], steps)
+    return _measure_steps([*command, *chosen, *sandbox_options, *options], steps, folder)
 
 
 def measure_bare_loop(steps: int) -> StepTimes:
@@ -98,7 +100,7 @@ def measure_bare_loop(steps: int) -> StepTimes:
     return _measure_steps([sys.executable, "-c", BARE_LOOP_SCRIPT], steps)
 
 
-def _measure_steps(command: Sequence[str], steps: int) -> StepTimes:
+def _measure_steps(command: Sequence[str], steps: int, folder: Path | None = None) -> StepTimes:
     cpu, sent, arrived, peaks = list[float](), list[float](), list[float](), list[float]()
     process: subprocess.Popen[bytes] | None = None
 
@@ -116,7 +118,7 @@ def _measure_steps(command: Sequence[str], steps: int) -> StepTimes:
     with tempfile.TemporaryDirectory() as name, FakeProvider([next_turn], rules=None) as server:
         env = minimal_environment(Path(name), {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"})
         quiet = subprocess.DEVNULL
-        with subprocess.Popen(command, env=env, cwd=name, stdin=quiet, stdout=quiet, stderr=quiet) as process:
+        with subprocess.Popen(command, env=env, cwd=folder or name, stdin=quiet, stdout=quiet, stderr=quiet) as process:
             process.wait()
         first = server.requests[0].body
     assert process.returncode == 0, f"the run failed with {process.returncode}"

@@ -148,6 +148,7 @@ def act(work: Path, verb: str, name: str, other: str, content: bytes) -> None:
             rules.unlink()
 
 
+@pytest.mark.timeout(1200)  # two thousand examples by night
 @given(
     first=st.lists(ACTS, max_size=8),
     between=st.lists(st.lists(ACTS, max_size=6), min_size=1, max_size=4),
