@@ -1,9 +1,11 @@
 """Retrieves outputs and summaries that are no longer in context, and removes stored bytes that are no longer needed. It
 does not interpret their text."""
 
+import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 from ebbtide.store.blobs import BlobStore
@@ -156,11 +158,13 @@ class ArchiveStore:
         stay, marked as removed, and a fact records the reason. `is_open` is passed to `collect_garbage`."""
         if self.blobs is None:
             return ExpiryResult()
-        sizes = self.blobs.sizes()
-        stored = self._outputs_by_digest()
-        stored_bytes = sum(sizes.get(digest, 0) for digest in stored)
+        # Only what the limits require is read, because they are applied at the end of each run.
+        sizes = self.blobs.sizes() if max_bytes is not None else {}
+        with self._store.reading() as db:
+            stored_bytes = sum(sizes.get(digest, 0) for digest in _output_digests(db)) if sizes else 0
+        used_before = older_than if max_bytes is None or stored_bytes <= max_bytes else inf
         removal_reasons = dict[str, str]()
-        for digest, (last_use, outputs) in stored.items():
+        for digest, (last_use, outputs) in self._outputs_by_digest(used_before).items():
             is_old = older_than is not None and last_use < older_than
             exceeds_limit = max_bytes is not None and stored_bytes > max_bytes
             if not is_old and not exceeds_limit:
@@ -169,6 +173,12 @@ class ArchiveStore:
                 continue
             removal_reasons[digest] = REMOVED_BY_AGE if is_old else REMOVED_BY_SIZE
             stored_bytes -= sizes.get(digest, 0)
+        if removal_reasons:
+            self._mark_removed(removal_reasons)
+        return ExpiryResult(self.collect_garbage(is_open), stored_bytes)
+
+    def _mark_removed(self, removal_reasons: Mapping[str, str]) -> None:
+        """Record that the outputs with these digests no longer have bytes, and why."""
         now = time.time()
         with self._store.transaction() as db:
             for digest, reason in removal_reasons.items():
@@ -178,14 +188,18 @@ class ArchiveStore:
                     (REMOVED_OUTPUT_FACT, reason, digest),
                 )
                 db.execute("update outputs set digest = null, removed = ? where digest = ?", (now, digest))
-        return ExpiryResult(self.collect_garbage(is_open), stored_bytes)
 
-    def _outputs_by_digest(self) -> dict[str, tuple[float, list[OutputPosition]]]:
-        """Group outputs by digest, least recently used first. Each digest comes with the time of its last use."""
+    def _outputs_by_digest(self, used_before: float | None) -> dict[str, tuple[float, list[OutputPosition]]]:
+        """Group the outputs that were last used before a time (Unix seconds) by digest, least recently used first. Each
+        digest comes with the time of its last use. `used_before`: None for no outputs."""
         outputs_by_digest = dict[str, tuple[float, list[OutputPosition]]]()
+        if used_before is None:
+            return outputs_by_digest
         for digest, last_use, *position_fields in self._store.query(
             "select digest, coalesce(accessed, created), session, number, position from outputs "
-            "where digest is not null"
+            "where digest in (select digest from outputs where digest is not null group by digest "
+            "having max(coalesce(accessed, created)) < ?)",
+            used_before,
         ):
             previous_use, outputs = outputs_by_digest.get(digest, (last_use, []))
             outputs.append(OutputPosition(*position_fields))
@@ -198,14 +212,24 @@ class ArchiveStore:
         blobs = self.blobs
         if blobs is None:
             return FreedSpace()
-        freed, sizes = FreedSpace(), blobs.sizes()  # listed outside the transaction, which blocks other writers
-        with self._store.transaction() as db:
-            needed = {row[0] for row in db.execute("select distinct digest from outputs where digest is not null")}
-            needed |= version_digests(db)
-            for digest in sizes.keys() - needed:
-                freed += FreedSpace(1, blobs.remove(digest))
+        freed, digests = FreedSpace(), blobs.digests()  # listed outside the transaction, which blocks other writers
+        with self._store.reading() as db:
+            unneeded = digests - _needed_digests(db)
+        if unneeded:
+            with self._store.transaction() as db:
+                for digest in unneeded - _needed_digests(db):  # another process may have needed some since
+                    freed += FreedSpace(1, blobs.remove(digest))
         blobs.remove_uncommitted(time.time() - MIN_ORPHAN_AGE_SECONDS, is_open)
         return freed
 
     def _rows(self, clause: str, *values: object) -> tuple[OutputRow, ...]:
         return tuple(OutputRow(*row) for row in self._store.query(f"select {_COLUMNS} from outputs {clause}", *values))
+
+
+def _needed_digests(db: sqlite3.Connection) -> set[str]:
+    """Get the digests of all blobs that outputs or earlier versions of files need."""
+    return _output_digests(db) | version_digests(db)
+
+
+def _output_digests(db: sqlite3.Connection) -> set[str]:
+    return {str(row[0]) for row in db.execute("select distinct digest from outputs where digest is not null")}

@@ -140,6 +140,12 @@ class SessionStore:
                     self._db.execute("rollback")
                 raise
 
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Use the connection for reads that need no transaction."""
+        with translate_sqlite_errors(self.path):
+            yield self._db
+
     def create(self, row: SessionRow) -> None:
         with self.transaction():
             insert_session(self._db, row)

@@ -271,3 +271,24 @@ async def test_an_index_that_cannot_be_locked_says_why(tmp_path: Path) -> None:
     with pytest.raises(StoreFailed, match="cannot be used"):
         await sessions.recall().search(RecallQuery("word"))
     await sessions.thread.close()
+
+
+@pytest.mark.parametrize("session_count", [3, 40])
+async def test_a_search_reads_as_often_however_many_sessions_are_indexed(tmp_path: Path, session_count: int) -> None:
+    sessions = await opened(tmp_path)
+    store, statements = sessions.store, list[str]()
+
+    def fill() -> None:
+        for number in range(session_count):
+            store.create(SessionRow(f"s{number}", "/code/one", "", "m", "ask", 1.0, 1.0))
+            messages_in(store, f"s{number}", 2)
+
+    await sessions.thread.run(fill)
+    recall = sessions.recall()
+    await recall.search(RecallQuery("nothing"))
+    database: sqlite3.Connection = store._db
+    await sessions.thread.run(database.set_trace_callback, statements.append)
+    await recall.search(RecallQuery("absent"))
+    await sessions.thread.run(database.set_trace_callback, None)
+    assert len([each for each in statements if not each.startswith("--")]) < 15
+    await sessions.thread.close()
