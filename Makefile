@@ -70,8 +70,8 @@ nightly: .venv/ready
 	  tests/agent/eviction tests/agent/compaction tests/agent/providers/wires/test_prefixes.py \
 	  tests/agent/archive/test_export.py tests/agent/test_reachable.py \
 	  tests/agent/archive/test_fork.py tests/agent/calls/test_rule_suggestions.py tests/agent/records/test_recorder.py \
-	  tests/agent/checkpoints/test_project.py tests/tools/test_edit_slips.py tests/tools/commands/test_grammar.py \
-	  tests/bench/test_attacks.py
+	  tests/agent/checkpoints/test_project.py tests/agent/checkpoints/test_watched_folders.py \
+	  tests/tools/test_edit_slips.py tests/tools/commands/test_grammar.py tests/bench/test_attacks.py
 
 # The protocol's own suite for clients; it needs a newer Node than most machines have, which npm brings.
 .venv/conformance/ready: .venv/ready

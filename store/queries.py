@@ -104,6 +104,8 @@ def quote_fts(text: str) -> str:
 def character_pairs(text: str) -> str:
     """Get all pairs of neighbouring characters in text without spaces, as words. The last character of each run is a
     word too, so that every character starts a word and can be found on its own."""
+    if text.isascii():  # most texts are, and large ones take a while to search
+        return ""
     return " ".join(word for run in _UNSPACED_RUN.findall(text) for word in (*_pairs(run), run[-1]))
 
 
@@ -113,7 +115,8 @@ def _pairs(run: str) -> list[str]:
 
 def indexed_words(text: str) -> set[str]:
     """Get the words in text that can be found by their parts."""
-    return {word for word in _WORD.findall(text.lower()) if not _UNSPACED_RUN.search(word)}
+    words = set(_WORD.findall(text.lower()))
+    return words if text.isascii() else {word for word in words if not _UNSPACED_RUN.search(word)}
 
 
 def storable_text(text: str) -> str:

@@ -6,14 +6,13 @@ The index is not needed to resume a session and can be rebuilt from the messages
 import hashlib
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from ebbtide.store.errors import StoreError
 from ebbtide.store.queries import (
-    MAX_NAME_CHARS,
-    MAX_TERM_CHARS,
     MatchMethod,
     SearchQuery,
     character_pairs,
@@ -27,9 +26,10 @@ from ebbtide.store.queries import (
     sql_filters,
     storable_text,
 )
-from ebbtide.store.search_tables import create_parts_index, create_tables, create_words_index, drop_index
+from ebbtide.store.search_tables import create_tables, create_words_index, drop_index, has_table
 from ebbtide.store.session_rows import MessageRow
 from ebbtide.store.sessions import SessionStore
+from ebbtide.store.word_parts import add_missing_word_parts, add_word_parts
 
 DocumentKind: TypeAlias = Literal["user", "assistant", "output", "summary"]
 
@@ -101,6 +101,11 @@ class IndexProgress:
     """Number of messages not yet indexed."""
     pending_summaries: int
     """Number of summaries not yet indexed."""
+    project: str = ""
+
+    @property
+    def is_unfinished(self) -> bool:
+        return self.pending_messages > 0 or self.pending_summaries > 0
 
 
 class SearchIndex:
@@ -112,16 +117,25 @@ class SearchIndex:
     def unfinished_sessions(self) -> tuple[IndexProgress, ...]:
         """Return the progress of the sessions that are not fully indexed, newest first."""
         rows = self._store.query(
-            "select s.id, coalesce(i.position, 0), coalesce(i.outputs, 0), coalesce(i.summaries, 0), "
-            "(select coalesce(max(position) + 1, 0) from messages where session = s.id), "
-            "(select coalesce(max(number), 0) from summaries where session = s.id) "
-            "from sessions s left join indexed i on i.session = s.id order by s.updated desc"
+            "select session, position, outputs, summaries, messages - position, written_summaries - summaries, project "
+            "from (select s.id as session, s.project as project, s.updated as updated, "
+            "coalesce(i.position, 0) as position, coalesce(i.outputs, 0) as outputs, "
+            "coalesce(i.summaries, 0) as summaries, "
+            "(select coalesce(max(position) + 1, 0) from messages where session = s.id) as messages, "
+            "(select coalesce(max(number), 0) from summaries where session = s.id) as written_summaries "
+            "from sessions s left join indexed i on i.session = s.id) "
+            "where messages > position or written_summaries > summaries order by updated desc"
         )
-        return tuple(
-            IndexProgress(session_id, position, outputs, summaries, messages - position, written_summaries - summaries)
-            for session_id, position, outputs, summaries, messages, written_summaries in rows
-            if messages > position or written_summaries > summaries
+        return tuple(IndexProgress(*row) for row in rows)
+
+    def session_count(self, project: str | None = None) -> int:
+        """Count the sessions with messages. `project`: None for all projects."""
+        ((count,),) = self._store.query(
+            "select count(*) from sessions s where exists (select 1 from messages where session = s.id) "
+            "and (?1 is null or s.project = ?1)",
+            project,
         )
+        return int(count)
 
     def messages(self, session: str, start: int, limit: int) -> tuple[MessageRow, ...]:
         rows = self._store.query(
@@ -137,6 +151,9 @@ class SearchIndex:
         """Add a session's documents for the messages from `start` on. `progress`: the progress once they are added. If
         the index was emptied in the meantime, so that earlier messages are missing, nothing is added."""
         self._ensure_words_index()
+        # Everything that needs no database is done before the transaction, because it blocks other writers.
+        storable_documents = [_storable_document(document) for document in documents]
+        words = {word for storable in storable_documents for word in storable.words}
         with self._store.transaction() as db:
             indexed_row = db.execute(
                 "select i.position, i.summaries, s.project from sessions s left join indexed i on i.session = s.id "
@@ -146,57 +163,19 @@ class SearchIndex:
             if indexed_row is None or (indexed_row[0] or 0) < start:
                 return  # the session was deleted, or the index was emptied
             position, summaries, project = indexed_row[0] or 0, indexed_row[1] or 0, indexed_row[2]
-            has_parts = has_table(db, "parts")
-            for document in documents:
+            for storable in storable_documents:
+                document = storable.document
                 is_new = document.number > summaries if document.kind == "summary" else document.position >= position
                 if is_new:  # otherwise, another process has already added it
-                    self._insert(db, progress.session, project, document, has_parts)
+                    _insert_document(db, progress.session, project, storable)
+            if has_table(db, "parts"):
+                add_word_parts(db, words)
             db.execute(
                 "insert into indexed (session, position, outputs, summaries) values (?, ?, ?, ?) "
                 "on conflict (session) do update set position = max(position, excluded.position), "
                 "outputs = max(outputs, excluded.outputs), summaries = max(summaries, excluded.summaries)",
                 (progress.session, progress.indexed_messages, progress.indexed_outputs, progress.indexed_summaries),
             )
-
-    @staticmethod
-    def _insert(db: sqlite3.Connection, session: str, project: str, document: SearchDocument, has_parts: bool) -> None:
-        title, text = storable_text(document.title), storable_text(document.text)
-        pairs = character_pairs(f"{title}\n{text}")
-        path = storable_text(document.path)
-        marks = [
-            marker_word("s", session),
-            marker_word("p", project),
-            marker_word("k", document.kind),
-            marker_word("t", document.tool),
-            path,
-        ]
-        cursor = db.execute(
-            "insert into documents (session, position, number, kind, tool, size, created, path, title, marks, text, "
-            "pairs) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                session,
-                document.position,
-                document.number,
-                document.kind,
-                document.tool,
-                document.size,
-                document.created,
-                path,
-                title,
-                " ".join(marks),
-                text,
-                pairs,
-            ),
-        )
-        db.execute(
-            "insert into words (rowid, marks, title, text, pairs) values (?, ?, ?, ?, ?)",
-            (cursor.lastrowid, " ".join(marks), title, text, pairs),
-        )
-        if not has_parts:
-            return
-        for word in indexed_words(f"{title} {text}"):
-            if db.execute("insert or ignore into terms (term) values (?)", (word,)).rowcount:
-                db.execute("insert into parts (term) values (?)", (word,))
 
     def find(self, query: SearchQuery) -> tuple[SearchMatch, ...]:
         """Search, best matches first. Documents that contain all words come before those that contain them as parts of
@@ -248,11 +227,24 @@ class SearchIndex:
         return {str(row[0]): (int(row[1]), float(row[2])) for row in rows}
 
     def reset_word_parts(self) -> None:
-        """Delete the index of word parts; the next search rebuilds it. Call this after deleting a session, whose words
-        would otherwise stay in the index."""
+        """Empty the index of word parts; `add_word_parts` fills it again. Call this after deleting a session, whose
+        words would otherwise stay in the index."""
         with self._store.transaction() as db:
             drop_index(db, "parts")
             db.execute("delete from terms")
+
+    def add_word_parts(self) -> bool:
+        """Add the next words to the index of word parts, if any are missing. Return whether it is complete now."""
+        if not self._is_missing_word_parts():
+            return True
+        self._ensure_words_index()
+        with self._store.transaction() as db:
+            return add_missing_word_parts(db)
+
+    def _is_missing_word_parts(self) -> bool:
+        return self._store.query("select name from sqlite_master where name in ('parts', 'parts_progress')") != [
+            ("parts",)
+        ]
 
     def clear(self) -> None:
         """Empty the index, even if it is damaged."""
@@ -260,7 +252,7 @@ class SearchIndex:
             db.execute("drop trigger if exists documents_forgotten")
             for index in ("words", "parts"):
                 drop_index(db, index)
-            for table in ("vectors", "documents", "terms", "indexed"):
+            for table in ("vectors", "documents", "terms", "indexed", "parts_progress"):
                 db.execute(f"drop table if exists {table}")
             create_tables(db)
             create_words_index(db)
@@ -361,39 +353,65 @@ class SearchIndex:
         return (*other_terms, *self._longer_terms(piece, limit))
 
     def _longer_terms(self, piece: str, limit: int) -> tuple[str, ...]:
-        if len(piece) < 3 or not self._ensure_parts_index():
+        if len(piece) < 3:
+            return ()
+        self.add_word_parts()
+        if not self._store.query("select 1 from sqlite_master where name = 'parts'"):
             return ()
         rows = self._store.query(
             "select term from parts where parts match ? order by length(term), term limit ?", quote_fts(piece), limit
         )
         return tuple(quote_fts(term) for (term,) in rows if term != piece)
 
-    def _ensure_parts_index(self) -> bool:
-        """Create the index of word parts if it is missing. Returns whether it exists: SQLite may lack the tokenizer it
-        needs."""
-        if self._store.query("select 1 from sqlite_master where name = 'parts'"):
-            return True
-        with self._store.transaction() as db:
-            if has_table(db, "parts"):  # another process has created it
-                return True
-            try:
-                create_parts_index(db)
-            except sqlite3.OperationalError as error:
-                if "no such tokenizer" not in str(error):
-                    raise
-                return False
-            db.execute("delete from terms")
-            db.execute(
-                "insert into terms (term) select term from vocabulary where length(term) between 4 and ? "
-                "or (length(term) between 4 and ? and term not glob '*[0-9]*')",
-                (MAX_TERM_CHARS, MAX_NAME_CHARS),
-            )
-            db.execute("insert into parts (term) select term from terms")
-        return True
+
+@dataclass(frozen=True, slots=True)
+class _StorableDocument:
+    """A document with everything that is computed from its text before it is stored."""
+
+    document: SearchDocument
+    title: str
+    text: str
+    path: str
+    pairs: str
+    words: Collection[str]
+    """The words that can be found by their parts."""
 
 
-def has_table(db: sqlite3.Connection, table: str) -> bool:
-    return db.execute("select 1 from sqlite_master where name = ?", (table,)).fetchone() is not None
+def _storable_document(document: SearchDocument) -> _StorableDocument:
+    title, text, path = storable_text(document.title), storable_text(document.text), storable_text(document.path)
+    return _StorableDocument(
+        document, title, text, path, character_pairs(f"{title}\n{text}"), indexed_words(f"{title} {text}")
+    )
+
+
+def _insert_document(db: sqlite3.Connection, session: str, project: str, storable: _StorableDocument) -> None:
+    document, path, title, text, pairs = (
+        storable.document, storable.path, storable.title, storable.text, storable.pairs,
+    )  # fmt: skip
+    origin = (("s", session), ("p", project), ("k", document.kind), ("t", document.tool))
+    marks = " ".join([*(marker_word(kind, value) for kind, value in origin), path])
+    cursor = db.execute(
+        "insert into documents (session, position, number, kind, tool, size, created, path, title, marks, text, "
+        "pairs) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            session,
+            document.position,
+            document.number,
+            document.kind,
+            document.tool,
+            document.size,
+            document.created,
+            path,
+            title,
+            marks,
+            text,
+            pairs,
+        ),
+    )
+    db.execute(
+        "insert into words (rowid, marks, title, text, pairs) values (?, ?, ?, ?, ?)",
+        (cursor.lastrowid, marks, title, text, pairs),
+    )
 
 
 _ACCESS_KEY_SQL = (
@@ -413,6 +431,7 @@ def access_key(kind: DocumentKind, position: int, number: int) -> str:
             return f"m{position}"
 
 
+@lru_cache(maxsize=1024)
 def marker_word(kind: str, value: str) -> str:
     """Build a unique word for a session, project, kind or tool. The word never occurs in ordinary text."""
     return f"{kind}{hashlib.sha256(value.encode('utf-8', 'replace')).hexdigest()[:12]}"

@@ -39,10 +39,6 @@ def create_words_index(db: sqlite3.Connection) -> None:
     )
 
 
-def create_parts_index(db: sqlite3.Connection) -> None:
-    db.execute("create virtual table parts using fts5 (term, tokenize=trigram)")
-
-
 def drop_index(db: sqlite3.Connection, index: str) -> None:
     """Drop an index, even if it is too damaged to open."""
     try:
@@ -57,3 +53,7 @@ def drop_index(db: sqlite3.Connection, index: str) -> None:
         db.execute("pragma writable_schema = reset")
         for suffix in _SHADOW_TABLE_SUFFIXES:
             db.execute(f"drop table if exists {index}_{suffix}")
+
+
+def has_table(db: sqlite3.Connection, table: str) -> bool:
+    return db.execute("select 1 from sqlite_master where name = ?", (table,)).fetchone() is not None

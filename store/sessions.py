@@ -229,6 +229,17 @@ class SessionStore:
         finally:
             self._db.execute(f"pragma busy_timeout = {self._busy_timeout_ms}")
 
+    @property
+    def shared_path(self) -> Path | None:
+        """The database file, if other processes can write the same database; otherwise None."""
+        return self.path if isinstance(self.path, Path) and not self.is_read_only else None
+
+    def last_message_id(self) -> int:
+        """Return the row id of the newest message of all sessions; 0 if there is none. Ids may be reused after the
+        newest messages were deleted."""
+        ((last_id,),) = self.query("select coalesce(max(id), 0) from messages")
+        return int(last_id)
+
     def session(self, session: str) -> SessionRow | None:
         rows = self._sessions("where s.id = ?", session)
         return rows[0] if rows else None

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ebbtide.store.search import has_table
+from ebbtide.store.search_tables import has_table
 from ebbtide.store.sessions import SessionStore
 
 

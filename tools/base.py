@@ -126,7 +126,7 @@ async def no_fetch(ref: str, scope: RecallScope | None) -> StoredContent:
     return await no_archive(ref)
 
 
-async def no_history(query: RecallQuery, on_progress: Callable[[int, int], None]) -> RecallResult:
+async def no_history(query: RecallQuery) -> RecallResult:
     raise ToolError("there is no history: this session cannot be searched")
 
 

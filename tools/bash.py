@@ -26,7 +26,6 @@ from ebbtide.tools.call_arguments.foreign_calls import (
 from ebbtide.tools.call_arguments.schema import get_flag, get_number, get_text, object_schema
 from ebbtide.tools.commands.viewers import shows_files
 from ebbtide.tools.files.paths import locate_path
-from ebbtide.tools.files.read_write import run_exclusive
 from ebbtide.tools.outputs.plain_text import printable_name
 from ebbtide.tools.tool_traits import ShortForm, ToolTraits, command_argument, first_line
 
@@ -151,7 +150,7 @@ class Bash:
         has_terminal = get_flag(arguments, "terminal")
         if get_flag(arguments, "background") or has_terminal:
             return command_runs.jobs.run_in_background(command_run, has_terminal=has_terminal)
-        if problem := await run_exclusive(lambda: command_runs.launch.submodule_removal_problem(command_run)):
+        if problem := await command_runs.launch.submodule_removal_problem(command_run):
             text = f"nothing was run: in the sandbox {problem}"
             return Result(text, has_failed=True, sandbox_block=problem)
         files_before = await command_runs.changed_files.read_files_before(command_run)

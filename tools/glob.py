@@ -1,7 +1,9 @@
 """The `glob` tool: finds files by name, newest first."""
 
 import os
+from collections.abc import Sequence
 from functools import partial
+from heapq import nsmallest
 from pathlib import Path
 
 from ebbtide.tools import search
@@ -70,16 +72,14 @@ class Glob:
             )
         matches: list[tuple[int, bytes]] = []
 
-        def add_file(path: str) -> bool:
-            if pattern.matches(path):
-                matches.append((-_mtime(root / path), os.fsencode(path)))
-            return True
+        def add_files(paths: Sequence[str]) -> None:
+            matches.extend((-_mtime(f"{root}/{path}"), os.fsencode(path)) for path in filter(pattern.matches, paths))
 
-        ending = await search.files.list_files(root, workspace.root, add_file)
+        ending = await search.files.list_files(root, workspace.root, add_files)
         if not matches and ending == "complete":
             return await self._ignored_files_result(root, workspace, pattern)
         limit = get_number(arguments, "limit", DEFAULT_MAX_FILES)
-        lines = [display_path(root / os.fsdecode(path), workspace.root) for _, path in sorted(matches)[:limit]]
+        lines = [display_path(root / os.fsdecode(path), workspace.root) for _, path in nsmallest(limit, matches)]
         extent = Extent("files", len(lines), len(matches) if ending == "complete" else None)
         if len(matches) > limit:
             lines.append(f"({limit} of {len(matches)} files, the newest: narrow the pattern to see others)")
@@ -94,13 +94,11 @@ class Glob:
         """Build the result for a search without matches. It says how many matching files git ignores."""
         paths: list[str] = []
 
-        def add_file(path: str) -> bool:
-            if pattern.matches(path):
-                paths.append(path)
-            return True
+        def add_files(listed_paths: Sequence[str]) -> None:
+            paths.extend(filter(pattern.matches, listed_paths))
 
         await search.files.list_files(
-            root, workspace.root, add_file, includes_ignored=True, seconds=search.files.IGNORED_SEARCH_TIMEOUT_S
+            root, workspace.root, add_files, includes_ignored=True, seconds=search.files.IGNORED_SEARCH_TIMEOUT_S
         )
         name = display_path(root / min(paths), workspace.root) if paths else ""
         ignored_note = (
@@ -122,8 +120,8 @@ def _search_root(arguments: Arguments, workspace: Workspace, pattern: globs.Glob
     return resolve_path(str(base / pattern.folder), workspace)
 
 
-def _mtime(path: Path) -> int:
+def _mtime(path: str) -> int:
     try:
-        return path.lstat().st_mtime_ns
+        return os.lstat(path).st_mtime_ns
     except OSError:
         return 0

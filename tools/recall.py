@@ -35,8 +35,6 @@ DEFAULT_MAX_TOKENS = 2000
 MAX_RESULTS = 20
 MAX_PATHS, MAX_PATH_CHARS = 2, 60
 """Maximum number of paths shown, and maximum number of characters in each."""
-MIN_PROGRESS_MESSAGES = 2000
-"""Minimum number of messages for indexing progress to be shown."""
 
 _CUT_NOTE = regex(r"… \[cut: [\d,]+ bytes; continue at ref_id=\"[^\"]+\"\]$", re.MULTILINE)
 """Matches the end of a truncated line."""
@@ -98,9 +96,7 @@ class Recall:
         ref = get_text(arguments, "ref_id", "")
         if ref:
             return await self._read_reference(ref, arguments, workspace, cap)
-        results = await workspace.search_history(
-            _recall_query(arguments, time.time()), _progress_reporter(workspace.on_progress)
-        )
+        results = await workspace.search_history(_recall_query(arguments, time.time()))
         return Result(render_results(results, cap))
 
     async def _read_reference(self, ref: str, arguments: Arguments, workspace: Workspace, cap: Cap) -> Result:
@@ -150,22 +146,6 @@ def _facts_line(stored_content: StoredContent, result: Result, estimate_tokens: 
 def _without_brackets(name: str) -> str:
     """Replace square brackets in an untrusted name, so that it can be put inside square brackets."""
     return printable_name(name).translate(_BRACKET_REPLACEMENTS)
-
-
-def _progress_reporter(on_progress: Callable[[str], None]) -> Callable[[int, int], None]:
-    """Create a callback that occasionally reports indexing progress."""
-    last_reported = 0
-
-    def report(indexed_count: int, total_count: int) -> None:
-        nonlocal last_reported
-        last_reported = min(last_reported, indexed_count)  # a second indexing may start from 0
-        if total_count > MIN_PROGRESS_MESSAGES and (
-            indexed_count - last_reported >= MIN_PROGRESS_MESSAGES or indexed_count == total_count
-        ):
-            last_reported = indexed_count
-            on_progress(f"indexed {indexed_count:,} of {total_count:,} messages\n")
-
-    return report
 
 
 def render_results(results: RecallResult, cap: Cap) -> str:

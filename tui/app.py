@@ -138,6 +138,7 @@ class EbbApp(CaretApp, App[str]):
             lambda: self.controller.queue,
             lambda text: self.controller.unsent_text.save_in_progress(text) if self.jobs.is_session_open else None,
             starts_in_vim_mode=self._key_style == "vim",
+            starts_with_new_session=self.jobs.first_session.begins_empty,
         )
 
     @property

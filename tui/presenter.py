@@ -162,7 +162,7 @@ class Presenter:
         palette, greeting = get_palette(self._app.theme_variables), self.greeter.build_greeting()
         if greeting is not None:
             screen, supports_unicode = self._main_screen, not is_ascii_locale(os.environ)
-            screen.is_session_new = not self._controller.view.blocks
+            screen.is_session_new = not (self._controller.view.blocks or self._controller.queue)
 
             def build_greeting_text(width: int, height: int) -> Text:
                 indent = screen.indent

@@ -33,9 +33,9 @@ class SlashCommand:
 
 _BUILT_IN: tuple[SlashCommand, ...] = (
     SlashCommand("help", "", "show keys and commands", can_run_during_turn=True),
-    SlashCommand("compact", "[focus]", "summarise to free space (previews first)"),
-    SlashCommand("undo", "[list]", "revert the last turn's file changes (previews first); `list`: pick a turn"),
-    SlashCommand("redo", "", "reapply what was reverted last"),
+    SlashCommand("model", "[name]", "switch to another model"),
+    SlashCommand("resume", "[id]", "resume an earlier session; without an id: find, rename, fork, delete"),
+    SlashCommand("clear", "", "start a new session"),
     SlashCommand(
         "context",
         "[ACT REF]",
@@ -43,6 +43,26 @@ _BUILT_IN: tuple[SlashCommand, ...] = (
         can_run_during_turn=True,
         needs_session=True,
     ),
+    SlashCommand("compact", "[focus]", "summarise to free space (previews first)"),
+    SlashCommand("undo", "[list]", "revert the last turn's file changes (previews first); `list`: pick a turn"),
+    SlashCommand(
+        "diff",
+        "[session]",
+        "show what the last turn changed, or the session",
+        can_run_during_turn=True,
+        needs_session=True,
+    ),
+    SlashCommand("rewind", "", "go back to one of your messages: fork the conversation, restore files, or both"),
+    SlashCommand("review", "[what]", "have the model review your changes, or what you name"),
+    SlashCommand(
+        "mode",
+        "[name]",
+        "set the mode: ask, accept-edits, plan or auto; without a name, switch to the next",
+        can_run_during_turn=True,
+        needs_session=True,
+    ),
+    SlashCommand("settings", "[words]", "view and change settings", can_run_during_turn=True),
+    SlashCommand("redo", "", "reapply what was reverted last"),
     SlashCommand("archive", "", "browse stored outputs and messages"),
     SlashCommand("why", "TEXT", "find out where a text went"),
     SlashCommand("bring", "REF", "bring something back into context"),
@@ -51,10 +71,7 @@ _BUILT_IN: tuple[SlashCommand, ...] = (
     SlashCommand(
         "trust", "", "review and approve what this project ships", can_run_during_turn=True, needs_session=True
     ),
-    SlashCommand("resume", "[id]", "resume an earlier session; without an id: find, rename, fork, delete"),
     SlashCommand("sessions", "", "list sessions (same as `/resume`)"),
-    SlashCommand("rewind", "", "go back to one of your messages: fork the conversation, restore files, or both"),
-    SlashCommand("model", "[name]", "switch to another model"),
     SlashCommand("key", "[provider]", "replace a provider's API key"),
     SlashCommand("effort", "[level]", "set the reasoning effort: low, medium, high, … (if supported)"),
     SlashCommand(
@@ -62,13 +79,6 @@ _BUILT_IN: tuple[SlashCommand, ...] = (
         "[how]",
         "show thinking as `line`, `open` or `hidden`; without an argument, switch to the next",
         can_run_during_turn=True,
-    ),
-    SlashCommand(
-        "mode",
-        "[name]",
-        "set the mode: ask, accept-edits, plan or auto; without a name, switch to the next",
-        can_run_during_turn=True,
-        needs_session=True,
     ),
     SlashCommand(
         "add-dir",
@@ -84,13 +94,12 @@ _BUILT_IN: tuple[SlashCommand, ...] = (
         can_run_during_turn=True,
         needs_session=True,
     ),
-    SlashCommand("clear", "", "start a new session"),
     SlashCommand("rename", "TITLE", "rename the session", can_run_during_turn=True, needs_session=True),
     SlashCommand("fork", "", "continue in a copy of this session"),
     SlashCommand(
         "status",
         "",
-        "show model, cost, tokens, context window and changed files",
+        "show model, cost, tokens, window and changed files",
         can_run_during_turn=True,
         needs_session=True,
     ),
@@ -108,7 +117,6 @@ _BUILT_IN: tuple[SlashCommand, ...] = (
         can_run_during_turn=True,
         needs_session=True,
     ),
-    SlashCommand("review", "[what]", "have the model review your changes, or what you name"),
     SlashCommand("init", "", "have the model propose an AGENT.md for this project"),
     SlashCommand("shell", "COMMAND", "run a command and show it to the model (same as `!COMMAND`)"),
     SlashCommand("remember", "TEXT", "save a note for later sessions (same as `# TEXT`)"),
@@ -124,19 +132,12 @@ _BUILT_IN: tuple[SlashCommand, ...] = (
     SlashCommand("commands", "", "open the command palette", can_run_during_turn=True),
     SlashCommand("panel", "", "show or hide the side panel (wide screens only)", can_run_during_turn=True),
     SlashCommand("theme", "[name]", "choose a colour theme", can_run_during_turn=True),
-    SlashCommand("settings", "[words]", "view and change settings", can_run_during_turn=True),
     SlashCommand("copy", "", "copy the last answer", can_run_during_turn=True),
     SlashCommand("print", "", "print the conversation to the terminal's scrollback", can_run_during_turn=True),
-    SlashCommand(
-        "diff",
-        "[session]",
-        "show file changes of the last turn, or of the session",
-        can_run_during_turn=True,
-        needs_session=True,
-    ),
     SlashCommand("files", "", "list the files that this session changed", can_run_during_turn=True, needs_session=True),
     SlashCommand("quit", "", "quit Ebbtide", can_run_during_turn=True),
 )
+"""The commands in the order in which the prompt offers them: those that people use most, then the others by subject."""
 
 
 def _all_commands() -> Iterator[SlashCommand]:
@@ -253,10 +254,13 @@ def closest_names(
 
 
 def command_completions(text: str) -> tuple[SlashCommand, ...]:
-    """Find the commands that complete the prompt's text. There are none once an argument follows."""
+    """Find the commands that complete the prompt's text: those whose names start with it, then those that contain it.
+    There are none once an argument follows."""
     if not re.fullmatch(r"/[\w-]*", text):
         return ()
-    return tuple(command for command in COMMANDS if command.name.startswith(text[1:].lower()))
+    typed = text[1:].lower()
+    starting = tuple(command for command in COMMANDS if command.name.startswith(typed))
+    return (*starting, *(command for command in COMMANDS if typed in command.name and command not in starting))
 
 
 def alias_completions(text: str) -> tuple[tuple[str, SlashCommand], ...]:

@@ -27,6 +27,11 @@ class FirstSession:
     message: str = ""
     """The message to send when the session is open."""
 
+    @property
+    def begins_empty(self) -> bool:
+        """Whether the session is new and stays without messages until the user sends one."""
+        return self.resume is None and not self.chooses_from_list and not self.message
+
 
 class LazySessions:
     """Sessions that are created on first use. Thread-safe."""

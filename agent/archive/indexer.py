@@ -1,5 +1,6 @@
 """Converts messages to searchable documents, and updates the search index."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -7,6 +8,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TypeVar
 
+from ebbtide.agent.archive.index_process import start_index_process
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.messages import (
     Assistant,
@@ -29,11 +31,11 @@ from ebbtide.agent.view.previews import reads_archive
 from ebbtide.agent.view.stubs import one_line, outcome_line, patched_paths
 from ebbtide.store.archive import ArchiveStore
 from ebbtide.store.errors import StoreError
+from ebbtide.store.index_lock import IndexLock
 from ebbtide.store.queries import SearchQuery
 from ebbtide.store.search import IndexProgress, SearchDocument, SearchIndex, SearchMatch
 from ebbtide.store.session_rows import MessageRow
 from ebbtide.store.sessions import SessionStore
-from ebbtide.tools.outputs.recall_results import OnProgress, no_progress
 from ebbtide.tools.tool_traits import role_of
 
 MAX_INDEXED_OUTPUT_BYTES = 1 << 18
@@ -42,15 +44,36 @@ MAX_INDEXED_MESSAGE_CHARS = 1 << 22
 """Maximum number of characters indexed per user message, including pasted and piped text."""
 MESSAGES_PER_BATCH = 200
 """Messages indexed in one batch. Between batches, other tasks can use the database."""
-MAX_BATCH_CHARS = 1 << 21
-"""Number of characters after which a batch ends early. Larger batches would use too much memory and block the store for
-too long."""
+MAX_BATCH_CHARS = 1 << 18
+"""Number of characters after which a batch ends early. Larger batches would block the writes of other programs
+for too long."""
 MAX_TITLE_CHARS = 160
-INDEX_TIMEOUT_S = 10.0
-"""Maximum time in seconds that a search waits for indexing. After that, it searches what has been indexed so far."""
+INDEX_TIMEOUT_S = 0.2
+"""Maximum time in seconds that a search spends on indexing. After that, it searches what has been indexed so far, and
+the rest is indexed in the background."""
 
 ResultT = TypeVar("ResultT")
-UNINDEXED_NOTE = "{:,} older messages are not indexed yet and were not searched; the next search continues with them"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexGap:
+    """What could not be searched because it is not indexed yet."""
+
+    message_count: int
+    session_count: int
+    """Number of sessions that are not fully indexed."""
+    total_session_count: int
+    is_being_indexed: bool
+    """Whether a process indexes the rest. Otherwise, the next search continues."""
+
+    @property
+    def note(self) -> str:
+        """What the user and the model are told about the gap."""
+        searchable_count = self.total_session_count - self.session_count
+        rest = "the rest is being indexed" if self.is_being_indexed else "the next search continues with the rest"
+        if searchable_count <= 0:
+            return f"{self.message_count:,} older messages are not searchable yet; {rest}"
+        return f"{searchable_count:,} of {self.total_session_count:,} sessions are searchable so far; {rest}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,75 +87,130 @@ class PendingCalls:
 class Indexer:
     """Updates the search index from messages. Raises `StoreFailed`."""
 
-    def __init__(self, thread: StoreThread, store: SessionStore) -> None:
+    def __init__(self, thread: StoreThread, store: SessionStore, model: str | None = None) -> None:
+        """`model`: the folder of the model for search by meaning."""
         self._thread = thread
         self._store = store
+        self._model = model
         self.index = SearchIndex(store)
         self.repair_count = 0
         """Number of times that a damaged index was rebuilt."""
-        self.unindexed_count = 0
-        """Number of messages that the last update left unindexed."""
+        self.gap: IndexGap | None = None
+        """What the last update left unindexed; None if nothing."""
 
     async def catch_up(
-        self, on_progress: OnProgress = no_progress, *, first_session: str = "", seconds: float = inf
-    ) -> int:
-        """Index new messages for up to `seconds`, starting with session `first_session` and continuing with the other
-        sessions, newest first. Return how many messages remain unindexed. Other tasks can use the store between
-        batches. A damaged index is rebuilt."""
-        return await self.retry_after_repair(
-            lambda: self._catch_up(on_progress, first_session, seconds), on_progress, first_session
-        )
+        self,
+        sessions: Sequence[str] = (),
+        *,
+        project: str | None = None,
+        is_limited: bool = False,
+        seconds: float = inf,
+    ) -> None:
+        """Index new messages for up to `seconds`: of these sessions, then of others, those of `project` and the newest
+        first. If another process is indexing, only these sessions are indexed. What is left is indexed by a process in
+        the background, and `gap` describes it. `is_limited`: leave other sessions out. Other tasks can use the store
+        between batches. A damaged index is rebuilt."""
+        await self.retry_after_repair(lambda: self._catch_up(sessions, project, is_limited, seconds))
 
-    async def catch_up_session(self, session: str) -> int:
-        """Index the new messages of one session. Return how many remain unindexed."""
-        return await self.retry_after_repair(
-            lambda: self._catch_up(no_progress, session, INDEX_TIMEOUT_S, session), no_progress, session
-        )
+    async def index_everything(self, lock: IndexLock) -> None:
+        """Index everything, including what is stored meanwhile, and record that in the lock's file. Pauses as long as
+        it works, so that other processes can write, and half of a processor stays free."""
+        await self.retry_after_repair(lambda: self._index_everything(lock))
 
-    async def find(self, query: SearchQuery, on_progress: OnProgress = no_progress) -> tuple[SearchMatch, ...]:
+    async def find(self, query: SearchQuery) -> tuple[SearchMatch, ...]:
         """Search the index. If it is damaged, rebuild it first."""
-        return await self.retry_after_repair(lambda: self._thread.run(self.index.find, query), on_progress)
+        return await self.retry_after_repair(lambda: self._thread.run(self.index.find, query))
 
-    async def retry_after_repair(
-        self, work: Callable[[], Awaitable[ResultT]], on_progress: OnProgress = no_progress, first_session: str = ""
-    ) -> ResultT:
-        """Run `work` and return its result. If it fails because the index is damaged, rebuild the index and run it
-        again."""
+    async def retry_after_repair(self, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        """Run `work` and return its result. If it fails because the index is damaged, rebuild the index, within the
+        time limit of a search, and run it again."""
         try:
             return await work()
         except StoreFailed as error:
             if error.reason not in ("corrupt", "unreadable"):
                 raise
-            await self.repair(on_progress, first_session)
+            self.repair_count += 1
+            await self._thread.run(self.index.clear)
+            await self._catch_up((), None, False, INDEX_TIMEOUT_S)
             return await work()
 
-    async def repair(self, on_progress: OnProgress = no_progress, first_session: str = "") -> None:
-        """Rebuild the index from the messages, within the time limit of a search."""
-        self.repair_count += 1
-        await self._thread.run(self.index.clear)
-        await self._catch_up(on_progress, first_session, INDEX_TIMEOUT_S)
+    async def index_in_background(self) -> bool:
+        """Start a process that indexes the rest, unless one is running. Return whether one is running now."""
+        lock = await self._thread.run(IndexLock.acquire, self._store.shared_path)
+        if lock is None:
+            return True
+        with closing(lock):
+            return await self._thread.run(start_index_process, self._store, lock, self._model)
 
-    async def _catch_up(
-        self, on_progress: OnProgress, first_session: str = "", seconds: float = inf, only_session: str = ""
-    ) -> int:
+    async def _catch_up(self, sessions: Sequence[str], project: str | None, is_limited: bool, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         await self._thread.run(self._store.switch_to_copy)
+        last_message = await self._thread.run(self._store.last_message_id)
         unfinished = await self._thread.run(self.index.unfinished_sessions)
-        chosen = [progress for progress in unfinished if only_session in ("", progress.session)]
-        total_count, indexed_count, self.unindexed_count = sum(progress.pending_messages for progress in chosen), 0, 0
-        for progress in sorted(chosen, key=lambda progress: progress.session != first_session):
-            while progress.pending_messages > 0 or progress.pending_summaries > 0:
-                previous_count = progress.pending_messages
-                progress = await self._thread.run(self._index_next_batch, progress)
-                indexed_count += previous_count - progress.pending_messages
-                on_progress(indexed_count, total_count)
-                if time.monotonic() >= deadline:
-                    self.unindexed_count = total_count - indexed_count
-                    return self.unindexed_count
-        return 0
+        first = [progress for progress in unfinished if progress.session in sessions]
+        others = [] if is_limited else [progress for progress in unfinished if progress.session not in sessions]
+        others.sort(key=lambda progress: progress.project != project)
+        missing, is_complete, is_being_indexed = await self._index_sessions(first, deadline), False, True
+        lock = await self._thread.run(IndexLock.acquire, self._store.shared_path)
+        if lock is None:
+            missing += others
+        else:
+            with closing(lock):
+                missing += await self._index_sessions(others, deadline)
+                is_complete = not missing and await self._add_word_parts(deadline)
+                if is_complete and not is_limited:
+                    await self._thread.run(lock.record, last_message)
+            is_being_indexed = not is_complete and await self.index_in_background()
+        scope = [progress for progress in missing if is_limited or project in (None, progress.project)]
+        total_count = len(sessions) if is_limited else await self._thread.run(self.index.session_count, project)
+        self.gap = (
+            IndexGap(sum(progress.pending_messages for progress in scope), len(scope), total_count, is_being_indexed)
+            if scope
+            else None
+        )
 
-    def _index_next_batch(self, progress: IndexProgress) -> IndexProgress:
-        """Index the next messages of a session, or its summaries if no messages are left. Return the new progress."""
+    async def _index_everything(self, lock: IndexLock) -> None:
+        previous: Sequence[IndexProgress] | None = None
+        while True:
+            last_message = await self._thread.run(self._store.last_message_id)
+            unfinished = await self._thread.run(self.index.unfinished_sessions)
+            if not unfinished and await self._add_word_parts(inf, pauses=True):
+                return await self._thread.run(lock.record, last_message)
+            if unfinished == previous:
+                return None
+            previous = unfinished
+            await self._index_sessions(unfinished, inf, pauses=True)
+
+    async def _index_sessions(
+        self, sessions: Sequence[IndexProgress], deadline: float, *, pauses: bool = False
+    ) -> list[IndexProgress]:
+        """Index sessions until a deadline, but at least as much as one batch. Return the progress of those that are
+        unfinished."""
+        batch_count = 0.0
+        for index, progress in enumerate(sessions):
+            while progress.is_unfinished:
+                start_time = time.monotonic()
+                progress, batch_share = await self._thread.run(self._index_next_batch, progress)
+                end_time, batch_count = time.monotonic(), batch_count + batch_share
+                if end_time >= deadline and batch_count >= 1:
+                    return [*([progress] if progress.is_unfinished else []), *sessions[index + 1 :]]
+                await asyncio.sleep(end_time - start_time if pauses else 0)
+        return []
+
+    async def _add_word_parts(self, deadline: float, *, pauses: bool = False) -> bool:
+        """Complete the index of word parts, until a deadline. Return whether it is complete."""
+        while True:
+            start_time = time.monotonic()
+            if await self._thread.run(self.index.add_word_parts):
+                return True
+            end_time = time.monotonic()
+            if end_time >= deadline:
+                return False
+            await asyncio.sleep(end_time - start_time if pauses else 0)
+
+    def _index_next_batch(self, progress: IndexProgress) -> tuple[IndexProgress, float]:
+        """Index the next messages of a session, or its summaries if no messages are left. Return the new progress, and
+        which share of the largest batch this was."""
         start = progress.indexed_messages
         rows = self.index.messages(progress.session, max(start - 1, 0), MESSAGES_PER_BATCH + 1)
         if not rows or rows[-1].position < start:
@@ -143,7 +221,7 @@ class Indexer:
                 pending_summaries=0,
             )
             self.index.add_documents(new_progress, self._summary_documents(progress), start)
-            return new_progress
+            return new_progress, 1 / MESSAGES_PER_BATCH
         documents = list[SearchDocument]()
         calls = PendingCalls({}, progress.indexed_outputs)
         end = start
@@ -162,7 +240,7 @@ class Indexer:
             pending_messages=max(progress.pending_messages - (end - start), 0),
         )
         self.index.add_documents(new_progress, documents, start)
-        return new_progress
+        return new_progress, max((end - start) / MESSAGES_PER_BATCH, batch_chars / MAX_BATCH_CHARS)
 
     def _row_documents(
         self, row: MessageRow, pending_calls: PendingCalls, *, is_new: bool

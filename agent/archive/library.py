@@ -24,7 +24,6 @@ from ebbtide.store.forks import ForkStore
 from ebbtide.store.queries import SearchQuery, query_pieces
 from ebbtide.store.session_rows import SessionRow
 from ebbtide.store.sessions import SessionStore
-from ebbtide.tools.outputs.recall_results import OnProgress, no_progress
 
 SESSIONS_PER_PAGE = 200
 """Sessions on one page."""
@@ -51,16 +50,18 @@ class Library:
         project: str,
         lock_session: Callable[[str], AbstractContextManager[object]],
         on_rename: Callable[[str, str], None],
+        model: str | None = None,
     ) -> None:
         """`lock_session`: locks a session by id. If the session has been deleted, releasing the lock removes its files.
-        `on_rename`: called with the id and the new title."""
+        `on_rename`: called with the id and the new title. `model`: the folder of the model for search by
+        meaning."""
         self._thread = thread
         self._store = store
         self._project = project
         self._lock = lock_session
         self._on_rename = on_rename
         self._catalogue = SessionCatalogue(store)
-        self._indexer = Indexer(thread, store)
+        self._indexer = Indexer(thread, store, model)
 
     async def page(
         self,
@@ -83,28 +84,26 @@ class Library:
         """Return the sub-agents of these sessions, grouped by session, newest first."""
         return await self._thread.run(agents_of_sessions, self._catalogue, ids)
 
-    async def search(
-        self, query: str, *, in_all_projects: bool = False, on_progress: OnProgress = no_progress
-    ) -> tuple[SessionMatch, ...]:
-        """Find the sessions that contain these words, best first. If indexing runs out of time, only the indexed part
-        is searched, and the last reported progress is below the total. The next search continues indexing."""
+    async def search(self, query: str, *, in_all_projects: bool = False) -> tuple[tuple[SessionMatch, ...], str]:
+        """Find the sessions that contain these words, best first. Also return a note about what is not searchable yet,
+        empty if everything is."""
         if not query.strip():
-            return ()
-        await self._indexer.catch_up(on_progress, seconds=INDEX_TIMEOUT_S)
+            return (), ""
         project = None if in_all_projects else self._project
+        await self._indexer.catch_up(project=project, seconds=INDEX_TIMEOUT_S)
+        note = self._indexer.gap.note if self._indexer.gap is not None else ""
         kinds = ("user", "assistant", "summary")
-        matches = await self._indexer.find(
-            SearchQuery(query, kinds, project=project, limit=MAX_SEARCH_HITS), on_progress
-        )
+        matches = await self._indexer.find(SearchQuery(query, kinds, project=project, limit=MAX_SEARCH_HITS))
         pieces, excerpts = query_pieces(query), dict[str, str]()
         for match in matches:
             excerpts.setdefault(match.session, make_excerpt(match.document.text, pieces, MAX_EXCERPT_CHARS))
         rows = await self._thread.run(self._catalogue.sessions_by_id, tuple(excerpts))
-        return tuple(
+        found = tuple(
             SessionMatch(session_info_from_row(row), excerpts[row.session.id])
             for row in rows
             if not row.session.is_unused
         )
+        return found, note
 
     async def last_messages(self, session_id: str, count: int) -> tuple[Message, ...]:
         """Return the last messages of a session, in order."""

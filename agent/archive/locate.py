@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from ebbtide.agent.archive.indexer import UNINDEXED_NOTE, Indexer
+from ebbtide.agent.archive.indexer import INDEX_TIMEOUT_S, Indexer
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.agent.messages import Assistant, Conversation
 from ebbtide.agent.records.damage import decode_message_or_none
@@ -79,8 +79,8 @@ class TextLocator:
         notes = await get_unsearched_notes(
             "`/archive` shows whole outputs", {occurrence.ref for occurrence in occurrences}
         )
-        unindexed = self._indexer.unindexed_count
-        return Occurrences(occurrences, (*([UNINDEXED_NOTE.format(unindexed)] if unindexed else []), *notes))
+        gap = self._indexer.gap
+        return Occurrences(occurrences, (*([gap.note] if gap is not None else []), *notes))
 
     async def find_text(self, text: str, view: Conversation) -> tuple[Occurrence, ...]:
         """Find every place where the session contains the text, oldest first, ignoring case. In messages that left the
@@ -88,7 +88,7 @@ class TextLocator:
         with all messages so far."""
         if not text.strip():
             return ()
-        await self._indexer.catch_up_session(self._session)
+        await self._indexer.catch_up((self._session,), is_limited=True, seconds=INDEX_TIMEOUT_S)
         documents = await self._documents_containing(text)
         newest = await self._thread.run(self._store.messages_before, self._session, 2**62, 1)
         view_start = (newest[-1].position + 1 if newest else 0) - len(view.messages)

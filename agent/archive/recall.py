@@ -15,11 +15,9 @@ from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.base import ToolError
 from ebbtide.tools.outputs.recall_results import (
     FetchStoredContent,
-    OnProgress,
     RecallQuery,
     RecallResult,
     SearchHistory,
-    no_progress,
 )
 from ebbtide.tools.outputs.recall_scope import RECALL_SCOPES, RecallScope
 from ebbtide.tools.outputs.stored_content import StoredContent
@@ -59,10 +57,10 @@ class SessionRecall:
         arguments = self._thread, self._store, self._archive, self._session, self._project
         return agent_archive.recall_search.RecallSearch(*arguments, self._embedding_model)
 
-    async def search(self, query: RecallQuery, on_progress: OnProgress = no_progress) -> RecallResult:
+    async def search(self, query: RecallQuery) -> RecallResult:
         """Return the items that match the words and filters, best first."""
         scope = self._permitted_scope(query.scope)
-        result = await self._search.search(query, scope, on_progress)
+        result = await self._search.search(query, scope)
         self._debug.log("context/recall", query=query.query, scope=scope, found=len(result.items))
         return result
 
@@ -128,9 +126,9 @@ def create_fetch_function(recall: SessionRecall) -> FetchStoredContent:
 def create_search_function(recall: SessionRecall) -> SearchHistory:
     """Return a function that tools call to search."""
 
-    async def search(query: RecallQuery, on_progress: OnProgress) -> RecallResult:
+    async def search(query: RecallQuery) -> RecallResult:
         try:
-            return await recall.search(query, on_progress)
+            return await recall.search(query)
         except (ReferenceFailed, StoreFailed) as error:
             raise ToolError(str(error)) from error
 

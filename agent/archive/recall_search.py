@@ -9,7 +9,7 @@ from threading import Event
 
 from ebbtide.agent.archive.archive import Archive
 from ebbtide.agent.archive.excerpt import MAX_EXCERPT_CHARS, make_excerpt
-from ebbtide.agent.archive.indexer import INDEX_TIMEOUT_S, MAX_INDEXED_OUTPUT_BYTES, UNINDEXED_NOTE, Indexer
+from ebbtide.agent.archive.indexer import INDEX_TIMEOUT_S, MAX_INDEXED_OUTPUT_BYTES, Indexer
 from ebbtide.agent.archive.reference_parts import URI_ID_DIGITS, ResolvedReference
 from ebbtide.agent.archive.semantic_search import EmbeddingFailed, SemanticIndex, load_semantic_search
 from ebbtide.agent.errors import ReferenceFailed, StoreFailed
@@ -20,7 +20,7 @@ from ebbtide.store.archive import ArchiveStore
 from ebbtide.store.queries import SearchQuery, query_pieces
 from ebbtide.store.search import SearchMatch, access_key
 from ebbtide.store.sessions import SessionStore
-from ebbtide.tools.outputs.recall_results import OnProgress, RecalledItem, RecallQuery, RecallResult, no_progress
+from ebbtide.tools.outputs.recall_results import RecalledItem, RecallQuery, RecallResult
 from ebbtide.tools.outputs.recall_scope import RecallScope
 from ebbtide.tools.search.word_search import ScanResult, scan_words
 
@@ -33,7 +33,7 @@ MAX_BEGINNING_CHARS = 120
 """Maximum characters shown per result when a search has no words. The limit is low so that an answer can contain more
 results."""
 
-MAX_SCAN_SECONDS = 10.0
+MAX_SCAN_SECONDS = 0.25
 """Maximum time in seconds for scanning outputs beyond their indexed part."""
 
 MAX_SCANNED_OUTPUTS = 1000
@@ -68,14 +68,18 @@ class RecallSearch:
         self._project = project
         self._embedding_model = embedding_model
         self._semantic_index: SemanticIndex | None = None
-        self._indexer = Indexer(thread, store)
+        self._indexer = Indexer(thread, store, embedding_model)
 
-    async def search(
-        self, recall_query: RecallQuery, scope: RecallScope, on_progress: OnProgress = no_progress
-    ) -> RecallResult:
+    async def search(self, recall_query: RecallQuery, scope: RecallScope) -> RecallResult:
         """Return the items that match the words and filters, best first."""
         repairs = self._indexer.repair_count
-        await self._indexer.catch_up(on_progress, first_session=self._session, seconds=INDEX_TIMEOUT_S)
+        own_sessions = (self._session, *await self._agent_sessions())
+        await self._indexer.catch_up(
+            own_sessions,
+            project=None if scope == "all" else self._project,
+            is_limited=scope == "session",
+            seconds=INDEX_TIMEOUT_S,
+        )
         query = SearchQuery(
             recall_query.query,
             recall_query.kinds,
@@ -83,16 +87,16 @@ class RecallSearch:
             recall_query.path,
             recall_query.since,
             recall_query.until,
-            sessions=(self._session, *await self._agent_sessions()) if scope == "session" else (),
+            sessions=own_sessions if scope == "session" else (),
             project=self._project if scope == "project" else None,
             limit=recall_query.limit,
         )
-        matches, notes = await self._find_matches(query, on_progress)
+        matches, notes = await self._find_matches(query)
         scanned_items, scan_notes = await self._scan_long_outputs(query, matches)
         if scanned_items:
             matches = tuple(match for match in matches if match.method in ("words", "parts"))
         items = (*[await self._recalled_item(match, recall_query) for match in matches], *scanned_items)
-        notes += [UNINDEXED_NOTE.format(self._indexer.unindexed_count)] if self._indexer.unindexed_count else []
+        notes += [self._indexer.gap.note] if self._indexer.gap is not None else []
         notes += [INDEX_REBUILT_NOTE] if self._indexer.repair_count > repairs else []
         if any(match.method == "some" for match in matches):
             notes.append(PARTIAL_MATCH_NOTE)
@@ -157,21 +161,19 @@ class RecallSearch:
             await asyncio.wait([scan])
             content.close()
 
-    async def _find_matches(
-        self, query: SearchQuery, on_progress: OnProgress
-    ) -> tuple[tuple[SearchMatch, ...], list[str]]:
+    async def _find_matches(self, query: SearchQuery) -> tuple[tuple[SearchMatch, ...], list[str]]:
         """Return the matches, and notes. If search by meaning was requested but is unavailable, the first search adds a
         note about it."""
         if self._embedding_model is None or not query.words.strip() or '"' in query.words:
-            return await self._indexer.find(query, on_progress), []
+            return await self._indexer.find(query), []
         embedding_index = self._semantic_index
         try:
             if embedding_index is None:
                 embedding_index = await self._thread.run(self._load_semantic_index, self._embedding_model)
         except EmbeddingFailed as error:
             self._embedding_model = None
-            return await self._indexer.find(query, on_progress), [str(error)]
-        return await embedding_index.find(self._indexer, query, on_progress), []
+            return await self._indexer.find(query), [str(error)]
+        return await embedding_index.find(self._indexer, query, INDEX_TIMEOUT_S)
 
     def _load_semantic_index(self, model: str) -> SemanticIndex:
         if self._semantic_index is not None:

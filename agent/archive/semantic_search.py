@@ -11,7 +11,6 @@ if TYPE_CHECKING:  # imported for types only, because few runs search by meaning
     from ebbtide.store.queries import SearchQuery
     from ebbtide.store.search import SearchMatch
     from ebbtide.store.sessions import SessionStore
-    from ebbtide.tools.outputs.recall_results import OnProgress
 
 
 class EmbeddingFailed(AgentError):
@@ -20,9 +19,13 @@ class EmbeddingFailed(AgentError):
 
 class SemanticIndex(Protocol):
     async def find(
-        self, indexer: "Indexer", query: "SearchQuery", on_progress: "OnProgress", /
-    ) -> "tuple[SearchMatch, ...]":
-        """Return the documents that contain the words or are similar in meaning, best first. Raises `StoreFailed`."""
+        self, indexer: "Indexer", query: "SearchQuery", seconds: float, /
+    ) -> "tuple[tuple[SearchMatch, ...], list[str]]":
+        """Return the documents that contain the words or are similar in meaning, best first, and notes about what could
+        not be searched. First computes missing vectors for up to `seconds`. Raises `StoreFailed`."""
+
+    async def index_everything(self) -> None:
+        """Compute all missing vectors. Pauses as long as it works. Raises `StoreFailed`."""
 
 
 class SemanticSearch(Protocol):

@@ -109,6 +109,7 @@ UNSUPPORTED_INDEX = "split and sparse indexes are not supported"
 HEAD_MOVED = "commits or the branch changed; these are not undone"
 CHANGED_BY_OTHER_SESSION = "another session worked in this folder at the same time"
 CHANGED_DURING_JOB = "it changed while a command ran in the background"
+CHANGED_UNREPORTED = "the system did not report when it changed"
 
 
 def merge_changes(changes: Iterable[PathChange]) -> tuple[PathChange, ...]:

@@ -15,6 +15,7 @@ from ebbtide.agent.checkpoints.file_state import (
     ABSENT,
     CHANGED_BY_OTHER_SESSION,
     CHANGED_DURING_JOB,
+    CHANGED_UNREPORTED,
     CONTENT_LOST,
     FileState,
     PathChange,
@@ -112,8 +113,12 @@ class ProjectCheckpoints:
         self._unscannable_reason = ""
         """Why the folder cannot be scanned; empty if it can, or if that is not known yet. Kept because finding out
         takes long."""
+        self._checked_turn: TurnKey | None = None
+        """The turn in which all folders were last visited before a command."""
 
     def close(self) -> None:
+        if self._tree is not None:
+            self._tree.close()
         try:
             with self._translate_errors():
                 if self._must_remove_garbage():
@@ -157,9 +162,11 @@ class ProjectCheckpoints:
         if `in_job`; otherwise they belong to no turn. Return why the files are not covered, or an empty string if they
         are."""
         with self._translate_errors():
-            is_first, problem = self._is_first_scan, self._scan(is_cancelled)
+            is_first, is_checked = self._is_first_scan, self._checked_turn == turn
+            problem = self._scan(is_cancelled, must_be_complete=not is_checked)
             if problem:
                 return problem
+            self._checked_turn = turn
             with self._store.transaction():
                 self._store_scan(turn.session)
                 if in_job and not is_first:
@@ -177,7 +184,7 @@ class ProjectCheckpoints:
     def end_command(self, turn: TurnKey) -> str:
         """Record what has changed since `begin_command`. Return why that failed, or an empty string on success."""
         with self._translate_errors():
-            problem = self._scan(lambda: False)
+            problem = self._scan(lambda: False, must_be_complete=False)
             if problem:
                 return problem
             changes, doubtful = self._last_scan.changes.items(), self._last_scan.maybe_ignored_paths
@@ -194,6 +201,26 @@ class ProjectCheckpoints:
                     ],
                 )
             return ""
+
+    def check_turn(self, turn: TurnKey, *, in_job: bool) -> None:
+        """After a turn, look for changes that the kernel did not report while its commands ran. They are assigned to
+        the turn, with a doubt. `in_job`: whether commands run in the background."""
+        if self._tree is None or not self._tree.is_watching or self._checked_turn != turn:
+            return
+        with self._translate_errors():
+            # What is reported since the last command is the user's, unless a command runs in the background.
+            for must_be_complete, doubt in (
+                (False, CHANGED_DURING_JOB if in_job else ""),
+                (True, CHANGED_DURING_JOB if in_job else CHANGED_UNREPORTED),
+            ):
+                if self._scan(lambda: False, must_be_complete=must_be_complete):
+                    return
+                changes = self._last_scan.changes.items() if doubt else ()
+                with self._store.transaction():
+                    self._store_scan(turn.session)
+                    self._point_log.add_changes(turn, [PathChange(path, *states, doubt) for path, states in changes])
+                if changes:
+                    self._point_log.finish_turn(turn)
 
     def finish_interrupted_turns(self, session: str) -> None:
         """Record the changes made by a killed program, so that they can be undone as well. Call this before the first
@@ -322,9 +349,9 @@ class ProjectCheckpoints:
 
     # Scanning
 
-    def _scan(self, is_cancelled: Callable[[], bool]) -> str:
+    def _scan(self, is_cancelled: Callable[[], bool], *, must_be_complete: bool = True) -> str:
         """Scan the folder and set `_last_scan` to the changes. Return why the scan failed, or an empty string on
-        success."""
+        success. `must_be_complete`: visit all folders, even those in which the kernel has reported no change."""
         if self._is_first_scan:
             self._recovery.finish_interrupted_restores()
         if self._tree is None and not self._unscannable_reason:
@@ -338,7 +365,9 @@ class ProjectCheckpoints:
                 get_state = partial(
                     read_state, self._root, max_bytes=self._limits.max_file_bytes, store_content=store_content
                 )
-                self._last_scan = self._tree.scan(self._limits, store_content, is_cancelled, get_state)
+                self._last_scan = self._tree.scan(
+                    self._limits, store_content, is_cancelled, get_state, must_be_complete=must_be_complete
+                )
                 self._last_scan.changes |= self._staged_files.scan(self._tree.repositories)
                 tracked_changes = self._tracked_files.scan(
                     self._staged_files.staged_by_tree, self._tree.folders, self._limits, get_state,

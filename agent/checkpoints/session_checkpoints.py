@@ -141,6 +141,8 @@ class SessionCheckpoints:
         if uncovered_reason in self._notified:
             uncovered_reason = ""
         self._notified.add(uncovered_reason)
+        in_job = self._has_jobs()
+        self._run_in_background(lambda project: project.check_turn(turn, in_job=in_job))
         if changes.files or uncovered_reason:
             self._emit(
                 FilesChanged(changes.files, uncovered_reason, changes.added_line_count, changes.removed_line_count)

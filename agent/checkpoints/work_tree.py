@@ -19,7 +19,8 @@ from operator import attrgetter
 from ebbtide.agent.checkpoints.comparison import FolderChanges, change_time_ns, record_changes
 from ebbtide.agent.checkpoints.file_state import FileState
 from ebbtide.agent.checkpoints.folder_record import CHANGE_TIME_INDEX, FIELDS_PER_FILE, FolderRecord
-from ebbtide.tools.search.walk import FolderRules, WalkScope, is_ignored, rules_in_folder, walk_scope
+from ebbtide.agent.checkpoints.scan_scope import ScanScope, ScopeTracker
+from ebbtide.tools.search.walk import FolderRules, WalkScope, is_ignored, is_repository, rules_in_folder, walk_scope
 
 TICK_NS, COARSE_TICK_NS = 20_000_000, 2_100_000_000
 """Two changes within this many nanoseconds can get the same time: the first value is for file systems with nanosecond
@@ -74,6 +75,18 @@ class WorkTree:
         self._previous_folders: Mapping[str, FolderRecord] = {}
         self._changed_rules: set[str] = set()
         self._file_count = self._total_bytes = self._last_scan_start = 0
+        self._tracker = ScopeTracker()
+        self._must_widen = False
+        """Whether the current scan has found that it must visit all folders."""
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether the kernel reports what changes, so that scans need not visit all folders."""
+        return self._tracker.is_watching
+
+    def close(self) -> None:
+        """Stop watching the folder."""
+        self._tracker.close()
 
     @property
     def repositories(self) -> list[str]:
@@ -91,22 +104,24 @@ class WorkTree:
         store_content: StoreContent,
         is_cancelled: Callable[[], bool],
         get_state: Callable[[str], FileState],
+        *,
+        must_be_complete: bool = True,
     ) -> FolderChanges:
         """Scan the folder and return the changes since the last scan; the first scan returns none. `is_cancelled` is
         called for every file and folder. `get_state`: returns the current state of a path and stores its content.
-        Raises `FolderTooLarge`, `ScanCancelled`, and `OSError` if the folder itself cannot be read; the scan is then
+        `must_be_complete`: visit all folders, even those in which the kernel has reported no change. Raises
+        `FolderTooLarge`, `ScanCancelled`, and `OSError` if the folder itself cannot be read; the scan is then
         discarded."""
         previous_folders, scan_start = self.folders, time.clock_gettime_ns(_FILE_CLOCK)
-        self._previous_folders, self.folders, self._changes = previous_folders, dict(previous_folders), FolderChanges()
-        self._unread = []
-        self._file_count = 0
-        self._total_bytes = 0
-        self.unread_file_count = 0
-        self._scope = None
-        self._rules.clear()
-        self._changed_rules.clear()
+        scope = self._tracker.begin_scan(
+            _count_files(previous_folders), len(previous_folders), must_be_complete=must_be_complete
+        )
         try:
-            self._walk(limits, is_cancelled)
+            self._begin_walk(previous_folders)
+            self._walk(scope, limits, is_cancelled)
+            if self._must_widen:
+                self._begin_walk(previous_folders)
+                self._walk(self._tracker.widen_scan(), limits, is_cancelled)
             for name, folder, indexes in self._unread:
                 self._read_files(name, folder, indexes, limits, store_content, is_cancelled)
             record_changes(
@@ -118,41 +133,78 @@ class WorkTree:
                 self._last_scan_start,
                 get_state,
             )
+            _check_file_count(_count_files(self.folders), limits)
         except BaseException:
             self.folders = previous_folders
             raise
         finally:
             self.unread_file_count = 0
+        self._tracker.finish_scan()
         self._last_scan_start = scan_start
         return self._changes
 
-    def _walk(self, limits: ScanLimits, is_cancelled: Callable[[], bool]) -> None:
-        """Visit every folder. Files whose content must be read are added to `_unread`."""
-        pending: list[tuple[str, bool]] = [("", False)]
-        while pending:
+    def _begin_walk(self, previous_folders: Mapping[str, FolderRecord]) -> None:
+        self._previous_folders, self.folders, self._changes = previous_folders, dict(previous_folders), FolderChanges()
+        self._unread = []
+        self._file_count = 0
+        self._total_bytes = 0
+        self.unread_file_count = 0
+        self._scope = None
+        self._must_widen = False
+        self._rules.clear()
+        self._changed_rules.clear()
+
+    def _walk(self, scope: ScanScope, limits: ScanLimits, is_cancelled: Callable[[], bool]) -> None:
+        """Visit the folders in the scope. Files whose content must be read are added to `_unread`."""
+        pending: list[tuple[str, bool, bool]] = [("", False, scope.is_complete)]
+        while pending and not self._must_widen:
             if is_cancelled():
                 raise ScanCancelled
-            name, has_new_rules = pending.pop()
-            path = f"{self.root}/{name}" if name else self.root
-            try:
-                fd = os.open(path, OPEN_FOLDER_FLAGS)
-            except OSError:
-                if not name:
-                    raise
-                self._changes.unstored_files.append(f"{name}/")
-                self._keep_unreadable_record(name, path)
-                continue
-            try:
-                folder, has_new_rules = self._scan_folder(name, path, fd, has_new_rules, limits)
-            finally:
-                os.close(fd)
-            self._file_count += len(folder.file_names)
-            if self._file_count > limits.max_files:
-                raise FolderTooLarge(f"it contains more than {limits.max_files:,} files")
+            name, has_new_rules, is_deep = pending.pop()
+            record = self.folders.get(name)
+            if is_deep or record is None or name in scope.changed or name in scope.checked:
+                folder, has_new_rules, is_deep = self._visit(name, scope, limits, is_deep, has_new_rules)
+                if folder is None:
+                    continue
+            else:
+                folder = record
             prefix = f"{name}/" if name else ""
-            pending.extend((prefix + subfolder, has_new_rules) for subfolder in folder.subfolders)
+            for subfolder in folder.subfolders:
+                path = prefix + subfolder
+                if is_deep or path in scope.reached or path not in self.folders:
+                    pending.append((path, has_new_rules, is_deep or path in scope.replaced))
         if self._total_bytes > limits.max_total_bytes:
             raise FolderTooLarge(f"its files exceed {limits.max_total_bytes / 1e6:,.0f} MB")
+
+    def _visit(
+        self, name: str, scope: ScanScope, limits: ScanLimits, is_deep: bool, has_new_rules: bool
+    ) -> tuple[FolderRecord | None, bool, bool]:
+        """Bring the record of a folder up to date. Return it (None if the folder cannot be read), whether its ignore
+        rules have changed, and whether everything below it must be visited. Raises `OSError` if the root cannot be
+        read."""
+        path = f"{self.root}/{name}" if name else self.root
+        record = self.folders.get(name)
+        try:
+            fd = os.open(path, OPEN_FOLDER_FLAGS)
+        except OSError:
+            if not name:
+                raise
+            self._changes.unstored_files.append(f"{name}/")
+            self._keep_unreadable_record(name, path)
+            self._tracker.skip_unreadable_folder(name)
+            return None, has_new_rules, is_deep
+        try:
+            if record is not None and not is_deep and name not in scope.changed and _is_same_folder(fd, record):
+                return record, has_new_rules, False
+            is_deep = is_deep or record is None or record.inode != os.fstat(fd).st_ino
+            if is_deep:
+                self._tracker.enter_folder(name, fd)
+            folder, has_new_rules = self._scan_folder(name, path, fd, has_new_rules, limits)
+        finally:
+            os.close(fd)
+        self._file_count += len(folder.file_names)
+        _check_file_count(self._file_count, limits)
+        return folder, has_new_rules, is_deep or has_new_rules
 
     def _keep_unreadable_record(self, name: str, path: str) -> None:
         """Keep the record of an unreadable folder, apart from its mode."""
@@ -176,6 +228,8 @@ class WorkTree:
         record = self.folders.get(name)
         is_same = record is not None and (record.change_time_ns, record.inode) == (status.st_ctime_ns, status.st_ino)
         rules_hash = _rules_hash(fd) if record is None or record.rules_hash or not is_same else 0
+        if rules_hash and is_repository(path):
+            self._tracker.note_repository(name)
         has_new_rules = has_new_rules or (record is not None and record.rules_hash != rules_hash)
         if has_new_rules:
             self._changed_rules.add(name)
@@ -183,6 +237,7 @@ class WorkTree:
             return self._list_folder(name, path, fd, status, rules_hash, now, limits), has_new_rules
         changed_files = []
         index = 0
+        has_links = has_changed_link = False
         numbers = record.stat_numbers
         get_status = os.stat
         try:
@@ -195,9 +250,14 @@ class WorkTree:
                     if not (stat.S_ISREG(file_status.st_mode) or stat.S_ISLNK(file_status.st_mode)):
                         return self._list_folder(name, path, fd, status, rules_hash, now, limits), has_new_rules
                     changed_files.append((index, array("q", _get_stat_numbers(file_status))))
+                    has_changed_link = has_changed_link or file_status.st_nlink > 1
+                if file_status.st_nlink > 1:
+                    has_links = True
                 index += 1
         except OSError:  # a file was just deleted
             return self._list_folder(name, path, fd, status, rules_hash, now, limits), has_new_rules
+        if has_links:
+            self._note_links(name, is_changed=has_changed_link)
         if not changed_files:
             return record, has_new_rules
         folder = replace(record, stat_numbers=record.stat_numbers[:], digests=list(record.digests))
@@ -221,6 +281,7 @@ class WorkTree:
         self.folders[name] = folder
         self._changes.changed_folders.add(name)
         changed_files: list[tuple[int, array[int]]] = []
+        has_links = has_changed_link = False
         with os.scandir(fd) as entries:
             sorted_entries = sorted(entries, key=_get_name)
         for entry in sorted_entries:
@@ -248,18 +309,25 @@ class WorkTree:
             folder.stat_numbers.extend(numbers)
             if previous_index is None or previous is None:
                 folder.digests.append(b"")
+                is_changed = True
+            else:
+                folder.digests.append(previous.digests[previous_index])
+                offset = previous_index * FIELDS_PER_FILE
+                is_changed = previous.stat_numbers[offset : offset + FIELDS_PER_FILE] != numbers
+            if is_changed:
                 changed_files.append((len(folder.file_names) - 1, numbers))
-                continue
-            folder.digests.append(previous.digests[previous_index])
-            if (
-                previous.stat_numbers[previous_index * FIELDS_PER_FILE : (previous_index + 1) * FIELDS_PER_FILE]
-                != numbers
-            ):
-                changed_files.append((len(folder.file_names) - 1, numbers))
-        if self._file_count + len(folder.file_names) > limits.max_files:
-            raise FolderTooLarge(f"it contains more than {limits.max_files:,} files")
+            if entry_status.st_nlink > 1:
+                has_links, has_changed_link = True, has_changed_link or is_changed
+        if has_links:
+            self._note_links(name, is_changed=has_changed_link)
+        _check_file_count(self._file_count + len(folder.file_names), limits)
         self._update_files(name, folder, changed_files, now, limits)
         return folder
+
+    def _note_links(self, name: str, *, is_changed: bool) -> None:
+        """Record that a folder contains files with several names. `is_changed`: whether one of them has changed."""
+        if self._tracker.note_linked_file(name, is_changed=is_changed):
+            self._must_widen = True
 
     def _update_files(
         self,
@@ -338,6 +406,21 @@ class WorkTree:
         rules = rules_in_folder(path, inherited_rules, self._scope.uses_repository_rules)
         self._rules[name] = rules
         return rules
+
+
+def _is_same_folder(fd: int, record: FolderRecord) -> bool:
+    """Whether an open folder is the recorded one, and its ignore rules are the recorded ones."""
+    return os.fstat(fd).st_ino == record.inode and (not record.rules_hash or _rules_hash(fd) == record.rules_hash)
+
+
+def _count_files(folders: Mapping[str, FolderRecord]) -> int:
+    return sum(len(folder.file_names) for folder in folders.values())
+
+
+def _check_file_count(count: int, limits: ScanLimits) -> None:
+    """Raise `FolderTooLarge` if there are too many files."""
+    if count > limits.max_files:
+        raise FolderTooLarge(f"it contains more than {limits.max_files:,} files")
 
 
 def _reliable_time(change_time_ns: int, now: int) -> int:

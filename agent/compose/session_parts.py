@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ebbtide.agent.archive.index_process import index_in_background_if_behind
 from ebbtide.agent.archive.session_archive import SessionArchive
 from ebbtide.agent.calls.call_secrets import add_git_passwords
 from ebbtide.agent.calls.execute import DiagnoseChanges, SaveOpenFiles, no_diagnostics, no_open_editors
@@ -265,6 +266,7 @@ def _create_recorder(
         get_workspace_state=read_workspace_state,
         on_jobs_reported=workspace.jobs.mark_reported,
         write_queue=write_queue,
+        start_indexing=partial(index_in_background_if_behind, model=setup.config.recall_embedding_model),
     )
     recorder.log.on_progress = setup.on_restore_progress
     return recorder

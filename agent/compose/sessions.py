@@ -299,7 +299,14 @@ class ProjectSessions:
         """Return the library of stored sessions. Raises `AgentError`."""
         library = archive.library  # the import comes first: if it is interrupted, no store is left open
         thread, store = await self._open_store()
-        return library.Library(thread, store, self._project, self._locked_for_deletion, self._update_title)
+        return library.Library(
+            thread,
+            store,
+            self._project,
+            self._locked_for_deletion,
+            self._update_title,
+            self.config.recall_embedding_model,
+        )
 
     def _project_setup(
         self, thread: StoreThread, store: SessionStore, on_progress: Callable[[int, int], None] = no_progress

@@ -151,6 +151,16 @@ def one_of(*allowed: str, former_names: Mapping[str, str] | None = None) -> OneO
     return OneOf(allowed, tuple((former_names or {}).items()))
 
 
+def offered_values(parse: Callable[[object], object]) -> tuple[str, ...]:
+    """Return the names that a setting accepts; empty if it accepts other values."""
+    match parse:
+        case OptionalValue(inner):
+            return offered_values(inner)
+        case OneOf(names):
+            return names
+    return ()
+
+
 TOKENIZER_PATTERN = (
     r"tiktoken:.+|anthropic(:.*)?|claude:.*|gemini(:.*)?|google:gemini.*|google-gemini.*|"
     r"approximate(:[1-9](\.\d+)?)?|bytes"

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ebbtide.agent.config.load import parse_setting
+from ebbtide.agent.config.load import parse_setting, read_toml_text
 from ebbtide.agent.config.options import OPTIONS, OPTIONS_BY_KEY, Option
 from ebbtide.agent.config.toml_edit import remove_key, set_key
 from ebbtide.agent.config.values import EDITOR_SOURCE, Config, config_field
@@ -83,6 +83,13 @@ class Settings:
         if setting.origin == "yours":
             raise ConfigError(f"`{key}` is set by another name in {setting.source}; remove it there by hand")
         return self._change_message(key, f"`{key}` is {format_for_display(setting.value)} again")
+
+    def own_value(self, key: str) -> object:
+        """Return the value in the user's file, or None. Raises `ConfigError`."""
+        value: object = read_toml_text(self.user_file)[1]
+        for name in key.split("."):
+            value = value.get(name) if isinstance(value, Mapping) else None
+        return value
 
     @property
     def user_file(self) -> Path:

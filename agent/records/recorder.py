@@ -52,6 +52,10 @@ def ignore_jobs(jobs: Collection[str]) -> None:
     """Do nothing; the default for sessions without background jobs."""
 
 
+def index_nothing(store: SessionStore) -> None:
+    """Do nothing; the default for sessions that are indexed only when they are searched."""
+
+
 class Recorder:
     """Stores one session while it runs."""
 
@@ -65,10 +69,12 @@ class Recorder:
         get_workspace_state: Callable[[], SessionState] = SessionState,
         on_jobs_reported: Callable[[Collection[str]], None] = ignore_jobs,
         write_queue: WriteQueue | None = None,
+        start_indexing: Callable[[SessionStore], None] = index_nothing,
     ) -> None:
         """`get_workspace_state`: returns the workspace state to store in each snapshot. `on_jobs_reported`: called with
         the ids of ended jobs once the database records that the model knows about them. `write_queue`: the queue for
-        writes."""
+        writes. `start_indexing`: called in the store's thread after a turn, and when messages have left the view, so
+        that searches find them."""
         self._thread = thread
         self._store = store
         self._row = row
@@ -89,6 +95,7 @@ class Recorder:
         self._todo_state: IncrementalFold[TodoState, Message] = IncrementalFold(TodoState, TodoState.plus)
         self._get_workspace_state = get_workspace_state
         self._on_jobs_reported = on_jobs_reported
+        self._start_indexing = start_indexing
         self._write_lock = asyncio.Lock()
         self.last_request_mark: RequestRecord | None = None
         """The last request recorded in the loaded snapshot; None if there is none."""
@@ -235,6 +242,8 @@ class Recorder:
             await self._write(rows, snapshot, state, summaries, previous_row, restored_view_number, call_states={})
             self._summary = conversation.summary if summaries else self._summary
             self._on_jobs_reported(reported_ids)
+            if previous_view is not None:
+                await self._thread.run(self._start_indexing, self._store)
         except StoreFailed as error:
             if error.reason != "unreadable":
                 raise
@@ -301,6 +310,7 @@ class Recorder:
             self._row = replace(self._row, model=model, mode=mode)
             await self.write_queue.write(self._store.update, self.session_id, model=model, mode=mode)
         await self.write_queue.write(self._store.end_turn, self.session_id)
+        await self._thread.run(self._start_indexing, self._store)
 
     async def _new_summary_rows(self, conversation: Conversation) -> tuple[SummaryRow, ...]:
         """Return the row of the current summary if it is not stored yet; otherwise an empty tuple."""

@@ -1,15 +1,18 @@
-"""Measures searches over a long history: building the index, updating it, and searching.
+"""Measures searches over a long history: the first one, which finds no index, the time until the process in the
+background has indexed everything, and searches after that.
 
-    python -m bench.context.search [MESSAGES [FOLDER]]
+    python -m bench.context.search [MESSAGES [SESSIONS [FOLDER]]]
 
 With the folder of a model2vec model, semantic search is measured as well."""
 
 import asyncio
+import os
 import random
 import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -20,11 +23,11 @@ from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolC
 from ebbtide.agent.records.message_rows import encode_message
 from ebbtide.agent.records.rows import encode_snapshot
 from ebbtide.agent.records.store_thread import StoreThread
+from ebbtide.store.index_lock import IndexLock
 from ebbtide.store.session_rows import SessionRow, SnapshotRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.outputs.recall_results import RecallQuery
 
-SESSIONS = 100
 PROJECTS = 5
 ROUNDS = 10
 VOCABULARY_SIZE = 40_000
@@ -34,25 +37,24 @@ VOCABULARY_SIZE = 40_000
 def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     with tempfile.TemporaryDirectory() as name:
-        asyncio.run(measure_search(Path(name) / "sessions.db", count, sys.argv[2] if len(sys.argv) > 2 else None))
+        sessions, model = int(sys.argv[2]) if len(sys.argv) > 2 else 100, sys.argv[3] if len(sys.argv) > 3 else None
+        asyncio.run(measure_search(Path(name) / "sessions.db", count, sessions, model))
     return 0
 
 
-async def measure_search(path: Path, count: int, model: str | None) -> None:
+async def measure_search(path: Path, count: int, sessions: int, model: str | None) -> None:
     thread = StoreThread(lambda: SessionStore(path))
     store = await thread.open()
     words = vocabulary()
-    await thread.run(create_history, store, count, words)
+    await thread.run(create_history, store, count, sessions, words)
     before = await asyncio.to_thread(megabytes, path)
     archive = Archive(thread, store, "s0", "/p/0")
     recall = SessionRecall(thread, store, archive, "s0", "/p/0", "all", embedding_model=model)
-    print(
-        format_row(
-            f"first search over {count:,} messages",
-            [await elapsed_ms(lambda: recall.search(RecallQuery("nothing")))],
-            "ms",
-        )
-    )
+    name = f"first search over {count:,} messages in {sessions:,} sessions"
+    print(format_row(name, [await elapsed_ms(lambda: recall.search(RecallQuery("nothing")))], "ms", 500))
+    began, processor_s = time.perf_counter(), await asyncio.to_thread(wait_for_index, path)
+    print(format_row("until everything is indexed", [time.perf_counter() - began], "s"))
+    print(format_row("processor time of the process that indexes", [processor_s], "s"))
     await thread.run(store.query, "pragma wal_checkpoint(truncate)")
     size = await asyncio.to_thread(megabytes, path)
     print(format_row("database before and after", [before, size], "MB"))
@@ -88,6 +90,34 @@ async def elapsed_ms(work: Callable[[], Awaitable[object]]) -> float:
     return (time.perf_counter() - began) * 1000
 
 
+def wait_for_index(path: Path) -> float:
+    """Wait until the process that indexes has ended, and return the processor time that it took in seconds."""
+    processor_s = 0.0
+    while (lock := IndexLock.acquire(path)) is None:
+        processor_s = max(processor_s, *map(processor_time, index_processes(path)), 0.0)
+        time.sleep(0.05)
+    lock.close()
+    return processor_s
+
+
+def index_processes(path: Path) -> list[Path]:
+    """Return the folders in `/proc` of the processes that index a database."""
+    found = list[Path]()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            arguments = (process / "cmdline").read_bytes()
+            if b"index_worker" in arguments and str(path).encode() in arguments:
+                found.append(process)
+    return found
+
+
+def processor_time(process: Path) -> float:
+    with suppress(OSError):  # it has ended
+        fields = (process / "stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
 def megabytes(path: Path) -> float:
     return path.stat().st_size / 1e6
 
@@ -97,13 +127,13 @@ def vocabulary() -> list[str]:
     return ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 11))) for _ in range(VOCABULARY_SIZE)]
 
 
-def create_history(store: SessionStore, count: int, words: list[str]) -> None:
+def create_history(store: SessionStore, count: int, sessions: int, words: list[str]) -> None:
     """Store sessions with requests, steps and answers."""
     rng = random.Random(7)
     pool = rng.choices(words, [1 / (place + 5) for place in range(len(words))], k=1_000_000)
-    for number in range(SESSIONS):
+    for number in range(sessions):
         store.create(SessionRow(f"s{number}", f"/p/{number % PROJECTS}", "", "m", "ask", number, number))
-        messages = [message for step in range(count // SESSIONS // 2) for message in random_step(step, rng, pool)]
+        messages = [message for step in range(count // sessions // 2) for message in random_step(step, rng, pool)]
         rows = [encode_message(message, position) for position, message in enumerate(messages)]
         snapshot = SnapshotRow(len(rows), encode_snapshot(Conversation(), len(rows)))
         store.write(f"s{number}", rows, snapshot=snapshot)

@@ -71,14 +71,10 @@ class FakeLibrary(Library):
         start = here.index(after) + 1 if after is not None else 0
         return tuple(here[start : start + limit])
 
-    async def search(
-        self, query: str, *, in_all_projects: bool = False, on_progress: Callable[[int, int], None] = no_progress
-    ) -> tuple[SessionMatch, ...]:
-        on_progress(1, 2)
+    async def search(self, query: str, *, in_all_projects: bool = False) -> tuple[tuple[SessionMatch, ...], str]:
         texts = {id: " ".join(message.text for message in messages) for id, messages in self.said.items()}
         here = [info for info in self.infos if in_all_projects or info.project == "/home/me/project"]
-        on_progress(2, 2)
-        return tuple(SessionMatch(info, texts[info.id]) for info in here if query in texts.get(info.id, ""))
+        return tuple(SessionMatch(info, texts[info.id]) for info in here if query in texts.get(info.id, "")), ""
 
     async def last_messages(self, id: str, count: int, /) -> tuple[Message, ...]:
         return self.said.get(id, ())[-count:]

@@ -176,9 +176,9 @@ def test_it_says_which_sessions_have_more_than_it_knows(opened: Opened) -> None:
     assert opened.index.unfinished_sessions() == ()
     rows = [MessageRow(at, "user", "{}", 5.0) for at in range(3)]
     opened.store.write("a", rows)
-    assert opened.index.unfinished_sessions() == (IndexProgress("a", 0, 0, 0, 3, 0),)
+    assert opened.index.unfinished_sessions() == (IndexProgress("a", 0, 0, 0, 3, 0, "/p"),)
     opened.index.add_documents(IndexProgress("a", 2, 4, 0, 0, 0), [])
-    assert opened.index.unfinished_sessions() == (IndexProgress("a", 2, 4, 0, 1, 0),)
+    assert opened.index.unfinished_sessions() == (IndexProgress("a", 2, 4, 0, 1, 0, "/p"),)
     assert opened.index.messages("a", 1, 1) == (rows[1],)
 
 
@@ -196,7 +196,7 @@ def test_an_index_that_was_emptied_meanwhile_gets_no_gap(opened: Opened) -> None
     opened.index.add_documents(IndexProgress("a", 2, 0, 0, 0, 0), [doc(0, "one"), doc(1, "two")])
     opened.index.clear()
     opened.index.add_documents(IndexProgress("a", 4, 0, 0, 0, 0), [doc(2, "three"), doc(3, "four")], 2)
-    assert opened.index.unfinished_sessions() == (IndexProgress("a", 0, 0, 0, 4, 0),)
+    assert opened.index.unfinished_sessions() == (IndexProgress("a", 0, 0, 0, 4, 0, "/p"),)
     assert opened.texts("three") == []
 
 
@@ -246,7 +246,7 @@ def test_a_database_of_an_earlier_version_can_be_searched(tmp_path: Path) -> Non
     db.close()
     opened = Opened(tmp_path / "s.db")
     opened.store.write("a", [MessageRow(0, "user", "{}")])
-    assert opened.index.unfinished_sessions() == (IndexProgress("a", 0, 0, 0, 1, 0),)
+    assert opened.index.unfinished_sessions() == (IndexProgress("a", 0, 0, 0, 1, 0, "/p"),)
     opened.add("a", doc(0, "words"))
     assert opened.texts("words") == ["words"]
 

@@ -3,7 +3,6 @@
 import base64
 import json
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -30,7 +29,7 @@ TEXT = b"".join(b"line %d%s\n" % (number, b" error" if number % 50 == 0 else b""
 async def look_up(workspace: Workspace, memory: RecallResult, **arguments: Any) -> tuple[str, RecallQuery]:
     asked: list[RecallQuery] = []
 
-    async def answer(wanted: RecallQuery, on_progress: Callable[[int, int], None]) -> RecallResult:
+    async def answer(wanted: RecallQuery) -> RecallResult:
         asked.append(wanted)
         return memory
 
@@ -130,18 +129,6 @@ async def test_all_that_may_be_asked_for_is(workspace: Workspace) -> None:
     assert asked.since is not None
     assert before - 3600 <= asked.since <= time.time() - 3600
     assert replace(asked, since=None) == RecallQuery(limit=20)
-
-
-async def test_a_long_preparation_is_told_now_and_then(workspace: Workspace) -> None:
-    async def answer(wanted: RecallQuery, on_progress: Callable[[int, int], None]) -> RecallResult:
-        for done in range(200, 4401, 200):
-            on_progress(done, 4400)
-        on_progress(100, 100)
-        return RecallResult(())
-
-    seen: list[str] = []
-    await Recall().run({"query": "x"}, replace(workspace, search_history=answer, on_progress=seen.append))
-    assert seen == [f"indexed {done:,} of 4,400 messages\n" for done in (2000, 4000, 4400)]
 
 
 async def test_nothing_found_says_what_to_try(workspace: Workspace) -> None:

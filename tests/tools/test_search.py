@@ -487,6 +487,14 @@ def test_stars_behind_stars_mean_no_more_than_one() -> None:
     assert [pattern.matches(path) for path in ("x", "a/b/x", "a/b")] == [True, True, False]
 
 
+def test_what_is_known_of_a_folder_holds_for_each_of_its_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ebbtide.tools.search.globs, "_MAX_KNOWN_FOLDERS", 2)
+    pattern = ebbtide.tools.search.globs.parse_glob("{a/*.py,**/b/[x],*.md}")
+    matching = ["a/1.py", "c.md", "a/b/x", "a/b/[x]", "b/x"]
+    others = ["a/1.ts", "c.py", "a/c.md", "a/b/y", "b/1.py", "a/b/1.py", "a", "b", "a/b/c/x"]
+    assert [path for path in [*matching, *others] * 2 if pattern.matches(path)] == matching * 2
+
+
 async def test_a_search_of_a_folder_shows_no_lines_of_files_with_secrets(workspace: Workspace) -> None:
     write_files(workspace.root, (".env", "deploy/server.key", "a.py"), "word = 12\n")
     found = await Grep().run({"pattern": "word"}, workspace)

@@ -9,10 +9,11 @@ from ebbtide.agent.budget.prices import Prices
 from ebbtide.agent.errors import UsageError
 from ebbtide.agent.input.memory import append_memory, list_memory_files
 from ebbtide.agent.providers.choices import ModelChoice
-from ebbtide.tui.commands.help import OTHER_TOPIC, TOPICS, build_palette_rows, help_rows
+from ebbtide.tui.command_topics import EVERYDAY_TASKS, OTHER_TOPIC, TOPICS
+from ebbtide.tui.commands.help import build_palette_rows, help_rows
 from ebbtide.tui.commands.models import model_details, model_line, plain_model_line, switch_cost_text
 from ebbtide.tui.keys import KEYS, KeyBinding
-from ebbtide.tui.slash_commands import COMMANDS, SlashCommand
+from ebbtide.tui.slash_commands import COMMANDS, Invocation, SlashCommand, parse_command
 from ebbtide.tui.text.spans import strip_backticks
 from ebbtide.tui.view.panel import row_line
 from tests.kit.app_pilot import Terminal, terminal
@@ -39,15 +40,25 @@ def test_every_key_and_every_command_is_in_the_help() -> None:
         assert any(strip_backticks(key.help) in line for line in lines), key
     for command in COMMANDS:
         assert any(strip_backticks(command.help) in line for line in lines), command
-    assert sum(entry.is_heading for entry in help_rows(KEYS, COMMANDS)) <= len(TOPICS) + 1
+    assert sum(entry.is_heading for entry in help_rows(KEYS, COMMANDS)) <= len(TOPICS) + 2
 
 
 def test_what_nobody_has_sorted_comes_last() -> None:
     entries = help_rows(
         [KeyBinding("", "F9", "", "fly")], [SlashCommand("dance", "", "dance"), SlashCommand("quit", "", "leave")]
     )
-    assert [entry.value for entry in entries] == ["", "/quit", "", "F9", "/dance"]
-    assert [plain(row_line(entry, 100)) for entry in entries if entry.is_heading] == ["Program", OTHER_TOPIC]
+    assert [entry.value for entry in entries][-5:] == ["", "/quit", "", "F9", "/dance"]
+    assert [plain(row_line(entry, 100)) for entry in entries if entry.is_heading] == [
+        "Everyday",
+        "Settings",
+        OTHER_TOPIC,
+    ]
+
+
+def test_what_people_do_most_names_commands_and_keys_that_exist() -> None:
+    labels = {label.strip() for key in KEYS for label in key.label.split(",")}
+    for name, _ in EVERYDAY_TASKS:
+        assert name in labels or isinstance(parse_command(name), Invocation), name
 
 
 async def test_a_command_is_found_in_the_help_and_written_into_the_prompt() -> None:
@@ -102,7 +113,7 @@ def test_the_palette_holds_everything() -> None:
 def test_what_is_known_of_a_model_is_in_its_line() -> None:
     assert plain(model_line(KNOWN, True)) == f"● {'a/b':<28}    200k    3.00   15.00    0.30  tools, images"
     unknown = ModelChoice("x/y", has_key=False)
-    assert plain(model_line(unknown, False)) == f"  {'x/y':<28}       ?       ?       ?       ?  ?  no key"
+    assert plain(model_line(unknown, False)) == f"  {'x/y':<28}{'':32}    no key"
 
 
 def test_what_a_switch_costs_is_told() -> None:

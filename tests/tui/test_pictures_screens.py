@@ -1,26 +1,34 @@
 """Pictures of the screens to choose and to look things up in. Look at every one that changes."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ebbtide.agent.budget.prices import Prices
 from ebbtide.agent.config.options import OPTIONS_BY_KEY
-from ebbtide.agent.config.settings import current_setting
+from ebbtide.agent.config.settings import Setting, current_setting
 from ebbtide.agent.control_calls import TodoItem
 from ebbtide.agent.events.session import TextDelta, ToolFinished, ToolStarted
 from ebbtide.agent.providers.choices import ModelChoice
 from ebbtide.tui.app import EbbApp
 from ebbtide.tui.commands.help import build_help_panel, build_palette_panel, build_palette_rows
 from ebbtide.tui.commands.models import build_models_panel
-from ebbtide.tui.commands.settings import build_settings_panel
+from ebbtide.tui.commands.setting_entries import build_entries_panel, read_entries
+from ebbtide.tui.commands.settings_panel import (
+    COMMON_SETTINGS,
+    SettingsAccess,
+    build_settings_panel,
+    build_values_panel,
+)
 from ebbtide.tui.keys import KeyBinding
 from ebbtide.tui.screens.panel import PanelScreen
 from ebbtide.tui.slash_commands import SlashCommand
-from ebbtide.tui.view.panel import Panel
+from ebbtide.tui.view.panel import Panel, RowChosen
 from ebbtide.tui.view.todos import build_todos_panel
 from ebbtide.tui.widgets.todos import TodoLine
 from tests.kit.fake_sessions import FakeSession, FakeSessions, Hold, measured, session_info
+from tests.kit.files import write_file
 from tests.kit.pictures import SIZES, Picture, asks
 from tests.kit.user_settings import Setup
 
@@ -31,10 +39,15 @@ def some_settings(folder: Path) -> Panel:
     """The settings of a table that does not grow."""
     mine = '[agent]\nmodel = "ollama/qwen3"\n'
     settings = Setup(folder, mine, {"EBB_SANDBOX": "off"}).settings
-    return build_settings_panel(
-        lambda: [*settings.all_settings()[:20], current_setting(OPTIONS_BY_KEY["tui.theme"], settings.config)],
-        settings.set_value,
-    )
+
+    def some() -> list[Setting]:
+        shown = (*COMMON_SETTINGS, "agent.fallback_models", "agent.context_window", "tools.allowed", "tui.animation")
+        return [current_setting(OPTIONS_BY_KEY[key], settings.config) for key in shown]
+
+    async def choose_nothing(panel_of_values: Panel) -> RowChosen | None:
+        return None
+
+    return build_settings_panel(SettingsAccess(some, settings.own_value, settings.set_value, choose_nothing))
 
 
 def panel(picture: Picture, panel_on_screen: Panel, *keys: str) -> bool:
@@ -51,7 +64,7 @@ def test_settings(picture: Picture, tmp_path: Path) -> None:
 
 @SIZES
 def test_a_setting_that_is_changed(picture: Picture, tmp_path: Path) -> None:
-    assert panel(picture, some_settings(tmp_path), *"theme", "enter", *"pink", "enter")
+    assert panel(picture, some_settings(tmp_path), *"max_cost", "enter", *"pink", "enter")
 
 
 @SIZES
@@ -142,3 +155,20 @@ def test_where_it_stands_while_it_works(picture: Picture) -> None:
         return "1 of 2 done" in line and "lexer.py" in transcript.visible_text()
 
     assert picture(app, stands_there)
+
+
+@SIZES
+def test_the_values_of_a_setting(picture: Picture, tmp_path: Path) -> None:
+    settings = Setup(tmp_path, '[agent]\npermission_mode = "plan"\n').settings
+    assert panel(picture, build_values_panel(current_setting(OPTIONS_BY_KEY["agent.permission_mode"], settings.config)))
+
+
+@SIZES
+def test_rules_as_a_list(picture: Picture, tmp_path: Path) -> None:
+    setup = Setup(tmp_path, '[permissions]\ndeny = ["bash(git push:*)", "read(secrets/)"]\n')
+    write_file(setup.project / ".ebb" / "config.toml", '[permissions]\ndeny = ["bash(rm)"]\n')
+    setup.settings.reload()
+    deny = current_setting(OPTIONS_BY_KEY["permissions.deny"], setup.settings.config)
+    deny = replace(deny, source="/home/me/p/.ebb/config.toml")
+    entries = read_entries(deny, setup.settings.own_value("permissions.deny"))
+    assert panel(picture, build_entries_panel(entries, lambda text: entries), "down", "down")

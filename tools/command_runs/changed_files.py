@@ -48,7 +48,10 @@ class FilesBefore:
 
 async def read_files_before(run: CommandRun) -> FilesBefore:
     config_files = _config_file_states(run.workspace)
-    return FilesBefore(config_files, await run_exclusive(lambda: _contents_edited_in_place(run)))
+    may_edit_in_place = _IN_PLACE_EDIT.search(run.line) is not None
+    return FilesBefore(
+        config_files, await run_exclusive(lambda: _contents_edited_in_place(run)) if may_edit_in_place else {}
+    )
 
 
 async def note_changes(result: Result, before: FilesBefore, run: CommandRun) -> Result:
@@ -76,7 +79,7 @@ async def record_viewed_files(run: CommandRun) -> None:
 def _contents_edited_in_place(run: CommandRun) -> Mapping[Path, bytes]:
     """Return the contents of the regular files that the command edits in place, except large files. Empty if there are
     more than `_MAX_COMPARED_FILES`."""
-    paths = [run.folder / name for name in files_edited_in_place(run.line)] if _IN_PLACE_EDIT.search(run.line) else []
+    paths = [run.folder / name for name in files_edited_in_place(run.line)]
     contents = {path: content for path in paths if (content := comparable_content(path)) is not None}
     return contents if len(contents) <= _MAX_COMPARED_FILES else {}
 
@@ -122,11 +125,12 @@ def _find_config_files(folder: str, top: str, depth: int) -> Iterator[tuple[str,
             directory_entries = [entry for entry, _ in zip(entries, range(_MAX_ENTRIES), strict=False)]
     except OSError:
         return
+    folder_name = os.path.basename(folder)
     for entry in directory_entries:
         is_relevant = depth > 0 or entry.name in _PARTLY_LISTED_FOLDERS or _is_autorun_name(entry.name)
-        if not is_relevant or (os.path.basename(folder) == ".git" and entry.name != "hooks"):
+        if not is_relevant or (folder_name == ".git" and entry.name != "hooks"):
             continue
-        if entry.name.endswith(".sample") and os.path.basename(folder) == "hooks":
+        if entry.name.endswith(".sample") and folder_name == "hooks":
             continue  # git creates sample hooks in every repository and never runs them
         try:
             if entry.is_dir(follow_symlinks=False):

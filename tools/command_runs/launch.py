@@ -106,13 +106,13 @@ def removes_submodules(run: CommandRun) -> bool:
     return sandbox.submodules.can_remove_submodules(run.line, run.folder)
 
 
-def submodule_removal_problem(run: CommandRun) -> str:
+async def submodule_removal_problem(run: CommandRun) -> str:
     """Explain that the sandbox would stop this submodule removal halfway. Empty if the command can be started."""
     workspace = run.workspace
     if workspace.sandbox is None or workspace.is_read_only or not _MAY_REMOVE_SUBMODULE.search(run.line):
         return ""
     is_stopped = sandbox.system.sandbox_kind() == "bubblewrap"
-    return sandbox.submodules.removal_problem(run.line, run.folder) if is_stopped else ""
+    return await run_exclusive(lambda: sandbox.submodules.removal_problem(run.line, run.folder)) if is_stopped else ""
 
 
 def _prepare_shell_launch(run: CommandRun) -> Launch:

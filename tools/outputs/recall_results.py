@@ -60,9 +60,7 @@ class RecallResult:
     """Notes on the search, one sentence each."""
 
 
-OnProgress: TypeAlias = Callable[[int, int], None]
-"""Called with the number of messages indexed so far and the total number."""
-SearchHistory: TypeAlias = Callable[[RecallQuery, OnProgress], Awaitable[RecallResult]]
+SearchHistory: TypeAlias = Callable[[RecallQuery], Awaitable[RecallResult]]
 FetchStoredContent: TypeAlias = Callable[[str, RecallScope | None], Awaitable[StoredContent]]
 
 

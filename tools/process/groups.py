@@ -210,6 +210,7 @@ while read -r sign group; do
   [ "$sign" = + ] && kept="$kept $group"
   groups=$kept
 done
+[ "$groups" ] || exit 0
 family=$groups others= every= grown=yes
 for stat in /proc/[0-9]*/stat; do
   read -r line < "$stat" || continue

@@ -275,10 +275,9 @@ class Program:
             self._call_in_loop(progress.on_output, text)
 
     def _set_events(self, *events: asyncio.Event) -> None:
-        for event in events:
-            self._call_in_loop(event.set)
+        self._call_in_loop(_set_all, *events)
 
-    def _call_in_loop(self, function: Callable[..., object], *arguments: str) -> None:
+    def _call_in_loop(self, function: Callable[..., object], *arguments: object) -> None:
         with suppress(RuntimeError):  # the event loop is closed
             self._loop.call_soon_threadsafe(function, *arguments)
 
@@ -304,6 +303,11 @@ class _OutputProgress:
         self._last_reported_at = now
         text, self.pending = (self.pending, "") if is_final else split_unfinished_escape(self.pending)
         return terminal_text(text)
+
+
+def _set_all(*events: asyncio.Event) -> None:
+    for event in events:
+        event.set()
 
 
 async def wait_for_event(seconds: float, event: asyncio.Event) -> bool:

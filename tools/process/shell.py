@@ -1,8 +1,7 @@
 """The shell and environment for commands. No I/O, except that the shell is looked up once."""
 
 import os
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -124,8 +123,9 @@ def child_environment(environment: Mapping[str, str] = os.environ) -> dict[str, 
     look like secrets.
     """
     passed_variables = dict[str, str]()
+    patterns = _split_patterns(environment.get(PASS_ENV_VARIABLE, ""))
     for name, value in environment.items():
-        if is_passed_on(name, environment):
+        if _matches_any(name, patterns):
             passed_variables[name] = value
         elif _is_harmless(name, value_without_login := _without_login(name, value)):
             passed_variables[name] = value_without_login
@@ -148,12 +148,16 @@ def _without_login(name: str, value: str) -> str:
 
 def is_passed_on(name: str, environment: Mapping[str, str] = os.environ) -> bool:
     """Whether the user has listed the variable to be passed on."""
-    return any(fnmatchcase(name, pattern) for pattern in _split_patterns(environment.get(PASS_ENV_VARIABLE, "")))
+    return _matches_any(name, _split_patterns(environment.get(PASS_ENV_VARIABLE, "")))
+
+
+def _matches_any(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 @cache
 def _split_patterns(setting: str) -> list[str]:
-    return re.split(r"[\s,]+", setting.strip(" ,"))
+    return setting.replace(",", " ").split()
 
 
 def _is_harmless(name: str, value: str) -> bool:

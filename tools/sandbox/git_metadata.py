@@ -6,6 +6,7 @@ import re
 import stat
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from ebbtide.tools.lazy import dataclass, regex
@@ -78,7 +79,9 @@ def compute_git_path_access(folder: Path, writable: Sequence[str]) -> dict[str, 
     writable = (*writable, *(path for path, access in access_by_path.items() if access == "write"))
     user_access = (item for settings in _user_settings_files() for item in _settings_file_access(settings, work_tree))
     git_access = (
-        item for git_folder in (metadata, common_folder) for item in _compute_metadata_access(git_folder, work_tree, 0)
+        item
+        for git_folder in dict.fromkeys((metadata, common_folder))
+        for item in _compute_metadata_access(git_folder, work_tree, 0)
     )
     for path, access in (*user_access, *git_access):
         if is_in(path, writable) and path not in writable_roots:
@@ -453,15 +456,22 @@ def _settings_with_includes(path: Path) -> Iterator[tuple[str, str, str, Path]]:
                     pending.append(_included_path(value, path))
 
 
-def _settings_in_file(path: Path) -> Iterator[tuple[str, str, str]]:
+def _settings_in_file(path: Path) -> Sequence[tuple[str, str, str]]:
+    return _parse_settings(_file_text(path))
+
+
+@lru_cache(maxsize=64)
+def _parse_settings(text: str) -> Sequence[tuple[str, str, str]]:
+    """Return the name, section and value of each setting. Cached, because the same files are read for every command."""
     section = ""
-    for token in _CONFIG_TOKEN.finditer(
-        _file_text(path).removeprefix("\ufeff").replace("\0", "").replace("\r\n", "\n")
-    ):
+    settings = list[tuple[str, str, str]]()
+    for token in _CONFIG_TOKEN.finditer(text.removeprefix("\ufeff").replace("\0", "").replace("\r\n", "\n")):
         if token["section"]:
             section = token["section"].lower()
         elif token["name"]:
-            yield token["name"].lower(), section, _unquoted_value(token["value"][1:]) if token["value"] else "true"
+            value = _unquoted_value(token["value"][1:]) if token["value"] else "true"
+            settings.append((token["name"].lower(), section, value))
+    return settings
 
 
 def _unquoted_value(raw: str) -> str:

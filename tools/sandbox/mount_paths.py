@@ -7,11 +7,13 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from functools import cache, lru_cache
-from itertools import repeat
+from functools import cache
+from itertools import chain, repeat
 from pathlib import Path
 
+from ebbtide.tools.lazy import regex
 from ebbtide.tools.process.shell import is_passed_on
 from ebbtide.tools.sandbox.boundary import PathAccess
 from ebbtide.tools.sandbox.git_metadata import compute_git_path_access, is_in
@@ -61,7 +63,10 @@ in the folder, or with an empty name for the folder itself."""
 SHARED_SOCKET_FOLDERS = ("/tmp", "/var/tmp", "/run")
 """Folders that may be working folders although they contain other programs' sockets."""
 _NAMESPACE_CACHE_S = 30
-"""Seconds for which the network namespace of a process is cached."""
+"""Seconds for which the network namespaces and working folders of processes are cached."""
+_SOCKET_ROW = regex(rb"(?m)^[0-9a-fA-F]+:(?: [0-9A-F]+){5} +(\d+) ([^@\n][^\n]*)$")
+"""Matches the row of a socket with a file in the kernel's table of named sockets: its number and its path, which may be
+relative."""
 HIDDEN_SOCKET_FOLDERS = ("/var/tmp",)
 """Folders with other programs' sockets that must be hidden explicitly. /tmp and /run need not be, because the sandbox
 replaces them."""
@@ -129,9 +134,9 @@ def existing_caches(home: Path) -> Iterator[str]:
         if os.path.isabs(folder := os.environ.get(variable, ""))
         for name in names
     )
-    for path in (*below_home, *in_variables):
+    for path in filter(os.path.isdir, (*below_home, *in_variables)):
         real = os.path.realpath(path)
-        if os.path.isdir(real) and not home.is_relative_to(real):
+        if not is_in(str(home), (real.rstrip("/"),)):
             yield real
 
 
@@ -222,8 +227,9 @@ def _user_database_home() -> Path:
 def _secret_paths_in_variables() -> Iterator[str]:
     """Yield the absolute paths that environment variables give for files with keys."""
     for name in SECRET_PATH_VARIABLES:
-        if not is_passed_on(name):
-            yield from filter(os.path.isabs, os.environ.get(name, "").split(os.pathsep))
+        paths = os.environ.get(name, "")
+        if paths and not is_passed_on(name):
+            yield from filter(os.path.isabs, paths.split(os.pathsep))
     for name, usual_folder in SECRET_FOLDER_VARIABLES.items():
         folder = os.environ.get(name, "")
         if os.path.isabs(folder):
@@ -263,53 +269,90 @@ def _find_other_program_sockets(folders: Sequence[Path], home: Path) -> Iterator
     or is in `SHARED_SOCKET_FOLDERS`.
     """
     project_folders = [
-        folder for folder in folders if not home.is_relative_to(folder) and str(folder) not in SHARED_SOCKET_FOLDERS
+        str(folder)
+        for folder in folders
+        if not home.is_relative_to(folder) and str(folder) not in SHARED_SOCKET_FOLDERS
     ]
-    rows = (line.rstrip(b"\n").split(maxsplit=7) for line in _socket_table_lines())
-    socket_paths = {os.fsdecode(row[7]) for row in rows if len(row) == 8 and not row[7].startswith(b"@")}
-    relative_paths = {name for name in socket_paths if not name.startswith("/")}
-    possible_paths = (
-        f"{folder}/{name}"
-        for folder in (_process_working_folders() if relative_paths else ())
-        for name in relative_paths
-    )
-    for path in sorted({*(socket_paths - relative_paths), *possible_paths}):
+    rows = {row for table in _socket_tables() for row in _SOCKET_ROW.findall(table)}
+    relative_rows = frozenset(row for row in rows if not row[1].startswith(b"/"))
+    folders_of_processes = _WORKING_FOLDERS.find(relative_rows) if relative_rows else ()
+    possible_paths = (folder + b"/" + name for folder in folders_of_processes for _, name in relative_rows)
+    for path in map(os.fsdecode, sorted({*(path for _, path in rows - relative_rows), *possible_paths})):
         real = os.path.realpath(path)
         with suppress(OSError):
-            if stat.S_ISSOCK(os.lstat(real).st_mode) and not any(
-                Path(real).is_relative_to(folder) for folder in project_folders
-            ):
+            if stat.S_ISSOCK(os.lstat(real).st_mode) and not is_in(real, project_folders):
                 yield real
 
 
-def _socket_table_lines() -> Iterator[bytes]:
-    """Yield the lines of the kernel's tables of named sockets, for every network namespace. Socket files work across
-    namespaces."""
-    seen_namespaces = set[int]()
-    cache_period = int(time.monotonic() // _NAMESPACE_CACHE_S)
-    for process in ("self", *filter(str.isdecimal, os.listdir("/proc"))):
+def _socket_tables() -> Iterator[bytes]:
+    """Yield the kernel's table of named sockets of every network namespace. Socket files work across namespaces."""
+    namespaces = _NETWORK_NAMESPACES.by_process({"self", *filter(str.isdecimal, os.listdir("/proc"))})
+    representatives = dict(zip(namespaces.values(), namespaces.keys(), strict=True))
+    for namespace, process in representatives.items():
+        others = (other for other, its in namespaces.items() if its == namespace and other != process)
+        for candidate in chain((process,), others):
+            with suppress(OSError), open(f"/proc/{candidate}/net/unix", "rb", buffering=0) as table:
+                yield table.readall()
+                break  # the others, which are only needed if this process has just ended, have the same table
+
+
+class _NetworkNamespaces:
+    """The network namespaces of processes, as identifiers. Looking up those of all processes takes milliseconds, so it
+    is done every `_NAMESPACE_CACHE_S` seconds. In between, only new processes are looked up: twice, because a new
+    process may still move to another namespace."""
+
+    def __init__(self) -> None:
+        self._by_process = dict[str, int]()
+        self._new_processes: AbstractSet[str] = frozenset()
+        """The processes that have been looked up once."""
+        self._cache_period = -1
+
+    def by_process(self, processes: AbstractSet[str]) -> Mapping[str, int]:
+        """Return the namespaces of running processes. Processes that have ended meanwhile are left out."""
+        namespaces = self._by_process
+        cache_period = int(time.monotonic() // _NAMESPACE_CACHE_S)
+        new_processes = processes - namespaces.keys()
+        outdated = new_processes | self._new_processes if cache_period == self._cache_period else processes
+        for process in (namespaces.keys() - processes) | outdated:
+            namespaces.pop(process, None)
+        for process in outdated & processes:
+            with suppress(OSError):
+                namespaces[process] = os.stat(f"/proc/{process}/net/unix").st_ino
+        self._new_processes, self._cache_period = new_processes, cache_period
+        return namespaces.copy()
+
+
+_NETWORK_NAMESPACES = _NetworkNamespaces()
+"""Shared by all sessions."""
+
+
+class _WorkingFolders:
+    """The working folders of all processes that this process is allowed to inspect. A socket with a relative path lies
+    in the folder in which its process was when it created the socket. So they are looked up as soon as there is a new
+    one, and otherwise only every `_NAMESPACE_CACHE_S` seconds."""
+
+    def __init__(self) -> None:
+        self._folders = frozenset[bytes]()
+        self._known_sockets: AbstractSet[tuple[bytes, bytes]] = frozenset()
+        self._cache_period = -1
+
+    def find(self, sockets: AbstractSet[tuple[bytes, bytes]]) -> AbstractSet[bytes]:
+        """Return the working folders for the sockets, which are rows with a relative path."""
+        cache_period = int(time.monotonic() // _NAMESPACE_CACHE_S)
+        if cache_period != self._cache_period or not sockets <= self._known_sockets:
+            self._folders = frozenset(_process_working_folders())
+            self._known_sockets, self._cache_period = sockets, cache_period
+        return self._folders
+
+
+_WORKING_FOLDERS = _WorkingFolders()
+"""Shared by all sessions."""
+
+
+def _process_working_folders() -> Iterator[bytes]:
+    for name in filter(bytes.isdigit, os.listdir(b"/proc")):
         with suppress(OSError):
-            network = _network_namespace_id(process, cache_period)
-            if network not in seen_namespaces:
-                seen_namespaces.add(network)
-                with open(f"/proc/{process}/net/unix", "rb") as table:
-                    yield from table.readlines()[1:]
-
-
-@lru_cache(maxsize=4096)
-def _network_namespace_id(process: str, _: int) -> int:
-    """Return an identifier of a process's network namespace. Cached, because reading it for all processes takes
-    milliseconds."""
-    return os.stat(f"/proc/{process}/net/unix").st_ino
-
-
-def _process_working_folders() -> set[str]:
-    """Return the current working folders of all processes that this process is allowed to inspect."""
-    folders = set[str]()
-    for name in filter(str.isdecimal, os.listdir("/proc")):
-        with suppress(OSError):
-            folders.add(os.readlink(f"/proc/{name}/cwd"))
-    return folders
+            yield os.readlink(b"/proc/" + name + b"/cwd")
 
 
 def _is_already_hidden(path: str, access_by_path: Mapping[str, PathAccess]) -> bool:

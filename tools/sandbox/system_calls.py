@@ -6,6 +6,7 @@ the network namespace, and inserting input into terminals.
 
 import struct
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Literal, TypeAlias
 
 Sockets: TypeAlias = Literal["network", "local", "none"]
@@ -88,6 +89,7 @@ def rename_listener_filter(machine: str) -> bytes:
     )
 
 
+@cache
 def build_seccomp_filter(machine: str, sockets: Sockets = "network") -> bytes:
     """Build the filter. Empty if the machine is unknown."""
     if machine not in _ARCHITECTURES:

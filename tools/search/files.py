@@ -117,21 +117,23 @@ def find_ripgrep(search_path: str, project: Path) -> str | None:
 async def list_files(
     folder: Path,
     project: Path,
-    on_path: Callable[[str], bool],
+    on_paths: Callable[[Sequence[str]], None],
     *,
     includes_ignored: bool = False,
     seconds: float | None = None,
 ) -> SearchEnding:
-    """Pass the path of each file to `on_path`, relative to the folder, until `on_path` returns False or time is up."""
+    """Pass the paths of all files to `on_paths` in several parts, relative to the folder, until time is up. It is
+    called in another thread."""
     rg = find_ripgrep(os.environ.get("PATH", ""), project)
     argv = searcher.build_searcher_argv(None, includes_ignored=includes_ignored)
     if rg is not None:
         argv = [rg, *_RG_OPTIONS, *await _ignore_options(folder, includes_ignored), "--files", "--null", "."]
 
-    def take_record(record: bytes) -> SearchContinuation:
-        return "more" if on_path(os.fsdecode(record).removeprefix("./")) else "nothing"
+    def take_records(records: Sequence[bytes]) -> SearchContinuation:
+        on_paths([path.removeprefix("./") for path in os.fsdecode(b"\0".join(records)).split("\0")])
+        return "more"
 
-    return (await _run_search(argv, folder, b"\0", take_record, seconds)).ending
+    return (await _run_search(argv, folder, b"\0", take_records, seconds)).ending
 
 
 async def search_lines(
@@ -153,7 +155,7 @@ async def search_lines(
             await _search_with_own_searcher(folder, paths, query, legacy.buffer_lines)
         assembler = _RecordAssembler(legacy.pass_on_lines, query.detail)
         argv = [*base_argv, *options, "-e", query.pattern, "--", target]
-        outcome = await _run_search(argv, folder, b"\n", assembler.add_record, query.seconds)
+        outcome = await _run_search(argv, folder, b"\n", _one_by_one(assembler.add_record), query.seconds)
         if not outcome.error_text:
             is_stopped_early = outcome.ending != "complete" or legacy.pass_on_buffered() == "nothing"
             return assembler.finish(
@@ -179,7 +181,7 @@ async def _search_with_own_searcher(
         query.includes_ignored,
     )
     assembler = _RecordAssembler(on_lines, query.detail)
-    outcome = await _run_search(argv, folder, b"\n", assembler.add_record, query.seconds)
+    outcome = await _run_search(argv, folder, b"\n", _one_by_one(assembler.add_record), query.seconds)
     return assembler.finish(outcome.ending)
 
 
@@ -196,7 +198,7 @@ async def _non_utf8_files(base: Sequence[str], folder: Path, target: str, second
         return "more" if len(paths) < MAX_LEGACY_FILES else "nothing"
 
     argv = [*base, "--files-with-matches", "--null", "--invert-match", "--line-regexp", "-e", ".*", "--", target]
-    await _run_search(argv, folder, b"\0", on_record, seconds)
+    await _run_search(argv, folder, b"\0", _one_by_one(on_record), seconds)
     return paths
 
 
@@ -346,13 +348,13 @@ async def _run_search(
     argv: Sequence[str],
     folder: Path,
     separator: bytes,
-    on_record: Callable[[bytes], SearchContinuation],
+    on_records: Callable[[Sequence[bytes]], SearchContinuation],
     seconds: float | None = None,
 ) -> _ProgramEnd:
-    """Run the program and pass its records to `on_record`. Stops when the program ends, `on_record` returns "nothing",
-    or time is up."""
+    """Run the program and pass its records to `on_records` in several parts. Stops when the program ends, `on_records`
+    returns "nothing", or time is up."""
     process = _start_process(argv, folder)
-    read_task = asyncio.ensure_future(asyncio.to_thread(_read_records, process, separator, on_record))
+    read_task = asyncio.ensure_future(asyncio.to_thread(_read_records, process, separator, on_records))
     try:
         return await asyncio.wait_for(asyncio.shield(read_task), SEARCH_TIMEOUT_S if seconds is None else seconds)
     except TimeoutError:
@@ -380,15 +382,15 @@ def _start_process(argv: Sequence[str], folder: Path) -> subprocess.Popen[bytes]
 
 
 def _read_records(
-    process: subprocess.Popen[bytes], separator: bytes, on_record: Callable[[bytes], SearchContinuation]
+    process: subprocess.Popen[bytes], separator: bytes, on_records: Callable[[Sequence[bytes]], SearchContinuation]
 ) -> _ProgramEnd:
     count_timer: threading.Timer | None = None
     with process:
         if process.stdout is None or process.stderr is None:
             raise RuntimeError("a search was started without pipes")
         try:
-            for record in _records(process.stdout, separator):
-                continuation = on_record(record)
+            for records in _records(process.stdout, separator):
+                continuation = on_records(records)
                 if continuation == "nothing":
                     process.kill()
                     return _ProgramEnd("stopped_early")
@@ -405,9 +407,31 @@ def _read_records(
         return _ProgramEnd("complete", error_text if code not in (0, 1) else "")
 
 
-def _records(stream: IO[bytes], separator: bytes) -> Iterator[bytes]:
-    """Yield the records of a stream. A record that is too long is cut, so that it cannot be parsed."""
+def _records(stream: IO[bytes], separator: bytes) -> Iterator[Sequence[bytes]]:
+    """Yield the records of a stream in the parts in which they arrive. A record that is too long is cut, so that it
+    cannot be parsed."""
     record_buffer = LineBuffer(_MAX_RECORD_BYTES, separator)
     while chunk := stream.read1(1 << 16) if hasattr(stream, "read1") else stream.read(1 << 16):
-        for record in record_buffer.feed(chunk):
-            yield record.head.rstrip(b"}") if isinstance(record, TruncatedLine) else bytes(record)
+        records = [
+            record.head.rstrip(b"}") if isinstance(record, TruncatedLine) else bytes(record)
+            for record in record_buffer.feed(chunk)
+        ]
+        if records:
+            yield records
+
+
+def _one_by_one(
+    on_record: Callable[[bytes], SearchContinuation],
+) -> Callable[[Sequence[bytes]], SearchContinuation]:
+    """Return a function that takes several records and passes them on one by one, until nothing more is wanted."""
+
+    def take_records(records: Sequence[bytes]) -> SearchContinuation:
+        continuation: SearchContinuation = "more"
+        for record in records:
+            wanted = on_record(record)
+            if wanted == "nothing":
+                return wanted
+            continuation = wanted if continuation == "more" else continuation
+        return continuation
+
+    return take_records

@@ -8,6 +8,8 @@ from itertools import product
 from ebbtide.tools.lazy import dataclass, regex
 
 MAX_ALTERNATIVES = 256
+_MAX_KNOWN_FOLDERS = 10_000
+"""Maximum number of folders of which a pattern keeps what it knows."""
 
 _BRACES = regex(r"\{([^{}]*,[^{}]*)\}")
 _WILDCARD = regex(r"[*?\[{]")
@@ -41,7 +43,7 @@ def parse_glob(pattern: str) -> GlobPattern:
         raise GlobError("`..` cannot follow a wildcard: begin the pattern with it, or give `path`")
     is_anchored = "/" in pattern
     alternatives = [_compile_components(alternative, is_anchored) for alternative in _expand_braces(relative_pattern)]
-    return GlobPattern(folder, lambda path: _matches_any(alternatives, path.split("/")))
+    return GlobPattern(folder, _PathMatcher(alternatives).matches)
 
 
 def _split(pattern: str) -> tuple[str, str]:
@@ -93,13 +95,37 @@ def _component_regex(component: str) -> str:
     return f"{re.escape(component.replace(chr(92), ''))}\\Z|{pattern}" if "[" in component else pattern
 
 
-def _matches_any(alternatives: list[list[re.Pattern[str] | None]], names: list[str]) -> bool:
-    return any(_matches_components(patterns, names) for patterns in alternatives)
+class _PathMatcher:
+    """Matches paths against alternative patterns. What is known of a folder is kept for the other paths in it."""
+
+    def __init__(self, alternatives: list[list[re.Pattern[str] | None]]) -> None:
+        self._alternatives = alternatives
+        self._name_patterns: dict[str, re.Pattern[str] | None] = {}
+        """For each folder, what a name in it must match; None if no name can match."""
+
+    def matches(self, path: str) -> bool:
+        folder, slash, name = path.rpartition("/")
+        try:
+            name_pattern = self._name_patterns[folder + slash]
+        except KeyError:
+            name_pattern = self._add_folder(folder + slash)
+        return name_pattern is not None and name_pattern.match(name) is not None
+
+    def _add_folder(self, folder: str) -> re.Pattern[str] | None:
+        names = folder.split("/")[:-1]
+        last_patterns = [
+            patterns[-1] for patterns in self._alternatives if patterns and _matches_folder(patterns, names)
+        ]
+        alternatives = [f"(?:{pattern.pattern})" for pattern in last_patterns if pattern is not None]
+        if len(self._name_patterns) >= _MAX_KNOWN_FOLDERS:
+            self._name_patterns.clear()
+        name_pattern = self._name_patterns[folder] = re.compile("|".join(alternatives)) if alternatives else None
+        return name_pattern
 
 
-def _matches_components(patterns: list[re.Pattern[str] | None], names: list[str]) -> bool:
-    """Whether the patterns match all of the names. Goes through the names and keeps track of how many patterns may have
-    matched so far."""
+def _matches_folder(patterns: list[re.Pattern[str] | None], names: list[str]) -> bool:
+    """Whether all of the patterns but the last match the names. Goes through the names and keeps track of how many
+    patterns may have matched so far."""
     indices = _with_skipped_wildcards({0}, patterns)
     for name in names:
         next_indices = set()
@@ -111,7 +137,7 @@ def _matches_components(patterns: list[re.Pattern[str] | None], names: list[str]
                 elif component_pattern.match(name):
                     next_indices.add(index + 1)
         indices = _with_skipped_wildcards(next_indices, patterns)
-    return len(patterns) in indices
+    return len(patterns) - 1 in indices
 
 
 def _with_skipped_wildcards(indices: set[int], patterns: list[re.Pattern[str] | None]) -> set[int]:

@@ -114,7 +114,7 @@ def walk_scope(root: str) -> WalkScope:
     of the repository."""
     folders = []
     current = root
-    while not _is_repository(current):
+    while not is_repository(current):
         if os.path.dirname(current) == current:
             return WalkScope(False)
         current = os.path.dirname(current)
@@ -177,7 +177,7 @@ def rules_in_folder(folder: str, outer_rules: tuple[FolderRules, ...], is_tracke
     """Return the rules that apply inside the folder, outermost first. The enclosing repository's rules do not apply to
     a nested repository."""
     lines: list[str] = []
-    if _is_repository(folder):
+    if is_repository(folder):
         outer_rules = () if is_tracked else outer_rules
         lines += _read_lines(os.path.join(folder, ".git", "info", "exclude"))
     lines += _read_lines(os.path.join(folder, ".gitignore"))
@@ -194,7 +194,8 @@ def is_ignored(path: str, is_folder: bool, rules: tuple[FolderRules, ...]) -> bo
     return False
 
 
-def _is_repository(folder: str) -> bool:
+def is_repository(folder: str) -> bool:
+    """Whether a folder is the top of a repository's work tree."""
     return os.path.lexists(os.path.join(folder, ".git"))
 
 

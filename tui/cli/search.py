@@ -33,14 +33,9 @@ def search(arguments: Sequence[str]) -> int:
     if not " ".join(options.query).strip() or options.limit < 1:
         parser.error("give words to search for, and a limit above 0")
 
-    progress = SearchProgress()
-
     async def work(sessions: "ProjectSessions") -> RecallResult:
-        try:
-            recall = await sessions.open_recall(in_all_projects=options.all)
-            return await recall.search(RecallQuery(" ".join(options.query), limit=options.limit), progress)
-        finally:
-            progress.erase()
+        recall = await sessions.open_recall(in_all_projects=options.all)
+        return await recall.search(RecallQuery(" ".join(options.query), limit=options.limit))
 
     recall_result = run_with_sessions(options, work)
     for note in recall_result.notes:
@@ -63,25 +58,3 @@ def result_lines(item: RecalledItem) -> list[str]:
         filter(None, (item.ref, time_text, kind, item.title, "(similar meaning)" if item.by_meaning else ""))
     )
     return [sanitise_line(heading), *(f"    {line}" for line in sanitise(item.excerpt).split("\n") if line.strip())]
-
-
-class SearchProgress:
-    """Shows indexing progress on a terminal and erases it when done."""
-
-    def __init__(self) -> None:
-        self._start_time = time.monotonic()
-        self._is_visible = False
-
-    def __call__(self, done: int, total: int) -> None:
-        if not sys.stderr.isatty():
-            return
-        if done < total and time.monotonic() - self._start_time > 1:
-            print(f"\rindexing {done:,} of {total:,} messages", end="", file=sys.stderr, flush=True)
-            self._is_visible = True
-        elif done >= total:
-            self.erase()
-
-    def erase(self) -> None:
-        if self._is_visible:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-            self._is_visible = False

@@ -8,8 +8,9 @@ from rich.cells import cell_len, set_cell_size
 
 from ebbtide.agent.config.options import OPTIONS
 from ebbtide.agent.records.session_lookup import SessionInfo
+from ebbtide.tui.command_topics import EVERYDAY_TASKS, OTHER_TOPIC, TOPICS, topic_of_command, topic_of_key
 from ebbtide.tui.commands.command_context import CommandContext
-from ebbtide.tui.commands.settings import OFFERED_THEMES
+from ebbtide.tui.commands.themes import OFFERED_THEMES
 from ebbtide.tui.keys import KeyBinding
 from ebbtide.tui.slash_commands import COMMANDS, Invocation, SlashCommand, parse_command
 from ebbtide.tui.text.cells import fit_width
@@ -20,24 +21,6 @@ from ebbtide.tui.view.panel import Panel, PanelAction, PanelRow, heading_row
 
 _USAGE_WIDTH = 32
 
-TOPICS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Writing", ("Enter", "\\ Enter", "Ctrl-J", "Alt-Enter", "Up, Down", "/", "@", "!", "#", "Ctrl-R", "Ctrl-G", "Tab",
-                 "Ctrl-V", "history", "later", "shell", "remember", "vim", "editor")),
-    ("During a turn", ("Esc", "F3", "Shift-Tab", "todos", "plan", "mode", "tasks", "agents", "status")),
-    ("Reading", ("PgUp", "PgDn", "Home", "End", "Ctrl-Up", "Ctrl-Down", "Ctrl-F", "Ctrl-O", "Ctrl-T", "F4", "F2",
-                 "diff", "print", "copy", "export", "thinking")),
-    ("Context", ("Ctrl-X", "context", "compact", "archive", "why", "bring")),
-    ("Sessions", ("resume", "sessions", "clear", "rewind", "undo", "redo", "fork", "rename", "files", "add-dir",
-                  "sandbox")),
-    ("Instructions and extensions", ("init", "memory", "review", "skills", "hooks", "trust", "mcp")),
-    ("Models and settings", ("Ctrl-P", "F5", "model", "key", "effort", "settings", "theme", "commands", "panel")),
-    ("Program", ("F1", "Ctrl-Z", "Ctrl-C", "Ctrl-D", "help", "doctor", "quit")),
-)  # fmt: skip
-"""The help topics, each with its command names and key labels. A key is named by its full label or by the first key in
-it."""
-
-OTHER_TOPIC = "Other"
-
 
 def build_help_panel(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -> Panel:
     """Build a searchable panel of all keys and commands."""
@@ -45,24 +28,26 @@ def build_help_panel(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand
         "help",
         ((("Help", "strong"), ("  keys and commands", "dim")),),
         help_rows(keys, commands),
-        "Up, Down, PgUp, PgDn   Enter put into the prompt   Esc close",
+        "Left, Right tab   Up, Down   Enter put into the prompt   Esc close",
         empty_message="Nothing matches.",
         actions=(PanelAction(("enter",), "write", is_available=lambda row: row.value.startswith("/")),),
         is_printed_in_full=True,
+        has_tabs=True,
     )
 
 
 def help_rows(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -> tuple[PanelRow, ...]:
-    """Build a row for every key and command, grouped under topic headings."""
+    """Build rows for what people do most, then for every key and command by topic."""
     rows_by_topic: dict[str, list[PanelRow]] = {topic: [] for topic in (*(topic for topic, _ in TOPICS), OTHER_TOPIC)}
     for key in keys:
-        rows_by_topic[_topic_of_key(key)].append(_help_row(key.label, key.help, key_row_value(key), ()))
+        rows_by_topic[topic_of_key(key.label)].append(_help_row(key.label, key.help, key_row_value(key), ()))
     for command in commands:
         details: tuple[Line, ...] = () if command.can_run_during_turn else ((("waits until the turn is over", "dim"),),)
-        rows_by_topic[_topic_of_command(command.name)].append(
+        rows_by_topic[topic_of_command(command.name)].append(
             _help_row(command.usage, command.help, f"/{command.name}", details)
         )
-    entries: list[PanelRow] = []
+    tasks = (_help_row(name, text, name, ()) for name, text in EVERYDAY_TASKS)
+    entries: list[PanelRow] = [heading_row("Everyday"), *tasks]
     for topic, rows in rows_by_topic.items():
         if rows:
             entries += [heading_row(topic), *rows]
@@ -72,15 +57,6 @@ def help_rows(keys: Sequence[KeyBinding], commands: Sequence[SlashCommand]) -> t
 def key_row_value(key: KeyBinding) -> str:
     """Get the row value of a key: `action:NAME`, or empty if the prompt handles the key."""
     return f"action:{key.action}" if key.action else ""
-
-
-def _topic_of_command(name: str) -> str:
-    return next((topic for topic, names in TOPICS if name in names), OTHER_TOPIC)
-
-
-def _topic_of_key(key: KeyBinding) -> str:
-    first_key = key.label.split(",")[0].strip()
-    return next((topic for topic, names in TOPICS if key.label in names or first_key in names), OTHER_TOPIC)
 
 
 def _help_row(name: str, description: str, value: str, details: tuple[Line, ...]) -> PanelRow:

@@ -20,7 +20,6 @@ MODELS_HEADING: Line = (
     (f"{'Models':<30}", "strong"),
     (f"{'window':>8}{'in':>8}{'out':>8}{'cached':>8}  supports", "dim"),
 )
-UNKNOWN_TEXT = "?"
 
 
 def build_models_panel(
@@ -94,7 +93,7 @@ def plain_model_line(choice: ModelChoice, current_model: str) -> str:
     if prices := choice.prices:
         cache_read = _price_text(prices.cache_read)
         phrases.append(f"in {_price_text(prices.input)}, out {_price_text(prices.output)}, cache read {cache_read}")
-    if (features := _supported_features(choice)) != UNKNOWN_TEXT:
+    if features := _supported_features(choice):
         phrases.append(f"supports {features}")
     if not choice.has_key:
         phrases.append("no key")
@@ -104,9 +103,9 @@ def plain_model_line(choice: ModelChoice, current_model: str) -> str:
 def model_line(choice: ModelChoice, is_current: bool) -> Line:
     name = ellipsize(sanitise_line(choice.model), 28)
     prices = choice.prices
-    cells = [UNKNOWN_TEXT if choice.window_tokens is None else format_tokens(choice.window_tokens)]
+    cells = ["" if choice.window_tokens is None else format_tokens(choice.window_tokens)]
     if prices is None:
-        cells += [UNKNOWN_TEXT] * 3
+        cells += [""] * 3
     else:
         cells += [_price_text(price) for price in (prices.input, prices.output, prices.cache_read)]
     style: TextStyle = "strong" if is_current else "text" if choice.has_key else "dim"
@@ -121,7 +120,7 @@ def model_line(choice: ModelChoice, is_current: bool) -> Line:
 
 def model_details(choice: ModelChoice, current_model: str, used_tokens: int) -> tuple[Line, ...]:
     lines: list[Line] = []
-    if (features := _supported_features(choice)) != UNKNOWN_TEXT:
+    if features := _supported_features(choice):
         lines.append(((f"supports {features}", "dim"),))
     if prices := choice.prices:
         read, write = _price_text(prices.cache_read), _price_text(prices.cache_write)
@@ -155,13 +154,14 @@ def _price_text(price: float) -> str:
 
 
 def _supported_features(choice: ModelChoice) -> str:
+    """List what a model supports; empty if that is unknown."""
     features = (
         ("tools", choice.supports_tools),
         ("images", choice.supports_images),
         ("thinking", choice.supports_thinking),
     )
     if all(is_supported is None for _, is_supported in features):
-        return UNKNOWN_TEXT
+        return ""
     return ", ".join(name for name, is_supported in features if is_supported) or "text"
 
 

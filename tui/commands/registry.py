@@ -30,7 +30,8 @@ from ebbtide.tui.commands.models import choose_model
 from ebbtide.tui.commands.provider_keys import replace_key
 from ebbtide.tui.commands.reports import show_status, show_tasks
 from ebbtide.tui.commands.sessions import change_mode, fork, rename, resume, resume_session, rewind, start_new_session
-from ebbtide.tui.commands.settings import choose_effort, choose_theme, choose_thoughts, show_settings, toggle_side_panel
+from ebbtide.tui.commands.settings import choose_effort, choose_thoughts, show_settings, toggle_side_panel
+from ebbtide.tui.commands.themes import choose_theme
 from ebbtide.tui.commands.undo import redo, show_session_changes, show_turn_changes, undo
 from ebbtide.tui.integration_registry import SLASH_COMMANDS, SlashCommandRow, load_integration
 from ebbtide.tui.slash_commands import COMMANDS

@@ -23,6 +23,8 @@ class PromptCompletion:
     """Whether Enter also sends the message. True if the command needs no argument."""
     text_after: str = ""
     """The text after the cursor once the completion is accepted."""
+    matched_text: str = ""
+    """The part of the label that the user typed."""
 
 
 MAX_SUGGESTED_RESOURCES = 50
@@ -41,7 +43,10 @@ def prompt_completions(
         return _resource_completions(text[: mention.start()], mention[1], servers)
     commands = tuple(
         PromptCompletion(
-            f"/{command.name} " if command.argument_hint else f"/{command.name}", command.usage, command.help
+            f"/{command.name} " if command.argument_hint else f"/{command.name}",
+            command.usage,
+            command.help,
+            matched_text=text[1:],
         )
         for command in command_completions(text)
     )

@@ -152,11 +152,9 @@ class ProjectFiles:
             finally:
                 nearby_listed.set()
 
-        def add_path(path: str) -> bool:
-            if not nearby_listed.is_set():
-                nearby_listed.wait()
+        def add_path(path: str) -> None:
             if search.walk.is_generated(path):
-                return True
+                return
             if path not in nearby_paths:
                 paths.append(path)
             folder = path.rpartition("/")[0]
@@ -164,11 +162,15 @@ class ProjectFiles:
                 folders.add(folder)
                 paths.append(f"{folder}/")
                 folder = folder.rpartition("/")[0]
-            return True
+
+        def add_paths(listed_paths: Sequence[str]) -> None:
+            nearby_listed.wait()
+            for path in listed_paths:
+                add_path(path)
 
         with contextlib.suppress(tools.base.ToolError):  # a folder that no longer exists offers no files
             await asyncio.gather(
-                asyncio.to_thread(list_nearby), search.files.list_files(self._root, self._root, add_path)
+                asyncio.to_thread(list_nearby), search.files.list_files(self._root, self._root, add_paths)
             )
         self._paths, self._listed_at = paths, monotonic()
 

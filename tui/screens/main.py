@@ -63,10 +63,12 @@ class MainScreen(TypeaheadGuard[None]):
         save_draft: Callable[[str], object],
         *,
         starts_in_vim_mode: bool,
+        starts_with_new_session: bool,
     ) -> None:
         """`completer`: completes text in the prompt. `pastes`: the placeholders in the prompt. `get_queue` returns the
         message queue. `save_draft` is called with the prompt's text a while after it changes. `starts_in_vim_mode`:
-        whether to start with vi keys."""
+        whether to start with vi keys. `starts_with_new_session`: whether the first session will be empty, so that the
+        first paint has the prompt where it stays."""
         super().__init__()
         self._history = history
         self._completer, self._pastes = completer, pastes
@@ -77,7 +79,7 @@ class MainScreen(TypeaheadGuard[None]):
         self._starts_in_vim_mode = starts_in_vim_mode
         self.question: QuestionPanel | None = None
         """The open question above the prompt."""
-        self._is_session_new = False
+        self._is_session_new = starts_with_new_session
 
     def compose(self) -> ComposeResult:
         completions = Completions(id="completions")
@@ -99,6 +101,7 @@ class MainScreen(TypeaheadGuard[None]):
 
     def on_mount(self) -> None:
         self.prompt.set_vim_enabled(self._starts_in_vim_mode)
+        self.move_prompt()
         self.set_focus(self.prompt)  # at once, so that the next key reaches the prompt
 
     async def on_unmount(self) -> None:
@@ -132,7 +135,7 @@ class MainScreen(TypeaheadGuard[None]):
     @property
     def indent(self) -> int:
         """Number of columns to the left of the centred prompt; 0 if it is not centred."""
-        width, height = self.size
+        width, height = self.app.size  # the screen itself has no size before the first layout
         is_centred = self._is_session_new and self.question is None and height >= ROOMY_MIN_HEIGHT
         return max(0, (width - CENTRED_WIDTH) // 2) if is_centred else 0
 
@@ -151,7 +154,7 @@ class MainScreen(TypeaheadGuard[None]):
             else:
                 widget.styles.clear_rule("width")
         self.prompt.set_class(bool(indent), "middle")
-        below.display, below.styles.height = bool(indent), self.size.height * 2 // 5
+        below.display, below.styles.height = bool(indent), self.app.size.height * 2 // 5
 
     # Questions
 

@@ -28,6 +28,7 @@ from ebbtide.tui.view.panel import (
     matching_rows,
     panel_headline,
     panel_key_hints,
+    tab_titles,
 )
 from ebbtide.tui.view.panel_height import dialog_height
 from ebbtide.tui.widgets.detail import Detail
@@ -52,6 +53,8 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
         super().__init__()
         self.panel = panel
         self._search_text = panel.search_text
+        self._tab_index = 0
+        """The current tab, if the panel has tabs."""
         self._is_redraw_pending = False
         """Whether a redraw is scheduled. Several changes are drawn together."""
         self._extended_panel: Panel | None = None
@@ -170,13 +173,17 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
                 self.show(panel)
 
     def _rebuild_list(self, marked_value: str, *, starts_at_top: bool = False) -> None:
-        self._listing.show_rows(matching_rows(self.panel, self._search_text), marked_value, is_new=starts_at_top)
+        self._listing.show_rows(
+            matching_rows(self.panel, self._search_text, self._tab_index), marked_value, is_new=starts_at_top
+        )
         self._listing.display = bool(self.panel.rows) or bool(self.panel.search_placeholder)
         self.on_resize()
         self._draw()
 
     def _draw(self) -> None:
-        headline = panel_headline(self.panel, len(self.rows), is_searched=bool(self._search_text.strip()))
+        headline = panel_headline(
+            self.panel, len(self.rows), is_searched=bool(self._search_text.strip()), tab_index=self._tab_index
+        )
         self.query_one("#headline", Static).update(clipped_text(headline, get_palette(self.app.theme_variables)))
         self._listing.refresh()
         self._show_details()
@@ -279,6 +286,8 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
                 self._set_expanded(False)
             case "escape":
                 self.dismiss(None)
+            case "left" | "right" if self.panel.has_tabs and not self._search_text:
+                self._show_tab(self._tab_index + (-1 if event.key == "left" else 1))
             case "up" | "down":
                 self._move_or_scroll(-1 if event.key == "up" else 1)
             case "pageup" | "pagedown":
@@ -298,6 +307,11 @@ class PanelScreen(TypeaheadGuardedDialog[RowChosen | None]):
             case _:
                 return False
         return True
+
+    def _show_tab(self, index: int) -> None:
+        """Show another tab. The first one follows the last."""
+        self._tab_index = index % len(tab_titles(self.panel))
+        self._rebuild_list("", starts_at_top=True)
 
     def _move_or_scroll(self, step: int) -> None:
         if self.is_expanded or not (self.panel.rows or self.panel.search_placeholder):

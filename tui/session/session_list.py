@@ -40,7 +40,7 @@ class SessionLoader:
         self.has_more = False
         """Whether there may be another page."""
         self.search_status = ""
-        """Short text about the search's progress; empty when it is done."""
+        """Short text about a search that is running, or about what it could not search; otherwise empty."""
         self._excerpts: dict[str, str] = {}
 
     def excerpt_of(self, info: SessionInfo) -> str:
@@ -53,31 +53,14 @@ class SessionLoader:
         self.sessions, self._excerpts, self.has_more = list(page), {}, bool(page)
         self.search_status = "searching messages …" if self.search_text else ""
 
-    async def add_text_matches(self, on_change: Callable[[], None]) -> None:
-        """Append the sessions whose messages match. While messages are still being indexed, the search is repeated, and
-        `on_change` is called each time."""
-        unindexed_count = 0
-
-        def on_progress(indexed_count: int, total_count: int) -> None:
-            nonlocal unindexed_count
-            unindexed_count = total_count - indexed_count
-            self.search_status = (
-                f"reading {indexed_count:,} of {total_count:,} messages …" if unindexed_count else self.search_status
-            )
-            on_change()
-
-        while True:
-            previous_count = unindexed_count
-            matches = await self._library.search(
-                self.search_text, in_all_projects=self.includes_all_projects, on_progress=on_progress
-            )
-            listed_ids = {info.id for info in self.sessions}
-            self._excerpts = {match.info.id: match.excerpt for match in matches}
-            self.sessions += [match.info for match in matches if match.info.id not in listed_ids]
-            if not unindexed_count or 0 < previous_count <= unindexed_count:
-                break
-            on_change()
-        self.search_status = f"{unindexed_count:,} older messages were not searched" if unindexed_count else ""
+    async def add_text_matches(self) -> None:
+        """Append the sessions whose messages match. `search_status` then says what is not searchable yet."""
+        matches, self.search_status = await self._library.search(
+            self.search_text, in_all_projects=self.includes_all_projects
+        )
+        listed_ids = {info.id for info in self.sessions}
+        self._excerpts = {match.info.id: match.excerpt for match in matches}
+        self.sessions += [match.info for match in matches if match.info.id not in listed_ids]
 
     async def load_next_page(self) -> None:
         """Add the next page."""
@@ -91,7 +74,9 @@ SESSIONS_LIST_KEY_HINTS = (
     "Enter open   r rename   t tag   f fork   d delete   a all projects   PgUp, PgDn scroll   Esc close"
 )
 SEARCH_DELAY_S = 0.15
-"""Seconds without a key press before messages are searched. A running search is finished before the next one starts."""
+"""Seconds without a key press before messages are searched."""
+REFRESH_DELAY_S = 1.0
+"""Seconds between searches while sessions are being indexed."""
 MAX_LISTED_AGENTS = 3
 """Maximum number of sub-agent sessions listed under a session that is not expanded."""
 MAX_PREVIEW_MESSAGES = 12
@@ -212,8 +197,12 @@ class SessionList:
             yield self.build_panel("" if loader.search_text else self._current_id)
             if loader.search_text:
                 await asyncio.sleep(SEARCH_DELAY_S)
-                await loader.add_text_matches(lambda: self._on_change() if self._on_change is not None else None)
+                await loader.add_text_matches()
                 yield self.build_panel()
+                while loader.search_status and self._on_change is not None:  # a screen shows the list
+                    await asyncio.sleep(REFRESH_DELAY_S)
+                    await loader.add_text_matches()
+                    yield self.build_panel()
         except AgentError:
             loader.search_status = ""
             raise
@@ -264,7 +253,7 @@ class SessionList:
         """Reload the list and build the panel with this row marked."""
         await self._loader.load_first_page()
         if self._loader.search_text:
-            await self._loader.add_text_matches(lambda: None)
+            await self._loader.add_text_matches()
         return self.build_panel(marked_id, message)
 
     async def _toggle_deletion(self, row: PanelRow, _: str) -> Panel:

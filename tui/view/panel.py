@@ -185,6 +185,8 @@ class Panel:
     """Whether PgUp and PgDn scroll the details instead of the list."""
     previews_before_action: bool = False
     """Whether line mode shows the details of a row before it runs an action."""
+    has_tabs: bool = False
+    """Whether each heading is a tab, whose rows are shown without the others unless the user searches."""
     min_side_by_side_width: int = 0
     """Minimum number of columns for showing the details beside the list. 0 for never."""
     max_list_lines: int = 0
@@ -228,10 +230,35 @@ def build_report_panel(name: str, headline: Line, lines: Sequence[Line]) -> Pane
     )
 
 
-def matching_rows(panel: Panel, search_text: str) -> tuple[PanelRow, ...]:
-    """Find the rows that match the search text, best first. If it is empty, all rows match."""
-    if not search_text.strip() or panel.find_rows is not None:
+def tab_titles(panel: Panel) -> tuple[str, ...]:
+    """Return the titles of the tabs; empty if the panel has none."""
+    return tuple(row_text(row) for row in panel.rows if row.is_heading) if panel.has_tabs else ()
+
+
+def rows_of_tab(panel: Panel, tab_index: int) -> tuple[PanelRow, ...]:
+    """Return the rows of a tab. A panel without tabs has one, with all rows."""
+    if not panel.has_tabs:
         return panel.rows
+    starts = [index for index, row in enumerate(panel.rows) if row.is_heading]
+    end = starts[tab_index + 1] if tab_index + 1 < len(starts) else len(panel.rows)
+    return panel.rows[starts[tab_index] + 1 : end]
+
+
+def tab_line(titles: Sequence[str], tab_index: int | None) -> Line:
+    """Format the titles of the tabs, with the current one marked. None: no tab is current, because all are searched."""
+    spans: list[Span] = []
+    for index, title in enumerate(titles):
+        is_current = index == tab_index
+        spans += [("  ", "dim")] if spans else []
+        spans.append((f"[{title}]" if is_current else title, "accent" if is_current else "dim"))
+    return tuple(spans)
+
+
+def matching_rows(panel: Panel, search_text: str, tab_index: int | None = None) -> tuple[PanelRow, ...]:
+    """Find the rows that match the search text, best first. If it is empty, all rows of the tab match, or all rows if
+    that is None."""
+    if not search_text.strip() or panel.find_rows is not None:
+        return panel.rows if tab_index is None else rows_of_tab(panel, tab_index)
     rows = [row for row in panel.rows if not row.is_heading]
     extra_rows = panel.extra_rows(search_text.strip()) if panel.extra_rows is not None else ()
     return (*(rows[index] for index in rank_matches(search_text, [searchable_text(row) for row in rows])), *extra_rows)
@@ -281,9 +308,11 @@ def panel_key_hints(panel: Panel, row: PanelRow, *, is_in_list: bool, is_expande
     )
 
 
-def panel_headline(panel: Panel, match_count: int, *, is_searched: bool) -> list[Line]:
-    """Build the heading with the number of matches."""
+def panel_headline(panel: Panel, match_count: int, *, is_searched: bool, tab_index: int | None = None) -> list[Line]:
+    """Build the heading with the number of matches, and with the tabs if there is a current one."""
     first_line, *other_lines = panel.headline
+    if panel.has_tabs and tab_index is not None:
+        other_lines = [*other_lines, tab_line(tab_titles(panel), None if is_searched else tab_index)]
     total_text = f" of {len(panel.rows):,}" if is_searched else ""
     return [
         (*first_line, (f"  {match_count:,}{total_text} {panel.row_noun}", "dim")) if panel.row_noun else first_line,

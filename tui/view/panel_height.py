@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ebbtide.tui.text.cells import wrap_words
 from ebbtide.tui.text.spans import Line, line_text
 from ebbtide.tui.view.key_hints import key_hint_lines
-from ebbtide.tui.view.panel import NO_ROW, Panel, panel_key_hints
+from ebbtide.tui.view.panel import NO_ROW, Panel, panel_key_hints, rows_of_tab, tab_line, tab_titles
 
 MAX_DETAIL_LINES = 8
 """Maximum number of detail lines below the list, unless the details can be scrolled."""
@@ -40,11 +40,13 @@ def compute_panel_height(panel: Panel, width: int) -> int:
     details_height = max((_wrapped_height(row.details, width) for row in rows if not callable(row.details)), default=0)
     details_height = max(details_height, _wrapped_height(panel.empty_details, width))
     details_height = details_height if panel.page_keys_scroll_details else min(details_height, MAX_DETAIL_LINES)
-    list_height = min(len(rows), panel.max_list_lines) if panel.max_list_lines else len(rows)
+    tabs = tab_titles(panel)
+    row_count = max((len(rows_of_tab(panel, index)) for index in range(len(tabs))), default=len(rows))
+    list_height = min(row_count, panel.max_list_lines) if panel.max_list_lines else row_count
     input_height = 2 if any(action.text_request is not None for action in panel.actions) else 0
     key_line_count = len(key_hint_lines(panel_key_hints(panel, NO_ROW, is_in_list=not panel.search_placeholder), width))
     heights = (
-        _wrapped_height(panel.headline, width),
+        _wrapped_height((*panel.headline, *((tab_line(tabs, 0),) if tabs else ())), width),
         int(bool(panel.search_placeholder)),
         list_height,
         details_height,
@@ -54,4 +56,4 @@ def compute_panel_height(panel: Panel, width: int) -> int:
 
 
 def _wrapped_height(lines: Sequence[Line], width: int) -> int:
-    return sum(len(wrap_words(line_text(line), width)) for line in lines)
+    return sum(max(1, len(wrap_words(line_text(line), width))) for line in lines)

@@ -5,11 +5,14 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
+from ebbtide.tools.lazy import regex
 from ebbtide.tui.prompt.completion import PromptCompletion
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import strip_backticks
-from ebbtide.tui.text.styles import get_palette
+from ebbtide.tui.text.styles import Palette, get_palette
 from ebbtide.tui.widgets.listing import Listing
+
+_PHRASE_END = regex(r"; |: | \(")
 
 
 class Completions(Listing, can_focus=False):
@@ -31,12 +34,7 @@ class Completions(Listing, can_focus=False):
         label_width = max((cell_len(sanitise_line(candidate.label)) for candidate in candidates), default=0) + 2
 
         def paint(index: int, width: int) -> Text:
-            candidate = self.candidates[index]
-            label, description = sanitise_line(candidate.label), strip_backticks(sanitise_line(candidate.description))
-            dim = get_palette(self.app.theme_variables).dim
-            text = Text.assemble(label, " " * (label_width - cell_len(label)), (description, dim), end="")
-            text.truncate(max(1, width), overflow="ellipsis")
-            return text
+            return _draw_candidate(self.candidates[index], label_width, width, get_palette(self.app.theme_variables))
 
         self.display = bool(candidates)
         self.show(len(self.candidates), paint)
@@ -52,3 +50,27 @@ class Completions(Listing, can_focus=False):
         """Mark the next or previous candidate, wrapping around."""
         if self.candidates:
             super().move_mark((self.marked_index + step) % len(self.candidates) - self.marked_index)
+
+
+def _draw_candidate(candidate: PromptCompletion, label_width: int, width: int, palette: Palette) -> Text:
+    """Draw a candidate: its label, with what was typed highlighted and the arguments dimmed, and its description."""
+    label, description = sanitise_line(candidate.label), strip_backticks(sanitise_line(candidate.description))
+    text = Text(label, end="")
+    if label.startswith("/"):
+        text.stylize(palette.dim, len(label.split()[0]))
+    start = label.lower().find(candidate.matched_text.lower()) if candidate.matched_text else -1
+    if start >= 0:
+        text.stylize(palette.accent, start, start + len(candidate.matched_text))
+    text.append(" " * (label_width - cell_len(label)))
+    text.append(shorten_to_phrase(description, width - label_width), palette.dim)
+    text.truncate(max(1, width), overflow="ellipsis")
+    return text
+
+
+def shorten_to_phrase(text: str, width: int) -> str:
+    """Shorten text that is too long to its first phrases, if they fit: they end at a semicolon, a colon or a
+    parenthesis."""
+    if cell_len(text) <= width:
+        return text
+    ends = [match.start() for match in _PHRASE_END.finditer(text) if cell_len(text[: match.start()]) <= width]
+    return text[: ends[-1]] if ends else text

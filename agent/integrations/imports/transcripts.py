@@ -1,11 +1,11 @@
-"""Finds the transcripts of all agents, imports them as sessions, indexes them for search, and deletes imported
-sessions."""
+"""Finds the transcripts of all agents, imports them as sessions, and deletes imported sessions."""
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from ebbtide.agent.archive.index_process import index_in_background_if_behind
 from ebbtide.agent.archive.indexer import Indexer
 from ebbtide.agent.config.values import Config
 from ebbtide.agent.errors import StoreFailed
@@ -28,7 +28,6 @@ from ebbtide.store.catalogue import ORIGIN_FACT
 from ebbtide.store.sessions import SessionStore
 from ebbtide.store.transfer import TransferStore
 from ebbtide.tools.catalog import create_builtin_tools
-from ebbtide.tools.outputs.recall_results import OnProgress
 
 TRANSCRIPT_READERS: Mapping[AgentName, Callable[[], TranscriptReader]] = {
     "claude": ClaudeTranscripts,
@@ -59,8 +58,8 @@ def find_transcripts(
 def import_transcripts(
     config: Config, transcripts: Collection[ImportableTranscript]
 ) -> Iterator[tuple[ImportableTranscript, ImportResult | str, ImportProblems]]:
-    """Import each transcript, and yield it with its result, or with the reason for failure as a string. Raises
-    `StoreFailed`."""
+    """Import each transcript, and yield it with its result, or with the reason for failure as a string. The new
+    sessions are then indexed in the background. Raises `StoreFailed`."""
     tools = {tool.name: tool for tool in create_builtin_tools()}
     with open_store_briefly(config.folders) as store:
         writer = SessionWriter(store, config, tools)
@@ -80,6 +79,7 @@ def import_transcripts(
             except OSError as error:
                 result = error.strerror or str(error)
             yield transcript, result, problems
+        index_in_background_if_behind(store, config.recall_embedding_model)
 
 
 def filter_new_transcripts(config: Config, transcripts: Collection[ImportableTranscript]) -> list[ImportableTranscript]:
@@ -88,15 +88,6 @@ def filter_new_transcripts(config: Config, transcripts: Collection[ImportableTra
     with open_store_briefly(config.folders) as store:
         writer = SessionWriter(store, config, {})
         return [transcript for transcript in transcripts if not writer.is_imported(transcript)]
-
-
-async def index_sessions(config: Config, on_progress: OnProgress) -> None:
-    """Index all sessions for search, including imported ones. Raises `StoreFailed`."""
-    store_thread = StoreThread(lambda: open_store(config, is_ephemeral=False))
-    try:
-        await Indexer(store_thread, await store_thread.open()).catch_up(on_progress)
-    finally:
-        await store_thread.close()
 
 
 async def delete_imported_sessions(config: Config, agents: Collection[AgentName]) -> tuple[int, list[str]]:

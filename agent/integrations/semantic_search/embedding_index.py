@@ -1,6 +1,9 @@
 """Semantic search merged with word search. A local model computes the vectors at search time."""
 
+import asyncio
+import time
 from collections.abc import Sequence
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +16,6 @@ from ebbtide.store.queries import SearchQuery, path_pattern
 from ebbtide.store.search import SearchHit, SearchIndex, SearchMatch
 from ebbtide.store.sessions import SessionStore
 from ebbtide.store.vectors import UnembeddedDocument, Vector, VectorStore
-from ebbtide.tools.outputs.recall_results import OnProgress, no_progress
 
 PART_CHARS = 1000
 """Maximum length, in characters, of the text that one vector covers."""
@@ -50,23 +52,39 @@ class EmbeddingIndex:
         self._loaded_state = (0, 0)
 
     async def find(
-        self, indexer: Indexer, search_query: SearchQuery, on_progress: OnProgress = no_progress
-    ) -> tuple[SearchMatch, ...]:
+        self, indexer: Indexer, search_query: SearchQuery, seconds: float = inf
+    ) -> tuple[tuple[SearchMatch, ...], list[str]]:
         """Find documents that contain the words or are similar in meaning, best first. Documents with all of the words
-        come first."""
-        return await indexer.retry_after_repair(
-            lambda: self._find(indexer.index, search_query, on_progress), on_progress
-        )
+        come first. First compute missing vectors for up to `seconds`; the rest are computed in the background, and a
+        note says so."""
+        return await indexer.retry_after_repair(lambda: self._find(indexer, search_query, seconds))
 
     async def _find(
-        self, index: SearchIndex, search_query: SearchQuery, on_progress: OnProgress
-    ) -> tuple[SearchMatch, ...]:
-        total, embedded_count = await self._store_thread.run(self._count_unembedded), 0
-        while embedded_count < total:
-            batch_count = await self._store_thread.run(self._embed_batch)
-            embedded_count = min(embedded_count + batch_count, total) if batch_count else total
-            on_progress(embedded_count, total)
-        return await self._store_thread.run(self._ranked_matches, index, search_query)
+        self, indexer: Indexer, search_query: SearchQuery, seconds: float
+    ) -> tuple[tuple[SearchMatch, ...], list[str]]:
+        await self._embed_missing(seconds)
+        missing_count, notes = await self._store_thread.run(self._vectors.unembedded_count), list[str]()
+        if missing_count:
+            is_continuing = await indexer.index_in_background()
+            rest = "they are being prepared" if is_continuing else "the next search continues with them"
+            notes.append(f"{missing_count:,} texts cannot be found by meaning yet; {rest}")
+        return await self._store_thread.run(self._ranked_matches, indexer.index, search_query), notes
+
+    async def index_everything(self) -> None:
+        """Compute all missing vectors. Pauses as long as it works."""
+        await self._embed_missing(inf, pauses=True)
+
+    async def _embed_missing(self, seconds: float, *, pauses: bool = False) -> None:
+        deadline = time.monotonic() + seconds
+        await self._store_thread.run(self._vectors.prepare)
+        while True:
+            start_time = time.monotonic()
+            if not await self._store_thread.run(self._embed_batch):
+                return
+            end_time = time.monotonic()
+            if end_time >= deadline:
+                return
+            await asyncio.sleep(end_time - start_time if pauses else 0)
 
     def _ranked_matches(self, index: SearchIndex, search_query: SearchQuery) -> tuple[SearchMatch, ...]:
         max_hits = max(CANDIDATES_PER_RANKING, search_query.limit)
@@ -75,10 +93,6 @@ class EmbeddingIndex:
                 : search_query.limit
             ]
         )
-
-    def _count_unembedded(self) -> int:
-        self._vectors.prepare()
-        return self._vectors.unembedded_count()
 
     def _embed_batch(self) -> int:
         """Compute vectors for the next batch of documents, and return the number of documents."""

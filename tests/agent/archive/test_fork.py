@@ -205,11 +205,9 @@ async def test_the_library_lists_searches_and_renames(project: Project) -> None:
     books = await library(project)
     assert [(info.title, info.messages, info.cost) for info in await books.page()] == [("what about tonight?", 2, 0.0)]
     assert await books.page(query="moon") == ()
-    progress: list[tuple[int, int]] = []
-    (found,) = await books.search("moon", on_progress=lambda done, total: progress.append((done, total)))
-    assert (found.info.id, found.excerpt) == (session.id, "The moon is out.")
-    assert progress[-1] == (2, 2)
-    assert await books.search("  ") == ()
+    (found,), note = await books.search("moon")
+    assert (found.info.id, found.excerpt, note) == (session.id, "The moon is out.", "")
+    assert await books.search("  ") == ((), "")
     await books.rename(session.id, "  the\nmoon ")
     assert [info.title for info in await books.page(query="moon")] == ["the moon"]
     with pytest.raises(UsageError, match="cannot be empty"):
@@ -231,12 +229,12 @@ async def test_a_search_of_the_library_answers_in_time_and_says_what_it_did_not_
         await session.close()
     books = await library(project)
     monkeypatch.setattr("ebbtide.agent.archive.library.INDEX_TIMEOUT_S", 0.0)
-    progress: list[tuple[int, int]] = []
-    found = [
-        await books.search("moon", on_progress=lambda done, total: progress.append((done, total))) for _ in range(3)
-    ]
-    assert [len(each) for each in found] == [1, 2, 3]
-    assert progress == [(2, 6), (2, 4), (2, 2)]
+    monkeypatch.setattr("ebbtide.agent.archive.indexer.start_index_process", lambda *arguments: False)
+    monkeypatch.setattr("ebbtide.agent.archive.indexer.MESSAGES_PER_BATCH", 2)
+    found = [await books.search("moon") for _ in range(3)]
+    assert [len(matches) for matches, _ in found] == [1, 2, 3]
+    rest = "the next search continues with the rest"
+    assert [note for _, note in found] == [f"{n} of 3 sessions are searchable so far; {rest}" for n in (1, 2)] + [""]
 
 
 async def test_a_title_that_was_changed_stays_while_the_session_goes_on(project: Project) -> None:

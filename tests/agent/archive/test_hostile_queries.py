@@ -2,7 +2,6 @@
 the index, and no regular expression runs for ever."""
 
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -61,8 +60,8 @@ def queries() -> list[str]:
 async def test_no_query_of_a_model_or_a_user_is_a_mistake(sessions: Sessions, tmp_path: Path) -> None:
     rng, workspace, found = random.Random(12), workspace_of(sessions, tmp_path), list[RecalledItem]()
 
-    async def looked_up(asked: RecallQuery, on_progress: Callable[[int, int], None]) -> RecallResult:
-        memory = await workspace.search_history(asked, on_progress)
+    async def looked_up(asked: RecallQuery) -> RecallResult:
+        memory = await workspace.search_history(asked)
         found.extend(memory.items)
         return memory
 

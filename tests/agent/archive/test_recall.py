@@ -4,19 +4,21 @@ import asyncio
 import re
 import sqlite3
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ebbtide.agent.archive.indexer import MAX_INDEXED_OUTPUT_BYTES, MESSAGES_PER_BATCH, UNINDEXED_NOTE
+from ebbtide.agent.archive.indexer import MAX_INDEXED_OUTPUT_BYTES, MESSAGES_PER_BATCH
 from ebbtide.agent.archive.recall import create_fetch_function
 from ebbtide.agent.archive.recall_search import INDEX_REBUILT_NOTE, PARTIAL_MATCH_NOTE
 from ebbtide.agent.errors import ReferenceFailed
 from ebbtide.agent.messages import Text, User
 from ebbtide.agent.records.store_access import delete_session
 from ebbtide.agent.view.references import message_digits
+from ebbtide.store.index_lock import IndexLock
 from ebbtide.tools.base import Tool, Workspace
 from ebbtide.tools.call_arguments.schema import schema_violations
 from ebbtide.tools.outputs.recall_results import RecallQuery, RecallResult
@@ -168,17 +170,11 @@ async def test_some_of_the_words_are_enough_when_nothing_holds_all(sessions: Ses
     assert (len(memory.items), memory.notes) == (1, (PARTIAL_MATCH_NOTE,))
 
 
-async def test_an_earlier_database_is_indexed_when_it_is_searched_and_says_how_far_it_is(sessions: Sessions) -> None:
+async def test_an_earlier_database_is_indexed_when_it_is_searched(sessions: Sessions) -> None:
     for number in range(MESSAGES_PER_BATCH + 50):
         await sessions.says(f"message {number} word{number}")
-    progress: list[tuple[int, int]] = []
-    memory = await sessions.recall().search(
-        RecallQuery(f"word{MESSAGES_PER_BATCH + 7}"), lambda done, total: progress.append((done, total))
-    )
+    memory = await sessions.recall().search(RecallQuery(f"word{MESSAGES_PER_BATCH + 7}"))
     assert [one.excerpt for one in memory.items] == [f"message {MESSAGES_PER_BATCH + 7} word{MESSAGES_PER_BATCH + 7}"]
-    total = MESSAGES_PER_BATCH + 50
-    assert progress[0][0] < total
-    assert progress[-1] == (total, total)
 
 
 async def test_a_search_that_would_wait_long_answers_from_what_is_indexed_and_goes_on_later(
@@ -188,10 +184,27 @@ async def test_a_search_that_would_wait_long_answers_from_what_is_indexed_and_go
         await sessions.says(f"message {number} word{number}", THERE)
     await sessions.says("another word7")
     monkeypatch.setattr("ebbtide.agent.archive.recall_search.INDEX_TIMEOUT_S", 0.0)
+    monkeypatch.setattr("ebbtide.agent.archive.indexer.start_index_process", lambda *arguments: False)
     searched = [await sessions.recall().search(RecallQuery("word7 another")) for _ in range(3)]
     assert [refs(memory)[0] for memory in searched] == refs(searched[0])[:1] * 3
     notes = [[note for note in memory.notes if note != PARTIAL_MATCH_NOTE] for memory in searched]
-    assert notes == [[UNINDEXED_NOTE.format(MESSAGES_PER_BATCH + 50)], [UNINDEXED_NOTE.format(49)], []]
+    left = "1 of 2 sessions are searchable so far; the next search continues with the rest"
+    assert notes == [[left], [], []]
+
+
+async def test_while_another_process_indexes_a_search_indexes_its_own_session_alone(
+    sessions: Sessions, tmp_path: Path
+) -> None:
+    await sessions.says("a word there", THERE)
+    await sessions.says("a word here")
+    lock = await asyncio.to_thread(IndexLock.acquire, tmp_path / "sessions.db")
+    assert lock is not None
+    with closing(lock):
+        memory = await sessions.recall().search(RecallQuery("word"))
+        assert memory.notes == ("1 of 2 sessions are searchable so far; the rest is being indexed",)
+        assert [one.excerpt for one in memory.items] == ["a word here"]
+        assert (await sessions.recall("session").search(RecallQuery("word"))).notes == ()
+    assert len((await sessions.recall().search(RecallQuery("word"))).items) == 2
 
 
 async def test_calls_keep_their_outputs_where_a_batch_ends_between_them(sessions: Sessions) -> None:
@@ -215,9 +228,11 @@ async def test_an_index_that_is_made_anew_is_made_in_pieces_and_says_what_is_lef
     db.close()
     monkeypatch.setattr("ebbtide.agent.archive.indexer.INDEX_TIMEOUT_S", 0.0)
     monkeypatch.setattr("ebbtide.agent.archive.recall_search.INDEX_TIMEOUT_S", 0.0)
+    monkeypatch.setattr("ebbtide.agent.archive.indexer.start_index_process", lambda *arguments: False)
     second = await opened(tmp_path)
     memory = await second.recall().search(RecallQuery("word", limit=MESSAGES_PER_BATCH))
-    assert memory.notes == (UNINDEXED_NOTE.format(49), INDEX_REBUILT_NOTE)
+    left = "49 older messages are not searchable yet; the next search continues with the rest"
+    assert memory.notes == (left, INDEX_REBUILT_NOTE)
     assert len(memory.items) == MESSAGES_PER_BATCH
 
 

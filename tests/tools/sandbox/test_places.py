@@ -1,6 +1,8 @@
 """What commands do not see, wherever it lies, and what becomes of further folders that go away."""
 
 import os
+import shlex
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -87,3 +89,37 @@ def serving_elsewhere(base: Path) -> Iterator[Path]:
 @pytest.mark.skipif(isinstance(detect_sandbox(), NoSandbox), reason="programs get no network of their own here")
 def test_sockets_of_programs_with_another_network_are_hidden(base: Path, serving_elsewhere: Path) -> None:
     assert seen(base) == {"work": "write", "home/s": "hidden file"}
+
+
+def test_a_socket_that_appears_between_two_commands_is_hidden_from_the_second(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(base, "home/.agent/kept")
+    assert seen(base) == {"work": "write"}
+    monkeypatch.chdir(base)  # the path of a socket is short
+    with socket.socket(socket.AF_UNIX) as agent:
+        agent.bind("home/.agent/s")
+        assert seen(base) == {"work": "write", "home/.agent/s": "hidden file"}
+
+
+def test_keys_that_appear_between_two_commands_are_hidden_from_the_second(base: Path) -> None:
+    assert seen(base) == {"work": "write"}
+    made(base, "home/.ssh/id", "home/.config/gh/hosts.yml")
+    assert seen(base) == {"work": "write", "home/.ssh": "hidden folder", "home/.config/gh": "hidden folder"}
+
+
+@pytest.mark.skipif(isinstance(detect_sandbox(), NoSandbox), reason="programs get no network of their own here")
+def test_sockets_of_a_program_that_moves_to_another_network_after_a_command_are_hidden(base: Path) -> None:
+    serves = "import socket; s = socket.socket(socket.AF_UNIX); s.bind('s'); s.listen(); print(flush=True); s.accept()"
+    moves = f"read _; exec unshare --user --map-root-user --net {shlex.join((sys.executable, '-c', serves))}"
+    with subprocess.Popen(
+        ("/bin/sh", "-c", moves), cwd=base / "home", stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        assert seen(base) == {"work": "write"}
+        server.stdin.write(b"\n")
+        server.stdin.flush()
+        server.stdout.readline()
+        assert seen(base) == {"work": "write", "home/s": "hidden file"}
+        server.kill()

@@ -236,7 +236,6 @@ async def test_the_palette_runs_what_is_chosen_or_asks_for_what_it_lacks() -> No
         await controller.rests()
         await controller.says("/commands", asks=choose)
         assert any("more; type words to find them." in line for line in controller.typist.shown)
-        await controller.says("clear", shows=": /clear, ")
         await controller.says(next(line for line in controller.typist.shown if ": /clear, " in line).split(":")[0])
         await controller.says("/commands", asks=choose)
         await controller.says(next(line for line in controller.typist.shown if ": /why TEXT, " in line).split(":")[0])

@@ -8,7 +8,9 @@ from textual.widgets import Input
 
 from ebbtide.agent.config.options import OPTIONS, ThemeName
 from ebbtide.tui.app import EbbApp
-from ebbtide.tui.commands.settings import allowed_values, build_themes_panel, setting_details, setting_line
+from ebbtide.tui.commands.settings_panel import allowed_values, setting_details, setting_line
+from ebbtide.tui.commands.themes import build_themes_panel
+from ebbtide.tui.screens.panel import PanelScreen
 from ebbtide.tui.view.panel import row_details
 from ebbtide.tui.widgets.key_line import KeyLine
 from tests.kit.app_pilot import Driven, list_on
@@ -87,19 +89,67 @@ async def test_a_setting_is_changed_and_put_back(tmp_path: Path) -> None:
 async def test_what_a_setting_may_not_be_is_told_and_may_be_mended(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     async with driven(setup) as screen:
-        await screen.type("/settings theme", lists="settings")
-        await screen.press("enter", *"pink", "enter", until=lambda: "`tui.theme` must be one of" in told(screen))
+        await screen.type("/settings max_cost", lists="settings")
+        await screen.press("enter", *"pink", "enter", until=lambda: "`agent.max_cost` must be" in told(screen))
         box = screen.app.screen.query_one("#note", Input)
-        box.value = "light"
-        await screen.press("enter", until=lambda: screen.app.theme == "ebb-light")
-        assert setup.written == '[tui]\ntheme = "light"\n'
+        box.value = "2"
+        await screen.press("enter", until=lambda: setup.written == "[agent]\nmax_cost = 2\n")
+
+
+async def test_a_choice_is_made_in_a_list_and_put_back(tmp_path: Path) -> None:
+    setup = Setup(tmp_path)
+    async with driven(setup) as screen:
+        await screen.type("/settings tui.theme", lists="settings")
+        await screen.press("enter", until=lambda: list_on(screen.app, "values"))
+        await screen.press("down", "down", "enter", until=lambda: list_on(screen.app, "settings"))
+        await screen.until(lambda: "`tui.theme` is now light" in told(screen))
+        assert (screen.app.theme, setup.written) == ("ebb-light", '[tui]\ntheme = "light"\n')
+        await screen.press("enter", until=lambda: list_on(screen.app, "values"))
+        await screen.press("up", "up", "enter", until=lambda: list_on(screen.app, "settings"))
+        await screen.until(lambda: "`tui.theme` is auto again" in told(screen))
+        assert setup.written == ""
+
+
+async def test_a_switch_is_flipped_in_place(tmp_path: Path) -> None:
+    setup = Setup(tmp_path)
+    async with driven(setup) as screen:
+        await screen.type("/settings animation", lists="settings")
+        assert "Enter switch off" in told(screen)
+        await screen.press("enter", until=lambda: setup.written == "[tui]\nanimation = false\n")
+        await screen.until(lambda: "`tui.animation` is now off" in told(screen))
+        await screen.press("enter", until=lambda: setup.written == "[tui]\nanimation = true\n")
+
+
+async def test_a_rule_is_added_in_the_list_of_rules(tmp_path: Path) -> None:
+    setup = Setup(tmp_path)
+    async with driven(setup) as screen:
+        await screen.type("/settings permissions.allow", lists="settings")
+        await screen.press("enter", until=lambda: list_on(screen.app, "entries"))
+        await screen.press("enter", *"bash(ls)", "enter", until=lambda: setup.written)
+        assert setup.written == '[permissions]\nallow = ["bash(ls)"]\n'
+        await screen.press("escape", until=lambda: list_on(screen.app, "settings"))
+
+
+async def test_the_tabs_are_shown_one_at_a_time_in_a_circle(tmp_path: Path) -> None:
+    async with driven(Setup(tmp_path)) as screen:
+        await screen.type("/settings", lists="settings")
+
+        def first() -> str:
+            assert isinstance(screen.app.screen, PanelScreen)
+            return screen.app.screen.rows[0].value
+
+        await screen.press("right", until=lambda: first() == "agent.fallback_models")
+        await screen.press("left", until=lambda: first() == "agent.model")
+        await screen.press("left", until=lambda: first() == "agent.compact_trigger")
+        await screen.press(*"theme", until=lambda: first() == "tui.theme")
+        await screen.press("left", until=lambda: screen.app.screen.query_one("#filter", Input).cursor_position == 4)
 
 
 async def test_leaving_the_box_changes_nothing(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     async with driven(setup) as screen:
-        await screen.type("/settings theme", lists="settings")
-        await screen.pilot.press("enter", *"pink", "escape")
+        await screen.type("/settings max_cost", lists="settings")
+        await screen.pilot.press("enter", *"3", "escape")
         assert list_on(screen.app, "settings")
         await screen.press("escape", until=lambda: not list_on(screen.app, "settings"))
         assert setup.written == ""
@@ -114,15 +164,16 @@ def test_every_setting_says_what_it_may_be(tmp_path: Path) -> None:
     for option in OPTIONS:
         assert allowed_values(option.key) != "anything"
     rows = {row.key: row for row in Setup(tmp_path, MINE).settings.all_settings()}
-    assert setting_line(rows["agent.model"], 100)[1:] == (("ollama/qwen3            ", "strong"), ("yours", "accent"))
-    about = [words for line in setting_details(rows["recall.scope"]) for words, _ in line]
+    assert setting_line(rows["agent.model"], 80)[1:] == (("ollama/qwen3              ", "strong"), ("yours", "accent"))
+    assert plain(setting_line(rows["agent.model"], 110)).split() == ["Model", "ollama/qwen3", "agent.model", "yours"]
+    about = [plain(line) for line in setting_details(rows["recall.scope"])]
     assert "a project can only make it stricter" in about
-    assert "values: session, project, all" in about
+    assert any("values: session, project, all · default: project · takes effect" in words for words in about)
 
 
-def test_in_a_narrow_list_the_value_follows_its_key(tmp_path: Path) -> None:
+def test_in_a_narrow_list_the_value_follows_its_name(tmp_path: Path) -> None:
     rows = {row.key: row for row in Setup(tmp_path, environment={"EBB_MODEL": "ollama/qwen3"}).settings.all_settings()}
-    assert plain(setting_line(rows["agent.model"], 35)).startswith("agent.model  ollama/qwen3")
+    assert plain(setting_line(rows["agent.model"], 35)).startswith("Model  ollama/qwen3")
 
 
 STRANGE: Mapping[str, str] = {"EBB_MODEL": "ollama/\x1b]0;x\x07\u202emodel"}

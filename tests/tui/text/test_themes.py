@@ -10,7 +10,7 @@ from textual.color import Color
 from textual.theme import Theme
 
 from ebbtide.agent.config.options import THEMES as NAMES
-from ebbtide.tui.commands.settings import OFFERED_THEMES
+from ebbtide.tui.commands.themes import OFFERED_THEMES
 from ebbtide.tui.text.contrast import MIN_CONTRAST, contrast_ratio, readable_color
 from ebbtide.tui.text.styles import Palette, get_palette
 from ebbtide.tui.text.themes import (

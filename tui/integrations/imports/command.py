@@ -22,7 +22,6 @@ from ebbtide.agent.integrations.imports.transcripts import (
     filter_new_transcripts,
     find_transcripts,
     import_transcripts,
-    index_sessions,
 )
 from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.cli.arguments import confirm, create_subcommand_parser, parse_subcommand_args, read_settings
@@ -171,9 +170,6 @@ def _import_conversations(
             if isinstance(result, ImportResult) and result.state in ("new", "renewed"):
                 sessions.append(result.session_id)
             _show_progress(f"imported {count:,} of {len(new_transcripts):,}", options)
-        asyncio.run(
-            index_sessions(config, lambda done, total: _show_progress(f"indexed {done:,} of {total:,}", options))
-        )
     except StoreFailed as error:  # first report what was imported until then
         failure = error
     _show_progress("", options)

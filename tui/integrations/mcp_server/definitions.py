@@ -100,7 +100,10 @@ SESSIONS_SEARCH_TOOL = _create_tool(
     _READ_ONLY_HINTS,
     {
         "type": "object",
-        "properties": {"sessions": {"type": "array", "items": _SESSION_SCHEMA}},
+        "properties": {
+            "sessions": {"type": "array", "items": _SESSION_SCHEMA},
+            "note": {"type": "string", "description": "how many sessions are not searchable yet, if any"},
+        },
         "required": ["sessions"],
     },
 )

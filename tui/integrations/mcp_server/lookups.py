@@ -44,18 +44,19 @@ class SessionLookups:
         limit = arguments.get("limit", DEFAULT_LISTED_SESSIONS)
         query = arguments.get("query", "").strip()
         tags = normalise_tags(arguments.get("tags", ()))
-        excerpts = dict[str, str]()
+        excerpts, note = dict[str, str](), ""
         if query:
-            matches = await library.search(query, in_all_projects=in_all_projects)
+            matches, note = await library.search(query, in_all_projects=in_all_projects)
             excerpts = {match.info.id: match.excerpt for match in matches}
             infos = [match.info for match in matches if {*tags} <= {*match.info.tags}][:limit]
         else:
             infos = [*await library.page(in_all_projects=in_all_projects, limit=limit, tags=tags)]
         session_rows = [_session_fields(info, excerpts.get(info.id, "")) for info in infos]
-        text = "\n".join(_session_line(info, excerpts.get(info.id, "")) for info in infos)
+        lines = [_session_line(info, excerpts.get(info.id, "")) for info in infos]
+        lines = [*([f"({note})"] if note else []), *(lines or ["no session found; try other words or fewer filters"])]
         return types.CallToolResult(
-            content=[types.TextContent(text=text or "no session found; try other words or fewer filters")],
-            structured_content={"sessions": session_rows},
+            content=[types.TextContent(text="\n".join(lines))],
+            structured_content={"sessions": session_rows, **({"note": note} if note else {})},
         )
 
     def _scope(self) -> str:

@@ -144,11 +144,10 @@ async def test_vectors_are_kept_and_those_of_another_model_are_replaced(
     sessions: Sessions, model: str, tmp_path: Path
 ) -> None:
     await sessions.says("one automobile")
-    progress: list[tuple[int, int]] = []
-    await sessions.recall(model=model).search(RecallQuery("car"), lambda done, total: progress.append((done, total)))
-    assert progress == [(1, 1), (1, 1)]  # the index of words, then the vectors
-    await sessions.recall(model=model).search(RecallQuery("car"), lambda done, total: progress.append((done, total)))
-    assert len(progress) == 2
+    await sessions.recall(model=model).search(RecallQuery("car"))
+    first = await sessions.thread.run(sessions.store.query, "select id from vectors")
+    await sessions.recall(model=model).search(RecallQuery("car"))
+    assert await sessions.thread.run(sessions.store.query, "select id from vectors") == first
     other = model_in(tmp_path / "other", turn=1)
     assert excerpts(await sessions.recall(model=other).search(RecallQuery("car"))) == ["one automobile"]
     models = await sessions.thread.run(sessions.store.query, "select distinct model from vectors")
@@ -156,14 +155,21 @@ async def test_vectors_are_kept_and_those_of_another_model_are_replaced(
     assert Embedder(other).fingerprint != Embedder(model).fingerprint
 
 
-async def test_many_messages_are_read_in_batches_and_that_is_told(sessions: Sessions, model: str) -> None:
+async def test_a_search_says_what_has_no_vector_yet_and_the_next_one_goes_on(
+    sessions: Sessions, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for number in range(DOCUMENTS_PER_BATCH + 10):
         await sessions.says(f"kitten {number}")
-    progress: list[tuple[int, int]] = []
-    await sessions.recall(model=model).search(RecallQuery("feline"), lambda done, total: progress.append((done, total)))
-    total = DOCUMENTS_PER_BATCH + 10
-    assert progress[-2:] == [(DOCUMENTS_PER_BATCH, total), (total, total)]
-    assert await count(sessions) == total
+    recall = sessions.recall(model=model)
+    monkeypatch.setattr("ebbtide.agent.archive.recall_search.INDEX_TIMEOUT_S", 0.0)
+    monkeypatch.setattr("ebbtide.agent.archive.indexer.start_index_process", lambda *arguments: False)
+    first, second = await recall.search(RecallQuery("feline")), await recall.search(RecallQuery("feline"))
+    assert first.notes == (
+        "10 texts cannot be found by meaning yet; the next search continues with them",
+        NEAR_MATCH_NOTE,
+    )
+    assert second.notes == (NEAR_MATCH_NOTE,)
+    assert await count(sessions) == DOCUMENTS_PER_BATCH + 10
 
 
 @pytest.mark.parametrize("damage", ["drop table vectors", "delete from words_data where id > 10"])
