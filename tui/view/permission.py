@@ -1,5 +1,6 @@
 """The question that asks the user to approve a call: its text and possible answers."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -106,7 +107,7 @@ def _build_choices(question: PermissionAsked, scope: str) -> tuple[Choice, ...]:
         *(replace(choice, key="a", number=2) for choice in lasting_choices[:1]),
         *(
             (Choice("Edit it first", "e", text_entry=_build_edit_entry(question), number=3),)
-            if editable_argument(question)
+            if not _is_fixed(question)
             else ()
         ),
         build_denial_choice(Decision("deny"), _build_denial),
@@ -157,7 +158,16 @@ def _build_rule_choice(question: PermissionAsked, offer_index: int, scope: str) 
 
 
 def _build_edit_entry(question: PermissionAsked) -> TextEntry:
-    """Decide how the user edits the call: a printable command in place, anything else in their editor."""
+    """Decide how the user edits the call: a printable command in place, anything else in their editor. If there is no
+    text to edit, they edit all arguments as JSON."""
+    if not editable_argument(question):
+        arguments_text = json.dumps(dict(question.arguments), indent=2, ensure_ascii=False) + "\n"
+        return TextEntry(
+            "editor",
+            lambda text: _edited_arguments_decision(question, text),
+            initial_text=arguments_text,
+            file_suffix="arguments.json",
+        )
     original_text = str(question.arguments[editable_argument(question)])
     if editable_argument(question) == "command" and sanitise(original_text) == original_text:
         return TextEntry(
@@ -170,6 +180,16 @@ def _build_edit_entry(question: PermissionAsked) -> TextEntry:
     return TextEntry(
         "editor", build_decision, initial_text=original_text, file_suffix=path_argument(question.arguments)
     )
+
+
+def _edited_arguments_decision(question: PermissionAsked, text: str) -> Decision | None:
+    """Ask again with the edited arguments. None if they are unchanged, or no JSON object."""
+    try:
+        arguments = json.loads(text)
+    except ValueError:
+        return None
+    is_edited = isinstance(arguments, dict) and arguments != dict(question.arguments)
+    return Decision("edit", arguments=arguments) if is_edited else None
 
 
 def _edited_command_decision(question: PermissionAsked, original_text: str, text: str) -> Decision | None:
@@ -258,10 +278,14 @@ def rule_trial_text(trial: RuleTrial) -> str:
     )
 
 
+def _is_fixed(question: PermissionAsked) -> bool:
+    """Whether the question is about a call that already runs, and so cannot be edited."""
+    return bool(question.host) or question.id.startswith(OUTSIDE_ID_PREFIX)
+
+
 def editable_argument(question: PermissionAsked) -> str:
-    """Get the name of the argument that the user can edit; empty if there is none."""
-    is_fixed = question.host or question.id.startswith(OUTSIDE_ID_PREFIX)
-    name = "" if is_fixed else traits_of(question.name).editable_argument
+    """Get the name of the argument whose text the user can edit; empty if there is none."""
+    name = "" if _is_fixed(question) else traits_of(question.name).editable_argument
     return name if isinstance(question.arguments.get(name), str) else ""
 
 

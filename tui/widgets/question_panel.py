@@ -345,7 +345,7 @@ class QuestionPanel(Vertical, can_focus=True):
         except UsageError as error:
             problem = str(error)
         else:
-            problem = "" if self._answer_with_text(entry, text) else "no changes made"
+            problem = "" if self._answer_with_text(entry, text) else "no valid changes made"
         if problem:
             self.query_one(KeyLine).show_message(sanitise(problem), "warn")
 

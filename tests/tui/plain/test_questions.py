@@ -72,6 +72,7 @@ def test_arguments_of_other_tools_are_read_out() -> None:
     assert lines[:2] == ("Question: Allow forge__open to run with these arguments?", "title: a")
     assert lines[5:] == (
         "1 or y: Yes",
+        "3 or e: Edit it first",
         "4 or n: No",
         "Any other text: no, and it is sent to the model.",
     )
@@ -123,7 +124,7 @@ def test_where_nothing_is_kept_or_nothing_says_exactly_this_a_line_answers_nothi
     assert [answer_of(question, line) for line in lines] == [
         "writes editor", "writes editor", Decision("deny", note="edit it"),
     ]  # fmt: skip
-    assert answer_of(replace(question, name="read"), "e") is None
+    assert answer_of(replace(question, host="example.org"), "e") is None
 
 
 def test_what_is_kept_is_told() -> None:

@@ -327,6 +327,7 @@ def test_a_call_to_a_server_or_a_page_offers_its_narrowest_rule_first() -> None:
     assert listed(asked, 100) == [
         "❯ 1 y Yes",
         "  2 a Yes, and don't ask again for calls to open on forge this session   mcp__forge__open",
+        "  3 e Edit it first",
         "  4 n No, tell it what to do instead",
     ]
 
@@ -407,3 +408,20 @@ async def test_tab_goes_to_the_prompt_and_back() -> None:
         assert (t.prompt.text, session.answers) == ("y", {})
         await t.press("tab", "y")
         assert session.answers == {"q": Decision("allow")}
+
+
+@pytest.mark.parametrize(
+    ("text", "decision"),
+    [
+        ('{"id": 4}', Decision("edit", arguments={"id": 4})),
+        ('{"id": 3}', None),
+        ("[3]", None),
+        ("id: 4", None),
+    ],
+)
+def test_a_call_without_a_text_is_edited_as_json(text: str, decision: Decision | None) -> None:
+    asked = PermissionAsked("q", "1", "mcp__forge__open", {"id": 3}, "asks")
+    entry = next(choice.text_entry for choice in build_call_question(asked).choices if choice.key == "e")
+    assert entry is not None
+    assert (entry.kind, entry.initial_text) == ("editor", '{\n  "id": 3\n}\n')
+    assert entry.parse_answer(text) == decision
