@@ -26,32 +26,39 @@ class Interrupt:
     """The user's request to stop. Running work can be raced against it. It is reset at the start of each turn."""
 
     def __init__(self) -> None:
-        self._event = asyncio.Event()
+        self._is_requested = False
+        self._races = set[asyncio.Future[None]]()
+        """Futures of the running races, which a request completes."""
 
     def is_requested(self) -> bool:
-        return self._event.is_set()
+        return self._is_requested
 
     def request(self) -> None:
-        self._event.set()
+        self._is_requested = True
+        for race in self._races:
+            if not race.done():
+                race.set_result(None)
 
     def reset(self) -> None:
-        self._event.clear()
+        self._is_requested = False
 
     async def race(self, work: Coroutine[Any, Any, T]) -> T | None:
         """Return the result of `work`. If the interrupt comes first, cancel `work`, wait for it to stop, and return
         None."""
-        if self._event.is_set():
+        if self._is_requested:
             work.close()
             return None
         task = asyncio.ensure_future(work)
-        waiter = asyncio.ensure_future(self._event.wait())
+        race = asyncio.get_running_loop().create_future()
+        self._races.add(race)
         try:
-            await asyncio.wait({task, waiter}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, race}, return_when=asyncio.FIRST_COMPLETED)
             return task.result() if task.done() else None
         finally:
-            for pending in (task, waiter):
-                pending.cancel()
-            await asyncio.gather(task, waiter, return_exceptions=True)
+            self._races.discard(race)
+            if not task.done():
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
 
 
 class Questions:
@@ -66,7 +73,8 @@ class Questions:
         """Ask about a call and return the user's decision; free text counts as a denial."""
         answer = await self._wait_for(question)
         decision = answer if isinstance(answer, Decision) else Decision("deny", note=_answer_text(answer))
-        self._emit(PermissionAnswered(question.id, decision.verdict))
+        mode = decision.mode if decision.mode == question.mode_offer else ""
+        self._emit(PermissionAnswered(question.id, decision.verdict, mode))
         return decision
 
     async def ask_plan(self, question: PlanSubmitted) -> PlanDecision:

@@ -24,9 +24,10 @@ def main() -> int:
     for steps in [int(count) for count in sys.argv[1:]] or [300, 1_000]:
         plain = measure_bare_loop(steps)
         print_steps(f"{steps} steps, a bare loop", plain)
-        for wire in ("http", "sdk"):
-            run = measure_ebb(steps, wire)
-            print_steps(f"{steps} steps, {wire}", run, MAX_STEP_GROWTH if wire == "http" else None)
+        for wire, has_sandbox in (("http", False), ("http", True), ("sdk", False)):
+            run = measure_ebb(steps, wire, has_sandbox=has_sandbox)
+            name = f"{steps} steps, {wire}{', in the sandbox' if has_sandbox else ''}"
+            print_steps(name, run, MAX_STEP_GROWTH if wire == "http" and not has_sandbox else None)
             comparison = f"{run.first / plain.first:.1f} x at first, {run.last / plain.last:.1f} x at the end"
             print(f"{'':28} beside the bare loop: {comparison}; peak memory {run.peak_mb:.0f} MB")
         print(f"first request: system and tools as minified JSON take {token_count_text(run.first_request_json)}")

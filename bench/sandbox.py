@@ -1,31 +1,83 @@
-"""Measures the sandbox overhead of a command: the shell tool with and without sandbox, alternating, so that other load
-affects both.
+"""Measures what a command in the sandbox costs: the shell tool with and without sandbox, and bubblewrap by itself, in
+turns, so that other load affects all of them.
 
-    python -m bench.sandbox [TIMES]"""
+    python -m bench.sandbox [ROUNDS]
+
+By itself, bubblewrap shows the whole file system, makes one folder writable and hides nothing. The rest of the price is
+what the sandbox hides and protects, each of which takes a mount, and the shell tool's own work."""
 
 import asyncio
+import ctypes
 import resource
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from bench.measure import format_row
 from ebbtide.tools.base import Workspace
 from ebbtide.tools.bash import Bash
+from ebbtide.tools.process.orphans import reap_orphans
+from ebbtide.tools.sandbox.bubblewrap import UNSHARE_FLAGS
 from ebbtide.tools.sandbox.sandbox import Sandbox
-from ebbtide.tools.sandbox.system import sandbox_kind
+from ebbtide.tools.sandbox.system import SandboxProgram, detect_sandbox, sandbox_kind
 
 MAX_OVERHEAD_MS = 20.0
 """Limit for the median overhead in milliseconds."""
+COMMANDS_PER_ROUND = 10
+PLAIN_BWRAP = "bwrap alone"
+_SETTLE_S = 0.05
+"""Seconds after which the last processes of a command have ended and count."""
+_PR_SET_CHILD_SUBREAPER = 36
+
+RunCommand: TypeAlias = Callable[[], Awaitable[object]]
 
 
-async def time_command(workspace: Workspace) -> tuple[float, float]:
-    """Return the elapsed and processor time of a command, in milliseconds."""
-    began, before = time.perf_counter(), _cpu_seconds()
-    await Bash().run({"command": "true"}, workspace)
-    return (time.perf_counter() - began) * 1000, (_cpu_seconds() - before) * 1000
+async def measure_costs(folder: Path, rounds: int) -> Mapping[str, Sequence[tuple[float, float]]]:
+    """Return the elapsed and processor time of a command in milliseconds, by the way of running it and by round."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # so that every process of a command counts
+    work = folder / "work"
+    work.mkdir()
+    plain = Workspace(work, folder / "outputs")
+    sandboxed = Workspace(work, folder / "outputs", sandbox=Sandbox(work, folder / "tmp"))
+    run_command: dict[str, RunCommand] = {
+        "without a sandbox": partial(Bash().run, {"command": "true"}, plain),
+        f"with {sandbox_kind()}": partial(Bash().run, {"command": "true"}, sandboxed),
+    }
+    if isinstance(program := detect_sandbox(), SandboxProgram) and program.kind == "bubblewrap":
+        run_command[PLAIN_BWRAP] = partial(asyncio.to_thread, run_plain_bwrap, program.argv[0], work)
+    for run in run_command.values():
+        await measure_round(run)
+    costs: dict[str, list[tuple[float, float]]] = {name: [] for name in run_command}
+    for _ in range(rounds):
+        for name, run in run_command.items():
+            costs[name].append(await measure_round(run))
+    for workspace in (plain, sandboxed):
+        await workspace.jobs.close()
+    return costs
+
+
+def run_plain_bwrap(bwrap: str, folder: Path) -> None:
+    mounts = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--bind", folder, folder)
+    command = (bwrap, *UNSHARE_FLAGS, *mounts, "--chdir", folder, "--", "/bin/bash", "-c", "true")
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True) as process:
+        assert process.wait() == 0
+        reap_orphans(process.pid)
+
+
+async def measure_round(run: RunCommand) -> tuple[float, float]:
+    """Return the mean elapsed and processor time of a few commands, in milliseconds."""
+    began, cpu_before = time.perf_counter(), _cpu_seconds()
+    for _ in range(COMMANDS_PER_ROUND):
+        await run()
+    elapsed = time.perf_counter() - began
+    await asyncio.sleep(_SETTLE_S)
+    return 1000 * elapsed / COMMANDS_PER_ROUND, 1000 * (_cpu_seconds() - cpu_before) / COMMANDS_PER_ROUND
 
 
 def _cpu_seconds() -> float:
@@ -33,28 +85,31 @@ def _cpu_seconds() -> float:
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
-async def measure_overhead(folder: Path, times: int) -> None:
-    plain = Workspace(folder / "work", folder / "outputs")
-    sandboxed_workspace = Workspace(
-        folder / "work", folder / "outputs", sandbox=Sandbox(folder / "work", folder / "tmp")
-    )
-    for workspace in (plain, sandboxed_workspace):
-        await time_command(workspace)
-    pairs = [(await time_command(plain), await time_command(sandboxed_workspace)) for _ in range(times)]
-    for workspace in (plain, sandboxed_workspace):
-        await workspace.jobs.close()
-    print(format_row("without a sandbox", [bare[0] for bare, _ in pairs], "ms"))
-    print(format_row(f"with {sandbox_kind()}", [sandboxed[0] for _, sandboxed in pairs], "ms"))
-    extra_cpu_ms = statistics.median(sandboxed[1] - bare[1] for bare, sandboxed in pairs)
-    overheads = [sandboxed[0] - bare[0] for bare, sandboxed in pairs]
-    print(format_row("more", overheads, "ms", MAX_OVERHEAD_MS), f"  processor {extra_cpu_ms:.1f} ms")
+def cpu_ratio(costs: Mapping[str, Sequence[tuple[float, float]]]) -> float:
+    """Return the processor time of a sandboxed command relative to bubblewrap by itself."""
+    pairs = zip(costs[f"with {sandbox_kind()}"], costs[PLAIN_BWRAP], strict=True)
+    return statistics.median(sandboxed[1] / plain[1] for sandboxed, plain in pairs)
+
+
+def measure_cpu_ratio(rounds: int) -> float:
+    """Measure the processor time of a sandboxed command relative to bubblewrap by itself."""
+    return cpu_ratio(_measure_in_new_folder(rounds))
+
+
+def _measure_in_new_folder(rounds: int) -> Mapping[str, Sequence[tuple[float, float]]]:
+    with tempfile.TemporaryDirectory(dir=Path.home()) as name:
+        return asyncio.run(measure_costs(Path(name).resolve(), rounds))
 
 
 def main(arguments: list[str]) -> int:
-    with tempfile.TemporaryDirectory(dir=Path.home()) as name:
-        folder = Path(name).resolve()
-        (folder / "work").mkdir()
-        asyncio.run(measure_overhead(folder, int(arguments[0]) if arguments else 50))
+    costs = _measure_in_new_folder(int(arguments[0]) if arguments else 10)
+    for name, by_round in costs.items():
+        cpu = statistics.median(each[1] for each in by_round)
+        print(format_row(name, [each[0] for each in by_round], "ms"), f"  processor {cpu:.1f} ms")
+    pairs = zip(costs[f"with {sandbox_kind()}"], costs["without a sandbox"], strict=True)
+    print(format_row("more", [sandboxed[0] - bare[0] for sandboxed, bare in pairs], "ms", MAX_OVERHEAD_MS))
+    if PLAIN_BWRAP in costs:
+        print(f"processor time beside bwrap alone: {cpu_ratio(costs):.2f} x")
     return 0
 
 

@@ -84,11 +84,13 @@ class StepTimes:
         return self.last / self.first
 
 
-def measure_ebb(steps: int, wire: str = "http", *options: str) -> StepTimes:
-    """Measure a headless run of `steps` steps."""
+def measure_ebb(steps: int, wire: str = "http", *options: str, has_sandbox: bool = False) -> StepTimes:
+    """Measure a headless run of `steps` steps. `has_sandbox`: whether its commands run in the sandbox, whose own
+    processes are not included."""
     command = [sys.executable, "-m", "ebbtide.tui.cli.main", "-p", "go", "-m", "anthropic/claude-sonnet-5-5"]
-    chosen = ["--permission-mode", "auto", "--no-sandbox", "--config", f"providers.anthropic.wire={wire}"]
-    return _measure_steps([*command, *chosen, *options], steps)
+    chosen = ["--permission-mode", "auto", "--config", f"providers.anthropic.wire={wire}"]
+    sandbox_options = () if has_sandbox else ("--no-sandbox",)
+    return _measure_steps([*command, *chosen, *sandbox_options, *options], steps)
 
 
 def measure_bare_loop(steps: int) -> StepTimes:

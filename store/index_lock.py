@@ -37,10 +37,11 @@ class IndexLock:
 
     def record(self, message_id: int) -> None:
         """Record that all messages up to this row id are indexed."""
-        if self.descriptor is not None:
-            with suppress(OSError):  # without the record, a process looks for messages in vain
+        text = b"%d" % message_id
+        with suppress(OSError):  # without the record, a process looks for messages in vain
+            if self.descriptor is not None and os.pread(self.descriptor, len(text) + 1, 0) != text:
                 os.truncate(self.descriptor, 0)
-                os.pwrite(self.descriptor, b"%d" % message_id, 0)
+                os.pwrite(self.descriptor, text, 0)
 
     def close(self) -> None:
         """Release the lock, unless another process has inherited it. May be called twice."""

@@ -141,9 +141,8 @@ def sql_filters(query: SearchQuery) -> tuple[str, list[object]]:
     if query.until is not None:
         clause += " and d.created < ?"
         values.append(query.until)
-    if query.larger_than:
-        clause += " and d.size > ?"
-        values.append(query.larger_than)
+    if query.larger_than:  # not a parameter, so that SQLite can use an index of large documents only
+        clause += f" and d.size > {query.larger_than:d}"
     if query.path:
         clause += " and d.path glob ?"
         values.append(path_pattern(query.path))

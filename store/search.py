@@ -26,7 +26,13 @@ from ebbtide.store.queries import (
     sql_filters,
     storable_text,
 )
-from ebbtide.store.search_tables import create_tables, create_words_index, drop_index, has_table
+from ebbtide.store.search_tables import (
+    create_index_of_large_documents,
+    create_tables,
+    create_words_index,
+    drop_index,
+    has_table,
+)
 from ebbtide.store.session_rows import MessageRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.store.word_parts import add_missing_word_parts, add_word_parts
@@ -136,6 +142,12 @@ class SearchIndex:
             project,
         )
         return int(count)
+
+    def index_large_documents(self) -> None:
+        """Create the index of large documents in a database that an earlier version filled."""
+        if not self._store.query("select 1 from sqlite_master where name = 'large_documents'"):
+            with self._store.transaction() as db:
+                create_index_of_large_documents(db)
 
     def messages(self, session: str, start: int, limit: int) -> tuple[MessageRow, ...]:
         rows = self._store.query(
@@ -322,6 +334,8 @@ class SearchIndex:
 
     def read(self, hits: Sequence[SearchHit]) -> tuple[SearchMatch, ...]:
         """Read the documents of hits, in the given order. Documents that no longer exist are skipped."""
+        if not hits:
+            return ()
         document_rows = self._store.query(
             "select d.id, d.session, s.project, d.position, d.number, d.kind, d.title, d.text, d.tool, d.path, d.size, "
             "d.created from documents d join sessions s on s.id = d.session "

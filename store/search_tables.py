@@ -2,6 +2,8 @@
 
 import sqlite3
 
+LARGE_DOCUMENT_BYTES = 1 << 18
+"""Documents above this size, in bytes, have an index of their own, because only their beginnings are searchable."""
 _SHADOW_TABLE_SUFFIXES = ("data", "idx", "content", "docsize", "config")
 
 
@@ -17,12 +19,18 @@ def create_tables(db: sqlite3.Connection) -> None:
     )
     db.execute("create index documents_by_session on documents (session, position)")
     db.execute("create index documents_by_time on documents (created)")
+    create_index_of_large_documents(db)
     db.execute(
         """create table indexed (
             session text primary key references sessions (id) on delete cascade, position integer not null,
             outputs integer not null, summaries integer not null) without rowid"""
     )
     db.execute("create table terms (term text primary key) without rowid")
+
+
+def create_index_of_large_documents(db: sqlite3.Connection) -> None:
+    """Create the index of large documents unless it exists, as in databases that earlier versions filled."""
+    db.execute(f"create index if not exists large_documents on documents (created) where size > {LARGE_DOCUMENT_BYTES}")
 
 
 def create_words_index(db: sqlite3.Connection) -> None:

@@ -139,6 +139,16 @@ def no_progress(text: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeSelection:
+    """The user's choice among the file changes that the preview of a call shows."""
+
+    preview: str
+    """The preview that the user saw."""
+    refused: frozenset[int]
+    """Indexes of the refused changes, in the order of the preview."""
+
+
+@dataclass(frozen=True, slots=True)
 class Workspace:
     """The folder that a session works in, and the state its tools share."""
 
@@ -177,6 +187,8 @@ class Workspace:
     """Whether the running call was approved as read-only."""
     runs_in_read_only_sandbox: bool = False
     """Whether the running call is treated as unsafe and runs in a read-only sandbox."""
+    change_selection: ChangeSelection | None = None
+    """Which of the running call's file changes the user accepted; None if all."""
     ask: Callable[[str, tuple[str, ...]], Awaitable[str]] = no_user
     """Asks the user a question and returns the answer. Raises `ToolError` if no user is present."""
     ask_multiple: Callable[[str, tuple[str, ...]], Awaitable[str]] = no_user
@@ -219,6 +231,14 @@ class SupportsPreview(Protocol):
 
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
         """Return a unified diff of what the call would change. Raises `ToolError` if the call would fail."""
+
+
+@runtime_checkable
+class SupportsChangeSelection(Protocol):
+    """A tool that can make only some of a call's file changes, see `Workspace.change_selection`."""
+
+    def count_selectable_changes(self, arguments: Arguments, workspace: Workspace) -> int:
+        """Return how many changes of the preview can be refused one by one; 0 if they cannot. Raises `ToolError`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,16 @@ instances of only a few.
 import dataclasses
 import gc
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from threading import RLock
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, AnyStr, ClassVar
+from typing import TYPE_CHECKING, Any, AnyStr, ClassVar, cast
 
-_FIELD_ATTRIBUTES = ("__match_args__", "__dataclass_fields__")
 _COMPARISON_ATTRIBUTES = ("__dataclass_params__", "__repr__", "__hash__", "__eq__")
+_GENERIC_INITS = 8
+"""Number of instances that are created before `__init__` is generated, which takes as long as 40 of them."""
 _generation_lock = RLock()
 
 
@@ -28,47 +29,72 @@ def _dataclass(*, slots: bool, frozen: bool = False, weakref_slot: bool = False)
     comparing = dataclasses.dataclass(frozen=frozen, slots=slots, init=False)
 
     def build_class(plain: type) -> type:
-        made = _copy_of_class(plain, (*plain.__annotations__, *(("__weakref__",) if weakref_slot else ())))
-        if frozen:
-            for name in ("__setattr__", "__delattr__", "__getstate__", "__setstate__"):
-                setattr(made, name, vars(_Frozen)[name])
-        _LazyAttribute.install(made, _FIELD_ATTRIBUTES, lambda: vars(read_fields(_copy_of_class(plain))))
-        _LazyAttribute.install(made, ("__init__",), lambda: {"__init__": _make_init(made, frozen=frozen)})
-        _LazyAttribute.install(made, _COMPARISON_ATTRIBUTES, lambda: vars(comparing(_copy_of_class(plain))))
-        return made
+        fields = _Fields(plain)
+        return _copy_of_class(
+            plain,
+            {
+                "__slots__": (*plain.__annotations__, *(("__weakref__",) if weakref_slot else ())),
+                "__match_args__": fields.init_names,
+                "__init__": _LazyInit(fields, frozen=frozen),
+                **_LazyAttribute.group(("__dataclass_fields__",), lambda: vars(read_fields(_copy_of_class(plain, {})))),
+                **_LazyAttribute.group(_COMPARISON_ATTRIBUTES, lambda: vars(comparing(_copy_of_class(plain, {})))),
+                **(_FROZEN_METHODS if frozen else {}),
+            },
+        )
 
     return build_class
 
 
-def _make_init(lazy_class: type, *, frozen: bool) -> Callable[..., None]:
+class _Fields:
+    """The fields of a class. `dataclasses` takes five times as long to read them."""
+
+    def __init__(self, plain: type) -> None:
+        namespace = vars(plain)
+        self.annotations = plain.__annotations__
+        self._values = {name: namespace[name] for name in self.annotations if name in namespace}
+        self.init_names = tuple(name for name in self.annotations if getattr(self._values.get(name), "init", True))
+        self.has_post_init = hasattr(plain, "__post_init__")
+
+    def __iter__(self) -> Iterator[tuple[str, Any, Any]]:
+        """Yield the name, default and default factory of each field. Raises `ValueError` for a mutable default."""
+        for name in self.annotations:
+            default = self._values.get(name, dataclasses.MISSING)
+            if isinstance(default, dataclasses.Field):
+                yield name, default.default, default.default_factory
+            elif type(default).__hash__ is None:
+                raise ValueError(
+                    f"mutable default {type(default)} for field {name} is not allowed: use default_factory"
+                )
+            else:
+                yield name, default, dataclasses.MISSING
+
+
+def _make_init(fields: _Fields, class_name: str, *, frozen: bool) -> Callable[..., None]:
     """Create an `__init__` that sets the fields. `dataclasses` could only generate it together with the methods of
     frozen classes, which takes three times as long."""
     namespace: dict[str, Any] = {"_set_value": object.__setattr__, "_UNSET": object()}
     parameters, lines = ["self"], []
-    for field in dataclasses.fields(lazy_class):
-        name = value = field.name
-        parameter = name
-        if field.default is not dataclasses.MISSING:
-            namespace[f"_default_{name}"] = field.default
+    for name, default, create_default in fields:
+        parameter = value = name
+        if default is not dataclasses.MISSING:
+            namespace[f"_default_{name}"] = default
             parameter = f"{name}=_default_{name}"
-        elif field.default_factory is not dataclasses.MISSING:
-            namespace[f"_make_{name}"] = field.default_factory
+        elif create_default is not dataclasses.MISSING:
+            namespace[f"_make_{name}"] = create_default
             parameter, value = f"{name}=_UNSET", f"_make_{name}() if {name} is _UNSET else {name}"
-        if field.init:
+        if name in fields.init_names:
             parameters.append(parameter)
         elif parameter == name:
             continue  # the class sets it later
         else:
             value = f"_default_{name}" if f"_default_{name}" in namespace else f"_make_{name}()"
         lines.append(f"_set_value(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
-    if hasattr(lazy_class, "__post_init__"):
+    if fields.has_post_init:
         lines.append("self.__post_init__()")
     exec(f"def __init__({', '.join(parameters)}):\n  " + "\n  ".join(lines or ["pass"]), namespace)
     init: Callable[..., None] = namespace["__init__"]
-    init.__qualname__ = f"{lazy_class.__qualname__}.__init__"
-    init.__annotations__ = {field.name: field.type for field in dataclasses.fields(lazy_class) if field.init} | {
-        "return": None
-    }
+    init.__qualname__ = f"{class_name}.__init__"
+    init.__annotations__ = {name: fields.annotations[name] for name in fields.init_names} | {"return": None}
     return init
 
 
@@ -91,42 +117,85 @@ class _Frozen:
             object.__setattr__(self, name, value)
 
 
-class _LazyAttribute:
-    """A placeholder for a class attribute that is generated when first read."""
+_FROZEN_METHODS = {name: vars(_Frozen)[name] for name in ("__setattr__", "__delattr__", "__getstate__", "__setstate__")}
 
-    def __init__(self, name: str, write: Callable[[], None]) -> None:
-        self._name = name
-        self.write = write
+
+class _LazyAttribute:
+    """A placeholder for a class attribute that is generated when first read, together with others."""
+
+    _owner: type
+    _name: str
+
+    def __init__(self, names: tuple[str, ...], generate: Callable[[], Mapping[str, object]]) -> None:
+        self._names = names
+        self._generate = generate
+
+    @classmethod
+    def group(cls, names: tuple[str, ...], generate: Callable[[], Mapping[str, object]]) -> dict[str, object]:
+        """Return a placeholder for each name. `generate` returns all of these attributes."""
+        return {name: cls(names, generate) for name in names}
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._owner, self._name = owner, name
 
     def __get__(self, instance: object, owner: type) -> object:
         self.write()
         return getattr(owner if instance is None else instance, self._name)
 
-    @classmethod
-    def install(
-        cls, lazy_class: type, names: tuple[str, ...], generate_attributes: Callable[[], Mapping[str, object]]
-    ) -> None:
-        """Install placeholders on the class for the attributes that will be generated."""
-
-        def generate() -> None:
-            with _generation_lock:
-                if isinstance(vars(lazy_class)[names[-1]], cls):
-                    found = generate_attributes()
-                    for name in names:
-                        setattr(lazy_class, name, found[name])
-
-        for name in names:
-            setattr(lazy_class, name, cls(name, generate))
+    def write(self) -> None:
+        """Replace the placeholders of the group by the attributes."""
+        with _generation_lock:
+            if isinstance(vars(self._owner)[self._names[-1]], _LazyAttribute):
+                found = self._generate()
+                for name in self._names:
+                    setattr(self._owner, name, found[name])
 
 
-def _copy_of_class(original: type, slots: tuple[str, ...] | None = None) -> type:
-    """Copy the class, with slots for its fields. Slots cannot be added to an existing class."""
-    excluded_names = ("__dict__", "__weakref__", *(slots or ()))
+class _LazyInit(_LazyAttribute):
+    """A placeholder for `__init__`, which creates the first instances itself."""
+
+    def __init__(self, fields: _Fields, *, frozen: bool) -> None:
+        def generate() -> Mapping[str, object]:
+            return {"__init__": _make_init(fields, self._owner.__qualname__, frozen=frozen)}
+
+        super().__init__(("__init__",), generate)
+        self._fields = fields
+        self._use_count = 0
+
+    def __get__(self, instance: object, owner: type) -> object:
+        self._use_count += 1
+        if instance is None or self._use_count > _GENERIC_INITS:
+            return super().__get__(instance, owner)
+        return partial(self._initialise, instance)
+
+    def _initialise(self, instance: object, /, *arguments: object, **keywords: object) -> None:
+        names = self._fields.init_names
+        values = {**dict(zip(names, arguments, strict=False)), **keywords}
+        are_valid = len(values) == len(arguments) + len(keywords) and values.keys() <= {*names}
+        for name, default, create_default in self._fields:
+            if name in values:
+                continue
+            if default is not dataclasses.MISSING:
+                values[name] = default
+            elif create_default is not dataclasses.MISSING:
+                values[name] = create_default()
+            else:  # without a value, unless the class sets it later
+                are_valid = are_valid and name not in names
+        if not are_valid:
+            self.write()
+            vars(self._owner)["__init__"](instance, *arguments, **keywords)  # raises the usual error
+        for name, value in values.items():
+            object.__setattr__(instance, name, value)
+        if self._fields.has_post_init:
+            instance.__post_init__()  # type: ignore[attr-defined]  # has been checked
+
+
+def _copy_of_class(original: type, attributes: Mapping[str, object]) -> type:
+    """Copy the class, with further attributes. Slots cannot be added to an existing class."""
+    excluded_names = ("__dict__", "__weakref__", *cast(Sequence[str], attributes.get("__slots__", ())))
     namespace = {name: value for name, value in vars(original).items() if name not in excluded_names}
     namespace["__doc__"] = original.__doc__ or original.__name__  # else `dataclasses` generates one in 0.3 ms
-    copy = type(original)(
-        original.__name__, original.__bases__, namespace if slots is None else {**namespace, "__slots__": slots}
-    )
+    copy = type(original)(original.__name__, original.__bases__, {**namespace, **attributes})
     copy.__qualname__ = original.__qualname__
     return copy
 
@@ -146,7 +215,7 @@ class _LazyPattern:
 def build_pending() -> None:
     """Build everything that is still pending. Useful in a process that forks many others."""
     for candidate in gc.get_objects():
-        if type(candidate) is _LazyAttribute:
+        if isinstance(candidate, _LazyAttribute):
             candidate.write()
         elif type(candidate) is _LazyPattern:
             for name in ("match", "search", "fullmatch", "finditer", "sub"):

@@ -32,6 +32,9 @@ from ebbtide.tui.widgets.transcript_pane import TranscriptPane
 FLUSH_INTERVAL_S = 1 / 12
 """Minimum seconds between updates of streamed text."""
 
+KEY_CHECK_INTERVAL_S, MAX_KEY_WAIT_S = 0.002, 0.1
+"""Seconds between checks whether typed keys have been handled, and how long a drawing waits for them at most."""
+
 ANIMATION_INTERVAL_S = 0.7
 """Seconds between frames of the activity mark. The rate is low so that little is written to the terminal."""
 
@@ -94,9 +97,30 @@ class Presenter:
     def schedule_drawing(self) -> None:
         """Schedule a drawing. Streamed text is drawn only a few times per second, however fast it arrives."""
         if self._drawing_timer is None and self._app.is_running and not self._is_stopped:
-            wait = max(0.0, self._earliest_drawing_time - monotonic())
-            # Do not use a Textual timer: on a busy machine, short timers are lost, and with them all later drawings.
-            self._drawing_timer = asyncio.get_running_loop().call_later(wait, self._app.call_next, self.draw_view)
+            now = monotonic()
+            wait = max(0.0, self._earliest_drawing_time - now)
+            self._draw_later(wait, now + wait + MAX_KEY_WAIT_S)
+
+    def _draw_later(self, wait: float, latest_time: float) -> None:
+        # Do not use a Textual timer: on a busy machine, short timers are lost, and with them all later drawings.
+        self._drawing_timer = asyncio.get_running_loop().call_later(
+            wait, self._app.call_next, self._draw_after_keys, latest_time
+        )
+
+    def _draw_after_keys(self, latest_time: float) -> None:
+        """Draw when all typed keys have been handled, or at `latest_time`, because a held key must not stop drawing."""
+        if self._has_unhandled_keys and monotonic() < latest_time:
+            self._draw_later(KEY_CHECK_INTERVAL_S, latest_time)
+        else:
+            self.draw_view()
+
+    @property
+    def _has_unhandled_keys(self) -> bool:
+        """Whether messages, such as keys, are waiting at one of those through which keys pass."""
+        if not self._app.is_running or self._is_stopped:
+            return False
+        receivers = (self._app, self._app.screen, self._app.focused)
+        return any(receiver is not None and receiver.message_queue_size > 0 for receiver in receivers)
 
     def stop_drawing(self) -> None:
         """Stop drawing, because the widgets are about to be removed."""

@@ -34,11 +34,12 @@ from ebbtide.store.errors import StoreError
 from ebbtide.store.index_lock import IndexLock
 from ebbtide.store.queries import SearchQuery
 from ebbtide.store.search import IndexProgress, SearchDocument, SearchIndex, SearchMatch
+from ebbtide.store.search_tables import LARGE_DOCUMENT_BYTES
 from ebbtide.store.session_rows import MessageRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.tools.tool_traits import role_of
 
-MAX_INDEXED_OUTPUT_BYTES = 1 << 18
+MAX_INDEXED_OUTPUT_BYTES = LARGE_DOCUMENT_BYTES
 """Maximum number of bytes indexed per output. Search results say if an output is longer."""
 MAX_INDEXED_MESSAGE_CHARS = 1 << 22
 """Maximum number of characters indexed per user message, including pasted and piped text."""
@@ -162,15 +163,15 @@ class Indexer:
                     await self._thread.run(lock.record, last_message)
             is_being_indexed = not is_complete and await self.index_in_background()
         scope = [progress for progress in missing if is_limited or project in (None, progress.project)]
-        total_count = len(sessions) if is_limited else await self._thread.run(self.index.session_count, project)
-        self.gap = (
-            IndexGap(sum(progress.pending_messages for progress in scope), len(scope), total_count, is_being_indexed)
-            if scope
-            else None
-        )
+        self.gap = None
+        if scope:
+            message_count = sum(progress.pending_messages for progress in scope)
+            total_count = len(sessions) if is_limited else await self._thread.run(self.index.session_count, project)
+            self.gap = IndexGap(message_count, len(scope), total_count, is_being_indexed)
 
     async def _index_everything(self, lock: IndexLock) -> None:
         previous: Sequence[IndexProgress] | None = None
+        await self._thread.run(self.index.index_large_documents)
         while True:
             last_message = await self._thread.run(self._store.last_message_id)
             unfinished = await self._thread.run(self.index.unfinished_sessions)

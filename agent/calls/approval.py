@@ -6,16 +6,16 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
 from ebbtide.agent import calls as agent_calls
 from ebbtide.agent.calls.call_resolution import require_tool
 from ebbtide.agent.calls.call_secrets import arguments_with_secrets
 from ebbtide.agent.calls.permission_request import PermissionRequest, build_permission_request
-from ebbtide.agent.calls.policy import Policy, Rule, Ruling, apply_hook_ruling, decide, parse_rule
+from ebbtide.agent.calls.policy import Policy, Rule, Ruling, apply_hook_ruling, decide, parse_rule, runs_unsandboxed
 from ebbtide.agent.channel import Interrupt
 from ebbtide.agent.config.options import PermissionMode
-from ebbtide.agent.errors import ConfigError
+from ebbtide.agent.errors import ConfigError, StoreFailed
 from ebbtide.agent.events.permissions import (
     CallDenied,
     CallEdited,
@@ -28,7 +28,7 @@ from ebbtide.agent.events.plan import PlanDecision, PlanSubmitted
 from ebbtide.agent.events.session import Event, Noticed
 from ebbtide.agent.messages import ToolCall
 from ebbtide.agent.prompt.secret_tokens import SecretTokens
-from ebbtide.tools.base import SupportsPreview, Tool, ToolError, Workspace
+from ebbtide.tools.base import ChangeSelection, SupportsChangeSelection, SupportsPreview, Tool, ToolError, Workspace
 from ebbtide.tools.commands.dangers import Danger, find_dangers
 from ebbtide.tools.lazy import dataclass
 
@@ -106,6 +106,11 @@ class Approver:
         self.policy = replace(self.policy, mode=mode)
         await self.record_mode(mode)
         return self._approve_covered_questions()
+
+    @property
+    def can_change_mode(self) -> bool:
+        """Whether the answer to a question may change the mode."""
+        return True
 
     @property
     def modes_after_plan(self) -> tuple[PermissionMode, ...]:
@@ -197,6 +202,8 @@ class ApprovalResult:
     refusal: str = ""
     """Why the call may not run, worded for the model; empty if it may."""
     is_edited: bool = False
+    change_selection: ChangeSelection | None = None
+    """Which of the call's file changes the user accepted; None if all."""
 
 
 class EditedCallError(ToolError):
@@ -297,9 +304,71 @@ async def approve(call: ToolCall, context: ApprovalContext) -> ApprovalResult:
             continue
         elif decision.rule in question.offers:
             add_chosen_rule(decision, context.approver, context.emit)
-        if is_edited:
+        if question.mode_offer and decision.mode == question.mode_offer:
+            await _change_mode(decision, context)
+        selection = await _change_selection(reviewed, decision, question, context) if decision.refused_changes else None
+        if is_edited or selection is not None:
             context.emit(CallEdited(reviewed.call.id, reviewed.call.name, reviewed.call.arguments))
-        return ApprovalResult(reviewed.call, reviewed.tool, reviewed.effective_request, is_edited=is_edited)
+        return ApprovalResult(
+            reviewed.call,
+            reviewed.tool,
+            reviewed.effective_request,
+            is_edited=is_edited,
+            change_selection=selection,
+        )
+
+
+async def _change_mode(decision: Decision, context: ApprovalContext) -> None:
+    try:
+        await context.approver.change_mode(cast("PermissionMode", decision.mode))
+    except StoreFailed as error:
+        context.emit(Noticed(str(error)))  # the mode is stored again at the end of the turn
+
+
+async def _change_selection(
+    reviewed: ReviewedCall, decision: Decision, question: PermissionAsked, context: ApprovalContext
+) -> ChangeSelection:
+    """Return which changes to make. Raises `ToolError` if the preview is no longer the one that the user saw."""
+    preview = await _plain_preview(reviewed, context)
+    if context.secrets.hide(preview) != question.preview or not question.change_count:
+        raise ToolError("a file changed while the user was choosing, so nothing was changed: read it again")
+    return ChangeSelection(preview, frozenset(decision.refused_changes))
+
+
+async def _plain_preview(reviewed: ReviewedCall, context: ApprovalContext) -> str:
+    """Return the preview of a call, with secrets; empty if its tool has none. Raises `ToolError`."""
+    if not isinstance(reviewed.tool, SupportsPreview):
+        return ""
+    arguments = arguments_with_secrets(reviewed.call, reviewed.tool, context.secrets)
+    return await asyncio.to_thread(reviewed.tool.preview, arguments, context.workspace)
+
+
+async def _count_selectable_changes(
+    reviewed: ReviewedCall, plain_preview: str, preview: str, context: ApprovalContext
+) -> int:
+    """Count the changes that the user can refuse one by one; 0 if hiding secrets changed the preview's lines."""
+    tool = reviewed.tool
+    if not isinstance(tool, SupportsChangeSelection) or plain_preview.count("\n") != preview.count("\n"):
+        return 0
+    arguments = arguments_with_secrets(reviewed.call, tool, context.secrets)
+    return await asyncio.to_thread(tool.count_selectable_changes, arguments, context.workspace)
+
+
+def _mode_offer(reviewed: ReviewedCall, context: ApprovalContext) -> PermissionMode | Literal[""]:
+    """Return the mode in which such file changes run without asking; empty if there is none."""
+    policy, request = context.approver.policy, reviewed.request
+    if policy.mode != "ask" or request.effect != "write" or context.must_ask_user:
+        return ""
+    if not context.approver.can_change_mode:
+        return ""
+    return "accept-edits" if decide(request, replace(policy, mode="accept-edits")).verdict == "allow" else ""
+
+
+def _is_sandboxed(reviewed: ReviewedCall, context: ApprovalContext) -> bool | None:
+    """Whether a command would run in the sandbox; None if the call runs no command."""
+    if reviewed.tool.effect != "run":
+        return None
+    return context.workspace.sandbox is not None and not runs_unsandboxed(reviewed.request, context.approver.policy)
 
 
 def _review(call: ToolCall, context: ApprovalContext) -> ReviewedCall:
@@ -359,15 +428,14 @@ async def _build_question(
     reviewed: ReviewedCall, is_edited: bool, question_number: int, context: ApprovalContext
 ) -> PermissionAsked:
     call, tool = reviewed.call, reviewed.tool
-    preview = ""
-    if isinstance(tool, SupportsPreview):
-        try:
-            arguments = arguments_with_secrets(call, tool, context.secrets)
-            preview = context.secrets.hide(await asyncio.to_thread(tool.preview, arguments, context.workspace))
-        except ToolError as error:
-            if is_edited:
-                raise EditedCallError(call, error) from error
-            raise
+    try:
+        plain_preview = await _plain_preview(reviewed, context)
+        preview = context.secrets.hide(plain_preview)
+        change_count = await _count_selectable_changes(reviewed, plain_preview, preview, context) if preview else 0
+    except ToolError as error:
+        if is_edited:
+            raise EditedCallError(call, error) from error
+        raise
     offers, trials, is_exact = await _offers_with_trials(reviewed, context)
     return PermissionAsked(
         f"permission-{call.id}" if question_number == 1 else f"permission-{call.id}-{question_number}",
@@ -384,6 +452,9 @@ async def _build_question(
         is_edited,
         is_exact,
         _command_dangers(call, tool, context.approver.policy.root),
+        is_sandboxed=_is_sandboxed(reviewed, context),
+        mode_offer=_mode_offer(reviewed, context),
+        change_count=change_count,
     )
 
 

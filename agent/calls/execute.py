@@ -358,6 +358,7 @@ async def _run_tool(
             granted_paths=granted_paths,
             is_read_only=access is not None,
             runs_in_read_only_sandbox=approval.request.runs_in_read_only_sandbox,
+            change_selection=approval.change_selection,
         )
         workspace = (
             replace(workspace, sandbox=None)

@@ -35,6 +35,7 @@ async def retry_unsandboxed(
         offers=offers,
         rules_file=approver.project_rules.path if approver.project_rules is not None and offers else "",
         offers_exact=calls.rule_suggestions.exact_rule(outside_request, outside_policy.root) in offers,
+        is_sandboxed=False,
     )
     await approver.record_question(call.id, None)
 

@@ -157,6 +157,15 @@ class SessionCheckpoints:
         finally:
             self._notify_once(self._thread.damage_notice)
 
+    async def record_user_change(self, title: str, paths: Sequence[str], change: Callable[[], object]) -> None:
+        """Run `change`, which changes these files for the user, as an undo point of its own. Raises `AgentError`, and
+        what `change` raises."""
+        turn = TurnKey(self._session, self._count_messages(), title)
+        previous_states = await self.run(lambda project: project.capture_states(paths))
+        await asyncio.to_thread(change)
+        await self.run(lambda project: project.record_changes(turn, previous_states))
+        await self.run(lambda project: project.finish_turn(turn))
+
     async def _try_work(self, work: "Callable[[ProjectCheckpoints], T]", *, is_short: bool = False) -> T | None:
         """Run `work` in the checkpoint thread and return its result. If it fails, notify the user and return None."""
         return await self._result_or_none(self._thread.submit(work, is_short=is_short))

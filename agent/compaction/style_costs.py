@@ -29,12 +29,13 @@ from ebbtide.agent.eviction.carrying_costs import (
     mask_by_keys,
     old_maskable_items,
 )
-from ebbtide.agent.eviction.inventory import names_in_output, strings_in
+from ebbtide.agent.eviction.inventory import strings_in
 from ebbtide.agent.eviction.settings import CompactionSettings, patience_for_style
 from ebbtide.agent.messages import Assistant, Conversation, Message, Text, ToolOutput, Usage, User
 from ebbtide.agent.tokens.estimate import estimate_message, estimate_output, estimate_text
 from ebbtide.agent.view.items import view_after_cut
 from ebbtide.agent.view.name_index import find_names
+from ebbtide.agent.view.stub_identifiers import names_in_output
 from ebbtide.agent.view.visible import is_user_command, numbered_outputs, output_stub
 from ebbtide.agent.window.overview import MESSAGE_COMPONENTS, Overview, total_cost
 

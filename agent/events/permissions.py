@@ -21,6 +21,10 @@ class Decision:
     """Scope of the rule: the rest of the session, or every session in the project."""
     arguments: Mapping[str, object] | None = None
     """Arguments that replace the model's. No rule is added then."""
+    mode: str = ""
+    """The permission mode from now on, the question's `mode_offer`; empty if it stays as it is."""
+    refused_changes: tuple[int, ...] = ()
+    """Indexes of the changes in the question's `preview` that are not made. The others are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,12 @@ class PermissionAsked:
     """The network host that a command wants to reach while it runs; otherwise empty."""
     agent: str = ""
     """Name of the sub-agent that makes the call; empty for the session itself."""
+    is_sandboxed: bool | None = None
+    """Whether the command would run in the sandbox; None if the call runs no command."""
+    mode_offer: str = ""
+    """The permission mode in which such calls run without asking; empty if there is none."""
+    change_count: int = 0
+    """Number of changes in `preview` that can be refused one by one; 0 if they cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +82,8 @@ class PermissionAnswered:
 
     id: str
     verdict: Literal["allow", "deny", "edit"]
+    mode: str = ""
+    """The permission mode from now on, if the answer changes it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from ebbtide.agent.tool_specs import executed_call
 from ebbtide.agent.view.long_replies import shorten_long_reply
 from ebbtide.agent.view.name_index import find_names
 from ebbtide.agent.view.recalls import REUSE_ODDS, content_kind, reuse_factors
-from ebbtide.agent.view.stub_identifiers import StubNameLists
+from ebbtide.agent.view.stub_identifiers import StubNameLists, names_in_output
 from ebbtide.agent.view.stubs import MIN_MASKED_TOKENS, STUB_TOKENS
 from ebbtide.agent.view.visible import (
     NumberedOutput,
@@ -97,11 +97,6 @@ class NamedOutputs:
                 self._output_keys_by_name[name] = (key,)
             elif output_keys:
                 self._output_keys_by_name[name] = (*output_keys, key) if len(output_keys) < MAX_OUTPUTS_PER_NAME else ()
-
-
-@memoized
-def names_in_output(output: ToolOutput) -> frozenset[str]:
-    return find_names(output.text)
 
 
 @memoized

@@ -6,13 +6,18 @@ from dataclasses import dataclass, replace
 
 from ebbtide.agent.calls.approval import Approver
 from ebbtide.agent.calls.policy import Policy
+from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
+from ebbtide.agent.errors import AgentError
 from ebbtide.agent.events.session import Event, TurnFinished, TurnStarted
 from ebbtide.agent.messages import USER_CALL_PREFIX, Assistant, Conversation, Note, Text, ToolCall, ToolOutput, User
 from ebbtide.agent.request.output_room import run_calls_within_budget
 from ebbtide.agent.view.visible import count_outputs
 from ebbtide.agent.window.measure import last_request_record
 from ebbtide.agent.window.session_context import CallContext, TurnContext, WindowContext
+from ebbtide.tools.base import AppliedChange, ToolError
 from ebbtide.tools.bash import MAX_TIMEOUT_S, Bash
+from ebbtide.tools.files.change import Change, apply_changes, diff_changes
+from ebbtide.tools.files.paths import display_path
 from ebbtide.tools.outputs.extent import join_limited
 
 _MAX_LISTED_FILES = 20
@@ -70,6 +75,38 @@ async def announce_restored_files(
         return RestoreAnnouncement(conversation)
     names = join_limited(files, _MAX_LISTED_FILES)
     text = f"[The user restored earlier versions of these files; read them again: {names}]"
+    return RestoreAnnouncement(await _announce_changed_files(conversation, turn, calls, files, text))
+
+
+async def revert_file_change(
+    conversation: Conversation,
+    window: WindowContext,
+    turn: TurnContext,
+    calls: CallContext,
+    checkpoints: SessionCheckpoints,
+    change: Change,
+) -> RestoreAnnouncement:
+    """Write a file as the user wants it, with one change less, and inform the model. `/undo` restores the change.
+    Raises `AgentError` if the file has changed since."""
+    workspace = calls.runner.workspace
+    name = display_path(change.path, workspace.root)
+    try:
+        await checkpoints.record_user_change(
+            f"revert a change in {name}",
+            (str(change.path),),
+            lambda: apply_changes((change,), workspace.seen_files),
+        )
+    except ToolError as error:
+        raise AgentError(str(error)) from error
+    await calls.runner.record_file_changes((AppliedChange(change.path, change.old_content, change.new_content),))
+    diff = diff_changes((change,), workspace.root)
+    text = f"[The user reverted a change in this file; do not make it again unless asked, and read it again:\n{diff}]"
+    return RestoreAnnouncement(await _announce_changed_files(conversation, turn, calls, (name,), text))
+
+
+async def _announce_changed_files(
+    conversation: Conversation, turn: TurnContext, calls: CallContext, files: Sequence[str], text: str
+) -> Conversation:
     message = User((Note(text.encode(errors="replace").decode()),))
     await turn.recorder.record_user_message(message)
     # Forget the versions that the model has seen. A resumed session would otherwise report these files as changed by
@@ -79,4 +116,4 @@ async def announce_restored_files(
     for path in paths:
         workspace.seen_files.forget(path)
     await turn.recorder.forget_files(paths)
-    return RestoreAnnouncement(conversation.plus(message))
+    return conversation.plus(message)

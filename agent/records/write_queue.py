@@ -117,8 +117,11 @@ class WriteQueue:
         """Run `operation`, retrying while the database is locked. Return the error, or None on success."""
         start_time = time.monotonic()
         while True:
-            attempt = self._thread.run(operation if self._blocked_since is None else partial(self._try_once, operation))
-            (error,) = await asyncio.gather(attempt, return_exceptions=True)
+            error: BaseException | None = None
+            try:
+                await self._thread.run(operation if self._blocked_since is None else partial(self._try_once, operation))
+            except Exception as failure:  # noqa: BLE001  # passed on to the caller
+                error = failure
             if not (isinstance(error, StoreFailed) and error.reason == "locked"):
                 self._blocked_since = None
                 return error

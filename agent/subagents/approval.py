@@ -59,6 +59,11 @@ class AgentApprover(Approver):
         if new_policy.sandbox_problem != self._parent.policy.sandbox_problem:
             self._parent.policy = replace(self._parent.policy, sandbox_problem=new_policy.sandbox_problem)
 
+    @property
+    def can_change_mode(self) -> bool:
+        """False, because the mode belongs to the parent session."""
+        return False
+
     def add_rule(self, rule: str) -> None:
         self._parent.add_rule(rule)
 

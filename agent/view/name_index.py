@@ -7,7 +7,7 @@ by less than 0.5 % (`bench.context.recorded`).
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ebbtide.tools.lazy import regex
 
@@ -23,6 +23,8 @@ information."""
 INDEX_HEADING = "names left out"
 
 _WORD = regex(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*")
+_RUN_OF_WORDS = regex(rf"[A-Za-z0-9_.-]{{{_MIN_NAME_CHARS},}}")
+"""Matches text without spaces that is long enough to contain a name."""
 _IDENTIFIER_CHARS = regex(r"[0-9_.]|[a-z][A-Z]")
 """Matches characters that mark a word as an identifier."""
 _DIGITS = regex(r"\d+")
@@ -40,7 +42,7 @@ def build_name_index(text: str, visible: str, max_bytes: int = MIN_INDEX_BYTES, 
     are none."""
     names, remaining_bytes = list[str](), max_bytes
     similar_counts = Counter[str]()
-    for name in _iter_names(text, similar_counts, visible):
+    for name in _iter_dissimilar_names(_iter_names(text, sys.maxsize), similar_counts, visible):
         remaining_bytes -= len(name) + 1
         if remaining_bytes < 0:
             break
@@ -49,29 +51,20 @@ def build_name_index(text: str, visible: str, max_bytes: int = MIN_INDEX_BYTES, 
     return f"\n{heading}: {' '.join(names)}{more_mark}" if names else ""
 
 
-def names_in_order(text: str) -> tuple[tuple[str, ...], bool]:
-    """List the names in the first `MAX_INDEXED_BYTES` characters of `text`. Also return whether any were omitted
-    because they differ from other names only in digits."""
+def without_similar_names(names: Iterable[str]) -> tuple[tuple[str, ...], bool]:
+    """Omit names that differ from several earlier ones only in digits. Also return whether any were omitted."""
     similar_counts = Counter[str]()
-    return tuple(_iter_names(text, similar_counts, "", MAX_INDEXED_BYTES)), _has_omitted_names(similar_counts)
+    return tuple(_iter_dissimilar_names(names, similar_counts)), _has_omitted_names(similar_counts)
 
 
-def _iter_names(text: str, similar_counts: Counter[str], visible: str, end: int = sys.maxsize) -> Iterator[str]:
+def _iter_dissimilar_names(names: Iterable[str], similar_counts: Counter[str], visible: str = "") -> Iterator[str]:
     """Yield each name that does not occur in `visible`, but only a few of the names that differ only in digits.
     `similar_counts`: how many such names have been found."""
-    yielded_names = set[str]()
-    for match in _WORD.finditer(text, 0, end):
-        name = match[0]
-        if (
-            not _MIN_NAME_CHARS <= len(name) <= _MAX_NAME_CHARS
-            or name in yielded_names
-            or not _is_name(name)
-            or name in visible
-        ):
+    for name in names:
+        if name in visible:
             continue
         similar_counts[shape := _DIGITS.sub("0", name)] += 1
         if similar_counts[shape] <= _MAX_SIMILAR_NAMES:
-            yielded_names.add(name)
             yield name
 
 
@@ -81,9 +74,23 @@ def _has_omitted_names(similar_counts: Counter[str]) -> bool:
 
 def find_names(text: str) -> frozenset[str]:
     """Return all names in the first `MAX_INDEXED_BYTES` characters of `text`."""
-    words = {match[0] for match in _WORD.finditer(text, 0, MAX_INDEXED_BYTES)}
-    return frozenset(word for word in words if _MIN_NAME_CHARS <= len(word) <= _MAX_NAME_CHARS and _is_name(word))
+    return frozenset(names_in_order(text))
 
 
-def _is_name(word: str) -> bool:
-    return bool(_IDENTIFIER_CHARS.search(word)) and not _NUMBER.fullmatch(word)
+def names_in_order(text: str) -> tuple[str, ...]:
+    """Return all names in the first `MAX_INDEXED_BYTES` characters of `text`, each once, in order."""
+    return tuple(_iter_names(text, MAX_INDEXED_BYTES))
+
+
+def _iter_names(text: str, end: int) -> Iterator[str]:
+    """Yield each name in the first `end` characters of `text` once, in order."""
+    # A resumed session looks for the names in all its outputs. Most text is in short words, which are passed over
+    # first, and most of the long ones occur again.
+    runs = dict.fromkeys(_RUN_OF_WORDS.findall(text, 0, end))
+    for word in dict.fromkeys(word for run in runs for word in _WORD.findall(run)):
+        if (
+            _MIN_NAME_CHARS <= len(word) <= _MAX_NAME_CHARS
+            and _IDENTIFIER_CHARS.search(word)
+            and not _NUMBER.fullmatch(word)
+        ):
+            yield word

@@ -10,7 +10,7 @@ from dataclasses import field
 
 from ebbtide.agent.messages import ToolOutput
 from ebbtide.agent.tokens.incremental import memoized
-from ebbtide.agent.view.name_index import names_in_order
+from ebbtide.agent.view.name_index import names_in_order, without_similar_names
 from ebbtide.tools.lazy import dataclass
 
 MAX_NAMES_SHARE = 0.35
@@ -33,7 +33,7 @@ class StubNameLists:
         if remaining_bytes < MIN_NAMES_BYTES:
             return ""
         names, has_more = list[str](), False
-        ordered_names, has_similar = _cached_names(output)
+        ordered_names, has_similar = _listable_names(output)
         for name in ordered_names:
             if name in self._listed_names:
                 continue
@@ -60,5 +60,12 @@ class LazyNameLists:
 
 
 @memoized
-def _cached_names(output: ToolOutput) -> tuple[tuple[str, ...], bool]:
+def _listable_names(output: ToolOutput) -> tuple[tuple[str, ...], bool]:
+    return without_similar_names(names_in_output(output))
+
+
+@memoized
+def names_in_output(output: ToolOutput) -> tuple[str, ...]:
+    """Return all names in an output's text, each once, in order. Long sessions have megabytes of outputs, so they are
+    looked through only once."""
     return names_in_order(output.text)

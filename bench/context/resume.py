@@ -1,5 +1,5 @@
-"""Measures how long resuming a long session takes: reading snapshot and tail, and building the context, without process
-start.
+"""Measures resuming a long session whose context holds its last 200 messages: reading snapshot and tail, and building
+the context, without process start. Times are processor time, because the clock also counts other programs.
 
     python -m bench.context.resume [MESSAGES]"""
 
@@ -39,34 +39,35 @@ def main() -> int:
         store_session(folder, count)
         size = (folder / "sessions.db").stat().st_size / 1e6
         load_times, total_times = asyncio.run(measure_resume(folder))
-        print(format_row(f"resume of {count:,} messages: view", load_times, "ms", 50))
-        print(format_row("the same with a look at the disk", total_times, "ms"))
+        print(format_row(f"resume of {count:,} messages: view, processor", load_times, "ms", 50))
+        print(format_row("the same with a look at 200 files", total_times, "ms"))
         print(format_row("database", [size], "MB"))
     return 0
 
 
 async def measure_resume(folder: Path) -> tuple[list[float], list[float]]:
-    """Return, for each round, the milliseconds until the context is ready, and until changed files are known."""
+    """Return, for each round, the milliseconds of processor time until the context is ready, and until changed files
+    are known."""
     load_times: list[float] = []
     total_times: list[float] = []
     for _ in range(ROUNDS):
         thread = StoreThread(lambda: SessionStore(folder / "sessions.db"))
         store = await thread.open()
         recorder = Recorder(thread, store, ROW, is_new=False)
-        began = time.perf_counter()
+        began = time.process_time()
         conversation = await recorder.load()
         build_prompt(conversation, Instructions("Be brief."))
-        load_times.append((time.perf_counter() - began) * 1000)
+        load_times.append((time.process_time() - began) * 1000)
         assert len(conversation.messages) == SNAPSHOT_MESSAGES
         await thread.close()
 
         thread = StoreThread(lambda: SessionStore(folder / "sessions.db"))
         store = await thread.open()
-        began = time.perf_counter()
+        began = time.process_time()
         await resume_session(
             Recorder(thread, store, ROW, is_new=False), Workspace(folder, folder), "scripted/a", "ask", DebugLog()
         )
-        total_times.append((time.perf_counter() - began) * 1000)
+        total_times.append((time.process_time() - began) * 1000)
         await thread.close()
     return load_times, total_times
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from bench.measure import compile_sources, minimal_environment, percentile
 from bench.tui.drawing import measure_drawing
+from bench.tui.frames import growing_texts, measure_frames
 from bench.tui.opening import EMPTY_APP_PROGRAM, PROMPT_TEXT, seconds_until_visible
 from bench.tui.sessions import LAST_LINE, create_home, ebb_command, store_session
 from bench.tui.streaming import StreamingServer
@@ -37,6 +38,8 @@ IDLE_SECONDS = 2.0
 """Idle time in seconds."""
 ANSWER_TOKENS = 600
 TOKENS_PER_SECOND = 200.0
+FRAME_TOKENS, FRAME_ANSWERS = 1_500, ("code blocks", "a table", "a list")
+FIRST_FRAMES = 5
 SHORT_MESSAGES, LONG_MESSAGES, VERY_LONG_MESSAGES = 20, 2_000, 50_000
 
 EDITOR_PROGRAM = """\
@@ -157,6 +160,12 @@ class GateSetup:
             f"{took:.2f} s of one core for {ANSWER_TOKENS} tokens, a fixed loop {fixed_loop_seconds() * 1000:.0f} ms",
         )
 
+    def frame(self) -> tuple[float, str]:
+        worst = {name: _tail_of_frames(name) for name in FRAME_ANSWERS}
+        name = max(worst, key=lambda name: worst[name])
+        loop = fixed_loop_seconds()
+        return worst[name] / loop, f"{worst[name] * 1000:.1f} ms of {name}, a fixed loop {loop * 1000:.0f} ms"
+
     def typing(self) -> tuple[float, str]:
         return self.written_bytes.line / 1000, "41 letters"
 
@@ -204,6 +213,7 @@ GATES: Sequence[TuiGate] = (
     TuiGate(f"{LONG_MESSAGES:,} messages: peak memory", 2.8, GateSetup.memory),
     TuiGate(f"{LONG_MESSAGES:,} messages: append to paint", 2.5, GateSetup.append),
     TuiGate(f"{LONG_MESSAGES:,} messages: an answer that streams", 400.0, GateSetup.streaming),
+    TuiGate("a frame of an answer that streams", 1.2, GateSetup.frame),
     TuiGate(f"{VERY_LONG_MESSAGES:,} messages: opened at their end", 40.0, GateSetup.very_long),
     TuiGate("written while a line is typed", 5.0, GateSetup.typing, "kB"),
     TuiGate("written for a list that opens", 12.0, GateSetup.opening, "kB"),
@@ -211,6 +221,13 @@ GATES: Sequence[TuiGate] = (
     TuiGate("written while a model is silent", 2.0, GateSetup.waiting, "kB"),
     TuiGate("written for a slow answer", 15.0, GateSetup.answer, "kB"),
 )
+
+
+def _tail_of_frames(answer: str) -> float:
+    """Return the processor time that drawing or painting a frame of a growing answer takes at most, but for a few
+    frames; the first ones also load modules."""
+    times = asyncio.run(measure_frames(growing_texts(answer, FRAME_TOKENS)))[FIRST_FRAMES:]
+    return max(percentile(values, TAIL_SHARE) for values in zip(*times, strict=True))
 
 
 def main() -> int:

@@ -8,9 +8,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import TypeAlias
 
 from bench.measure import compile_sources, format_row
 from bench.tui.sessions import ANSWER_TEMPLATE, LAST_LINE, create_home, ebb_command, store_session
@@ -19,6 +21,10 @@ from bench.tui.terminal import Terminal
 SESSION_ID = "aa11bb22cc33"
 SESSION_MESSAGES = 2_000
 TYPED_TEXT = "somebody types while it streams"
+Delta: TypeAlias = Mapping[str, object]
+"""What one event of a stream adds to the message."""
+Reply: TypeAlias = Callable[[int, int], Iterator[Delta]]
+"""Returns what is streamed, given the number of tokens and of earlier requests."""
 
 
 class StreamingServer(ThreadingHTTPServer):
@@ -26,10 +32,18 @@ class StreamingServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, tokens: int, pace: float, silence: float = 0.0) -> None:
+    def __init__(
+        self,
+        tokens: int,
+        pace: float,
+        silence: float = 0.0,
+        reply: Reply | None = None,
+    ) -> None:
         """`silence`: delay before the first token, in seconds. `pace`: tokens per second."""
         super().__init__(("127.0.0.1", 0), _Handler)
         self.tokens, self.pace, self.silence = tokens, pace, silence
+        self.reply = reply or (lambda count, _: ({"content": token} for token in answer_tokens(count)))
+        self.request_count = 0
         self.sent_at: dict[int, float] = {}
         """Time at which each numbered mark in the text was sent."""
         self.max_own_delay = 0.0
@@ -48,20 +62,26 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
     def do_POST(self) -> None:
+        with suppress(ConnectionError):  # the measured program ends before its answer does
+            self._answer()
+
+    def _answer(self) -> None:
         asked = len(self.rfile.read(int(self.headers.get("content-length", 0)))) // 4
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.end_headers()
-        began = time.monotonic() + self.server.silence
-        for number, token in enumerate(answer_tokens(self.server.tokens)):
+        request_number, self.server.request_count = self.server.request_count, self.server.request_count + 1
+        began, finish_reason = time.monotonic() + self.server.silence, "stop"
+        for number, delta in enumerate(self.server.reply(self.server.tokens, request_number)):
             due = began + number / self.server.pace
             self.server.max_own_delay = max(self.server.max_own_delay, time.monotonic() - due)
             time.sleep(max(0.0, due - time.monotonic()))
-            if token.startswith("mark-"):
+            if (token := str(delta.get("content", ""))).startswith("mark-"):
                 self.server.sent_at[int(token.strip().removeprefix("mark-"))] = time.monotonic()
-            self._send({"choices": [{"index": 0, "delta": {"content": token}}]})
+            finish_reason = "tool_calls" if "tool_calls" in delta else finish_reason
+            self._send({"choices": [{"index": 0, "delta": delta}]})
         usage = {"prompt_tokens": asked, "completion_tokens": self.server.tokens}
-        self._send({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}], "usage": usage})
+        self._send({"choices": [{"index": 0, "delta": {}, "finish_reason": finish_reason}], "usage": usage})
         self.wfile.write(b"data: [DONE]\n\n")
 
     def _send(self, event: object) -> None:

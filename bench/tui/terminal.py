@@ -49,8 +49,10 @@ class Terminal:
         """`cores`: the processor cores on which the program may run; empty means all."""
         self._command, self._env, self._cwd = command, {**env, "TERM": "xterm-256color", "COLORTERM": "truecolor"}, cwd
         self._cores = cores
-        self._screen = pyte.Screen(columns, lines)
-        self._stream = pyte.ByteStream(self._screen)
+        self._emulator = pyte.Screen(columns, lines)
+        self._stream = pyte.ByteStream(self._emulator)
+        self._unparsed_output = bytearray()
+        """Output that the emulator has not parsed yet, because parsing takes longer than drawing."""
         self.began = 0.0
         """`time.monotonic()` before the program was started."""
         self.written_bytes = 0
@@ -77,6 +79,14 @@ class Terminal:
     def text(self) -> str:
         return "\n".join(self._screen.display)
 
+    @property
+    def _screen(self) -> pyte.Screen:
+        """The screen after all output so far."""
+        if self._unparsed_output:
+            self._stream.feed(bytes(self._unparsed_output))
+            self._unparsed_output.clear()
+        return self._emulator
+
     def press(self, keys: str) -> float:
         """Type keys, and return the time at which the last one was typed."""
         raw = keys.encode()
@@ -84,6 +94,22 @@ class Terminal:
             raw = raw[os.write(self._fd, raw) :]
             self._read_output(0)
         return time.monotonic()
+
+    def echo_delay(self, character: str) -> float:
+        """Type a character that nothing but the prompt shows. Return the seconds until the program has written it."""
+        raw, start, began = character.encode(), len(self._unparsed_output), time.monotonic()
+        os.write(self._fd, raw)
+        while raw not in self._unparsed_output[start:]:
+            if not select.select([self._fd], [], [], SCREEN_TIMEOUT_S)[0]:
+                raise AssertionError(f"{character!r} was never shown:\n{self.text}")
+            self._keep_output(os.read(self._fd, 1 << 16))
+        return time.monotonic() - began
+
+    def read_for(self, seconds: float) -> None:
+        """Read what the program draws in the next `seconds`."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self._read_output(left)
 
     def wait_until(self, condition: Callable[[str], bool]) -> float:
         """Wait until the screen meets a condition, and return the time at which it did."""
@@ -143,9 +169,12 @@ class Terminal:
         while select.select([self._fd], [], [], 0.001 if drawn else seconds)[0]:
             drawn += os.read(self._fd, 1 << 16)
             drawn_at = time.monotonic()
-        self.written_bytes += len(drawn)
-        self._stream.feed(drawn)  # fed in one go, because parsing takes longer than drawing
+        self._keep_output(drawn)
         return drawn_at
+
+    def _keep_output(self, drawn: bytes) -> None:
+        self.written_bytes += len(drawn)
+        self._unparsed_output += drawn
 
 
 def _proc_number(file: Path, name: str) -> int:

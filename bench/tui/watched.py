@@ -17,6 +17,10 @@ CLOCK_INTERVAL_S = 0.002
 """Interval between clock checks while the loop is free, in seconds."""
 MIN_STALL_S = 0.015
 """Minimum length of a recorded stall, in seconds."""
+MIN_LONG_CALLBACK_S = 0.004
+"""Minimum processor time of a recorded callback, in seconds."""
+CALLBACK_LOG_SUFFIX = ".callbacks"
+"""Appended to the name of the file to get that of the file with the long callbacks."""
 MAX_STACK_FRAMES = 40
 """Maximum number of stack frames recorded."""
 
@@ -77,6 +81,20 @@ class LoopWatcher:
                 self._stacks.append(" < ".join(stack_frames(frame)))
 
 
+def record_long_callbacks(file: Path) -> None:
+    """Write the processor time of each long callback of the loop to a file. Keys wait for the end of a callback, in
+    which nothing but the loop's own thread counts."""
+    log, run_callback = file.open("a", buffering=1), asyncio.events.Handle._run
+
+    def run_timed(handle: asyncio.Handle) -> None:
+        began = time.thread_time()
+        run_callback(handle)
+        if (cpu := time.thread_time() - began) > MIN_LONG_CALLBACK_S:
+            log.write(json.dumps({"at": time.monotonic(), "cpu": cpu}) + "\n")
+
+    asyncio.events.Handle._run = run_timed  # type: ignore[method-assign,assignment]  # asyncio has no hook for this
+
+
 def stack_frames(frame: FrameType | None) -> Iterator[str]:
     """Yield the frames of a stack, innermost first."""
     for _ in range(MAX_STACK_FRAMES):
@@ -91,7 +109,9 @@ def stack_frames(frame: FrameType | None) -> Iterator[str]:
 def main() -> int:
     from ebbtide.tui.cli.main import main as run  # noqa: PLC0415  # deferred: loaded in the same way as by `ebb`
 
-    watch, new_loop = LoopWatcher(Path(sys.argv.pop(1))), asyncio.events.new_event_loop
+    file = Path(sys.argv.pop(1))
+    watch, new_loop = LoopWatcher(file), asyncio.events.new_event_loop
+    record_long_callbacks(file.with_name(file.name + CALLBACK_LOG_SUFFIX))
 
     def new_watched_loop() -> asyncio.AbstractEventLoop:
         loop = new_loop()

@@ -277,7 +277,7 @@ async def closed(t: Driven) -> None:
     """Back to the main screen, by the key for that. A second one would do something there."""
     if t.app.main_screen.question is not None:
         t.prompt.set_text("")  # what was typed beside it
-        t.app.main_screen.action_to_question()
+        t.app.main_screen.action_switch_to_question()
     await t.pilot.press("escape")
     await t.until(lambda: len(t.app.screen_stack) == 1 and t.app.main_screen.question is None)
     await t.rests()

@@ -247,7 +247,7 @@ class FakeSession(Session):
                     await self._answered(event.id)
                     answer = self.answers.get(event.id)
                     if isinstance(answer, Decision):
-                        yield PermissionAnswered(event.id, answer.verdict)
+                        yield PermissionAnswered(event.id, answer.verdict, answer.mode)
                     elif isinstance(answer, PlanDecision):
                         yield PlanAnswered(event.id, answer.verdict, answer.mode)
                     elif answer is not None:

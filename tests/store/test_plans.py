@@ -13,6 +13,7 @@ from ebbtide.store.catalogue import SessionCatalogue, SessionFilter
 from ebbtide.store.forks import ForkStore
 from ebbtide.store.queries import SearchQuery
 from ebbtide.store.search import IndexProgress, SearchDocument, SearchIndex
+from ebbtide.store.search_tables import LARGE_DOCUMENT_BYTES
 from ebbtide.store.session_rows import MessageRow, SessionRow
 from ebbtide.store.sessions import SessionStore
 from ebbtide.store.usage import UsageStore
@@ -80,6 +81,9 @@ ASKED: dict[str, Callable[[SessionStore], object]] = {
     "calls": lambda store: replies_with_calls(store, "/p", A, 10),
     "behind": lambda store: index_of(store).unfinished_sessions(),
     "found": lambda store: index_of(store).find(SearchQuery("this", project="/p", sessions=(A,))),
+    "long outputs": lambda store: index_of(store).find(
+        SearchQuery("", kinds=("output",), larger_than=LARGE_DOCUMENT_BYTES)
+    ),
     "newest": lambda store: index_of(store).find(SearchQuery("", limit=3)),
     "vectors": lambda store: vectors_of(store).unembedded_count(),
 }

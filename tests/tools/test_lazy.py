@@ -46,9 +46,33 @@ def test_methods_are_written_by_their_first_use() -> None:
     place = made()
     assert written(place) == set()
     one = place(3)
-    assert written(place) == {"__init__"}
+    assert written(place) == set()
     assert repr(one) == "Plain(line=3, path='a.py', marks=())"
-    assert written(place) == {"__init__", "__repr__", "__eq__", "__hash__"}
+    assert written(place) == {"__repr__", "__eq__", "__hash__"}
+
+
+def test_an_init_is_written_once_there_are_several_instances() -> None:
+    place = made()
+    places = [place(line, marks=(line,)) for line in range(lazy._GENERIC_INITS)]
+    assert written(place) == set()
+    places.append(place(lazy._GENERIC_INITS, marks=(lazy._GENERIC_INITS,)))
+    assert written(place) == {"__init__"}
+    assert [(one.line, one.path, one.marks) for one in places] == [(n, "a.py", (n,)) for n in range(len(places))]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keywords"),
+    [((), {}), ((1, "b", (), 4), {}), ((1,), {"line": 2}), ((1,), {"column": 2}), ((), {"path": "b"})],
+)
+def test_wrong_arguments_are_refused_as_usual(arguments: tuple[object, ...], keywords: dict[str, object]) -> None:
+    usual: Any = dataclass(frozen=True, slots=True)(copied(Plain))
+    with pytest.raises(TypeError) as expected:
+        usual(*arguments, **keywords)
+    place = made()
+    for _ in range(2):  # by the placeholder, and by the method that is written then
+        with pytest.raises(TypeError) as caught:
+            place(*arguments, **keywords)
+        assert str(caught.value) == str(expected.value)
 
 
 @pytest.mark.parametrize("use", [hash, str, lambda one: one == one, lambda one: one != one])  # to compare
@@ -119,6 +143,7 @@ class Counted:
 def test_fields_that_no_caller_sets_have_their_values(frozen: bool) -> None:
     kind, usual = made(Counted, frozen=frozen), dataclass(frozen=frozen, slots=True)(copied(Counted))
     first, second = kind(["a"]), kind()
+    assert not written(kind)
     assert str(first) == str(usual(["a"])) == "Counted(names=['a'], count=1, limit=8, seen=[])"
     assert first.seen is not second.seen
     assert kind.__init__.__annotations__ == usual.__init__.__annotations__

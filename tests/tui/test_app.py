@@ -134,10 +134,10 @@ async def test_the_keyboard_walks_the_calls() -> None:
         pytest.param("1", Decision("allow"), id="by its number"),
         pytest.param("enter", Decision("allow"), id="what is marked at first"),
         pytest.param("x tab y", Decision("allow"), id="text is for the prompt until the question is gone back to"),
-        pytest.param("2 enter", Decision("allow", rule="edit(calc.py)"), id="a rule is kept"),
-        pytest.param("down down enter", Decision("allow", rule="edit(*)"), id="a wider rule is kept"),
-        pytest.param("d n o y enter", Decision("deny", note="noy"), id="it is denied with a word"),
-        pytest.param("d n o escape y", Decision("allow"), id="a word that was not meant is taken back"),
+        pytest.param("2 enter", Decision("allow", rule="edit(*)"), id="a rule is kept"),
+        pytest.param("r enter", Decision("allow", rule="edit(calc.py)"), id="a narrower rule is kept"),
+        pytest.param("n n o y enter", Decision("deny", note="noy"), id="it is denied with a word"),
+        pytest.param("n n o escape y", Decision("allow"), id="a word that was not meant is taken back"),
     ],
 )
 async def test_a_question_is_answered_by_keys(keys: str, decision: Decision) -> None:
@@ -618,7 +618,7 @@ async def test_other_themes_can_draw_everything(theme: str) -> None:
         t.app.theme = theme
         await t.type("go", asks=PermissionAsked)
         assert "Title" in t.transcript.visible_text()
-        await t.press("n")
+        await t.press("n", "enter")
 
 
 async def test_a_storm_of_sizes_breaks_nothing() -> None:

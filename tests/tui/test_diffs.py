@@ -17,7 +17,7 @@ from ebbtide.tui.render.diff_rows import (
     RemarkRow,
     build_code_layout,
     build_diff_layout,
-    first_change_range,
+    change_range,
     without_blank_edges,
 )
 from ebbtide.tui.render.themed_markdown import PaletteConsole
@@ -111,9 +111,9 @@ def test_blank_lines_that_stay_are_no_beginning_and_no_end_where_little_is_shown
 
 def test_the_first_change_is_what_changes_and_stands_together() -> None:
     diff = "\n".join(diff_lines("f", b"a\nb\nc\nd\ne\n", b"a\nB\nc\nd\nE\n"))
-    assert first_change_range(build_diff_layout(parse_diff(diff)).rows) == (2, 4)
-    assert first_change_range(build_diff_layout(parse_diff(diff), width=200).rows) == (2, 3)
-    assert first_change_range(build_code_layout("a\nb", "python").rows) == (0, 0)
+    assert change_range(build_diff_layout(parse_diff(diff)).rows, 0) == (2, 4)
+    assert change_range(build_diff_layout(parse_diff(diff), width=200).rows, 0) == (2, 3)
+    assert change_range(build_code_layout("a\nb", "python").rows, 0) == (0, 0)
 
 
 def test_calls_without_a_preview_show_what_their_arguments_change() -> None:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from textual.widgets import Static
 
 from ebbtide.agent.config.options import ThemeName
 from ebbtide.agent.events.permissions import CallEdited, Decision, PermissionAnswered, PermissionAsked, RuleTrial
@@ -132,6 +133,17 @@ def test_the_files_that_were_changed(picture: Picture) -> None:
     session = FakeSession(file_history=FakeFiles(CHANGED, NOTES))
     app = EbbApp(FakeSessions([session]), guard_s=0.0)
     assert picture(app, *"/files", "enter", lambda: list_on(app, "diff"))
+
+
+@SIZES
+def test_the_changes_of_one_file(picture: Picture) -> None:
+    session = FakeSession(file_history=FakeFiles(CHANGED))
+    app = EbbApp(FakeSessions([session]), guard_s=0.0)
+
+    def lists_changes() -> bool:
+        return list_on(app, "diff") and "Revert" in str(app.screen.query_one("#headline", Static).render())
+
+    assert picture(app, *"/files", "enter", lambda: list_on(app, "diff"), "x", lists_changes, "down")
 
 
 def test_no_file_was_changed(picture: Picture) -> None:

@@ -23,6 +23,7 @@ ASKED = PermissionAsked(
         RuleTrial("bash(pytest)", 17, 31, ("pytest -q", "cd packages/calc && pytest -q", "pytest tests/test_calc.py")),
     ),
     "/home/me/.config/ebbtide/rules.json",
+    is_sandboxed=True,
 )
 LONG = PermissionAsked(
     "q",
@@ -41,6 +42,34 @@ HARMFUL = "cd build\nrm -rf out && git push --force\ncurl -s https://example.org
 DANGEROUS = PermissionAsked(
     *("q", "1", "bash", {"command": HARMFUL}, "ask mode: commands need your OK"),
     dangers=find_dangers(HARMFUL, "/home/me/project"),
+    is_sandboxed=False,
+)
+DIFF = """--- a/src/calc.py
++++ b/src/calc.py
+@@ -1,4 +1,4 @@
+ def add(a, b):
+-    return a - b
++    return a + b
+ 
+ 
+@@ -20,4 +20,6 @@
+ def mean(values):
++    if not values:
++        return 0.0
+     total = sum(values)
+     return total / len(values)
+ 
+@@ -40,2 +42,2 @@
+ 
+-print(mean([]))
++print(mean([1, 2]))
+"""
+EDIT = PermissionAsked(
+    *("q", "1", "edit", {"path": "src/calc.py", "new": "x"}, "ask mode: file changes need your OK", DIFF),
+    ("edit(src/calc.py)", "edit(src)", "edit(.)"),
+    rules_file="/home/me/.config/ebbtide/rules.json",
+    mode_offer="accept-edits",
+    change_count=3,
 )
 
 
@@ -64,9 +93,23 @@ def test_a_question_where_there_is_hardly_any_room(picture: Picture) -> None:
     assert shown(picture, ASKED)
 
 
-@pytest.mark.parametrize("key", ["d", "e", "p"])
+@pytest.mark.parametrize("key", ["n", "e", "p", "r"])
 def test_a_question_that_is_answered_in_words(picture: Picture, key: str) -> None:
     assert shown(picture, ASKED, key)
+
+
+@SIZES
+def test_a_question_about_an_edit(picture: Picture) -> None:
+    assert shown(picture, EDIT)
+
+
+@SIZES
+def test_the_changes_of_an_edit(picture: Picture) -> None:
+    assert shown(picture, EDIT, "c", "down", "space")
+
+
+def test_the_rules_for_edits(picture: Picture) -> None:
+    assert shown(picture, EDIT, "r")
 
 
 def test_a_question_about_a_long_command(picture: Picture) -> None:

@@ -49,7 +49,7 @@ def test_a_plan_is_rejected_with_words_and_a_better_one_changed_and_carried_out(
         terminal.send("plan it\r", until=ASKS)
         assert "Mend the sum" in terminal.text
         assert "**calc.py**" not in terminal.text
-        terminal.press_until("d", "Enter reject the plan")
+        terminal.press_until("n", "nothing for a plain no")
         terminal.send("no new file", until="no new file")
         terminal.press_until("\r", "A better plan")
         assert files(tmp_path) == ["calc.py"]
@@ -76,7 +76,7 @@ def test_killed_at_a_plan_it_is_asked_about_again_in_lines_where_a_command_decid
     killed_at_the_question(tmp_path)
     with plain(tmp_path, BETTER + WRITES, "-c") as terminal:
         terminal.until("Answer: ")
-        for line in (f"Question: {ASKS}", "# Mend the sum", "2: Yes, edit files without asking"):
+        for line in (f"Question: {ASKS}", "# Mend the sum", "2 or a: Yes, edit files without asking"):
             assert line in terminal.text
         terminal.press_until("/status\r", "Answer: /status")
         terminal.press_until("no new file\r", "# A better plan")

@@ -1,10 +1,14 @@
 """When what streams in is drawn, and what ends with the screen."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual.events import Key
 
 from ebbtide.tui.presenter import FLUSH_INTERVAL_S, next_drawing_time
+from ebbtide.tui.view.blocks import Block
 from ebbtide.tui.widgets.status import StatusBar
 from tests.kit.app_pilot import terminal
 from tests.kit.fake_sessions import FakeSession
@@ -16,6 +20,34 @@ def test_half_of_the_time_is_left_however_long_a_drawing_takes(began: int, took:
     at = next_drawing_time(began, ended)
     assert at - ended >= ended - began
     assert at >= began + FLUSH_INTERVAL_S
+
+
+async def test_typed_keys_are_in_the_prompt_before_streamed_text_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with terminal(FakeSession()) as t:
+        show, presenter = t.transcript.show, t.app.context.presenter
+        prompt_texts: list[str] = []
+
+        def watched_show(*blocks: Sequence[Block]) -> None:
+            prompt_texts.append(t.prompt.text)
+            show(*blocks)
+
+        monkeypatch.setattr(t.transcript, "show", watched_show)
+        await t.until(lambda: not presenter.is_drawing_due)
+        prompt_texts.clear()
+        for letter in "typed":
+            t.prompt.post_message(Key(letter, letter))
+        presenter._draw_after_keys(float("inf"))
+        await t.until(lambda: prompt_texts)
+        assert prompt_texts[0] == "typed"
+
+
+async def test_keys_that_never_end_do_not_stop_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with terminal(FakeSession()) as t:
+        presenter = t.app.context.presenter
+        await t.until(lambda: not presenter.is_drawing_due)
+        monkeypatch.setattr(type(t.prompt), "message_queue_size", 1)
+        presenter.schedule_drawing()
+        await t.until(lambda: not presenter.is_drawing_due)
 
 
 async def test_a_later_hint_stands_for_all_of_its_time() -> None:

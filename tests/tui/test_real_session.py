@@ -59,7 +59,7 @@ async def test_an_edit_that_is_allowed_happens(tmp_path: Path) -> None:
 async def test_a_denial_tells_the_model_why(tmp_path: Path) -> None:
     async with working(tmp_path, calls("bash", command="touch hi"), {"text": "Then not."}) as t:
         await t.type("go", asks=PermissionAsked)
-        await t.press("d", "w", "h", "y", "enter", shows="Then not.")
+        await t.press("n", "w", "h", "y", "enter", shows="Then not.")
         await t.rests()
         assert call_of(t).status == "denied"
         assert "denied by the user: why" in call_of(t).text

@@ -6,9 +6,12 @@ from ebbtide.agent.checkpoints.undo_points import UndoPoint, points_of_lineage, 
 from ebbtide.agent.events.permissions import PermissionAsked
 from ebbtide.agent.messages import Note, User
 from ebbtide.tui.screens.panel import PanelScreen
-from ebbtide.tui.view.blocks import Notice, TurnTotal
+from ebbtide.tui.view.blocks import Call, Notice, TurnTotal
+from ebbtide.tui.view.outcomes import call_outcome
 from ebbtide.tui.view.turn_total import total_text
+from ebbtide.tui.widgets.key_line import KeyLine
 from tests.kit.app_pilot import Driven, list_on
+from tests.kit.files import write_file
 from tests.tui.test_real_session import Reply, calls, working
 
 BEFORE = "def add(a, b):\n    return a - b\n"
@@ -182,3 +185,65 @@ def test_what_a_fork_did_counts_from_where_it_did_it_whatever_its_clock_said() -
         for number, (session, position, at) in enumerate(turns)
     )
     assert [point.id for point in turns_since(points, ("a", "b"), 2.0, "a", 4)] == [2, 3, 4, 5]
+
+
+TWO_CHANGES = calls("edit", path="calc.py", edits=[{"old": "add", "new": "plus"}, {"old": "a - b", "new": "a + b"}])
+MIDDLE = "\n".join(f"# {number}" for number in range(9))
+SPREAD = BEFORE.replace(":\n", f":\n{MIDDLE}\n")
+
+
+async def test_a_change_that_is_refused_is_not_made_and_undo_reverts_the_other(tmp_path: Path) -> None:
+    async with working(tmp_path, TWO_CHANGES, {"text": "Done."}) as t:
+        file = write_file(tmp_path / "project" / "calc.py", SPREAD)
+        await t.type("go", asks=PermissionAsked)
+        await t.press("c", "down", "space", "enter", shows="Done.")
+        await t.rests()
+        assert file.read_text() == SPREAD.replace("add", "plus")
+        (call,) = (block for block in t.app.controller.view.blocks if isinstance(block, Call))
+        assert call_outcome(call, call.diff) == "edited by you  +1 −1"
+        answered = t.session.history.messages[2]
+        assert isinstance(answered, User)
+        (output,) = answered.outputs
+        assert "accepted 1 of 2 changes" in output.text
+        assert "-    return a - b\n+    return a + b" in output.text
+        await t.type("/undo", lists="undo")
+        await agrees(t)
+        assert file.read_text() == SPREAD
+
+
+async def test_single_changes_are_reverted_in_the_list_of_files(tmp_path: Path) -> None:
+    async with working(tmp_path, TWO_CHANGES, {"text": "Done."}) as t:
+        file = write_file(tmp_path / "project" / "calc.py", SPREAD)
+        await t.type("go", asks=PermissionAsked)
+        await t.press("y", shows="Done.")
+        await t.rests()
+        screen = await t.opens("/diff")
+        await t.press("x", until=lambda: "Revert  calc.py: 2 changes" in t.reads("headline"))
+        await t.press("down", "enter", until=lambda: "calc.py: 1 change" in t.reads("headline"))
+        assert "reverted, and the model is told" in screen.query_one(KeyLine).text
+        assert file.read_text() == SPREAD.replace("add", "plus")
+        await t.press("escape")
+        await t.rests()
+        (note,) = t.session.history.messages[-1].parts
+        assert isinstance(note, Note)
+        assert note.text.startswith("[The user reverted a change in this file; do not make it again unless asked")
+        assert "-    return a + b\n+    return a - b" in note.text
+        await t.type("/undo", lists="undo")
+        await agrees(t)
+        assert file.read_text() == SPREAD.replace("add", "plus").replace("a - b", "a + b")
+        await t.type("/undo", lists="undo")
+        await t.press("enter", until=lambda: file.read_text() == SPREAD)
+        await t.rests()
+
+
+async def test_a_file_that_changed_since_is_not_overwritten_by_a_revert(tmp_path: Path) -> None:
+    async with working(tmp_path, TWO_CHANGES, {"text": "Done."}) as t:
+        file = write_file(tmp_path / "project" / "calc.py", SPREAD)
+        await t.type("go", asks=PermissionAsked)
+        await t.press("y", shows="Done.")
+        await t.rests()
+        screen = await t.opens("/diff")
+        await t.press("x", until=lambda: "2 changes" in t.reads("headline"))
+        write_file(file, "mine\n")
+        await t.press("enter", until=lambda: "changed while it was being edited" in screen.query_one(KeyLine).text)
+        assert file.read_text() == "mine\n"

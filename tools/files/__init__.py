@@ -6,6 +6,7 @@ from ebbtide.tools.lazy import lazy_submodules
 
 if TYPE_CHECKING:
     from ebbtide.tools.files import byte_order as byte_order
+    from ebbtide.tools.files import change_selection as change_selection
     from ebbtide.tools.files import line_diff as line_diff
     from ebbtide.tools.files import notebook as notebook
     from ebbtide.tools.files import notebook_view as notebook_view

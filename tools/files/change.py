@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
+from ebbtide.tools import files
 from ebbtide.tools.base import AppliedChange, Arguments, Effect, Result, ToolError, Workspace
 from ebbtide.tools.files.diff import binary_diff, diff_header, join_diff_lines, unified_diff
 from ebbtide.tools.files.paths import display_path, read_hint
@@ -80,8 +81,18 @@ class ChangePlanner(ABC):
     def preview(self, arguments: Arguments, workspace: Workspace) -> str:
         return self.plan_changes(arguments, workspace).preview(workspace.root)
 
+    def count_selectable_changes(self, arguments: Arguments, workspace: Workspace) -> int:
+        return files.change_selection.count_selectable_changes(self.plan_changes(arguments, workspace).changes)
+
     async def run(self, arguments: Arguments, workspace: Workspace) -> Result:
-        return await run_exclusive(lambda: self.plan_changes(arguments, workspace).apply(workspace.seen_files))
+        return await run_exclusive(lambda: self._plan_accepted(arguments, workspace).apply(workspace.seen_files))
+
+    def _plan_accepted(self, arguments: Arguments, workspace: Workspace) -> PlannedChanges:
+        """Plan the changes without those that the user refused."""
+        planned, selection = self.plan_changes(arguments, workspace), workspace.change_selection
+        if selection is None:
+            return planned
+        return files.change_selection.select_changes(planned, selection, workspace.root)
 
 
 def apply_changes(changes: Sequence[Change], seen_files: SeenFiles) -> None:
@@ -240,14 +251,8 @@ def diff_lines(
             if old_content != new_content or new_name is not None
             else []
         )
-    old = None if old_content is None else decode_file(old_content, encoding)
-    new = (
-        None
-        if new_content is None
-        else decode_file(new_content, encoding or (old.codec if old and old.is_guess else ""))
-    )
-    files = [file for file in (old, new) if file is not None]
-    has_same_newlines = all(map(_has_uniform_newlines, files)) and len({file.newline for file in files}) == 1
+    old, new = _decode_pair(old_content, new_content, encoding)
+    has_same_newlines = _has_same_newlines(old, new)
     old_text, new_text = (
         None if file is None else without_surrogates(file.normalised_text if has_same_newlines else file.text)
         for file in (old, new)
@@ -257,6 +262,31 @@ def diff_lines(
         encodings = (f"{file.codec}{' with a byte order mark' if file.bom else ''}" for file in (old, new))
         lines += [*([] if lines else diff_header(name)), f"encoding: {' -> '.join(encodings)}"]
     return lines
+
+
+def comparable_text_files(
+    old_content: bytes | None, new_content: bytes | None, encoding: str = ""
+) -> tuple[TextFile, TextFile] | None:
+    """Decode the old and the new content of a file; None if one is missing, or if their line endings or encodings
+    differ."""
+    old, new = _decode_pair(old_content, new_content, encoding)
+    if old is None or new is None or (old.codec, old.bom) != (new.codec, new.bom):
+        return None
+    return (old, new) if _has_same_newlines(old, new) else None
+
+
+def _decode_pair(
+    old_content: bytes | None, new_content: bytes | None, encoding: str
+) -> tuple[TextFile | None, TextFile | None]:
+    old = None if old_content is None else decode_file(old_content, encoding)
+    new_encoding = encoding or (old.codec if old and old.is_guess else "")
+    return old, None if new_content is None else decode_file(new_content, new_encoding)
+
+
+def _has_same_newlines(*contents: TextFile | None) -> bool:
+    """Whether all line endings are the same, in both files."""
+    existing = [file for file in contents if file is not None]
+    return all(map(_has_uniform_newlines, existing)) and len({file.newline for file in existing}) == 1
 
 
 def _write_change(change: Change) -> None:

@@ -21,7 +21,7 @@ _CONTROL_CHARACTER = regex(r"[\x00-\x1f\x7f]")
 def unified_diff(name: str, old_text: str | None, new_text: str | None, new_name: str | None = None) -> list[str]:
     r"""Format a unified diff, as lines. None means a missing file. Only `\n` ends a line, so other line endings are
     visible."""
-    old, new = _split_lines(old_text), _split_lines(new_text)
+    old, new = split_lines(old_text), split_lines(new_text)
     lines = [line for group in _hunk_groups(find_differing_regions(old, new)) for line in _hunk(group, old, new)]
     is_new, is_deleted = old_text is None, new_text is None
     if not (lines or is_new or is_deleted or new_name):
@@ -31,7 +31,7 @@ def unified_diff(name: str, old_text: str | None, new_text: str | None, new_name
 
 def count_changed_lines(old_text: str, new_text: str) -> tuple[int, int]:
     """Count the added and removed lines."""
-    regions = find_differing_regions(_split_lines(old_text), _split_lines(new_text))
+    regions = find_differing_regions(split_lines(old_text), split_lines(new_text))
     return sum(region.new_end - region.new_start for region in regions), sum(
         region.old_end - region.old_start for region in regions
     )
@@ -70,7 +70,7 @@ def join_diff_lines(lines: list[str]) -> str:
     return "\n".join(visible)
 
 
-def _split_lines(text: str | None) -> list[str]:
+def split_lines(text: str | None) -> list[str]:
     """Split into lines that keep their endings, so that a missing final newline counts as a difference."""
     if not text:
         return []

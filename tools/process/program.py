@@ -69,6 +69,8 @@ class Program:
         self._exited = asyncio.Event()
         self._closed = asyncio.Event()
         self._output_arrived = asyncio.Event()
+        """Set unless something waits for output, so that the thread need not wake the loop for output in vain."""
+        self._output_arrived.set()
         self._is_closing = False
         self._was_killed = self._has_no_children = False
         self._reap_lock = threading.Lock()
@@ -76,6 +78,7 @@ class Program:
         self._terminal = pipe if has_terminal else None
         self._write_lock = threading.Lock()
         self._progress = _OutputProgress(on_output) if on_output is not None else None
+        self._is_guarded = True
         GUARDIAN.guard(process.pid)
         threading.Thread(target=self._watch, args=(pipe, descriptor), daemon=True).start()
 
@@ -110,10 +113,11 @@ class Program:
     async def wait_for_output(self, seconds: float, known_bytes: int) -> None:
         """Wait until more than `known_bytes` bytes have been printed, the program has exited, or the time is up."""
         deadline = self._loop.time() + seconds
+        self._output_arrived.clear()  # before the comparison, so that no output in between is missed
         while self.printed_bytes <= known_bytes and not self._exited.is_set():
-            self._output_arrived.clear()
             if not await wait_for_event(deadline - self._loop.time(), self._output_arrived):
                 return
+            self._output_arrived.clear()
 
     def write(self, data: bytes) -> bool:
         """Write to the program's terminal. Return whether it accepted all data. It accepts none once it has exited."""
@@ -141,7 +145,7 @@ class Program:
             if was_running or not self.is_fully_ended:  # the search for processes takes milliseconds
                 self._signal(signal.SIGKILL)
             self._was_killed = True
-            GUARDIAN.release(self._process.pid)
+            self._release_guard()
         await self.wait(self._limits.grace_seconds)
 
     async def close(self) -> None:
@@ -162,6 +166,11 @@ class Program:
             )
             return not self._has_no_children
         return not process_exists(self._process.pid) and self._process_tree.has_living_process()
+
+    def _release_guard(self) -> None:
+        if self._is_guarded:
+            self._is_guarded = False
+            GUARDIAN.release(self._process.pid)
 
     def _signal(self, number: signal.Signals) -> None:
         with self._reap_lock:
@@ -200,7 +209,7 @@ class Program:
                 if open_descriptor is not None:
                     os.close(open_descriptor)
             if not self._has_children():
-                GUARDIAN.release(self._process.pid)
+                self._release_guard()
             self._set_events(self._exited, self._output_arrived, self._closed)
         if self._process.returncode is not None:
             reap_orphans(self._process.pid)
@@ -312,11 +321,11 @@ def _set_all(*events: asyncio.Event) -> None:
 
 async def wait_for_event(seconds: float, event: asyncio.Event) -> bool:
     """Wait for the event. Return whether it was set in time."""
-    try:
-        await asyncio.wait_for(event.wait(), max(seconds, 0))
-    except TimeoutError:
-        return event.is_set()
-    return True
+    if not event.is_set():
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(seconds, 0)):
+                await event.wait()
+    return event.is_set()
 
 
 def _open_exit_descriptor(process_id: int) -> int | None:

@@ -106,7 +106,12 @@ class WalkScope:
 
 def is_generated(path: str) -> bool:
     """Whether a path is a generated file of a kind that is commonly ignored, even if no `.gitignore` lists it."""
-    return any(name in GENERATED_NAMES or name.endswith((".pyc", ".pyo")) for name in path.split("/"))
+    return any(map(is_generated_name, path.split("/")))
+
+
+def is_generated_name(name: str) -> bool:
+    """Like `is_generated`, for one name of a path."""
+    return name in GENERATED_NAMES or name.endswith((".pyc", ".pyo"))
 
 
 def walk_scope(root: str) -> WalkScope:

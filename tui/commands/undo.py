@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import time
 
@@ -17,18 +17,27 @@ from ebbtide.agent.checkpoints.undo_points import (
     points_of_lineage,
 )
 from ebbtide.agent.errors import AgentError
-from ebbtide.agent.input.user_actions import announce_restored_files
+from ebbtide.agent.input.user_actions import announce_restored_files, revert_file_change
 from ebbtide.agent.records.file_change import ChangeScope, FileChange
 from ebbtide.agent.session import Session
-from ebbtide.tools.files.change import diff_lines
+from ebbtide.tools import files
+from ebbtide.tools.base import ToolError
+from ebbtide.tools.files.change import Change, diff_changes, diff_lines
 from ebbtide.tools.outputs.extent import join_limited, pluralize
 from ebbtide.tui.commands.command_context import CommandContext
 from ebbtide.tui.commands.memory import undo_last_note
 from ebbtide.tui.text.numbers import format_age
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle, parse_inline_code
-from ebbtide.tui.view.file_changes import FileChangeRow, build_changes_panel, change_line, change_row, change_text
-from ebbtide.tui.view.panel import DiffText, LoadedText, Panel, PanelAction, PanelRow
+from ebbtide.tui.view.file_changes import (
+    FileChangeRow,
+    build_changes_panel,
+    build_single_changes_panel,
+    change_line,
+    change_row,
+    change_text,
+)
+from ebbtide.tui.view.panel import ActionOutcome, DiffText, LoadedText, Panel, PanelAction, PanelRow, ShowMessage
 
 RESTORE_KEY_HINTS = "Enter apply  a include changes made by others  PgUp, PgDn scroll  Esc cancel"
 SIMPLE_RESTORE_KEY_HINTS = "Enter apply  PgUp, PgDn scroll  Esc cancel"
@@ -200,6 +209,8 @@ def restored_message(result: RestoreResult, *, is_redone: bool) -> str:
     return message
 
 
+NOT_DIVISIBLE = "the changes of this file can only be reverted together: `/undo`"
+REVERTED = ShowMessage("reverted, and the model is told · /undo restores the change", "good")
 NOTHING_TO_UNDO = "nothing to undo: no turn has changed files. `/context undo` reverts the last context change"
 ALL_UNDONE = "nothing to undo: all changes are reverted; `/redo` reapplies the last one"
 NOTHING_TO_REDO = "nothing to redo: nothing was reverted, or files have changed since"
@@ -327,9 +338,34 @@ async def show_session_changes(context: CommandContext, name: str) -> None:
 async def _show_changes(context: CommandContext, scope: ChangeScope, name: str = "") -> None:
     if context.controller.session is None:
         return
-    file_history = context.controller.session.file_history
+    session = context.controller.session
 
     async def build_panel(scope: ChangeScope) -> Panel:
-        return await asyncio.to_thread(build_changes_panel, await file_history.changes(scope), build_panel, name)
+        changes = await session.file_history.changes(scope)
+        return await asyncio.to_thread(build_changes_panel, changes, build_panel, show_single_changes, name)
+
+    async def show_single_changes(file: FileChange) -> ActionOutcome:
+        return await _single_changes_panel(session, file) or ShowMessage(NOT_DIVISIBLE, "warn")
 
     await context.show(await build_panel(scope))
+
+
+async def _single_changes_panel(session: Session, file: FileChange, message: ShowMessage | None = None) -> Panel | None:
+    """Build the list of the changes in a file, to revert one of them; None if they cannot be told apart."""
+    change = Change(session.working_folder / file.name, file.previous_content, file.current_content)
+    try:
+        changes = await asyncio.to_thread(files.change_selection.single_changes, change, file.name)
+    except ToolError:
+        return None
+
+    async def revert(index: int) -> ActionOutcome:
+        single_change = changes[index]
+        reverted = replace(single_change, old_content=single_change.new_content, new_content=single_change.old_content)
+        await session.change_conversation(revert_file_change, session.calls, session.checkpoints, reverted)
+        remaining_file = replace(file, current_content=reverted.new_content)
+        return await _single_changes_panel(session, remaining_file, REVERTED) or REVERTED
+
+    if not changes and file.previous_content != file.current_content:
+        return None
+    diffs = [diff_changes((single_change,), session.working_folder) for single_change in changes]
+    return build_single_changes_panel(file.name, diffs, revert, message)

@@ -16,9 +16,11 @@ from ebbtide.tui.plain.jobs import LineJobs
 from ebbtide.tui.plain.print_events import PrintState, event_lines
 from ebbtide.tui.plain.questions import (
     ANSWER_PROMPT,
+    MORE_RULES_ANSWER,
     answer_confirmation,
     answer_help,
     looks_like_answer,
+    more_rules_lines,
     parse_answer,
     question_lines,
 )
@@ -277,7 +279,11 @@ class LineModeApp(LineJobs):
         if line.startswith("/") and isinstance(parse_command(line), Invocation):
             self.handle_input(line)
             return
-        answer = parse_answer(build_question_spec(question), line)
+        spec = build_question_spec(question)
+        if line.strip().lower() == MORE_RULES_ANSWER and (rules := more_rules_lines(spec)):
+            self.print_lines(rules)
+            return
+        answer = parse_answer(spec, line)
         if isinstance(answer, TextEntry):
             self._editing_task = self.start_background(self._write_answer(question, answer))
         else:

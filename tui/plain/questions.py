@@ -5,18 +5,32 @@ from collections.abc import Mapping
 
 from ebbtide.agent.events.permissions import Decision, QuestionAsked
 from ebbtide.agent.events.plan import PlanDecision
+from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.slash_commands import parse_command
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 from ebbtide.tui.text.unified_diff import DiffLine, Hunk, Remark, parse_diff
 from ebbtide.tui.view.call_titles import argument_lines
 from ebbtide.tui.view.permission import SCOPE_TEXTS, describe_rule
 from ebbtide.tui.view.plain_lines import plain_lines, text_lines
-from ebbtide.tui.view.question import Answer, Choice, QuestionSpec, Subject, TextEntry, find_typed_choice
+from ebbtide.tui.view.question import (
+    Answer,
+    Choice,
+    QuestionSpec,
+    Subject,
+    TextEntry,
+    choice_number,
+    find_typed_choice,
+    has_extras,
+)
 
 ANSWER_PROMPT = "Answer: "
 
 _PROJECT_RULE_ANSWER = re.compile(r"p *([0-9]{1,2})")
 """The answer that stores a rule for the project: `p` and the rule's number."""
+_CHANGES_ANSWER = re.compile(r"c +([0-9][0-9 ,]*)")
+"""The answer that makes only some changes of a call: `c` and their numbers."""
+MORE_RULES_ANSWER = "r"
+"""The answer that lists further rules."""
 _ANSWER_WORDS: Mapping[str, str] = {"yes": "y", "ok": "y", "accept": "y", "no": "n", "always": "a", "edit": "e"}
 
 
@@ -45,11 +59,20 @@ def _subject_lines(subject: Subject) -> tuple[str, ...]:
 
 def answer_help(spec: QuestionSpec) -> tuple[str, ...]:
     """List the possible answers, with the same numbers and letters as in the question panel."""
-    lines = [_choice_line(number, choice) for number, choice in enumerate(spec.choices, 1)]
+    lines = [
+        _choice_line(choice_number(choice, index), choice)
+        for index, choice in enumerate(spec.choices)
+        if not choice.is_extra
+    ]
     if isinstance(spec.source, QuestionAsked):
         answer_forms = ["numbers separated by spaces" if spec.allows_multiple else "a number"] if spec.choices else []
         answer_forms += [f"your {'own ' if answer_forms else ''}answer"] if spec.free_text is not None else []
         return (*lines, f"Type {' or '.join(answer_forms)}; an empty line skips the question.")
+    if (changes := _changes_question(spec)) is not None:
+        lines += [f"  Change {number}: {choice.label}" for number, choice in enumerate(changes.choices, 1)]
+        lines.append("c and numbers: make only these changes, as in c 1 2")
+    if has_extras(spec):
+        lines.append(f"{MORE_RULES_ANSWER}: more rules")
     if spec.project_choices:
         lines.append(f"p and the number of a rule: remember for this project, in {sanitise_line(spec.project_file)}")
     lines.append(
@@ -58,11 +81,25 @@ def answer_help(spec: QuestionSpec) -> tuple[str, ...]:
     return tuple(lines)
 
 
+def more_rules_lines(spec: QuestionSpec) -> tuple[str, ...]:
+    """List the further rules."""
+    return tuple(_choice_line(choice.number, choice) for choice in spec.choices if choice.is_extra)
+
+
+def _changes_question(spec: QuestionSpec) -> QuestionSpec | None:
+    """Find the question which changes are made, if any."""
+    return next((choice.further_question for choice in spec.choices if choice.further_question is not None), None)
+
+
 def _choice_line(number: int, choice: Choice) -> str:
     letter = f" or {choice.key}" if choice.key else ""
     rule = f"; rule: {sanitise_line(choice.rule_text)}" if choice.is_lasting and choice.rule_text else ""
     details_text = f"; {sanitise_line(choice.details)}" if choice.details else ""
-    return f"{number}{letter}: {sanitise_line(choice.label)}{rule}{details_text}"
+    # A denial needs no text here: any other line denies with a message.
+    label = (
+        choice.label.partition(",")[0] if choice.answer is not None and choice.text_entry is not None else choice.label
+    )
+    return f"{number}{letter}: {sanitise_line(label)}{rule}{details_text}"
 
 
 def _denial_text_entry(spec: QuestionSpec) -> TextEntry | None:
@@ -72,7 +109,7 @@ def _denial_text_entry(spec: QuestionSpec) -> TextEntry | None:
         (
             choice.text_entry
             for choice in spec.choices
-            if choice.text_entry is not None and choice.text_entry.kind == "text"
+            if choice.text_entry is not None and choice.text_entry.kind == "text" and choice.answer is not None
         ),
         None,
     )
@@ -88,13 +125,16 @@ def parse_answer(spec: QuestionSpec, line: str) -> Answer | TextEntry | None:
     if rule_match := _PROJECT_RULE_ANSWER.fullmatch(word):
         choice = find_typed_choice(rule_match[1], spec, is_for_project=True)
         return choice.answer if choice is not None and choice.is_lasting else None
+    if (numbers := _CHANGES_ANSWER.fullmatch(word)) and _changes_question(spec) is not None:
+        choice = find_typed_choice("c", spec)
+        return choice.text_entry.parse_answer(numbers[1]) if choice is not None and choice.text_entry else None
     choice = find_typed_choice(_ANSWER_WORDS.get(word, word), spec)
     if choice is not None:
         return choice.text_entry if choice.answer is None else choice.answer
     denial_entry = _denial_text_entry(spec)
     if denial_entry is None or len(word) <= 1 or word.isdecimal() or parse_command(text) is not None:
         return None  # a typo or a command is not sent to the model
-    return denial_entry.parse_answer(text[1:] if word.startswith(("n ", "d ")) else text)
+    return denial_entry.parse_answer(text[1:] if word.startswith("n ") else text)
 
 
 def _text_answer(spec: QuestionSpec, text: str) -> str | None:
@@ -111,6 +151,10 @@ def _text_answer(spec: QuestionSpec, text: str) -> str | None:
 def answer_confirmation(answer: Answer) -> tuple[str, ...]:
     """Build the message that confirms an answer. Denials are reported where they take effect."""
     match answer:
+        case Decision(verdict="allow", mode=mode) if mode:
+            return (f"Allowed. The mode is now {mode}.",)
+        case Decision(verdict="allow", refused_changes=refused) if refused:
+            return (f"Allowed, without {pluralize(len(refused), 'change')}.",)
         case Decision(verdict="allow", rule=rule, scope=scope):
             return (
                 f"Allowed. Won't ask again for {describe_rule(rule)} {SCOPE_TEXTS[scope]}." if rule else "Allowed.",

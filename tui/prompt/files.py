@@ -136,7 +136,7 @@ class ProjectFiles:
 
     async def _list_paths(self) -> None:
         paths = self._paths if self._listed_at is None else []
-        folders, nearby_paths, nearby_listed = {""}, set[str](), Event()
+        folders, skipped_folders, nearby_paths, nearby_listed = {""}, set[str](), set[str](), Event()
 
         def list_nearby() -> None:
             """Add nearby paths before the listing process starts."""
@@ -152,21 +152,25 @@ class ProjectFiles:
             finally:
                 nearby_listed.set()
 
-        def add_path(path: str) -> None:
-            if search.walk.is_generated(path):
-                return
-            if path not in nearby_paths:
-                paths.append(path)
-            folder = path.rpartition("/")[0]
+        def add_paths(listed_paths: Sequence[str]) -> None:
+            nearby_listed.wait()
+            for path in listed_paths:
+                folder, _, name = path.rpartition("/")
+                if folder not in folders and (folder in skipped_folders or not add_folder(folder)):
+                    continue
+                if path not in nearby_paths and not search.walk.is_generated_name(name):
+                    paths.append(path)
+
+        def add_folder(folder: str) -> bool:
+            """Add a folder and those above it, unless it is generated."""
+            if search.walk.is_generated(folder):
+                skipped_folders.add(folder)
+                return False
             while folder not in folders:
                 folders.add(folder)
                 paths.append(f"{folder}/")
                 folder = folder.rpartition("/")[0]
-
-        def add_paths(listed_paths: Sequence[str]) -> None:
-            nearby_listed.wait()
-            for path in listed_paths:
-                add_path(path)
+            return True
 
         with contextlib.suppress(tools.base.ToolError):  # a folder that no longer exists offers no files
             await asyncio.gather(

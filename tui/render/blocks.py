@@ -12,7 +12,7 @@ from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tools.tool_traits import command_argument, role_of
 from ebbtide.tui.render.diff_lines import RenderedDiff, SegmentLine
 from ebbtide.tui.render.diff_rows import build_diff_layout, without_blank_edges, without_file_name
-from ebbtide.tui.render.markdown import split_finished_pieces
+from ebbtide.tui.render.markdown import has_same_header, split_finished_pieces
 from ebbtide.tui.render.themed_markdown import PaletteConsole, highlight_code, markdown_renderable
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line, stable_prefix
 from ebbtide.tui.text.spans import TextStyle, parse_inline_code
@@ -81,7 +81,7 @@ def render_block(block: Block, detail: DetailLevel, width: int, console: Palette
         case UserText(text=text):
             return _user_lines(text, width, console)
         case AnswerText(text=text):
-            return AnswerRenderer(width, console).render(text)
+            return AnswerRenderer(width, console, grows=False).render(text)
         case ReasoningBlock():
             return _reasoning_lines(block, is_expanded, width, console)
         case Call():
@@ -113,7 +113,9 @@ class AnswerRenderer:
     """Renders a growing answer. Finished parts are rendered only once, so that just the end has to be redrawn. Very
     long answers are rendered as plain text, because rendering a megabyte of Markdown is slow."""
 
-    def __init__(self, width: int, console: PaletteConsole) -> None:
+    def __init__(self, width: int, console: PaletteConsole, *, grows: bool = True) -> None:
+        """`grows`: whether more text may come, so that long blocks have to be rendered in parts."""
+        self._grows = grows
         self._width = max(1, width - MARGIN)
         self._console = console
         self._finished_lines: list[SegmentLine] = []
@@ -122,6 +124,14 @@ class AnswerRenderer:
         self._unfinished_text = ""
         self._has_gap = True
         self._is_plain = False
+        self._previous_source = ""
+        """The Markdown that was rendered last, and the widths of the columns if it was a table."""
+        self._table_widths: tuple[int, ...] = ()
+
+    @property
+    def finished_line_count(self) -> int:
+        """Number of lines that longer text will not change."""
+        return len(self._finished_lines)
 
     def render(self, text: str) -> list[SegmentLine]:
         """Render text, which must begin with the text from the previous call."""
@@ -133,10 +143,11 @@ class AnswerRenderer:
         self._processed_char_count = len(text)
         if not self._is_plain:
             pieces, self._unfinished_text, self._has_gap = split_finished_pieces(
-                (), self._unfinished_text, self._has_gap
+                (), self._unfinished_text, self._has_gap, cuts_long_blocks=self._grows
             )
-            for piece in pieces:
-                self._finished_lines += self._markdown_lines(piece.source, piece.has_gap)
+            gaps_below = [*(piece.has_gap for piece in pieces[1:]), self._has_gap]
+            for piece, has_gap_below in zip(pieces, gaps_below, strict=False):
+                self._finished_lines += self._markdown_lines(piece.source, piece.has_gap, is_part=not has_gap_below)
         if len(new_text) > markdown_char_count:
             self._is_plain = True
             *complete_lines, self._unfinished_text = _split_long_lines(
@@ -157,13 +168,53 @@ class AnswerRenderer:
         styled_text = Text(text.expandtabs(4), self._console.palette.text, end="")
         return self._with_bar(self._console.render_to_lines(styled_text, self._width))
 
-    def _markdown_lines(self, source: str, has_gap: bool) -> list[SegmentLine]:
-        lines = self._console.render_to_lines(markdown_renderable(source, self._console.palette), self._width)
+    def _markdown_lines(self, source: str, has_gap: bool, *, is_part: bool = False) -> list[SegmentLine]:
+        """Render a piece of Markdown. `is_part`: whether it is only the first part of a block."""
+        is_same_table = bool(self._table_widths) and has_same_header(source, self._previous_source)
+        is_continued = is_same_table and not has_gap
+        renderable = markdown_renderable(
+            source,
+            self._console.palette,
+            self._table_widths if is_continued or (is_same_table and is_part) else (),
+            has_table_header=not is_continued,
+        )
+        lines = self._console.render_to_lines(renderable, self._width)
+        self._previous_source, self._table_widths = source, renderable.table_widths
         return self._with_bar(([[]] if has_gap and self._finished_lines else []) + lines)
 
     def _with_bar(self, lines: list[SegmentLine]) -> list[SegmentLine]:
         bar = Segment(f"{MODEL_BAR} ", self._console.palette.model_bar)
         return [[bar, *line] for line in lines]
+
+
+class ReasoningRenderer:
+    """Renders growing reasoning in full. Complete lines are rendered only once."""
+
+    def __init__(self, width: int, console: PaletteConsole) -> None:
+        self._width, self._console = width, console
+        self._finished_lines = [_clip_to_line(Text("✻ thought", console.palette.dim), width, console)]
+        self._processed_char_count = 0
+        """Number of characters in `_finished_lines`."""
+
+    @property
+    def finished_line_count(self) -> int:
+        """Number of lines that longer text will not change."""
+        return len(self._finished_lines)
+
+    def render(self, text: str) -> list[SegmentLine]:
+        """Render text, which must begin with the text from the previous call."""
+        text = stable_prefix(text).rstrip()
+        self._processed_char_count = self._processed_char_count or len(text) - len(text.lstrip())
+        *complete_lines, last_line = _split_long_lines(text[self._processed_char_count :])
+        for line in complete_lines:
+            self._finished_lines += self._quote_line(line)
+        self._processed_char_count = len(text) - len(last_line)
+        return self._finished_lines + (self._quote_line(last_line) if last_line else [])
+
+    def _quote_line(self, line: str) -> list[SegmentLine]:
+        if not line.strip():
+            return _with_left_border([[]], self._console.palette)
+        return _quote_lines(line.removesuffix("\r"), self._console.palette.comment, self._width, self._console)
 
 
 def _split_long_lines(text: str) -> list[str]:
@@ -195,12 +246,9 @@ def _reasoning_lines(
     block: ReasoningBlock, is_expanded: bool, width: int, console: PaletteConsole
 ) -> list[SegmentLine]:
     palette = console.palette
-    reasoning = sanitise(block.text).strip()
     if is_expanded:
-        return [
-            _clip_to_line(Text("✻ thought", palette.dim), width, console),
-            *_quote_lines(reasoning, palette.comment, width, console),
-        ]
+        return ReasoningRenderer(width, console).render(block.text)
+    reasoning = block.text.strip()
     visible_line = reasoning.rsplit("\n", 1)[-1] if block.is_streaming else reasoning.split("\n", 1)[0]
     title = Text.assemble(("✻ ", palette.dim), (sanitise_line(visible_line), palette.comment), end="")
     return [_clip_to_line(title, width, console)]
@@ -282,7 +330,9 @@ def _call_lines(block: Call, detail: DetailLevel, width: int, console: PaletteCo
 def _plan_lines(block: Call, is_expanded: bool, width: int, console: PaletteConsole) -> list[SegmentLine]:
     """Render a submitted plan. A long plan is cut off until its call is expanded."""
     plan = plan_text(block)
-    lines = [line[1:] for line in AnswerRenderer(width - MARGIN, console).render(plan)]  # strips the margin
+    lines = [
+        line[1:] for line in AnswerRenderer(width - MARGIN, console, grows=False).render(plan)
+    ]  # strips the margin
     if not is_expanded and len(lines) > _MAX_PLAN_LINES:
         more = Text(f"… {pluralize(len(lines) - _MAX_PLAN_LINES, 'more line')}", console.palette.dim)
         lines = [*lines[:_MAX_PLAN_LINES], _clip_to_line(more, max(1, width - MARGIN - 2), console)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, islice
+from itertools import accumulate, groupby, islice
 from typing import Literal, TypeAlias
 
 from ebbtide.tools.outputs.extent import pluralize
@@ -111,13 +111,17 @@ def _trim_blank_lines(hunk: Hunk) -> Hunk:
     return replace(hunk, lines=hunk.lines[content_indices[0] : content_indices[-1] + 1])
 
 
-def first_change_range(rows: Sequence[DiffRow]) -> tuple[int, int]:
-    """Find the first run of changed rows; (0, 0) if there are none."""
-    changes = [index for index, row in enumerate(rows) if _is_changed(row)]
-    if not changes:
-        return 0, 0
-    end = next((index for index in range(changes[0], len(rows)) if not _is_changed(rows[index])), len(rows))
-    return changes[0], end
+def change_range(rows: Sequence[DiffRow], index: int) -> tuple[int, int]:
+    """Find a run of changed rows; (0, 0) if there are not so many."""
+    start = 0
+    for is_changed, group in groupby(rows, key=_is_changed):
+        end = start + sum(1 for _ in group)
+        if is_changed:
+            if not index:
+                return start, end
+            index -= 1
+        start = end
+    return 0, 0
 
 
 def _is_changed(row: DiffRow) -> bool:

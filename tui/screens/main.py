@@ -50,7 +50,7 @@ class MainScreen(TypeaheadGuard[None]):
     VERTICAL_BREAKPOINTS = [(0, "-low"), (ROOMY_MIN_HEIGHT, "-tall")]  # noqa: RUF012  # as Textual declares it
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("main"),
-        Binding("tab", "to_question", show=False),
+        Binding("tab", "switch_to_question", show=False),
         Binding("shift+tab", "app.command('mode')", show=False),
     ]
 
@@ -208,9 +208,12 @@ class MainScreen(TypeaheadGuard[None]):
     def on_descendant_focus(self) -> None:
         self._fit_question()
 
-    def action_to_question(self) -> None:
-        """Focus the question. If there is none, focus the next widget unless the prompt has the focus."""
-        if self.question is not None:
+    def action_switch_to_question(self) -> None:
+        """Switch between the question and the prompt. If there is no question, focus the next widget unless the prompt
+        has the focus."""
+        if self.is_asking:
+            self.set_focus(self.prompt)  # at once, so that the next key reaches it
+        elif self.question is not None:
             self.question.take_focus()
             self.restart_guard()
         elif self.focused is not self.prompt:
@@ -244,7 +247,7 @@ class MainScreen(TypeaheadGuard[None]):
     @on(PromptInput.Changed)
     def _handle_prompt_change(self) -> None:
         if not self.prompt.text and self.focused is self.prompt and self.question is not None:
-            self.action_to_question()  # the text in the prompt was sent or deleted
+            self.action_switch_to_question()  # the text in the prompt was sent or deleted
         if not self.prompt.text:
             self._save_draft()  # at once, because the text was sent or deleted
         elif self._draft_timer is None:
@@ -293,7 +296,7 @@ class MainScreen(TypeaheadGuard[None]):
         if message.typed_text:
             self.prompt.insert(self._pastes.collapse(message.typed_text))
         elif self.question is not None:
-            self.action_to_question()
+            self.action_switch_to_question()
         else:
             await self.run_action("app.escape")
 

@@ -10,7 +10,6 @@ from typing import TypeAlias
 from rich.cells import split_graphemes
 from rich.color import ColorSystem
 from rich.segment import Segment
-from textual.strip import Strip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,8 +68,9 @@ def put_segments(row: Row, x: int, segments: Iterable[Segment], color_system: Co
             continue
         codes, link = "", ""
         if style is not None:
-            cached_codes = style._ansi  # private, but Textual's strips also use it
-            codes = Strip.render_ansi(style, color_system) if cached_codes is None else cached_codes
+            # Private, but it keeps the codes in the style. Textual would keep the style, too, and those of a long text
+            # never end, because each has its place in the text.
+            codes = style._make_ansi_codes(color_system) if style._ansi is None else style._ansi
             link = style._link or ""
         cell_style, blank = _parsed_styles.get((codes, link)) or _parse_style(codes, link)
         if text.isascii():

@@ -12,9 +12,11 @@ from ebbtide.tools.outputs.extent import pluralize
 from ebbtide.tui.text.sanitise import sanitise_line
 from ebbtide.tui.text.spans import Line, TextStyle
 from ebbtide.tui.text.unified_diff import count_changes
-from ebbtide.tui.view.panel import DiffText, Panel, PanelAction, PanelRow
+from ebbtide.tui.view.change_choices import change_labels
+from ebbtide.tui.view.panel import ActionOutcome, DiffText, Panel, PanelAction, PanelRow, ShowMessage
 
-CHANGES_KEY_HINTS = "Up, Down files  PgUp, PgDn scroll  n, p changes  s turn or session  Esc close"
+CHANGES_KEY_HINTS = "Up, Down files  PgUp, PgDn scroll  n, p changes  x revert a change  s turn or session  Esc close"
+SINGLE_CHANGES_KEY_HINTS = "Enter revert this change  PgUp, PgDn scroll  Esc close"
 NOT_BY_TOOLS_NOTE = "not changed by this session's tools"
 SCOPE_TEXTS: dict[ChangeScope, str] = {"turn": "in the last turn", "session": "in this session"}
 
@@ -54,14 +56,22 @@ def change_row(change: FileChange, other_note: str = NOT_BY_TOOLS_NOTE) -> FileC
 
 
 def build_changes_panel(
-    changes: FileChanges, build_panel: Callable[[ChangeScope], Awaitable[Panel]], marked_name: str = ""
+    changes: FileChanges,
+    build_panel: Callable[[ChangeScope], Awaitable[Panel]],
+    show_single_changes: Callable[[FileChange], Awaitable[ActionOutcome]],
+    marked_name: str = "",
 ) -> Panel:
     """Build the list of changed files with their diffs. `build_panel` builds the panel for the last turn or the whole
-    session. `marked_name`: the file to mark first."""
+    session. `show_single_changes` shows the changes of a file one by one. `marked_name`: the file to mark first."""
     rows = change_rows(changes)
 
     async def toggle_scope(row: PanelRow, _: str) -> Panel:
         return await build_panel("session" if changes.scope == "turn" else "turn")
+
+    files_by_name = {file.name: file for file in changes.files if file.is_by_tool and not file.incomparable_reason}
+
+    async def show_changes(row: PanelRow, _: str) -> ActionOutcome:
+        return await show_single_changes(files_by_name[row.value])
 
     return Panel(
         "diff",
@@ -77,13 +87,49 @@ def build_changes_panel(
             for row in rows
         ),
         CHANGES_KEY_HINTS,
-        actions=(PanelAction(("s",), run=toggle_scope, needs_row=False),),
+        actions=(
+            PanelAction(("s",), run=toggle_scope, needs_row=False),
+            PanelAction(("x",), "revert", run=show_changes, is_available=lambda row: row.value in files_by_name),
+        ),
         search_placeholder="",
         page_keys_scroll_details=True,
         previews_before_action=True,
         initial_value=marked_name,
         min_side_by_side_width=100,
         max_list_lines=8,
+    )
+
+
+def build_single_changes_panel(
+    name: str,
+    diffs: Sequence[str],
+    revert: Callable[[int], Awaitable[ActionOutcome]],
+    message: ShowMessage | None = None,
+) -> Panel:
+    """Build the list of the changes in a file. `diffs`: one for each change. `revert` reverts the change at an
+    index."""
+
+    async def revert_marked(row: PanelRow, _: str) -> ActionOutcome:
+        return await revert(int(row.value))
+
+    labels = [", ".join(change_labels(diff)) for diff in diffs]
+    return Panel(
+        "diff",
+        ((("Revert  ", "strong"), (f"{sanitise_line(name)}: {pluralize(len(diffs), 'change')}", "text")),),
+        tuple(
+            PanelRow(str(index), ((label, "text"),), label, content=DiffText(diff))
+            for index, (label, diff) in enumerate(zip(labels, diffs, strict=True))
+        ),
+        SINGLE_CHANGES_KEY_HINTS,
+        empty_message="No changes are left in this file.",
+        actions=(PanelAction(("enter",), "revert", run=revert_marked),),
+        search_placeholder="",
+        page_keys_scroll_details=True,
+        previews_before_action=True,
+        min_side_by_side_width=100,
+        max_list_lines=8,
+        is_guarded=True,
+        message=message,
     )
 
 

@@ -1,16 +1,18 @@
 """The question that asks the user to approve a call: its text and possible answers."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ebbtide.agent.calls.policy import parse_rule
 from ebbtide.agent.errors import ConfigError
 from ebbtide.agent.events.permissions import Decision, PermissionAsked, RuleTrial
 from ebbtide.tools.outputs.extent import ellipsize, pluralize
-from ebbtide.tools.tool_traits import command_argument, path_argument, traits_of
+from ebbtide.tools.tool_traits import command_argument, path_argument, text_argument, traits_of
 from ebbtide.tui.text.sanitise import sanitise, sanitise_line
 from ebbtide.tui.text.spans import Line, Span, parse_inline_code
 from ebbtide.tui.text.unified_diff import FileDiff, count_changes, parse_diff
-from ebbtide.tui.view.question import Choice, QuestionSpec, Subject, TextEntry
+from ebbtide.tui.view.change_choices import build_changes_choice
+from ebbtide.tui.view.question import Choice, QuestionSpec, Subject, TextEntry, build_denial_choice
 
 
 def describe_rule(rule: str, *, is_exact: bool = False) -> str:
@@ -55,7 +57,7 @@ OUTSIDE_ID_PREFIX = "outside-"
 
 def build_call_question(question: PermissionAsked) -> QuestionSpec:
     """Build the question about a call."""
-    headline = permission_headline(question, *count_changes(question.preview))
+    headline = permission_headline(question)
     reason = reason_lines(question)
     choices = _build_choices(question, "session")
     project_choices = _build_choices(question, "project") if question.rules_file and question.offers else ()
@@ -73,7 +75,7 @@ def build_call_question(question: PermissionAsked) -> QuestionSpec:
 
 def _build_subject(question: PermissionAsked) -> Subject:
     """Show what the call would do: the command line, the diff or all arguments."""
-    command = command_argument(question.arguments)
+    command = _command_text(question)
     if command:
         return Subject("code", command, "bash", tuple((danger.start, danger.end) for danger in question.dangers))
     if question.preview:
@@ -81,29 +83,62 @@ def _build_subject(question: PermissionAsked) -> Subject:
     return Subject("arguments", arguments=question.arguments)
 
 
+def _command_text(question: PermissionAsked) -> str:
+    """Get the command line. Its folder is not included, because the headline names it."""
+    has_job = bool(text_argument(question.arguments, "job"))
+    return command_argument(question.arguments) if has_job else text_argument(question.arguments, "command")
+
+
 def _build_choices(question: PermissionAsked, scope: str) -> tuple[Choice, ...]:
-    """Build the answers in order: yes once, yes with a rule, edit, and two ways to say no."""
-    allow_label = "Yes, once"
+    """Build the answers. Their numbers are the same in every question: 1 yes, 2 yes and don't ask again, 3 edit, 4 no.
+    Further choices follow."""
+    allow_label = "Yes"
     if question.host:
         allow_label = "Yes, while this command runs"
     elif question.id.startswith(OUTSIDE_ID_PREFIX):
         allow_label = "Yes, run it again outside the sandbox"
-    denial_entry = TextEntry("text", _build_denial, "reason, or what to do instead; Enter deny, Esc back")
+    lasting_choices = _build_lasting_choices(question, scope)
+    changes_choice = build_changes_choice(question, permission_headline(question))
+    extra_choices = lasting_choices[1:]
+    first_extra_number = 5 + len(changes_choice)
     return (
-        Choice(allow_label, "y", Decision("allow"), short_label="Yes"),
-        *(_build_rule_choice(question, number, scope) for number in range(len(question.offers))),
+        Choice(allow_label, "y", Decision("allow"), number=1, short_label="Yes"),
+        *(replace(choice, key="a", number=2) for choice in lasting_choices[:1]),
         *(
-            (Choice("Edit it first", "e", text_entry=_build_edit_entry(question)),)
+            (Choice("Edit it first", "e", text_entry=_build_edit_entry(question), number=3),)
             if editable_argument(question)
             else ()
         ),
-        Choice("No", "n", Decision("deny")),
-        Choice("No, tell it what to do instead", "d", text_entry=denial_entry, short_label="No, because"),
+        build_denial_choice(Decision("deny"), _build_denial),
+        *(replace(choice, number=5) for choice in changes_choice),
+        *(
+            replace(choice, number=number, is_extra=True)
+            for number, choice in enumerate(extra_choices, first_extra_number)
+        ),
     )
 
 
 def _build_denial(text: str) -> Decision:
     return Decision("deny", note=sanitise(text.strip()))
+
+
+def _build_lasting_choices(question: PermissionAsked, scope: str) -> tuple[Choice, ...]:
+    """Build the answers after which such calls are not asked about again, the usual one first: for a file change, all
+    edits; otherwise the rule after the one for exactly this call."""
+    rule_choices = [_build_rule_choice(question, number, scope) for number in range(len(question.offers))]
+    if scope == "session" and question.mode_offer:
+        mode_choice = Choice(
+            "Yes, and allow all edits this session",
+            answer=Decision("allow", mode=question.mode_offer),
+            is_lasting=True,
+            rule_text=f"{question.mode_offer} mode",
+            details="files in this project; /mode changes it back",
+            short_label="Yes, all edits",
+        )
+        return (mode_choice, *rule_choices)
+    usual_index = len(rule_choices) - 1 if question.mode_offer else min(question.offers_exact, len(rule_choices) - 1)
+    usual_choices = rule_choices[usual_index : usual_index + 1] if rule_choices else []
+    return (*usual_choices, *(choice for choice in rule_choices if choice not in usual_choices))
 
 
 def _build_rule_choice(question: PermissionAsked, offer_index: int, scope: str) -> Choice:
@@ -113,8 +148,7 @@ def _build_rule_choice(question: PermissionAsked, offer_index: int, scope: str) 
     description = describe_rule(rule, is_exact=is_exact)
     return Choice(
         f"Yes, and don't ask again for {description} {SCOPE_TEXTS[scope]}",
-        "a" if is_exact else "",
-        Decision("allow", rule=rule, scope="project" if scope == "project" else "session"),
+        answer=Decision("allow", rule=rule, scope="project" if scope == "project" else "session"),
         is_lasting=True,
         rule_text="" if is_exact else rule,  # an exact rule is already shown
         details="; ".join(text for text in (trial_texts.get(rule, ""), storage_note) if text),
@@ -149,8 +183,8 @@ def _edited_command_decision(question: PermissionAsked, original_text: str, text
     )
 
 
-def permission_headline(question: PermissionAsked, added: int, removed: int) -> Line:
-    """Build the headline. `added` and `removed`: numbers of lines."""
+def permission_headline(question: PermissionAsked) -> Line:
+    """Build the headline: what would be done, and where."""
     path = sanitise_line(path_argument(question.arguments))
     name: Span = (sanitise_line(question.name), "strong")
     agent_name: tuple[Span, ...] = ((f"agent {sanitise_line(question.agent)}: ", "strong"),) if question.agent else ()
@@ -160,12 +194,15 @@ def permission_headline(question: PermissionAsked, added: int, removed: int) -> 
         return (*question_start, (" to connect to ", "text"), (sanitise_line(question.host), "strong"), ("?", "text"))
     if question.id.startswith(OUTSIDE_ID_PREFIX):
         return (*question_start, (" to run this again outside the sandbox?", "text"))
-    if command_argument(question.arguments):
-        return (*prefix, ("Run this command?", "strong"), *_edited_note(question))
+    if _command_text(question):
+        folder = text_argument(question.arguments, "workdir")
+        place = f" in {sanitise_line(folder)}" if folder not in ("", ".") else ""
+        return (*prefix, (f"Run this command{place}?", "strong"), *_edited_note(question))
     if question.preview:
         file = _single_file(question)
         verb = _CHANGE_VERBS.get(file.state, "Change") if file is not None else "Change"
         subject = path or (sanitise_line(file.name) if file is not None else "") or "these files"
+        added, removed = count_changes(question.preview)
         counts: Line = ((f"  +{added}", "good"), (f" −{removed}", "bad"))
         return (*prefix, (f"{verb} {subject}?", "strong"), *counts, *_edited_note(question))
     request: Span = (f" to access {path}?" if path else " to run with these arguments?", "text")
@@ -183,7 +220,7 @@ def _edited_note(question: PermissionAsked) -> tuple[Span, ...]:
 
 
 def _danger_parts(question: PermissionAsked) -> tuple[tuple[str, str], ...]:
-    command, parts = command_argument(question.arguments), dict[str, list[str]]()
+    command, parts = _command_text(question), dict[str, list[str]]()
     for danger in question.dangers:
         part = ellipsize(sanitise_line(command[danger.start : danger.end]), _MAX_PART_CHARS)
         parts.setdefault(part, []).append(sanitise_line(danger.why))
@@ -191,7 +228,7 @@ def _danger_parts(question: PermissionAsked) -> tuple[tuple[str, str], ...]:
 
 
 def reason_lines(question: PermissionAsked) -> tuple[Line, ...]:
-    """Format the dangerous parts and the reason for asking."""
+    """Format the dangerous parts, whether the sandbox confines the command, and the reason for asking."""
     danger_parts = _danger_parts(question)
     dangers: list[Line] = [
         (("Dangerous: ", "bad"), (part, "code"), (danger_reason, "strong"))
@@ -199,7 +236,13 @@ def reason_lines(question: PermissionAsked) -> tuple[Line, ...]:
     ]
     if len(danger_parts) > _MAX_DANGERS:
         dangers.append(((f"and {pluralize(len(danger_parts) - _MAX_DANGERS, 'more dangerous part')}", "bad"),))
-    return (*dangers, *(parse_inline_code(line, "dim") for line in sanitise(question.reason).split("\n")))
+    reasons: list[Line] = [parse_inline_code(line, "dim") for line in sanitise(question.reason).split("\n")]
+    match question.is_sandboxed:
+        case True:
+            reasons[0] = (("in the sandbox · ", "dim"), *reasons[0])
+        case False:
+            reasons[0] = (("not in the sandbox", "warn"), (" · ", "dim"), *reasons[0])
+    return (*dangers, *reasons)
 
 
 def rule_trial_text(trial: RuleTrial) -> str:

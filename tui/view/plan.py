@@ -9,7 +9,7 @@ from ebbtide.tui.text.spans import Line
 from ebbtide.tui.view.blocks import Block, Call
 from ebbtide.tui.view.outcomes import call_outcome
 from ebbtide.tui.view.panel import Panel, build_report_panel
-from ebbtide.tui.view.question import Choice, QuestionSpec, Subject, TextEntry
+from ebbtide.tui.view.question import Choice, QuestionSpec, Subject, TextEntry, build_denial_choice
 
 PLAN_FILE = "plan.md"
 """Name of the file in which the user edits a plan."""
@@ -21,28 +21,33 @@ _MODE_LABELS: Mapping[str, str] = {
 }
 
 
+_MODE_NUMBERS: Mapping[str, int] = {"ask": 1, "accept-edits": 2, "auto": 5}
+"""As in the question about a call, 1 is yes, 2 is yes without further questions, 3 and 4 are editing and no."""
+_MODE_KEYS: Mapping[str, str] = {"ask": "y", "accept-edits": "a"}
+
+
 def build_plan_question(question: PlanSubmitted) -> QuestionSpec:
     """Build the question about a plan."""
-    accept_choices = (
+    accept_choices = [
         Choice(
             _MODE_LABELS[mode].capitalize(),
-            "y" if not index else "",
+            _MODE_KEYS.get(mode, ""),
             PlanDecision("accept", mode),
             is_lasting=mode == "auto",
             rule_text=f"mode {mode}",
+            number=_MODE_NUMBERS[mode],
             short_label=f"Yes, {mode}",
         )
-        for index, mode in enumerate(question.modes)
-    )
-    rejection_entry = TextEntry("text", _build_rejection, "what to do instead; Enter reject the plan, Esc back")
+        for mode in question.modes
+    ]
     edit_entry = TextEntry(
         "editor", lambda text: _build_edited_plan(question, text), initial_text=question.plan, file_suffix=PLAN_FILE
     )
     choices = (
-        *accept_choices,
-        Choice("Edit the plan first", "e", text_entry=edit_entry, short_label="Edit it"),
-        Choice("No", "n", PlanDecision("reject")),
-        Choice("No, tell it what to do instead", "d", text_entry=rejection_entry, short_label="No, because"),
+        *(choice for choice in accept_choices if not choice.is_lasting),
+        Choice("Edit the plan first", "e", text_entry=edit_entry, number=3, short_label="Edit it"),
+        build_denial_choice(PlanDecision("reject"), _build_rejection),
+        *(choice for choice in accept_choices if choice.is_lasting),
     )
     return QuestionSpec(plan_headline(question), Subject("markdown", question.plan), choices)
 

@@ -47,7 +47,14 @@ class Choice:
     key: str = ""
     """A letter that selects the choice. Its number does so too."""
     answer: Answer | None = None
+    """The answer. If there is a `text_entry`, it is the answer without any text."""
     text_entry: TextEntry | None = None
+    further_question: "QuestionSpec | None" = None
+    """A question that replaces this one until it is answered, or left with Esc."""
+    number: int = 0
+    """The digit that selects the choice; 0 for its position in the list."""
+    is_extra: bool = False
+    """Whether the choice is listed only after `r`."""
     is_lasting: bool = False
     """Whether the choice affects more than this question. If so, its key only marks it, and Enter confirms it."""
     rule_text: str = ""
@@ -75,12 +82,30 @@ class QuestionSpec:
     """Whether the reason is a single line. It is shown after the headline if it fits."""
     escape_hint: str = "stop the turn"
     """The key hint for what Esc does."""
+    submit_hint: str = "send"
+    """The key hint for what Enter does if several choices can be selected."""
     free_text: TextEntry | None = None
     """A field for an answer in the user's own words, if allowed."""
     allows_multiple: bool = False
-    """Whether several choices can be selected. If so, their answers must be strings."""
+    """Whether several choices can be selected. If so, their answers must be strings, unless there is `build_answer`."""
+    build_answer: Callable[[frozenset[int]], Answer] | None = None
+    """Converts the indexes of the selected choices to the answer."""
+    initial_indexes: frozenset[int] = frozenset()
+    """The choices that are selected at first."""
+    shows_marked_change: bool = False
+    """Whether the choices are the changes of the subject, a diff. The marked one is then scrolled into view."""
     source: object = None
     """The event from which the question was built; None for confirmations."""
+
+
+DENIAL_HINT = "what to do instead, or nothing for a plain no"
+
+
+def build_denial_choice(answer: Answer, build_denial: Callable[[str], Answer]) -> Choice:
+    """Build the choice that denies, with a message for the model if the user writes one. `answer`: the denial without
+    a message."""
+    entry = TextEntry("text", build_denial, DENIAL_HINT)
+    return Choice("No, tell it what to do instead", "n", answer, entry, number=4, short_label="No, do this instead")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +115,15 @@ class AnswerState:
     marked_index: int = 0
     selected_indexes: frozenset[int] = frozenset()
     is_for_project: bool = False
+    lists_extras: bool = False
+    """Whether all choices are listed."""
 
 
 KeyEffect: TypeAlias = Literal[
     "none",
     "text",
     "move",
+    "relist",
     "choose",
     "toggle subject",
     "scroll subject",
@@ -104,14 +132,41 @@ KeyEffect: TypeAlias = Literal[
     "leave text",
     "stop",
 ]
-"""What a key does. `text`: it goes to the text field. `toggle subject`: it shows the whole subject, or part of it
-again. `scroll subject`: it scrolls the subject while all of it is shown. `leave text`: it returns to the choices."""
+"""What a key does. `text`: it goes to the text field. `relist`: it changes which choices are listed. `toggle subject`:
+it shows the whole subject, or part of it again. `scroll subject`: it scrolls the subject while all of it is shown.
+`leave text`: it returns to the choices."""
 
 _SCROLL_KEYS = ("pageup", "pagedown", "home", "end", "m")
 
 
+def initial_state(spec: QuestionSpec) -> AnswerState:
+    return AnswerState(selected_indexes=spec.initial_indexes)
+
+
 def current_choices(spec: QuestionSpec, state: AnswerState) -> tuple[Choice, ...]:
-    return spec.project_choices if state.is_for_project else spec.choices
+    """Get the listed choices."""
+    choices = spec.project_choices if state.is_for_project else spec.choices
+    return choices if state.lists_extras else tuple(choice for choice in choices if not choice.is_extra)
+
+
+def choice_number(choice: Choice, index: int) -> int:
+    """Get the number of a choice. `index`: its position in the list."""
+    return choice.number or index + 1
+
+
+def _with_extras_toggled(spec: QuestionSpec, state: AnswerState) -> AnswerState:
+    """List the extra choices and mark the first one, or hide them again."""
+    listed_count = len(current_choices(spec, replace(state, lists_extras=False)))
+    if state.lists_extras:
+        return replace(state, lists_extras=False, marked_index=min(state.marked_index, listed_count - 1))
+    return replace(state, lists_extras=True, marked_index=listed_count)
+
+
+def _with_scope_toggled(spec: QuestionSpec, state: AnswerState) -> AnswerState:
+    """Offer rules for the project instead of the session, or the other way round."""
+    toggled_state = replace(state, is_for_project=not state.is_for_project)
+    last_index = len(current_choices(spec, toggled_state)) - 1
+    return replace(toggled_state, marked_index=min(state.marked_index, last_index))
 
 
 def decide_key_effect(
@@ -138,7 +193,9 @@ def decide_key_effect(
         case "space" if spec.allows_multiple and choice_count:
             return "move", replace(state, selected_indexes=state.selected_indexes ^ {state.marked_index})
         case "p" if spec.project_choices:
-            return "move", replace(state, is_for_project=not state.is_for_project)
+            return "relist", _with_scope_toggled(spec, state)
+        case "r" if has_extras(spec):
+            return "relist", _with_extras_toggled(spec, state)
     index = _choice_index(key, choices)
     if index is None:
         return ("text" if len(key) == 1 or key == "space" else "none"), state
@@ -167,28 +224,72 @@ def key_effect_in_text(
     return "none", state
 
 
+def panel_key_effect(
+    key: str,
+    spec: QuestionSpec,
+    state: AnswerState,
+    focus: Literal["list", "text", "command"],
+    *,
+    is_entering_text: bool,
+    is_empty: bool,
+    is_expanded: bool,
+) -> tuple[KeyEffect, AnswerState]:
+    """Determine what a key does in the question panel. `focus`: the part that has the focus. `is_empty`: whether the
+    text field is empty."""
+    match focus:
+        case "command":
+            return ("leave text" if key == "escape" else "none"), state
+        case "text":
+            return key_effect_in_text(
+                key, spec, state, is_entering_text=is_entering_text, is_empty=is_empty, is_expanded=is_expanded
+            )
+        case "list":
+            return decide_key_effect(key, spec, state, is_expanded=is_expanded)
+
+
 def is_list_key(key: str, spec: QuestionSpec, state: AnswerState, *, is_expanded: bool) -> bool:
     """Whether a character key does something in the list and is therefore not text."""
     return decide_key_effect(key, spec, state, is_expanded=is_expanded)[0] not in ("text", "none")
 
 
+def has_extras(spec: QuestionSpec) -> bool:
+    """Whether some choices are listed only on demand."""
+    return any(choice.is_extra for choice in spec.choices)
+
+
 def _choice_index(key: str, choices: Sequence[Choice]) -> int | None:
-    if len(key) == 1 and key in "123456789":
-        return int(key) - 1 if int(key) <= len(choices) else None
-    return next((index for index, choice in enumerate(choices) if choice.key and choice.key == key), None)
+    """Find the choice with a number or letter."""
+    is_number = len(key) < 10 and key.isascii() and key.isdecimal()
+    for index, choice in enumerate(choices):
+        if (choice_number(choice, index) == int(key)) if is_number else bool(key) and choice.key == key:
+            return index
+    return None
 
 
 def find_typed_choice(line: str, spec: QuestionSpec, *, is_for_project: bool = False) -> Choice | None:
     """Find the choice whose number or letter was typed; None if there is none."""
     choices = spec.project_choices if is_for_project else spec.choices
-    typed_text = line.strip().lower()
-    if typed_text.isascii() and typed_text.isdecimal():
-        return choices[int(typed_text) - 1] if 0 < int(typed_text) <= len(choices) else None
-    return next((choice for choice in choices if choice.key and choice.key == typed_text), None)
+    index = _choice_index(line.strip().lower(), choices)
+    return choices[index] if index is not None else None
 
 
-def selected_answer(spec: QuestionSpec, state: AnswerState, entered_text: str = "") -> str:
-    """Join all selected choices and the written text, one per line. If there are none, use the marked choice."""
+def choose(spec: QuestionSpec, state: AnswerState, entered_text: str) -> "Answer | TextEntry | QuestionSpec | None":
+    """Determine what selecting the marked choice leads to: an answer, a text that the user must write, or a further
+    question. `entered_text`: the user's own words."""
+    if spec.allows_multiple:
+        return selected_answer(spec, state, entered_text.strip())
+    choices = current_choices(spec, state)
+    choice = choices[state.marked_index] if state.marked_index < len(choices) else Choice("")
+    if choice.further_question is not None:
+        return replace(choice.further_question, source=spec.source)
+    return choice.text_entry or choice.answer
+
+
+def selected_answer(spec: QuestionSpec, state: AnswerState, entered_text: str = "") -> Answer:
+    """Build the answer from all selected choices: their texts and the written text, one per line. If there are none,
+    use the marked choice."""
+    if spec.build_answer is not None:
+        return spec.build_answer(state.selected_indexes)
     texts = [choice.answer for index, choice in enumerate(spec.choices) if index in state.selected_indexes]
     answers = [text for text in (*texts, entered_text) if isinstance(text, str) and text]
     if not answers and spec.choices and isinstance(spec.choices[state.marked_index].answer, str):

@@ -1,15 +1,24 @@
 """The layout of a question: the lines of its choices, the heights of its parts, and key hints."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from rich.cells import cell_len, set_cell_size
 
 from ebbtide.tui.text.cells import wrap_words
-from ebbtide.tui.text.sanitise import sanitise_line
+from ebbtide.tui.text.sanitise import count_invisible_characters, describe_invisible_count, sanitise_line
 from ebbtide.tui.text.spans import Line
-from ebbtide.tui.view.question import AnswerState, Choice, QuestionSpec, TextEntry, current_choices
+from ebbtide.tui.view.key_hints import key_hint_lines
+from ebbtide.tui.view.question import (
+    AnswerState,
+    Choice,
+    QuestionSpec,
+    TextEntry,
+    choice_number,
+    current_choices,
+    has_extras,
+)
 
 CHOICE_MARK, NO_CHOICE_MARK = "❯ ", "  "
 MAX_CHOICE_LINES, MAX_DETAILS_LINES = 5, 2
@@ -32,11 +41,12 @@ def choice_rows(spec: QuestionSpec, state: AnswerState, width: int) -> list[tupl
     rows: list[tuple[int, Line]] = []
     choices = current_choices(spec, state)
     has_letters = any(choice.key for choice in choices)
-    number_width = len(str(min(9, len(choices))))
+    numbers = [choice_number(choice, index) for index, choice in enumerate(choices)]
+    number_width = len(str(min(9, max(numbers, default=0))))
     for index, choice in enumerate(choices):
         is_marked = index == state.marked_index
         checkbox = ("[x] " if index in state.selected_indexes else "[ ] ") if spec.allows_multiple else ""
-        number = str(index + 1).rjust(number_width) if index < 9 else " " * number_width
+        number = str(numbers[index]).rjust(number_width) if numbers[index] < 10 else " " * number_width
         letter = f"{choice.key or ' '} " if has_letters else ""
         prefix: Line = (
             (CHOICE_MARK if is_marked else NO_CHOICE_MARK, "accent"),
@@ -138,6 +148,66 @@ def allot_lines(lines: int, requested_lines: Mapping[PanelPart, int]) -> dict[Pa
     return lines_by_part
 
 
+MIN_BORDER_HEIGHT, MIN_BORDER_WIDTH = 6, 30
+"""Minimum height and width for the panel to have a border."""
+_MIN_SPACED_HEIGHT = 18
+"""Minimum height for blank lines between parts of the panel."""
+_SPACED_PARTS: tuple[PanelPart, ...] = ("list", "subject", "keys", "reason")
+"""Parts that get a blank line above them if there is space, most important first."""
+
+
+@dataclass(frozen=True, slots=True)
+class PanelLayout:
+    """The height of each part of the question panel."""
+
+    lines: Mapping[PanelPart, int]
+    spaced_parts: frozenset[PanelPart]
+    """The parts with a blank line above them."""
+    hidden_line_count: int
+    """Number of lines of the subject that do not fit."""
+    list_width: int
+
+
+def panel_inner_width(width: int, max_lines: int) -> int:
+    """Calculate the width of the panel's content."""
+    return width if width < MIN_BORDER_WIDTH or max_lines < MIN_BORDER_HEIGHT else width - 2
+
+
+def lay_out_panel(
+    spec: QuestionSpec,
+    state: AnswerState,
+    text_entry: TextEntry | None,
+    width: int,
+    max_lines: int,
+    content_lines: Mapping[PanelPart, int],
+    key_hints: str,
+) -> PanelLayout:
+    """Divide `max_lines` lines among the parts of the panel. `width`: width of its content. `content_lines`: lines of
+    the headline, the subject and the reason."""
+    list_height = choices_height(spec, state, width)
+    lines = allot_lines(
+        max_lines,
+        {
+            **content_lines,
+            "list": 0 if text_entry is not None else list_height,
+            "field": int(text_entry.kind == "text" if text_entry is not None else spec.free_text is not None),
+            "keys": len(key_hint_lines(key_hints, width)),
+            "border": 1,
+            "spacing": 4 if max_lines >= _MIN_SPACED_HEIGHT else 0,
+        },
+    )
+    # The list reserves lines for choices that get longer when marked. If any are left over, they already separate it
+    # from the keys.
+    has_spare_lines = lines["list"] > len(choice_rows(spec, replace(state, marked_index=0), width))
+    visible_parts = [part for part in _SPACED_PARTS if lines[part]][: lines["spacing"]]
+    return PanelLayout(
+        lines,
+        frozenset(part for part in visible_parts if not (has_spare_lines and part == "keys")),
+        max(0, content_lines["subject"] - lines["subject"]) if text_entry is None or text_entry.kind == "text" else 0,
+        width - (list_height > lines["list"]),
+    )
+
+
 def question_key_hints(
     spec: QuestionSpec,
     state: AnswerState,
@@ -146,21 +216,32 @@ def question_key_hints(
     is_unfocused: bool,
     is_expanded: bool,
     hidden_line_count: int,
+    has_prompt: bool = False,
+    edited_text: str = "",
 ) -> str:
-    """Get the key hints that apply now. `hidden_line_count`: number of lines of the subject that do not fit."""
+    """Get the key hints that apply now. `hidden_line_count`: number of lines of the subject that do not fit.
+    `has_prompt`: whether the prompt is below the question. `edited_text`: text whose invisible characters are
+    counted."""
     if is_unfocused:
         return "Tab back to the question"
     if text_entry is not None:
-        enter_hint = "Enter run  Ctrl-J new line" if text_entry.kind == "command" else "Enter send"
-        return f"{enter_hint}  Esc back"
-    hints = ["Space toggle", "Enter send"] if spec.allows_multiple else ["Enter select"]
+        warning = describe_invisible_count(count_invisible_characters(edited_text))
+        return "  ".join(filter(None, (warning, _TEXT_KEY_HINTS[text_entry.kind], "Esc back")))
+    hints = ["Space toggle", f"Enter {spec.submit_hint}"] if spec.allows_multiple else ["Enter select"]
     hints.append(f"Esc {spec.escape_hint}")
+    if has_prompt:
+        hints.append("Tab write a message")
     if is_expanded:
         hints.append("Ctrl-O collapse  PgUp, PgDn scroll")
     elif hidden_line_count:
         hints.append(
             f"Ctrl-O show {hidden_line_count:,} more lines" if hidden_line_count > 1 else "Ctrl-O show one more line"
         )
+    if has_extras(spec):
+        hints.append("r fewer rules" if state.lists_extras else "r more rules")
     if spec.project_choices:
         hints.append("p remember for " + ("this session" if state.is_for_project else "this project"))
     return "  ".join(hints)
+
+
+_TEXT_KEY_HINTS = {"command": "Enter run  Alt-Enter new line", "text": "Enter send", "editor": ""}

@@ -333,8 +333,8 @@ def apply_event(view: SessionView, event: Event) -> SessionView:
             return apply_tool_finished(view, event)
         case PermissionAsked():
             return apply_permission_asked(view, event)
-        case PermissionAnswered(id=question_id, verdict=verdict):
-            return apply_permission_answered(view, question_id, verdict)
+        case PermissionAnswered(id=question_id, verdict=verdict, mode=mode):
+            return apply_permission_answered(replace(view, mode=mode or view.mode), question_id, verdict)
         case CallEdited(call_id=call_id, name=name, arguments=arguments):
             return with_changed_call(view, Call(call_id, name), as_edited(arguments))
         case CallDenied(call_id=call_id, name=name, arguments=arguments, rule=rule):

@@ -17,7 +17,7 @@ from ebbtide.tui.render.diff_rows import (
     GapRow,
     build_code_layout,
     build_diff_layout,
-    first_change_range,
+    change_range,
     without_file_name,
 )
 from ebbtide.tui.render.themed_markdown import PaletteConsole
@@ -92,9 +92,9 @@ class DiffView(ScrollView, can_focus=True):
         if targets:
             self.scroll_to(y=targets[0] if step > 0 else targets[-1], animate=False, force=True, immediate=True)
 
-    def scroll_to_change(self) -> None:
-        """Scroll to the first change, with as many lines before it as fit."""
-        first_index, end_index = first_change_range(self._layout.rows)
+    def scroll_to_change(self, index: int = 0) -> None:
+        """Scroll to a change, with as many lines before it as fit."""
+        first_index, end_index = change_range(self._layout.rows, index)
         if self._rendered_diff is None or end_index <= first_index:
             return
         starts = [self._rendered_diff.first_line_of(index) for index in range(first_index + 1)]

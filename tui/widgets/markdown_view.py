@@ -50,7 +50,7 @@ class MarkdownView(ScrollView, can_focus=False):
             self._lines_by_width.clear()
             self._palette = palette
         if width not in self._lines_by_width:
-            rendered_lines = AnswerRenderer(width, PaletteConsole(palette)).render(self._text)
+            rendered_lines = AnswerRenderer(width, PaletteConsole(palette), grows=False).render(self._text)
             self._lines_by_width = {**dict(list(self._lines_by_width.items())[-1:]), width: rendered_lines}
         return self._lines_by_width[width]
 

@@ -11,9 +11,8 @@ from textual.widgets import Input, Static
 
 from ebbtide.agent.errors import UsageError
 from ebbtide.tui.terminal.editor_screen import edit_in_editor
-from ebbtide.tui.text.sanitise import count_invisible_characters, describe_invisible_count, sanitise
+from ebbtide.tui.text.sanitise import sanitise
 from ebbtide.tui.text.styles import get_palette, wrapped_text
-from ebbtide.tui.view.key_hints import key_hint_lines
 from ebbtide.tui.view.question import (
     Answer,
     AnswerState,
@@ -21,29 +20,25 @@ from ebbtide.tui.view.question import (
     KeyEffect,
     QuestionSpec,
     TextEntry,
+    choose,
     current_choices,
-    decide_key_effect,
+    initial_state,
     is_list_key,
-    key_effect_in_text,
-    selected_answer,
+    panel_key_effect,
 )
 from ebbtide.tui.view.question_lines import (
     PanelPart,
-    allot_lines,
     choice_rows,
-    choices_height,
     headline_and_reason,
+    lay_out_panel,
+    panel_inner_width,
     question_key_hints,
 )
 from ebbtide.tui.widgets.choices import ChoiceList
 from ebbtide.tui.widgets.field import CommandField, Field
 from ebbtide.tui.widgets.key_line import KeyLine
-from ebbtide.tui.widgets.question_subject import create_subject_widget, scroll_subject
+from ebbtide.tui.widgets.question_subject import create_subject_widget, scroll_subject, show_change
 
-_MIN_BORDER_HEIGHT, _MIN_BORDER_WIDTH = 6, 30
-"""Minimum height and width for the panel to have a border."""
-_MIN_SPACED_HEIGHT = 18
-"""Minimum height for blank lines between parts of the panel."""
 _WIDGET_PARTS: tuple[tuple[str, PanelPart], ...] = (
     ("#headline", "headline"),
     ("#subject", "subject"),
@@ -54,8 +49,6 @@ _WIDGET_PARTS: tuple[tuple[str, PanelPart], ...] = (
     ("#answers", "keys"),
 )
 """The part that each widget belongs to. An edited command replaces the subject."""
-_SPACED_WIDGETS = ("ChoiceList", "#subject", "#command", "#answers", "#reason")
-"""Widgets that get a blank line above them if there is space, most important first."""
 
 
 class QuestionPanel(Vertical, can_focus=True):
@@ -87,7 +80,9 @@ class QuestionPanel(Vertical, can_focus=True):
         self._on_answer = on_answer
         self._count_available_lines = count_available_lines
         self._position_text = position_text
-        self._state = AnswerState()
+        self._state = initial_state(spec)
+        self._earlier_questions: list[tuple[QuestionSpec, AnswerState]] = []
+        """The questions that the current one has replaced, to which Esc returns."""
         self._clicked_index: int | None = None
         """The choice that was last clicked, if no key has been pressed since."""
         self._text_entry: TextEntry | None = None
@@ -181,59 +176,45 @@ class QuestionPanel(Vertical, can_focus=True):
         if not self._has_widgets:
             return
         parent_width = self.parent.size.width if isinstance(self.parent, Widget) else 0
-        width = max(1, parent_width or self.screen.size.width)
         max_lines = max(1, self._count_available_lines(self._is_expanded))
-        inner_width = width if width < _MIN_BORDER_WIDTH or max_lines < _MIN_BORDER_HEIGHT else width - 2
+        width = panel_inner_width(max(1, parent_width or self.screen.size.width), max_lines)
         palette, spec = get_palette(self.app.theme_variables), self.spec
-        entry_kind = self._text_entry.kind if self._text_entry is not None else ""
-        headline_line, reason_lines = headline_and_reason(spec, inner_width, self._position_text)
+        headline_line, reason_lines = headline_and_reason(spec, width, self._position_text)
         headline, reason = wrapped_text([headline_line], palette), wrapped_text(reason_lines, palette)
-        subject_height = 0
-        subject_id = "#command" if entry_kind == "command" else "#subject"
-        if entry_kind != "command":
-            subject_height = self.query_one("#subject").get_content_height(
-                self.screen.size, self.screen.size, inner_width
-            )
-        lines_by_part = allot_lines(
-            max_lines,
-            {
-                "headline": len(headline.wrap(self.app.console, inner_width)),
-                "subject": max(3, self.query_one(CommandField).document.line_count)
-                if entry_kind == "command"
-                else subject_height,
-                "list": 0 if entry_kind else choices_height(spec, self._state, inner_width),
-                "field": int(spec.free_text is not None or entry_kind == "text"),
-                "keys": len(key_hint_lines(self._key_hints(0), inner_width)),
-                "border": 1,
-                "reason": len(reason.wrap(self.app.console, inner_width)) if reason_lines else 0,
-                "spacing": 4 if max_lines >= _MIN_SPACED_HEIGHT else 0,
-            },
+        subject_id = "#command" if self._is_editing_command else "#subject"
+        subject_height = (
+            max(3, self.query_one(CommandField).document.line_count)
+            if self._is_editing_command
+            else self.query_one("#subject").get_content_height(self.screen.size, self.screen.size, width)
         )
-        self.set_class(not lines_by_part["border"], "bare")
-        self._hidden_line_count = max(0, subject_height - lines_by_part["subject"])
+        content_lines: dict[PanelPart, int] = {
+            "headline": len(headline.wrap(self.app.console, width)),
+            "subject": subject_height,
+            "reason": len(reason.wrap(self.app.console, width)) if reason_lines else 0,
+        }
+        layout = lay_out_panel(spec, self._state, self._text_entry, width, max_lines, content_lines, self._key_hints(0))
+        self.set_class(not layout.lines["border"], "bare")
+        self._hidden_line_count = layout.hidden_line_count
         self.query_one("#headline", Static).update(headline)
         self.query_one("#reason", Static).update(reason)
         for selector, part in _WIDGET_PARTS:
             widget = self.query_one(selector)
-            widget.display = bool(lines_by_part[part]) and (part != "subject" or selector == subject_id)
-            widget.styles.height = widget.styles.max_height = lines_by_part[part]
-        visible_widgets = [widget for selector in _SPACED_WIDGETS if (widget := self.query_one(selector)).display]
-        has_spare_lines = lines_by_part["list"] > len(
-            choice_rows(spec, replace(self._state, marked_index=0), inner_width)
-        )
-        for index, widget in enumerate(visible_widgets):
-            # The list reserves lines for choices that get longer when marked. If any are left over, they already
-            # separate it from the keys.
-            has_margin = index < lines_by_part["spacing"] and not (has_spare_lines and widget.id == "answers")
-            widget.styles.margin = (int(has_margin), 0, 0, 0)
+            widget.display = bool(layout.lines[part]) and (part != "subject" or selector == subject_id)
+            widget.styles.height = widget.styles.max_height = layout.lines[part]
+            widget.styles.margin = (int(part in layout.spaced_parts), 0, 0, 0)
         self._show_key_hints()
-        self._show_choices(inner_width - (choices_height(spec, self._state, inner_width) > lines_by_part["list"]))
+        self._show_choices(layout.list_width)
+
+    @property
+    def _is_editing_command(self) -> bool:
+        return self._text_entry is not None and self._text_entry.kind == "command"
 
     def _show_choices(self, width: int) -> None:
         self.query_one(ChoiceList).show(choice_rows(self.spec, self._state, width), self._state.marked_index)
+        if self.spec.shows_marked_change:
+            show_change(self.query_one("#subject"), self._state.marked_index)
 
     def _key_hints(self, hidden_line_count: int) -> str:
-        """Get the key hints that apply now."""
         is_unfocused = not self.has_focus_within and self.is_attached and self.screen.focused is not None
         return question_key_hints(
             self.spec,
@@ -242,6 +223,8 @@ class QuestionPanel(Vertical, can_focus=True):
             is_unfocused=is_unfocused,
             is_expanded=self._is_expanded,
             hidden_line_count=hidden_line_count,
+            has_prompt=self.is_attached and bool(self.screen.query("#prompt")),
+            edited_text=self.query_one(CommandField).text,
         )
 
     @on(events.Focus)
@@ -251,39 +234,34 @@ class QuestionPanel(Vertical, can_focus=True):
     @on(CommandField.Changed)
     def _show_key_hints(self) -> None:
         if self._has_widgets:
-            invisible_char_count = (
-                count_invisible_characters(self.query_one(CommandField).text) if self._text_entry is not None else 0
-            )
-            hints = "  ".join(
-                filter(None, (describe_invisible_count(invisible_char_count), self._key_hints(self._hidden_line_count)))
-            )
-            self.query_one(KeyLine).show(hints)
+            self.query_one(KeyLine).show(self._key_hints(self._hidden_line_count))
 
     # User actions
 
     def on_key(self, event: events.Key) -> None:
-        effect, state = self._key_effect(event.key)
+        has_command_focus = self._has_key_focus(self.query_one(CommandField))
+        effect, state = panel_key_effect(
+            event.key,
+            self.spec,
+            self._state,
+            "command" if has_command_focus else "text" if self._has_key_focus(self._field) else "list",
+            is_entering_text=self._text_entry is not None,
+            is_empty=not self._field.value,
+            is_expanded=self._is_expanded,
+        )
         if self._process_key(effect, state, event):
             event.stop()
             event.prevent_default()
 
-    def _key_effect(self, key: str) -> tuple[KeyEffect, AnswerState]:
-        if self._has_key_focus(self.query_one(CommandField)):
-            return ("leave text" if key == "escape" else "none"), self._state
-        if not self._has_key_focus(self._field):
-            return decide_key_effect(key, self.spec, self._state, is_expanded=self._is_expanded)
-        is_writing, is_empty = self._text_entry is not None, not self._field.value
-        return key_effect_in_text(
-            key, self.spec, self._state, is_entering_text=is_writing, is_empty=is_empty, is_expanded=self._is_expanded
-        )
-
     def _process_key(self, effect: KeyEffect, state: AnswerState, event: events.Key) -> bool:
         """Apply a key's effect. Returns whether the key did anything."""
         match effect:
+            case "stop" if self._earlier_questions:
+                self._show_question(*self._earlier_questions.pop())
             case "stop":
                 self._report_answer(None)
             case "leave text":
-                self._close_entry()
+                self._set_entry(None)
             case "clear text":
                 self._field.value = ""
                 self._focus_now(self)
@@ -292,6 +270,8 @@ class QuestionPanel(Vertical, can_focus=True):
             case "move":
                 self._focus_now(self)
                 self._set_state(state)
+            case "relist":
+                self._show_question(self.spec, state)
             case "choose":
                 self._set_state(state)
                 self._choose()
@@ -317,7 +297,7 @@ class QuestionPanel(Vertical, can_focus=True):
         event.stop()
         self._focus_now(self)
         is_second_click = self._clicked_index == event.index == self._state.marked_index
-        self._set_state(AnswerState(event.index, self._state.selected_indexes, self._state.is_for_project))
+        self._set_state(replace(self._state, marked_index=event.index))
         self._clicked_index = event.index
         if is_second_click:
             self._choose()
@@ -328,56 +308,53 @@ class QuestionPanel(Vertical, can_focus=True):
         self._show_key_hints()
 
     def _choose(self) -> None:
-        choice = self.marked_choice
-        if choice is None:
-            return
-        if self.spec.allows_multiple:
-            self._report_answer(selected_answer(self.spec, self._state, self._field.value.strip()))
-        elif choice.text_entry is not None:
-            self._open_entry(choice.text_entry)
-        else:
-            self._report_answer(choice.answer)
+        match choose(self.spec, self._state, self._field.value):
+            case QuestionSpec() as question:
+                self._earlier_questions.append((self.spec, self._state))
+                self._show_question(question, initial_state(question))
+            case TextEntry(kind="editor") as entry:
+                self._edit_in_editor(entry)
+            case TextEntry() as entry:
+                self._set_entry(entry)
+            case None | "":
+                pass
+            case answer:
+                self._report_answer(answer)
 
-    def _open_entry(self, entry: TextEntry) -> None:
-        if entry.kind == "editor":
-            return self._edit_in_editor(entry)
-        self._text_entry = entry
-        if entry.kind == "command":
-            field = self.query_one(CommandField)
+    def _show_question(self, spec: QuestionSpec, state: AnswerState) -> None:
+        """Show another question about the same subject, or other choices."""
+        self.spec, self._state = spec, state
+        self.fit_to_screen()
+
+    def _set_entry(self, entry: TextEntry | None) -> None:
+        """Open the text field for a choice, or return to the choices."""
+        self._text_entry, self._field.value = entry, ""
+        focused: Widget = self if entry is None else self._field
+        if entry is not None:
+            self._field.placeholder = entry.hint
+        if entry is not None and self._is_editing_command:
+            focused = field = self.query_one(CommandField)
             field.text = entry.initial_text
             field.move_cursor(field.document.end)
-            self.fit_to_screen()
-            self._focus_now(field)
-        else:
-            self._field.placeholder = entry.hint
-            self.fit_to_screen()
-            self._focus_now(self._field)
-        return None
-
-    def _close_entry(self) -> None:
-        self._text_entry = None
-        self._field.value = ""
         self.fit_to_screen()
-        self._focus_now(self)
+        self._focus_now(focused)
 
     def _edit_in_editor(self, entry: TextEntry) -> None:
         try:
             text = edit_in_editor(self.app, entry.initial_text, entry.file_suffix)
         except UsageError as error:
-            self._warn(str(error))
-            return
-        if not self._answer_with_text(entry, text):
-            self._warn("no changes made")
-
-    def _warn(self, text: str) -> None:
-        self.query_one(KeyLine).show_message(sanitise(text), "warn")
+            problem = str(error)
+        else:
+            problem = "" if self._answer_with_text(entry, text) else "no changes made"
+        if problem:
+            self.query_one(KeyLine).show_message(sanitise(problem), "warn")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        value = event.value
         if self.spec.allows_multiple:
-            value = selected_answer(self.spec, self._state, value.strip())
-        self._answer_with_text(self._text_entry or self.spec.free_text, value)
+            self._choose()
+        else:
+            self._answer_with_text(self._text_entry or self.spec.free_text, event.value)
 
     def on_command_field_command_submitted(self, event: CommandField.CommandSubmitted) -> None:
         event.stop()

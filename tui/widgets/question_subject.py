@@ -46,6 +46,13 @@ def scroll_subject(view: Widget, key: str) -> None:
             view.scroll_relative(y=-page_height if key == "pageup" else page_height, animate=False)
 
 
+def show_change(view: Widget, index: int) -> None:
+    """Scroll a diff to one of its changes."""
+    if isinstance(view, _CodeView):
+        view.has_scrolled = True
+        view.scroll_to_change(index)
+
+
 class _CodeView(DiffView, can_focus=False):
     """Code, a diff or arguments. Long content is cut off."""
 

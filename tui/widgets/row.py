@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from rich.segment import Segment
 from textual.strip import Strip
 
 from ebbtide.tools.tool_traits import role_of
@@ -20,18 +19,20 @@ from ebbtide.tui.view.blocks import (
     is_expandable,
     is_markable,
 )
+from ebbtide.tui.widgets.growing_strips import GrowingStrips
 
 if TYPE_CHECKING:  # the renderer loads when there is something to draw
     from ebbtide.agent.config.options import ThoughtsDisplay
-    from ebbtide.tui.render.blocks import AnswerRenderer
     from ebbtide.tui.render.themed_markdown import PaletteConsole
+
+_BLANK_LINE = Strip([])
 
 
 class BlockRow:
     """A transcript block. It is drawn on demand, and its height is an estimate until then."""
 
     __slots__ = (
-        "_answer_renderer",
+        "_growing_strips",
         "_size_estimate",
         "are_todos_in_panel",
         "blank_lines_above",
@@ -72,14 +73,15 @@ class BlockRow:
         self.is_measured = False
         """Whether `height` was measured rather than estimated."""
         self.strips: list[Strip] | None = None
-        self._answer_renderer: AnswerRenderer | None = None
+        self._growing_strips: GrowingStrips | None = None
+        """The lines of streamed text so far."""
         self._size_estimate = _text_size(block)
         self.height = self.blank_lines_above + self._estimate_height(width)
 
     def replace_block(self, block: Block, block_above: Block | None) -> None:
         """Show another block. The height stays the same until it is drawn."""
-        if not (isinstance(block, AnswerText) and isinstance(self.block, AnswerText) and _has_grown(self.block, block)):
-            self._answer_renderer = None
+        if not _has_grown(self.block, block):
+            self._growing_strips = None
         has_other_type = type(block) is not type(self.block)
         self.block = block
         self.blank_lines_above = _blank_lines_between(block_above, block, self.detail)
@@ -116,6 +118,7 @@ class BlockRow:
 
     def toggle(self) -> None:
         self.is_expanded = not self.is_expanded
+        self._growing_strips = None
         self.strips, self.is_measured = None, False
 
     def set_detail(self, detail: DetailLevel, thoughts_display: "ThoughtsDisplay") -> None:
@@ -123,6 +126,7 @@ class BlockRow:
         self.is_ungrouped = False
         self.detail, self.thoughts = detail, thoughts_display
         self.is_expanded = self._is_initially_expanded
+        self._growing_strips = None
         self.strips, self.is_measured = None, False
 
     @property
@@ -136,14 +140,14 @@ class BlockRow:
 
     def reset_width(self, width: int) -> None:
         """Discard the cached lines because the width has changed."""
-        self._answer_renderer = None
+        self._growing_strips = None
         self.strips, self.is_measured = None, False
         self.height = self.blank_lines_above + self._estimate_height(width)
 
     def discard_lines(self) -> None:
         """Discard the cached lines because the colours or the screen height have changed. The height stays the same
         until the block is drawn."""
-        self._answer_renderer = None
+        self._growing_strips = None
         self.strips, self.is_measured = None, False
 
     def draw(self, width: int, console: "PaletteConsole") -> list[Strip]:
@@ -151,8 +155,7 @@ class BlockRow:
         if self.displayed_block is None:
             self.strips, self.height, self.is_measured = [], 0, True
         if self.strips is None:
-            lines = self._drawn_lines(width, console)
-            self.strips = [Strip([])] * self.blank_lines_above + [Strip(line) for line in lines]
+            self.strips = [_BLANK_LINE] * self.blank_lines_above + self._drawn_strips(width, console)
             self.height, self.is_measured = len(self.strips), True
         return self.strips
 
@@ -170,16 +173,26 @@ class BlockRow:
         char_count, min_lines = self._size_estimate
         return char_count // max(1, width - MARGIN) + min_lines
 
-    def _drawn_lines(self, width: int, console: "PaletteConsole") -> list[list[Segment]]:
-        if isinstance(self.displayed_block, LookupGroup):
-            return render.blocks.render_lookups(self.displayed_block, width, console)
-        if not isinstance(self.block, AnswerText):
-            return render.blocks.render_block(
-                self.displayed_block or self.block, self._effective_detail, width, console
-            )
-        renderer = self._answer_renderer or render.blocks.AnswerRenderer(width, console)
-        self._answer_renderer = renderer if self.block.is_streaming else None
-        return renderer.render(self.block.text)
+    def _drawn_strips(self, width: int, console: "PaletteConsole") -> list[Strip]:
+        match self.displayed_block:
+            case LookupGroup() as lookups:
+                lines = render.blocks.render_lookups(lookups, width, console)
+            case (AnswerText() | ReasoningBlock()) as block if isinstance(block, AnswerText) or self.is_expanded:
+                return self._draw_growing_text(block, width, console)
+            case displayed:
+                lines = render.blocks.render_block(displayed or self.block, self._effective_detail, width, console)
+        return [Strip(line) for line in lines]
+
+    def _draw_growing_text(
+        self, block: AnswerText | ReasoningBlock, width: int, console: "PaletteConsole"
+    ) -> list[Strip]:
+        strips = self._growing_strips or GrowingStrips(
+            render.blocks.AnswerRenderer(width, console, grows=block.is_streaming)
+            if isinstance(block, AnswerText)
+            else render.blocks.ReasoningRenderer(width, console)
+        )
+        self._growing_strips = strips if block.is_streaming else None
+        return strips.draw(block.text)
 
 
 def _text_size(block: Block) -> tuple[int, int]:
@@ -193,8 +206,14 @@ def _text_size(block: Block) -> tuple[int, int]:
             return 0, 1
 
 
-def _has_grown(old: AnswerText, new: AnswerText) -> bool:
-    return new.text.startswith(old.text)
+def _has_grown(old: Block, new: Block) -> bool:
+    """Whether a block is the same answer or reasoning with more text."""
+    return (
+        isinstance(old, AnswerText | ReasoningBlock)
+        and isinstance(new, AnswerText | ReasoningBlock)
+        and type(old) is type(new)
+        and new.text.startswith(old.text)
+    )
 
 
 def _blank_lines_between(block_above: DisplayedBlock, block: DisplayedBlock, detail: DetailLevel) -> int:

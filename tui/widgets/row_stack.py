@@ -17,8 +17,9 @@ if TYPE_CHECKING:  # the renderer loads when there is something to draw
     from ebbtide.agent.config.options import ThoughtsDisplay
     from ebbtide.tui.render.themed_markdown import PaletteConsole
 
-_MAX_CACHED_ROWS = 400
-"""Maximum number of rows whose lines are cached. Other rows are redrawn on demand."""
+_MIN_CACHED_ROWS, _CACHED_SCREENS = 50, 3
+"""The lines of the rows that were drawn last are cached: as many rows as these screens have lines, and at least the
+first number. Drawn lines take a hundred times the memory of their text. Other rows are redrawn on demand."""
 
 
 class RowStack:
@@ -193,10 +194,20 @@ class RowStack:
             del self._start_lines[index + 1 :]
         self._cached_rows[id(row)] = row
         self._cached_rows.move_to_end(id(row))
-        while len(self._cached_rows) > _MAX_CACHED_ROWS:
+        while len(self._cached_rows) > max(_MIN_CACHED_ROWS, _CACHED_SCREENS * self.console.height):
             _, evicted_row = self._cached_rows.popitem(last=False)
             evicted_row.strips = None
         return strips
+
+    def drawn_strips(self, y: int, count: int) -> list[Strip | None]:
+        """The strips of `count` lines from a line on. None where there is no row, or its lines are not cached."""
+        strips: list[Strip | None] = []
+        index, first_line = self.locate(y)
+        while len(strips) < count and index < len(self.rows):
+            row = self.rows[index]
+            strips += row.strips[first_line:] if row.strips is not None else [None] * (row.height - first_line)
+            index, first_line = index + 1, 0
+        return [*strips[:count], *[None] * (count - len(strips))]
 
     def measure(self, row_indexes: Iterable[int], needed_lines: int) -> bool:
         """Draw unmeasured rows, in this order, until the rows fill `needed_lines` lines. Returns whether any height

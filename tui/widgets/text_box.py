@@ -10,7 +10,11 @@ from textual.document._document import Document, EditResult  # the document that
 from textual.document._document_navigator import DocumentNavigator
 from textual.document._wrapped_document import WrappedDocument
 from textual.expand_tabs import expand_tabs_inline
+from textual.geometry import Region
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
 from textual.widgets import TextArea
+from textual.widgets.text_area import TextAreaTheme
 
 from ebbtide.tui.text.graphemes import grapheme_end, grapheme_start
 from ebbtide.tui.text.sanitise import normalise_paste, with_control_pictures
@@ -91,6 +95,21 @@ class _Navigator(DocumentNavigator):
 
 class TextBox(TextArea):
     """A text area that returns exactly what was typed."""
+
+    _styled_theme: TextAreaTheme | None = None
+    """The theme, once its colours have been taken from the styles."""
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._styled_theme = None
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw lines. Textual would take the colours from the styles for every frame, which takes as long as all else
+        that a typed letter needs."""
+        if self._styled_theme is not None and self._styled_theme is self._theme:
+            return ScrollView.render_lines(self, crop)
+        self._styled_theme = self._theme
+        return super().render_lines(crop)
 
     def _set_document(self, text: str, language: str | None) -> None:
         self._highlight_query = None

@@ -8,7 +8,7 @@ from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
@@ -107,13 +107,28 @@ class TranscriptView(SearchedRows, can_focus=True):
     def show(self, past_blocks: Sequence[Block], turn_blocks: Sequence[Block] = ()) -> None:
         """Show these blocks. Unchanged blocks, which are the same objects as before, are not redrawn. If `past_blocks`
         is the same tuple as before, all of it is skipped."""
+        had_rows, previous_lines, previous_y = bool(self._stack.rows), self._visible_strips(), self.scroll_offset.y
         self._stack.set_blocks(past_blocks, turn_blocks)
         if self._marked_row is not None and (
             self._marked_row.displayed_block is None or self._marked_row not in self._stack.rows
         ):
             self._marked_row = None
         self._place_rows()
-        self.refresh()
+        is_plain = had_rows and self._is_following and self._search is None and self._marked_row is None
+        if not is_plain or self.scroll_offset.y != previous_y:
+            self.refresh()
+            return
+        changed_lines = [
+            y
+            for y, strips in enumerate(zip(previous_lines, self._visible_strips(), strict=False))
+            if strips[0] is not strips[1]
+        ]
+        if changed_lines:
+            self.refresh(*(Region(0, y, self.size.width, 1) for y in changed_lines))
+
+    def _visible_strips(self) -> list[Strip | None]:
+        """The strips on the screen. None where there are none, or where they have to be drawn again."""
+        return self._stack.drawn_strips(self.scroll_offset.y, self.size.height)
 
     def replace_blocks(self, blocks: Sequence[Block]) -> None:
         """Show another session, scrolled to its end. If that session ends with the blocks shown now, the visible lines

@@ -7,8 +7,10 @@ from ebbtide.tools.lazy import lazy_submodules
 if TYPE_CHECKING:
     from ebbtide.agent.providers.wires import adapter as adapter
     from ebbtide.agent.providers.wires import anthropic as anthropic
+    from ebbtide.agent.providers.wires import certificates as certificates
     from ebbtide.agent.providers.wires import chatgpt as chatgpt
     from ebbtide.agent.providers.wires import clouds as clouds
+    from ebbtide.agent.providers.wires import connection_errors as connection_errors
     from ebbtide.agent.providers.wires import copilot as copilot
     from ebbtide.agent.providers.wires import error_body_limit as error_body_limit
     from ebbtide.agent.providers.wires import httpx_bridge as httpx_bridge

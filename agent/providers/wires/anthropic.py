@@ -48,7 +48,7 @@ from ebbtide.agent.providers.wires.decoder import (
     parse_token_count,
 )
 from ebbtide.agent.providers.wires.encoding import EncodedMessages, RequestEncodingCache
-from ebbtide.agent.providers.wires.http import JsonObject, bearer_headers, open_client
+from ebbtide.agent.providers.wires.http import JsonObject, bearer_headers, open_httpx_client
 from ebbtide.agent.providers.wires.origin import Origin
 from ebbtide.agent.providers.wires.sdk import SdkWire
 from ebbtide.agent.providers.wires.tool_definitions import make_schema_sendable, sendable_name
@@ -116,7 +116,7 @@ def create_client(origin: Origin) -> "anthropic.AsyncAnthropic":
     headers: dict[str, Any] = dict(key_headers(endpoint))
     if not endpoint.key and not is_official:
         headers["Authorization"] = anthropic.omit
-    http_client = open_client(origin)
+    http_client = open_httpx_client(origin)
     client = anthropic.AsyncAnthropic(
         api_key=endpoint.key or (None if is_official else "none"),
         default_headers=headers,

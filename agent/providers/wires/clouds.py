@@ -22,7 +22,7 @@ from ebbtide.agent.providers.daemon_thread import run_in_daemon_thread
 from ebbtide.agent.providers.wires import anthropic, openai_chat, openai_responses
 from ebbtide.agent.providers.wires.adapter import Adapter, WireName
 from ebbtide.agent.providers.wires.error_responses import sanitise_message
-from ebbtide.agent.providers.wires.http import EventReader, JsonObject, SseReader, open_client
+from ebbtide.agent.providers.wires.http import EventReader, JsonObject, SseReader, open_httpx_client
 from ebbtide.agent.providers.wires.origin import Origin, stream_cut_error
 from ebbtide.agent.providers.wires.sdk import SdkWire, create_openai_client
 from ebbtide.tools.process.install_command import install_command
@@ -175,7 +175,7 @@ def _create_foundry_client(origin: Origin) -> "anthropic_sdk.AsyncAnthropicFound
 
 
 def _client_arguments(origin: Origin) -> dict[str, Any]:
-    http_client = open_client(origin)
+    http_client = open_httpx_client(origin)
     return {
         "api_key": origin.endpoint.key,
         "base_url": origin.endpoint.base_url,

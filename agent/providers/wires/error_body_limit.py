@@ -1,28 +1,16 @@
-"""Limits how much of an error response is read, since a server may send data endlessly."""
+"""Limits how much of an error response httpx2 reads."""
 
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterator
 
 import httpx2
 
-MAX_ERROR_BYTES = 64 * 1024
-"""Maximum number of bytes read from an error response."""
+from ebbtide.agent.providers.wires.direct_client import MAX_ERROR_BYTES
 
 
 async def truncate_error_body(response: httpx2.Response) -> None:
     """Client hook that truncates the body of an error response to `MAX_ERROR_BYTES`."""
     if response.status_code != 200 and isinstance(response.stream, httpx2.AsyncByteStream):
         response.stream = _TruncatedStream(response.stream)
-
-
-async def read_prefix(chunk: bytes, chunks: AsyncIterable[bytes], max_bytes: int) -> bytes:
-    """Read the first `max_bytes` bytes of a document that begins with `chunk` and continues with `chunks`."""
-    received_chunks, byte_count = [chunk], len(chunk)
-    async for next_chunk in chunks:
-        if byte_count > max_bytes:
-            break
-        received_chunks.append(next_chunk)
-        byte_count += len(next_chunk)
-    return b"".join(received_chunks)[:max_bytes]
 
 
 class _TruncatedStream(httpx2.AsyncByteStream):

@@ -5,7 +5,7 @@ import json
 import ssl
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, aclosing, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, contextmanager
 from dataclasses import field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from ebbtide.agent.errors import ProviderError, StreamCut
 from ebbtide.agent.providers import wires
 from ebbtide.agent.providers.base import Endpoint
+from ebbtide.agent.providers.wires.direct_client import DirectClient, can_connect_directly, read_prefix
 from ebbtide.agent.providers.wires.encoding import encode_body
 from ebbtide.agent.providers.wires.origin import Origin
 from ebbtide.tools import network
@@ -50,6 +51,30 @@ class Wire(Protocol):
         """Import the libraries that the first request needs, in a thread."""
 
     async def close(self) -> None: ...
+
+
+class Response(Protocol):
+    """A response whose body has not been read."""
+
+    @property
+    def status_code(self) -> int: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    def aiter_bytes(self) -> AsyncIterator[bytes]: ...
+
+    async def aread(self) -> bytes: ...
+
+
+class Client(Protocol):
+    """Sends requests, and reuses connections."""
+
+    def stream(
+        self, method: str, url: str, *, headers: Mapping[str, str], content: bytes = b""
+    ) -> AbstractAsyncContextManager[Response]: ...
+
+    async def aclose(self) -> None: ...
 
 
 class EventReader(Protocol):
@@ -229,9 +254,7 @@ async def read_events(
         if not has_started:
             chunk = chunk.removeprefix(UTF8_BOM)
             if chunk.lstrip()[:1] in document_starts:
-                yield reply_from_document(
-                    await wires.error_body_limit.read_prefix(chunk, chunks, MAX_FRAME_BYTES), headers, origin
-                )
+                yield reply_from_document(await read_prefix(chunk, chunks, MAX_FRAME_BYTES), headers, origin)
                 return
         has_started = has_started or bool(chunk.strip())
         pending_bytes += len(chunk)
@@ -255,7 +278,7 @@ def reply_from_document(document: bytes, headers: Mapping[str, str], origin: Ori
 
 
 class HttpWire:
-    """A wire that uses only httpx2 and an API key, not an SDK."""
+    """A wire that uses only HTTP and an API key, not an SDK."""
 
     def __init__(
         self,
@@ -271,9 +294,11 @@ class HttpWire:
         self._headers = {"user-agent": "ebbtide", "content-type": "application/json", **headers}
         self._create_reader = create_reader
         self._build_request_headers = build_request_headers
-        self._client: httpx2.AsyncClient | None = None
+        self._client: Client | None = None
 
     async def prepare(self) -> None:
+        if can_connect_directly(self._origin.endpoint.base_url):
+            return
         for name in ("httpx2", "httpcore2"):  # without this, the first client would import httpcore2 on the event loop
             await asyncio.to_thread(import_module, name)
 
@@ -309,17 +334,29 @@ def bearer_headers(endpoint: Endpoint) -> dict[str, str]:
 async def post_json(origin: Origin, url: str, headers: Mapping[str, str], body: JsonObject) -> JsonObject:
     """Send a request that is not streamed, and return the response."""
     with translate_errors(origin):
-        async with open_client(origin) as client:
-            response = await client.post(url, headers=dict(headers), json=body)
-            if response.status_code != 200:
-                raise origin.response_error(response.status_code, response.headers, response.content)
-            return parse_event(response.text)
+        headers = {"content-type": "application/json", **headers}
+        async with (
+            aclosing(open_client(origin)) as client,
+            client.stream("POST", url, headers=headers, content=encode_body(body)) as response,
+        ):
+            content = await response.aread()
+        if response.status_code != 200:
+            raise origin.response_error(response.status_code, response.headers, content)
+        return parse_event(unzip_document(content, MAX_FRAME_BYTES).decode("utf-8", "replace"))
 
 
-def open_client(origin: Origin) -> "httpx2.AsyncClient":
+def open_client(origin: Origin) -> Client:
     """Create a client that follows no redirects, so that a key is sent only to the configured server. Raises
     `RouteFailed` if the proxies or certificates set in the environment are unusable."""
-    import httpx2  # noqa: PLC0415 - deferred: 0.1 s that a scripted run does not need
+    if can_connect_directly(origin.endpoint.base_url):
+        network.name_lookup.install_lookup_threads(asyncio.get_running_loop())
+        return DirectClient(origin)
+    return open_httpx_client(origin)
+
+
+def open_httpx_client(origin: Origin) -> "httpx2.AsyncClient":
+    """Like `open_client`, for an SDK or a proxy."""
+    import httpx2  # noqa: PLC0415 - deferred: 0.1 s that most runs do not need
 
     network.name_lookup.install_lookup_threads(asyncio.get_running_loop())
     endpoint = origin.endpoint

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Collection, Mapping
 import httpx
 import httpx2
 
-from ebbtide.agent.providers.wires.error_body_limit import MAX_ERROR_BYTES, read_prefix
+from ebbtide.agent.providers.wires.direct_client import MAX_ERROR_BYTES, read_prefix
 from ebbtide.agent.providers.wires.http import translate_errors
 from ebbtide.agent.providers.wires.origin import Origin
 

@@ -57,7 +57,7 @@ from ebbtide.agent.providers.wires.http import (
     JsonObject,
     NdjsonReader,
     bearer_headers,
-    open_client,
+    open_httpx_client,
     post_json,
     translate_errors,
 )
@@ -339,7 +339,7 @@ def create_client(origin: Origin) -> "ollama.AsyncClient":
     # Only these headers are sent: the SDK would send a key that it finds in the environment to any server.
     sent_headers = {"user-agent", "content-type", "accept"}
     transport = wires.httpx_bridge.HttpxTransport(
-        open_client(origin), origin, sent_headers, bearer_headers(origin.endpoint)
+        open_httpx_client(origin), origin, sent_headers, bearer_headers(origin.endpoint)
     )
     return ollama.AsyncClient(host=origin.endpoint.base_url, follow_redirects=False, transport=transport)
 

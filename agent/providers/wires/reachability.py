@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from contextlib import aclosing
 
 from ebbtide.agent.config.clouds import CLOUDS
 from ebbtide.agent.errors import ProviderError
@@ -29,7 +30,7 @@ async def check_server(provider: str, endpoint: Endpoint) -> ReachableServer:
     is_cloud = provider in CLOUDS  # a cloud lists no models at this address, so any response will do
     url = endpoint.base_url if is_cloud else endpoint.base_url.rstrip("/") + _MODEL_LIST_PATHS.get(provider, "/models")
     with translate_errors(origin):
-        async with open_client(origin) as client:
+        async with aclosing(open_client(origin)) as client:
             start = time.perf_counter()
             async with client.stream("GET", url, headers={} if is_cloud else _headers(provider, endpoint)) as response:
                 milliseconds = (time.perf_counter() - start) * 1000

@@ -14,7 +14,7 @@ from ebbtide.agent.providers.wires.http import (
     EventReader,
     JsonObject,
     SseReader,
-    open_client,
+    open_httpx_client,
     read_events,
     translate_errors,
 )
@@ -97,7 +97,7 @@ def create_openai_client(
     `headers` are added to every request."""
     import openai  # noqa: PLC0415 - deferred: 0.7 s that other providers do not need
 
-    http_client = open_client(origin)
+    http_client = open_httpx_client(origin)
     if not origin.endpoint.key and get_token is None:
         http_client.event_hooks = {**http_client.event_hooks, "request": [remove_key_header]}
     base_url, _, query = origin.endpoint.base_url.partition("?")

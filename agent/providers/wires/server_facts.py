@@ -4,20 +4,17 @@ number of parameters, and its default sampling (llama.cpp)."""
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from ebbtide.agent.errors import ProviderError
 from ebbtide.agent.providers.base import Endpoint, ModelFacts
 from ebbtide.agent.providers.registry import with_parameter_count
 from ebbtide.agent.providers.setup import is_loopback
-from ebbtide.agent.providers.wires.http import bearer_headers, open_client, translate_errors, unzip_chunks
+from ebbtide.agent.providers.wires.http import Client, bearer_headers, open_client, translate_errors, unzip_chunks
 from ebbtide.agent.providers.wires.origin import Origin
-
-if TYPE_CHECKING:
-    import httpx2
 
 LIST_TIMEOUT_S = 5.0
 REMOTE_TIMEOUT_S, LOCAL_TIMEOUT_S = 1.0, 5.0
@@ -72,7 +69,7 @@ async def _fetch_responses(origin: Origin) -> tuple[object, object, object] | No
     base_url = origin.endpoint.base_url.rstrip("/")
     root_url = base_url.removesuffix("/v1")
     with suppress(ProviderError):
-        async with open_client(origin) as client:
+        async with aclosing(open_client(origin)) as client:
             pending_responses = (
                 _get_json(client, origin, url, bearer_headers(origin.endpoint))
                 for url in (f"{root_url}/props", f"{root_url}/api/v0/models", f"{base_url}/models")
@@ -86,14 +83,14 @@ async def fetch_model_list(origin: Origin, headers: Mapping[str, str]) -> object
     """Fetch the server's model list as JSON. None if it does not arrive in time. The timeout is long, because some
     servers' models cannot be used without the list."""
     with suppress(ProviderError):
-        async with open_client(origin) as client:
+        async with aclosing(open_client(origin)) as client:
             url = f"{origin.endpoint.base_url.rstrip('/')}/models"
             return await _get_json(client, origin, url, headers, LIST_TIMEOUT_S)
     return None
 
 
 async def _get_json(
-    client: "httpx2.AsyncClient", origin: Origin, url: str, headers: Mapping[str, str], timeout: float | None = None
+    client: Client, origin: Origin, url: str, headers: Mapping[str, str], timeout: float | None = None
 ) -> object:
     """Fetch JSON. None if no response arrives in time."""
     timeout = timeout or (LOCAL_TIMEOUT_S if is_local_server(origin.endpoint) else REMOTE_TIMEOUT_S)

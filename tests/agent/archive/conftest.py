@@ -18,6 +18,7 @@ async def sessions(tmp_path: Path) -> AsyncIterator[Sessions]:
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Searches index everything first, however slow the machine is."""
+    """Searches index and scan everything, however slow the machine is."""
     for module in ("indexer", "library", "locate", "recall_search"):
         monkeypatch.setattr(f"ebbtide.agent.archive.{module}.INDEX_TIMEOUT_S", inf)
+    monkeypatch.setattr("ebbtide.agent.archive.recall_search.MAX_SCAN_SECONDS", inf)

@@ -559,3 +559,68 @@ async def test_a_rule_for_a_fetch_covers_none_in_a_repository_that_has_git_run_p
     assert [question.reason for question in run.asked] == [
         "this repository's settings make git run programs: `filter.x.smudge`"
     ]
+
+
+TWO_CHANGES = ToolCall(
+    "c1", "edit", {"path": "a.py", "edits": [{"old": "one", "new": "ONE"}, {"old": "four", "new": "FOUR"}]}
+)
+
+
+@pytest.fixture
+def four_lines(root: Path) -> Callable[[], str]:
+    """Writes `a.py`, and returns a function that reads it."""
+    return write_file(root / "a.py", "one\ntwo\nthree\nfour\n").read_text
+
+
+async def test_a_single_change_of_an_edit_is_refused_and_the_model_is_told_which(
+    root: Path, four_lines: Callable[[], str]
+) -> None:
+    run = Run(root, lambda question: Decision("allow", refused_changes=(1,)))
+    (output,) = await run(TWO_CHANGES)
+    assert (run.asked[0].change_count, output.status) == (2, "done")
+    assert four_lines() == "ONE\ntwo\nthree\nfour\n"
+    assert output.text.startswith("changed `a.py`. The user accepted 1 of 2 changes.")
+    assert "-four\n+FOUR" in output.text
+    assert CallEdited("c1", "edit", TWO_CHANGES.arguments) in run.events
+
+
+async def test_a_file_that_changes_while_the_user_chooses_is_left_alone(
+    root: Path, four_lines: Callable[[], str]
+) -> None:
+    def answer(question: PermissionAsked) -> Decision:
+        write_file(root / "a.py", "zero\none\ntwo\nthree\nfour\n")
+        return Decision("allow", refused_changes=(1,))
+
+    (output,) = await Run(root, answer)(TWO_CHANGES)
+    assert (output.status, four_lines()) == ("failed", "zero\none\ntwo\nthree\nfour\n")
+    assert "nothing was changed: read it again" in output.text
+
+
+@pytest.mark.usefixtures("four_lines")
+async def test_an_answer_may_let_all_further_edits_run(root: Path) -> None:
+    run = Run(root, lambda question: Decision("allow", mode=question.mode_offer))
+    again = replace(TWO_CHANGES, id="c2", arguments={"path": "a.py", "old": "two", "new": "TWO"})
+    outputs = await run(TWO_CHANGES, again)
+    assert ([output.status for output in outputs], len(run.asked)) == (["done", "done"], 1)
+    assert (run.asked[0].mode_offer, run.approval.policy.mode) == ("accept-edits", "accept-edits")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ToolCall("c1", "write", {"path": ".git/hooks/pre-commit", "content": "x"}),
+        ToolCall("c1", "write", {"path": "../outside.py", "content": "x"}),
+        bash("touch x"),
+    ],
+    ids=["a file that others obey", "a file elsewhere", "a command"],
+)
+async def test_a_mode_is_offered_only_if_it_would_let_the_call_run(root: Path, asked: ToolCall) -> None:
+    run = Run(root, lambda question: Decision("deny"))
+    await run(asked)
+    assert run.asked[0].mode_offer == ""
+
+
+async def test_a_mode_that_was_not_offered_is_not_taken(root: Path) -> None:
+    run = Run(root, lambda question: Decision("allow", mode="auto"))
+    await run(bash("touch x"))
+    assert (run.approval.policy.mode, run.asked[0].is_sandboxed) == ("ask", False)

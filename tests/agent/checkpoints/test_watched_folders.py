@@ -152,7 +152,7 @@ def act(work: Path, verb: str, name: str, other: str, content: bytes) -> None:
     first=st.lists(ACTS, max_size=8),
     between=st.lists(st.lists(ACTS, max_size=6), min_size=1, max_size=4),
 )
-@settings(max_examples=max(40, settings().max_examples // 2))
+@settings(max_examples=max(40, settings().max_examples // 5))
 def test_a_partial_scan_finds_what_a_scan_of_everything_finds(
     tmp_path_factory: pytest.TempPathFactory,
     first: list[tuple[str, str, str, bytes]],

@@ -1,5 +1,6 @@
 """The names in what a preview leaves out."""
 
+import re
 from string import ascii_lowercase
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.agent.messages import ToolOutput
-from ebbtide.agent.view.name_index import MAX_INDEXED_BYTES, build_name_index, max_index_bytes
+from ebbtide.agent.view.name_index import MAX_INDEXED_BYTES, build_name_index, max_index_bytes, names_in_order
 from ebbtide.agent.view.previews import OffloadLimits, StreamedPreview, cut_output, text_without_insertions
 
 
@@ -102,3 +103,11 @@ def test_whatever_is_cut_its_own_words_are_both_ends_of_it(words: list[str], sha
     assert text.startswith(cut.text[: max(start - 1, 0)])
     assert text.endswith(cut.text[end:])
     assert len(text_without_insertions(cut.text, cut.inserted)) <= room + 1
+
+
+@given(st.text("abZ_09.-é \n", max_size=60))
+def test_all_names_are_found_in_order_wherever_they_stand(text: str) -> None:
+    words = [match[0] for match in re.finditer(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*", text)]
+    marked = [word for word in words if 8 <= len(word) <= 80 and re.search(r"[0-9_.]|[a-z][A-Z]", word)]
+    numbers = [word for word in marked if re.fullmatch(r"[\d.-]*\d(?:T\d+)?|[0-9a-f]{12,}", word)]
+    assert names_in_order(text) == tuple(dict.fromkeys(word for word in marked if word not in numbers))

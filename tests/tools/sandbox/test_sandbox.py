@@ -493,3 +493,60 @@ async def test_what_is_shown_of_a_hidden_folder_is_seen_and_the_rest_is_not(home
     result = await bash(made, f"cat {outputs}/1.log; ls {data}; touch {data}/x {outputs}/x 2>/dev/null || echo refused")
     assert result.text == "printed\noutputs\nrefused\nexit code 0"
     await made.jobs.close()
+
+
+async def test_an_agent_that_starts_between_two_commands_is_hidden_from_the_second(
+    boxed: Workspace, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = f"{PYTHON} -c \"import os, socket; socket.socket(socket.AF_UNIX).connect(os.environ['HOME'] + '/s')\""
+    assert "FileNotFoundError" in (await bash(boxed, connect)).text
+    monkeypatch.chdir(home)  # the path of a socket is short
+    for name in ("s", str(home / "s")):
+        with socket.socket(socket.AF_UNIX) as agent:
+            agent.bind(name)
+            agent.listen()
+            assert "ConnectionRefusedError" in (await bash(boxed, connect)).text
+        (home / "s").unlink()
+
+
+async def test_keys_that_appear_between_two_commands_are_hidden_from_the_second(boxed: Workspace, home: Path) -> None:
+    shutil.rmtree(home / ".aws")
+    assert "No such file" in (await bash(boxed, "cat ~/.aws/credentials ~/.config/gh/hosts.yml")).text
+    write_files(home, (".aws/credentials", ".config/gh/hosts.yml"), "kept\n")
+    assert "kept" not in (await bash(boxed, "cat ~/.aws/credentials ~/.config/gh/hosts.yml; ls ~/.aws")).text
+
+
+async def test_a_link_in_place_of_the_working_folder_opens_nothing(boxed: Workspace, home: Path) -> None:
+    assert (await bash(boxed, "touch a && ls")).text == "a\nexit code 0"
+    before = _all_files(home)
+    boxed.root.rename(boxed.root.with_name("away"))
+    boxed.root.symlink_to(home / ".ssh")
+    result = await bash(boxed, "cat id_ed25519; echo x >> authorized_keys; ls -A ~/.ssh")
+    assert "kept" not in result.text
+    assert _all_files(home) == before
+
+
+def _mount_disk(folder: Path) -> None:
+    """Mounts a file system in memory. Skips the test if that is not permitted."""
+    if subprocess.run(["mount", "-t", "tmpfs", "disk", str(folder)], check=False, capture_output=True).returncode:
+        pytest.skip("only an administrator can mount, and not in every container")
+
+
+def _unmount_disk(folder: Path) -> None:
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+async def test_a_file_system_that_is_mounted_between_two_commands_is_seen_and_not_written(
+    boxed: Workspace, place: Path
+) -> None:
+    disk = place / "disk"
+    disk.mkdir()
+    assert (await bash(boxed, f"ls {disk}")).text == "no output\nexit code 0"
+    _mount_disk(disk)
+    try:
+        (disk / "a").write_text("seen\n")
+        result = await bash(boxed, f"cat {disk}/a; echo x > {disk}/b")
+    finally:
+        _unmount_disk(disk)
+    assert result.text.startswith("seen\n")
+    assert result.sandbox_block == f"it may not write `{disk}/b`"

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any, NoReturn
@@ -193,13 +193,22 @@ async def test_a_command_is_changed_in_its_place() -> None:
         assert session.answers == {"q1": Decision("allow", arguments={"command": "ls -l"})}
 
 
-async def test_a_reason_is_asked_for_when_the_choice_needs_one() -> None:
+@pytest.mark.parametrize(("line", "note"), [("4", ""), ("n use make", "use make"), ("use make", "use make")])
+async def test_a_denial_may_come_with_words(line: str, note: str) -> None:
     async with asking() as (controller, session):
-        await controller.says("5", asks="Reason, or what to do instead: ")
-        await controller.says("", asks="Answer: ")
-        await controller.says("d", asks="Reason, or what to do instead: ")
-        await controller.says("use make", shows="So be it.")
-        assert session.answers == {"q1": Decision("deny", note="use make")}
+        await controller.says(line, shows="So be it.")
+        assert session.answers == {"q1": Decision("deny", note=note)}
+
+
+async def test_further_rules_are_listed_when_they_are_asked_for() -> None:
+    question = replace(ASKED, offers=("bash(=ls)", "bash(ls)"))
+    session = FakeSession([(question, *answered("So be it."))])
+    async with talking(session, first="go") as controller:
+        await controller.shows("Question: Run this command?")
+        await controller.says("r", shows="5: Yes, and don't ask again for this command this session")
+        assert session.answers == {}
+        await controller.says("5", shows="So be it.")
+        assert session.answers == {"q1": Decision("allow", rule="bash(=ls)")}
 
 
 async def test_a_command_is_run_while_a_question_is_open() -> None:

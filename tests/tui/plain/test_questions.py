@@ -46,12 +46,11 @@ def test_all_that_a_call_would_do_is_read_out() -> None:
         "rm -r build",
         "make ␛[2J",
         "ask mode asks",
-        "1 or y: Yes, once",
-        "2 or a: Yes, and don't ask again for this command this session",
-        '3: Yes, and don\'t ask again for "make …" commands this session; rule: bash(make)',
-        "4 or e: Edit it first",
-        "5 or n: No",
-        "6 or d: No, tell it what to do instead",
+        "1 or y: Yes",
+        '2 or a: Yes, and don\'t ask again for "make …" commands this session; rule: bash(make)',
+        "3 or e: Edit it first",
+        "4 or n: No",
+        "r: more rules",
         "p and the number of a rule: remember for this project, in /home/me/rules.json",
         "Any other text: no, and it is sent to the model.",
     )
@@ -72,9 +71,8 @@ def test_arguments_of_other_tools_are_read_out() -> None:
     lines = lines_of_question(PermissionAsked("q", "1", "forge__open", {"title": "a", "body": "b\nc"}, ""))
     assert lines[:2] == ("Question: Allow forge__open to run with these arguments?", "title: a")
     assert lines[5:] == (
-        "1 or y: Yes, once",
-        "2 or n: No",
-        "3 or d: No, tell it what to do instead",
+        "1 or y: Yes",
+        "4 or n: No",
         "Any other text: no, and it is sent to the model.",
     )
 
@@ -85,19 +83,23 @@ def test_arguments_of_other_tools_are_read_out() -> None:
         ("y", Decision("allow")),
         (" Yes ", Decision("allow")),
         ("n", Decision("deny")),
-        ("a", Decision("allow", rule="bash(=rm -r build)")),
+        ("a", Decision("allow", rule="bash(make)")),
         ("1", Decision("allow")),
-        ("2", Decision("allow", rule="bash(=rm -r build)")),
-        ("p3", Decision("allow", rule="bash(make)", scope="project")),
-        ("P 2", Decision("allow", rule="bash(=rm -r build)", scope="project")),
+        ("2", Decision("allow", rule="bash(make)")),
+        ("p2", Decision("allow", rule="bash(make)", scope="project")),
+        ("P 5", Decision("allow", rule="bash(=rm -r build)", scope="project")),
         ("p1", None),
-        ("p5", None),
+        ("p4", None),
         ("p9", None),
-        ("5", Decision("deny")),
-        ("6", "writes text"),
+        ("4", Decision("deny")),
+        ("5", Decision("allow", rule="bash(=rm -r build)")),
+        ("6", None),
+        ("r", None),
+        ("c", None),
+        ("c 1", Decision("deny", note="c 1")),
         ("p", None),
         ("x", None),
-        ("3", Decision("allow", rule="bash(make)")),
+        ("3", "writes editor"),
         ("7", None),
         ("12", None),
         ("", None),
@@ -113,8 +115,9 @@ def test_only_what_is_meant_as_a_yes_allows(line: str, decision: Decision | None
 def test_where_nothing_is_kept_or_nothing_says_exactly_this_a_line_answers_nothing() -> None:
     question = replace(RUN, rules_file="", offers=("bash(make)",), offers_exact=False)
     lines = ("a", "2", "p2")
-    assert [answer_of(question, line) for line in lines] == [None, Decision("allow", rule="bash(make)"), None]
-    rule = '2: Yes, and don\'t ask again for "make …" commands this session; rule: bash(make)'
+    rule_decision = Decision("allow", rule="bash(make)")
+    assert [answer_of(question, line) for line in lines] == [rule_decision, rule_decision, None]
+    rule = '2 or a: Yes, and don\'t ask again for "make …" commands this session; rule: bash(make)'
     assert how_to_answer(question)[1] == rule
     lines = ("e", " Edit ", "edit it")
     assert [answer_of(question, line) for line in lines] == [
@@ -171,10 +174,9 @@ def test_a_plan_is_read_whole_and_a_line_decides() -> None:
         "",
         sanitise("1. \x1b[2JDo it."),
         "1 or y: Yes, ask before each change",
-        "2: Yes, edit files without asking",
+        "2 or a: Yes, edit files without asking",
         "3 or e: Edit the plan first",
         "4 or n: No",
-        "5 or d: No, tell it what to do instead",
         "Any other text: no, and it is sent to the model.",
     )
     accepted, rejected = PlanDecision("accept", "ask"), PlanDecision("reject")
@@ -185,13 +187,13 @@ def test_a_plan_is_read_whole_and_a_line_decides() -> None:
         "2": PlanDecision("accept", "accept-edits"),
         "3": "writes editor",
         "4": PlanDecision("reject"),
-        "5": "writes text",
+        "5": None,
         "": None,
         "x": None,
         "n": rejected,
         "no": rejected,
-        "d": "writes text",
-        "d no Decimal": PlanDecision("reject", note="no Decimal"),
+        "d": None,
+        "n no Decimal": PlanDecision("reject", note="no Decimal"),
         "42": None,
         "/mode auto": None,
         "!ls": None,
@@ -214,3 +216,41 @@ def test_what_is_trusted_is_chosen_and_a_message_is_no_answer_to_it() -> None:
         None,
         "",
     ]
+
+
+def test_single_changes_are_chosen_by_their_numbers() -> None:
+    diff = "--- a/a.py\n+++ b/a.py\n@@ -1,3 +1,3 @@\n-one\n+ONE\n two\n-three\n+THREE\n"
+    question = PermissionAsked(
+        *("q", "1", "edit", {"path": "a.py", "new": "x"}, "why", diff, ("edit(a.py)",)),
+        mode_offer="accept-edits",
+        change_count=2,
+    )
+    assert how_to_answer(question) == (
+        "1 or y: Yes",
+        "2 or a: Yes, and allow all edits this session; rule: accept-edits mode; "
+        "files in this project; /mode changes it back",
+        "3 or e: Edit it first",
+        "4 or n: No",
+        "5 or c: Choose among the 2 changes",
+        "  Change 1: line 1  +1 −1  ONE",
+        "  Change 2: line 3  +1 −1  THREE",
+        "c and numbers: make only these changes, as in c 1 2",
+        "r: more rules",
+        "Any other text: no, and it is sent to the model.",
+    )
+    assert questions.more_rules_lines(build_question_spec(question)) == (
+        "6: Yes, and don't ask again for edits of a.py this session",
+    )
+    one = Decision("allow", refused_changes=(0,))
+    answers = {line: answer_of(question, line) for line in ("c 2", "c 1, 2", "c 3", "c", "5", "a", "c'est la vie")}
+    assert answers == {
+        "c 2": one,
+        "c 1, 2": Decision("allow"),
+        "c 3": None,
+        "c": "writes text",
+        "5": "writes text",
+        "a": Decision("allow", mode="accept-edits"),
+        "c'est la vie": Decision("deny", note="c'est la vie"),
+    }
+    assert answer_confirmation(one) == ("Allowed, without 1 change.",)
+    assert answer_confirmation(Decision("allow", mode="accept-edits")) == ("Allowed. The mode is now accept-edits.",)

@@ -1,7 +1,9 @@
+import pytest
+from pygments.lexers import find_lexer_class_for_filename  # type: ignore[import-untyped]
 from rich.segment import Segment
 from textual.theme import BUILTIN_THEMES
 
-from ebbtide.tui.render.themed_markdown import PaletteConsole, markdown_renderable
+from ebbtide.tui.render.themed_markdown import PaletteConsole, language_for_file_name, markdown_renderable
 from ebbtide.tui.text.styles import get_palette
 
 PALETTE = get_palette(BUILTIN_THEMES["textual-dark"].to_color_system().generate())
@@ -35,3 +37,15 @@ def test_what_leads_elsewhere_than_into_the_web_is_not_followed() -> None:
     source = "[a](mailto:a@b.example) [b](javascript:alert) [c](../x.md)"
     assert text(source) == "a (mailto:a@b.example) [b](javascript:alert) c (../x.md)"
     assert targets(source) == {}
+
+
+FILE_NAMES = (
+    "a.py a.ts a.tsx a.h a.sql a.pl a.s a.S Makefile CMakeLists.txt Dockerfile PKGBUILD .bashrc a.unknown a a.test.js "
+    "a.php5 nginx.conf a.m x-Makefile.am"
+)
+
+
+@pytest.mark.parametrize("name", ["", *FILE_NAMES.split()])
+def test_the_language_of_a_file_is_the_one_that_pygments_finds(name: str) -> None:
+    lexer_class = find_lexer_class_for_filename(name)
+    assert language_for_file_name(name) == (lexer_class.aliases[0] if lexer_class is not None else "")

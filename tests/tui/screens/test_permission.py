@@ -1,9 +1,13 @@
 """The question about a call: what it says, and what each key answers."""
 
+from dataclasses import replace
+
 import pytest
 
 from ebbtide.agent.events.permissions import Decision, PermissionAsked, RuleTrial
 from ebbtide.agent.events.session import Noticed, TextDelta, TurnFinished
+from ebbtide.tools.commands.dangers import find_dangers
+from ebbtide.tui.view.change_choices import change_labels
 from ebbtide.tui.view.permission import (
     build_call_question,
     describe_rule,
@@ -37,25 +41,30 @@ def listed(question: PermissionAsked, width: int, at: int = 0, *, for_project: b
     return [plain(line).rstrip() for _, line in rows]
 
 
-def test_rules_stand_in_words_beside_their_text_and_say_what_they_would_have_allowed() -> None:
+def test_the_answers_are_four_and_further_rules_come_with_a_key() -> None:
     assert listed(QUESTION, 100) == [
-        "❯ 1 y Yes, once",
-        "  2 a Yes, and don't ask again for this command this session",
-        '  3   Yes, and don\'t ask again for "pytest …" commands this session   bash(pytest)',
-        "  4 e Edit it first",
-        "  5 n No",
-        "  6 d No, tell it what to do instead",
+        "❯ 1 y Yes",
+        '  2 a Yes, and don\'t ask again for "pytest …" commands this session   bash(pytest)',
+        "  3 e Edit it first",
+        "  4 n No, tell it what to do instead",
     ]
-    assert listed(QUESTION, 80, 2)[2:5] == [
-        '❯ 3   Yes, and don\'t ask again for "pytest …" commands this session',
+    rows = choice_rows(build_call_question(QUESTION), AnswerState(4, lists_extras=True), 100)
+    assert [plain(line).rstrip() for _, line in rows][4:] == [
+        "❯ 5   Yes, and don't ask again for this command this session",
+        "      would have allowed none of 31 earlier calls",
+    ]
+
+
+def test_rules_stand_in_words_beside_their_text_and_say_what_they_would_have_allowed() -> None:
+    assert listed(QUESTION, 80, 1)[1:4] == [
+        '❯ 2 a Yes, and don\'t ask again for "pytest …" commands this session',
         '      bash(pytest). would have allowed 7 of 31 earlier calls, e.g. "pytest -q",',
         '      "pytest tests --x␛[2J"',
     ]
-    assert listed(QUESTION, 40)[2] == '  3   Yes, always "pytest …" commands'
-    assert listed(QUESTION, 100, 1, for_project=True)[1:3] == [
-        "❯ 2 a Yes, and don't ask again for this command in future sessions",
-        "      would have allowed none of 31 earlier calls; saved in /home/me/.config/ebbtide/rules.json",
-    ]
+    assert listed(QUESTION, 40)[1] == '  2 a Yes, always "pytest …" commands'
+    assert listed(QUESTION, 100, 1, for_project=True)[1] == (
+        '❯ 2 a Yes, and don\'t ask again for "pytest …" commands in future sessions   bash(pytest)'
+    )
     assert rule_trial_text(RuleTrial("x", 0, 0)) == "no earlier call is like this"
     assert rule_trial_text(RuleTrial("x", 1, 1)) == "would have allowed 1 of 1 earlier call, all like this"
 
@@ -99,19 +108,18 @@ def test_only_what_can_be_changed_is_offered_to_be_changed() -> None:
 
 def test_the_headline_hides_nothing() -> None:
     question = PermissionAsked("q", "1", "write", {"path": "a\x1b]0;x\u202e.py"}, "", "diff", is_edited=True)
-    text = plain(permission_headline(question, 2, 1))
-    assert text == "? Change a␛]0;x\N{REPLACEMENT CHARACTER}.py?  +2 −1  edited by you"
+    text = plain(permission_headline(question))
+    assert text == "? Change a␛]0;x\N{REPLACEMENT CHARACTER}.py?  +0 −0  edited by you"
 
 
 def test_what_a_running_command_wants_to_reach_is_named_and_the_command_cannot_be_changed() -> None:
     asked = PermissionAsked("q", "1", "bash", {"command": "npm i"}, "", offers=("network(a.org)",), host="a.org\x1b[2J")
-    assert plain(permission_headline(asked, 0, 0)) == "? Allow bash to connect to a.org␛[2J?"
+    assert plain(permission_headline(asked)) == "? Allow bash to connect to a.org␛[2J?"
     assert editable_argument(asked) == ""
     assert listed(asked, 90) == [
         "❯ 1 y Yes, while this command runs",
         "  2 a Yes, and don't ask again for connections to a.org this session",
-        "  3 n No",
-        "  4 d No, tell it what to do instead",
+        "  4 n No, tell it what to do instead",
     ]
 
 
@@ -123,8 +131,12 @@ CHANGED = {"command": "pytest -x -q\nls", "timeout": 5}
     ("question", "keys", "decision"),
     [
         pytest.param(
-            QUESTION, "p 3 enter", Decision("allow", rule="bash(pytest)", scope="project"), id="for the project"
+            QUESTION, "p 2 enter", Decision("allow", rule="bash(pytest)", scope="project"), id="for the project"
         ),
+        pytest.param(QUESTION, "r enter", Decision("allow", rule="bash(=pytest -x)"), id="by a narrower rule"),
+        pytest.param(QUESTION, "r r y", Decision("allow"), id="after a look at the rules"),
+        pytest.param(QUESTION, "n enter", Decision("deny"), id="not at all"),
+        pytest.param(QUESTION, "4 u v enter", Decision("deny", note="uv"), id="but something else"),
         pytest.param(UNSAVED, "2 enter", Decision("allow", rule="bash(ls)"), id="for the session"),
         pytest.param(
             QUESTION, "e space minus q ctrl+j l s enter", Decision("allow", arguments=CHANGED), id="changed in place"
@@ -132,7 +144,7 @@ CHANGED = {"command": "pytest -x -q\nls", "timeout": 5}
         pytest.param(QUESTION, "e y n escape y", Decision("allow"), id="a change that was not meant is taken back"),
     ],
 )
-async def test_a_call_is_allowed_by_keys(question: PermissionAsked, keys: str, decision: Decision) -> None:
+async def test_a_call_is_decided_by_keys(question: PermissionAsked, keys: str, decision: Decision) -> None:
     session = FakeSession([[question, DONE]])
     async with terminal(session) as t:
         await t.type("go", asks=PermissionAsked)
@@ -161,7 +173,7 @@ async def test_without_a_terminal_that_can_be_given_away_an_editor_is_refused() 
         await t.type("go", asks=PermissionAsked)
         await t.pilot.press("e")
         assert "cannot run an editor" in t.reads("answers")
-        await t.press("n")
+        await t.press("n", "enter")
         assert session.answers == {"q": Decision("deny")}
 
 
@@ -197,19 +209,23 @@ async def test_text_beside_a_question_answers_nothing_however_slowly_it_is_typed
         await t.pilot.press("w", "h", "y", "n", "1", "a", "enter")
         await t.until(lambda: t.app.controller.queue.items and asks_on(t.app, PermissionAsked))
         assert ([item.text for item in t.app.controller.queue.items], session.answers) == (["whyn1a"], {})
-        await t.pilot.press("w", "backspace", "n")
+        await t.pilot.press("w", "backspace", "n", "enter")
         await t.until(lambda: session.answers == {"q": Decision("deny")})
 
 
 @pytest.mark.parametrize(
     ("size", "lines"),
     [
-        ((10, 3), ["? Run this", "pytest -x", "❯ 3   Yes"]),
-        ((20, 6), ["? Run this command?", "pytest -x", "❯ 3   Yes, and"]),
-        ((40, 3), ["? Run this command?", "pytest -x", "❯ 3   Yes, and don't ask again for"]),
+        ((10, 3), ["? Run this", "pytest -x", "❯ 2 a Yes"]),
+        ((20, 6), ["? Run this command?", "pytest -x", "❯ 2 a Yes, and"]),
+        ((40, 3), ["? Run this command?", "pytest -x", "❯ 2 a Yes, and don't ask again for"]),
         (
             (80, 11),
-            ["pytest -x", "2 a Yes, and don't ask again for this command this session", "bash(pytest). would have"],
+            [
+                "pytest -x",
+                '2 a Yes, and don\'t ask again for "pytest …" commands this session',
+                "bash(pytest). would have",
+            ],
         ),
     ],
 )
@@ -219,7 +235,7 @@ async def test_where_there_is_hardly_any_room_what_it_is_about_and_the_marked_ch
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session, size=size) as t:
         await t.type("go", asks=PermissionAsked)
-        await t.pilot.press("3")
+        await t.pilot.press("2")
         await t.pilot.pause()
         seen = [strip.text for strip in t.app.screen._compositor.render_strips()]
         assert len(seen) == size[1]
@@ -247,7 +263,7 @@ async def test_questions_survive_small_screens(size: tuple[int, int]) -> None:
     session = FakeSession([[QUESTION, DONE]])
     async with terminal(session, size=size) as t:
         await t.type("go", asks=PermissionAsked)
-        await t.pilot.press("p", "e", "x", "escape", "d", "x", "escape")
+        await t.pilot.press("p", "e", "x", "escape", "n", "x", "escape", "r", "r")
         await t.pilot.resize_terminal(80, 24)
         await t.press("y")
         assert session.answers == {"q": Decision("allow")}
@@ -270,7 +286,7 @@ async def test_arguments_are_told_in_words_and_no_line_of_a_value_passes_for_one
         view = t.app.screen.query_one(DiffView)
         lines = [view.render_line(y).text.rstrip() for y in range(view.virtual_size.height)]
         assert lines == ["to: ops", "body:", "  all is well", "  force: yes", "also:", "  - a", "  - 1"]
-        await t.press("n")
+        await t.press("n", "enter")
 
 
 async def test_a_huge_diff_is_scrolled_through_and_shown_in_part_first() -> None:
@@ -285,7 +301,7 @@ async def test_a_huge_diff_is_scrolled_through_and_shown_in_part_first() -> None
         await t.press("m", "m", "end", until=lambda: view.virtual_size.height == 10_500)
         await t.until(lambda: view.scroll_offset.y == view.max_scroll_y)
         assert "line 10499" in view.render_line(view.size.height - 1).text
-        await t.press("n")
+        await t.press("n", "enter")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 18), (60, 17), (60, 11), (30, 12), (20, 6), (10, 5)])
@@ -303,3 +319,91 @@ async def test_the_marked_choice_is_on_the_screen_whatever_stands_beside_it(size
         assert listed.region.height > 0
         assert listed.region.bottom <= size[1]
         assert any("❯" in listed.render_line(y).text for y in range(listed.size.height))
+
+
+def test_a_call_to_a_server_or_a_page_offers_its_narrowest_rule_first() -> None:
+    offers = ("mcp__forge__open", "mcp__forge")
+    asked = PermissionAsked("q", "1", "mcp__forge__open", {"id": 3}, "asks", offers=offers, offers_exact=False)
+    assert listed(asked, 100) == [
+        "❯ 1 y Yes",
+        "  2 a Yes, and don't ask again for calls to open on forge this session   mcp__forge__open",
+        "  4 n No, tell it what to do instead",
+    ]
+
+
+TWO_CHANGES = (
+    "--- a/a.py\n+++ b/a.py\n@@ -1,4 +1,5 @@\n-one\n+ONE\n two\n three\n+more\n four\n"
+    "--- /dev/null\n+++ b/b.py\n@@ -0,0 +1,1 @@\n+new\n"
+)
+EDIT = PermissionAsked(
+    *("q", "1", "apply_patch", {"patch": "x"}, "asks", TWO_CHANGES, ("apply_patch(a.py)", "apply_patch(.)")),
+    rules_file="/home/me/rules.json",
+    mode_offer="accept-edits",
+    change_count=3,
+)
+
+
+def test_an_edit_offers_all_further_edits_and_single_changes() -> None:
+    assert listed(EDIT, 100) == [
+        "❯ 1 y Yes",
+        "  2 a Yes, and allow all edits this session   accept-edits mode",
+        "  3 e Edit it first",
+        "  4 n No, tell it what to do instead",
+        "  5 c Choose among the 3 changes",
+    ]
+    assert listed(EDIT, 100, for_project=True)[1] == (
+        "  2 a Yes, and don't ask again for patches in this project in future sessions   apply_patch(.)"
+    )
+    assert change_labels(TWO_CHANGES) == ("a.py:1  +1 −1  ONE", "a.py:4  +1 −0  more", "b.py:1  +1 −0  new")
+
+
+@pytest.mark.parametrize(
+    ("keys", "decision"),
+    [
+        ("2 enter", Decision("allow", mode="accept-edits")),
+        ("c space down down 3 enter", Decision("allow", refused_changes=(0, 2))),
+        ("c enter", Decision("allow")),
+        ("c 1 2 3 enter", Decision("deny")),
+        ("c escape y", Decision("allow")),
+        ("r down enter", Decision("allow", rule="apply_patch(.)")),
+    ],
+)
+async def test_an_edit_is_decided_as_a_whole_or_change_by_change(keys: str, decision: Decision) -> None:
+    session = FakeSession([[EDIT, DONE]])
+    async with terminal(session) as t:
+        await t.type("go", asks=PermissionAsked)
+        await t.press(*keys.split())
+        assert session.answers == {"q": decision}
+        assert t.app.controller.view.mode == (decision.mode or "ask")
+
+
+def test_single_changes_are_not_offered_if_the_diff_does_not_show_them() -> None:
+    assert len(listed(replace(EDIT, change_count=2), 100)) == 4
+    assert len(listed(replace(EDIT, change_count=0), 100)) == 4
+
+
+def test_a_command_says_where_it_would_run() -> None:
+    danger = find_dangers("rm -rf x", "/p")
+    asked = PermissionAsked(
+        "q", "1", "bash", {"command": "rm -rf x", "workdir": "lib"}, "asks", dangers=danger, is_sandboxed=False
+    )
+    spec = build_call_question(asked)
+    assert plain(spec.headline) == "? Run this command in lib?"
+    assert [plain(line) for line in spec.reason] == [
+        "Dangerous: rm -rf x deletes folders and everything in them",
+        "not in the sandbox · asks",
+    ]
+    assert [spec.subject.text[start:end] for start, end in spec.subject.marks] == ["rm -rf x"]
+    confined = build_call_question(replace(asked, is_sandboxed=True))
+    assert plain(confined.reason[-1]) == "in the sandbox · asks"
+
+
+async def test_tab_goes_to_the_prompt_and_back() -> None:
+    session = FakeSession([[QUESTION, DONE]])
+    async with terminal(session) as t:
+        await t.type("go", asks=PermissionAsked)
+        assert "Enter select   Esc stop the turn   Tab write a message" in t.reads("answers").replace("  ", "   ")
+        await t.pilot.press("tab", "y")
+        assert (t.prompt.text, session.answers) == ("y", {})
+        await t.press("tab", "y")
+        assert session.answers == {"q": Decision("allow")}

@@ -27,16 +27,16 @@ KEYS: Sequence[tuple[Sequence[str], PlanDecision]] = (
     (["1"], PlanDecision("accept", "ask")),
     (["y"], PlanDecision("accept", "ask")),
     (["2"], PlanDecision("accept", "accept-edits")),
-    (["3", "enter"], PlanDecision("accept", "auto")),
-    (["n"], PlanDecision("reject")),
+    (["5", "enter"], PlanDecision("accept", "auto")),
+    (["n", "enter"], PlanDecision("reject")),
     (["enter"], PlanDecision("accept", "ask")),
     (["down", "enter"], PlanDecision("accept", "accept-edits")),
-    (["up", "up", "enter"], PlanDecision("reject")),
+    (["up", "up", "enter", "enter"], PlanDecision("reject")),
     (["ctrl+o", "pagedown", "space", "end", "home", "2"], PlanDecision("accept", "accept-edits")),
     (["x", "4", "tab", "2"], PlanDecision("accept", "accept-edits")),
-    (["d", "n", "o", "enter"], PlanDecision("reject", note="no")),
-    (["d", "x", "escape", "1"], PlanDecision("accept", "ask")),
-    (["d", "escape", "d", "enter"], PlanDecision("reject")),
+    (["4", "n", "o", "enter"], PlanDecision("reject", note="no")),
+    (["n", "x", "escape", "1"], PlanDecision("accept", "ask")),
+    (["n", "escape", "n", "enter"], PlanDecision("reject")),
 )
 
 
@@ -110,7 +110,7 @@ async def test_words_for_the_model_may_come_in_one_read_and_enter_behind_them_ma
     session = FakeSession([[QUESTION, DONE]])
     async with hands(session, PlanSubmitted) as user:
         t = user.terminal
-        user.sends(102.0, b"d")
+        user.sends(102.0, b"n")
         await t.until(lambda: t.app.screen.query_one("#free-text", Input).has_focus)
         user.sends(103.0, b"later\r")
         await t.until(lambda: t.app.screen.query_one("#free-text", Input).value == "later")

@@ -11,6 +11,7 @@ from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.geometry import Region
 from textual.strip import Strip
 
+from ebbtide.tui.terminal.cells import BLANK_CELL, put_segments
 from ebbtide.tui.terminal.display import Display
 from tests.kit.pty_terminal import seen
 
@@ -128,3 +129,13 @@ def test_what_has_changed_makes_the_same_picture_as_all_of_it(
         both.display.invalidate()
     both.take()
     assert both.look_the_same()
+
+
+def test_styles_with_places_in_a_long_text_are_not_kept() -> None:
+    before = Strip.render_ansi.cache_info().currsize
+    for line in range(300):
+        row = [BLANK_CELL] * 10
+        strip = Strip([Segment("text", Style(bold=True, color="red"))]).apply_offsets(0, line)
+        put_segments(row, 0, strip, ColorSystem.TRUECOLOR)
+        assert row[0][1].flags == ("1",)
+    assert Strip.render_ansi.cache_info().currsize == before

@@ -41,15 +41,15 @@ def test_parts_get_no_more_lines_than_there_are_and_than_they_want(lines: int, w
     [
         ("y", "choose", 0),
         ("1", "choose", 0),
-        ("n", "choose", 4),
-        ("5", "choose", 4),
+        ("n", "choose", 3),
+        ("4", "choose", 3),
         ("2", "move", 1),
         ("a", "move", 1),
-        ("3", "move", 2),
+        ("3", "choose", 2),
         ("enter", "choose", 0),
         ("down", "move", 1),
-        ("up", "move", 5),
-        ("7", "text", 0),
+        ("up", "move", 3),
+        ("5", "text", 0),
         ("0", "text", 0),
         ("²", "text", 0),
         ("x", "text", 0),
@@ -86,7 +86,7 @@ def test_what_is_seen_whole_is_read_by_keys(
 
 def test_behind_the_last_choice_is_the_line_for_words() -> None:
     assert decide_key_effect("down", ONE, AnswerState(1)) == ("focus text", AnswerState(1))
-    assert decide_key_effect("down", build_call_question(QUESTION), AnswerState(5)) == ("move", AnswerState(0))
+    assert decide_key_effect("down", build_call_question(QUESTION), AnswerState(3)) == ("move", AnswerState(0))
 
 
 @pytest.mark.parametrize(
@@ -135,18 +135,18 @@ def test_a_line_of_words_leaves_few_keys_to_the_question(
             None,
             False,
             0,
-            "Enter select  Esc stop the turn  p remember for this project",
+            "Enter select  Esc stop the turn  r more rules  p remember for this project",
         ),
         (
             build_call_question(QUESTION),
-            AnswerState(is_for_project=True),
+            AnswerState(is_for_project=True, lists_extras=True),
             None,
             False,
             0,
-            "Enter select  Esc stop the turn  p remember for this session",
+            "Enter select  Esc stop the turn  r fewer rules  p remember for this session",
         ),
         (ONE, AnswerState(), TextEntry("text", str), False, 3, "Enter send  Esc back"),
-        (ONE, AnswerState(), TextEntry("command", str), False, 3, "Enter run  Ctrl-J new line  Esc back"),
+        (ONE, AnswerState(), TextEntry("command", str), False, 3, "Enter run  Alt-Enter new line  Esc back"),
     ],
 )
 def test_the_keys_that_mean_something_now_are_named(
@@ -160,3 +160,12 @@ def test_the_keys_that_mean_something_now_are_named(
         question_key_hints(spec, marked, writing, is_unfocused=True, is_expanded=is_whole, hidden_line_count=0)
         == "Tab back to the question"
     )
+
+
+def test_further_rules_are_listed_and_the_first_of_them_marked() -> None:
+    spec = build_call_question(QUESTION)
+    assert decide_key_effect("r", spec, AnswerState()) == ("relist", AnswerState(4, lists_extras=True))
+    assert decide_key_effect("5", spec, AnswerState(lists_extras=True))[1].marked_index == 4
+    assert decide_key_effect("r", spec, AnswerState(4, lists_extras=True)) == ("relist", AnswerState(3))
+    assert decide_key_effect("p", spec, AnswerState(1)) == ("relist", AnswerState(1, is_for_project=True))
+    assert decide_key_effect("r", ONE, AnswerState()) == ("text", AnswerState())

@@ -1,3 +1,4 @@
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -355,3 +356,68 @@ async def test_words_in_a_folded_call_are_found_and_shown_while_they_are_looked_
         transcript.end_search(goes_back=True)
         await pilot.pause()
         assert lines_of(transcript) == folded
+
+
+async def test_only_lines_that_changed_are_drawn_again() -> None:
+    past = controller(20)
+    async with stage(*past) as (transcript, pilot):
+        drawn: list[Region] = []
+        refresh = transcript.refresh
+
+        def watched_refresh(*regions: Region, **options: bool) -> TranscriptView:
+            drawn.extend(regions or [transcript.size.region])
+            return refresh(*regions, **options)
+
+        transcript.show(past, (AnswerText("one\n\ntwo", is_streaming=True),))
+        await pilot.pause()
+        transcript.refresh = watched_refresh  # type: ignore[method-assign]  # watched for this test
+        transcript.show(past, (AnswerText("one\n\ntwo three", is_streaming=True),))
+        assert [region.height for region in drawn] == [1]
+        await pilot.pause()
+        assert last_line(transcript).endswith("two three")
+        drawn.clear()
+        transcript.show(past, (AnswerText("one\n\ntwo three", is_streaming=True),))
+        assert not drawn
+        transcript.show(past, (AnswerText("one\n\ntwo three\n\nfour", is_streaming=True),))
+        assert transcript.size.region in drawn, "all lines have moved"
+        await pilot.pause()
+        assert last_line(transcript).endswith("four")
+
+
+def last_line(transcript: TranscriptView) -> str:
+    return transcript.visible_text().rstrip().rpartition("\n")[2]
+
+
+async def test_thoughts_that_stream_open_look_like_finished_ones() -> None:
+    text = "one\n\ntwo\n" + "words " * 40 + "\nthe end"
+    async with stage(ReasoningBlock(text)) as (transcript, pilot):
+        transcript.set_detail(thoughts="open")
+        await pilot.pause()
+        finished = transcript.visible_text()
+    async with stage() as (transcript, pilot):
+        transcript.set_detail(thoughts="open")
+        for end in range(1, len(text) + 1, 7):
+            transcript.show((ReasoningBlock(text[:end], is_streaming=True),))
+        transcript.show((ReasoningBlock(text),))
+        await pilot.pause()
+        assert transcript.visible_text() == finished
+
+
+async def test_drawn_lines_do_not_add_up_over_many_turns() -> None:
+    async with stage() as (transcript, pilot):
+        counts: list[int] = []
+        blocks: tuple[Block, ...] = ()
+        for turn in range(240):
+            blocks = (*blocks, UserText(f"question {turn}"), AnswerText(f"answer **{turn}**\n\n- one\n- two"))
+            transcript.show(blocks)
+            if turn % 10 == 9:
+                await pilot.pause()
+            if turn in (119, 239):
+                gc.collect()
+                counts.append(sum(isinstance(one, Strip) for one in gc.get_objects()))
+        assert counts[1] <= counts[0]
+        drawn = [row for row in transcript._stack.rows if row.strips is not None]
+        assert 10 < len(drawn) <= 60
+        transcript.go_to_start()
+        await pilot.pause()
+        assert "question 0" in transcript.visible_text()

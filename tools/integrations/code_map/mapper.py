@@ -7,7 +7,7 @@ import os
 import resource
 import stat
 import sys
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -124,23 +124,34 @@ def _tag_files(
 
 
 def _read_tags(paths: list[str]) -> Generator[Tags, None, None]:
-    """Yield the tags of files, in order. If there are many files, several processes read them. If one crashes, the
-    remaining files get no tags."""
+    """Yield the tags of files, in order. If there are many files, several processes read them. If one of these crashes,
+    the remaining files are read one at a time, to find the file at which it does."""
     process_count = min(_MAX_PROCESSES, os.cpu_count() or 1)
     if len(paths) <= _MAX_SERIAL_FILES or process_count == 1:
         yield from map(file_tags, paths)
         return
+    read_count = yield from _read_in_processes(paths, process_count)
+    while read_count < len(paths):
+        read_count += yield from _read_in_processes(paths[read_count:], 1)
+        if read_count < len(paths):
+            yield NO_TAGS  # the process crashed at this file, and would again
+            read_count += 1
+
+
+def _read_in_processes(paths: list[str], process_count: int) -> Generator[Tags, None, int]:
+    """Yield the tags of files, in order, until a process crashes. Return the number of files."""
+    read_count = 0
     with ProcessPoolExecutor(process_count, mp_context=get_context("fork")) as pool:
-        results: Iterable[Tags] = pool.map(file_tags, paths, chunksize=25)
-        done_count = 0
+        results = pool.map(file_tags, paths, chunksize=25 if process_count > 1 else 1)
         try:
             for tags in results:
-                done_count += 1
+                read_count += 1
                 yield tags
         except BrokenProcessPool:
-            yield from (NO_TAGS for _ in paths[done_count:])
+            return read_count
         finally:
             pool.shutdown(cancel_futures=True)
+    return read_count
 
 
 def _emit(message: Mapping[str, object]) -> None:

@@ -56,14 +56,12 @@ class EditorQuestion:
 
 
 def editor_question(question: OpenQuestion, root: str) -> EditorQuestion:
-    """Convert a question, with the interface's choices except those that need free text."""
+    """Convert a question, with the interface's choices except those that need text or a further question."""
     spec = build_question_spec(question)
     lasting_choices = [choice for choice in spec.project_choices if choice.is_lasting]
-    first_rejection = next(
-        (index for index, choice in enumerate(spec.choices) if _option_kind(choice).startswith("reject")),
-        len(spec.choices),
-    )
-    choices = [*spec.choices[:first_rejection], *lasting_choices, *spec.choices[first_rejection:]]
+    rejections = [choice for choice in spec.choices if _option_kind(choice).startswith("reject")]
+    approvals = [choice for choice in spec.choices if choice not in rejections]
+    choices = [*approvals, *lasting_choices, *rejections]
     choices_by_id = {f"{index}": choice for index, choice in enumerate(choices) if choice.answer is not None}
     options = tuple(
         PermissionOption(option_id=option_id, name=_option_name(choice), kind=_option_kind(choice))

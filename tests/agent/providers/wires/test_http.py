@@ -15,7 +15,7 @@ from ebbtide.agent.providers.base import Endpoint
 from ebbtide.agent.providers.registry import find_registry_facts
 from ebbtide.agent.providers.wires import anthropic, http
 from ebbtide.agent.providers.wires.adapter import WireProvider
-from ebbtide.agent.providers.wires.http import SseReader, open_client, read_events
+from ebbtide.agent.providers.wires.http import SseReader, open_httpx_client, read_events
 from ebbtide.agent.providers.wires.network_errors import translate_error
 from ebbtide.agent.providers.wires.origin import Origin
 from tests.kit.adapters import KEY, collect, hello
@@ -63,7 +63,7 @@ async def test_certificates_are_checked_wherever_there_is_tls(monkeypatch: pytes
 
     monkeypatch.setattr(httpx2.AsyncClient, "__init__", spy)
     for url in ("https://models.example", "HTTPS://models.example", "http://127.0.0.1:1"):
-        await open_client(Origin("p/m", Endpoint(url))).aclose()
+        await open_httpx_client(Origin("p/m", Endpoint(url))).aclose()
     assert [options.get("verify", True) is True for options in made] == [True, True, False]
     context = made[2]["verify"]
     assert isinstance(context, ssl.SSLContext)

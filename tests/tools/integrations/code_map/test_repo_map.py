@@ -12,6 +12,7 @@ from ebbtide.tools.base import Result, ToolError, Workspace
 from ebbtide.tools.integrations.code_map import mapper
 from ebbtide.tools.integrations.code_map.grammars import GRAMMARS
 from ebbtide.tools.integrations.code_map.repo_map import MAPPED_SUFFIXES, RepoMap
+from ebbtide.tools.integrations.code_map.tags import NO_TAGS, Tags
 from ebbtide.tools.outputs.extent import Extent
 from tests.kit.files import write_files
 from tests.kit.polling import soon
@@ -102,6 +103,21 @@ def _maps(root: Path) -> list[str]:
         if mapper.__name__.encode() in words and os.fsencode(root) in words:
             found.append(entry.parent.name)
     return found
+
+
+def _crash_at_some(path: str) -> Tags:
+    if path in ("3", "33", "39"):
+        os._exit(1)
+    return Tags((), {path: 1})
+
+
+def test_a_file_at_which_the_process_crashes_costs_no_other_its_tags(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapper, "_MAX_SERIAL_FILES", 10)
+    monkeypatch.setattr(mapper, "file_tags", _crash_at_some)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    names = [str(number) for number in range(40)]
+    crashed = [name for name, tags in zip(names, mapper._read_tags(names), strict=True) if tags == NO_TAGS]
+    assert crashed == ["3", "33", "39"]
 
 
 async def test_where_there_is_no_code_that_is_said(workspace: Workspace) -> None:
