@@ -8,6 +8,7 @@ medians, and a ratio is ours relative to the best peer's. Rows that take long ar
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,7 @@ LISTING = "listing"
 
 def main() -> int:
     arguments = _parse_arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that a stopped comparison ends all programs, too
     adopt_orphans()
     compile_sources()
     found, missing = find_programs(arguments.programs)
