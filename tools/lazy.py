@@ -149,7 +149,9 @@ class _LazyAttribute:
 
     def __get__(self, instance: object, owner: type) -> object:
         self.write()
-        return getattr(owner if instance is None else instance, self._name)
+        found = vars(self._owner)[self._name]  # not that of a subclass, which may have called `super().__init__`
+        bind = getattr(type(found), "__get__", None)
+        return found if bind is None else bind(found, instance, owner)
 
     def write(self) -> None:
         """Replace the placeholders of the group by the attributes."""

@@ -208,3 +208,16 @@ def test_all_is_made_at_once_for_a_process_that_others_are_forked_from() -> None
     asked = "from ebbtide.tools import base, lazy; lazy.build_pending(); print(vars(base.Result)['__eq__'])"
     done = subprocess.run([sys.executable, "-c", asked], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("<function ")
+
+
+def test_a_subclass_calls_the_generated_init_however_many_instances_there_are() -> None:
+    @lazy.dataclass(slots=True)
+    class Base:
+        x: int
+        y: int = 2
+
+    class Derived(Base):
+        def __init__(self, z: int) -> None:
+            super().__init__(x=z + 1)
+
+    assert [(made.x, made.y) for made in map(Derived, range(20))] == [(number + 1, 2) for number in range(20)]

@@ -506,7 +506,7 @@ async def test_unknown_commands_name_the_closest() -> None:
 
 async def test_tab_completes_a_command_and_enter_runs_it() -> None:
     async with terminal() as t:
-        await t.pilot.press("slash", "c", "o", "tab")
+        await t.pilot.press("slash", "c", "o", "m", "tab")
         assert t.prompt.text == "/compact "
         await t.press("x", "enter", shows="this session is only played: nothing can be changed in it")
 

@@ -18,7 +18,7 @@ from ebbtide.tui.view.blocks import Notice
 from ebbtide.tui.widgets.key_line import KeyLine
 from ebbtide.tui.widgets.listing import Listing
 from ebbtide.tui.widgets.question_panel import QuestionPanel
-from tests.kit.app_pilot import Driven, terminal
+from tests.kit.app_pilot import Driven, list_on, terminal
 from tests.kit.fake_sessions import FakeSession, FakeSessions
 from tests.kit.user_settings import Setup
 from tests.tui.test_real_session import Reply, calls, working
@@ -249,9 +249,8 @@ async def test_the_style_is_changed_by_key_and_by_command_in_the_open_session(tm
         await t.type("/context style loose", shows="the styles are frugal, balanced, careful")
         await t.type("/context style balanced", until=lambda: session.style == "balanced")
         await t.type("/settings", lists="settings")
-        await t.press(
-            *"context.style", "enter", "backspace", *"careful", "enter", until=lambda: session.style == "careful"
-        )
+        await t.press(*"context.style", "enter", until=lambda: list_on(t.app, "values"))
+        await t.press("down", "enter", until=lambda: session.style == "careful")
 
 
 async def test_while_the_styles_are_counted_the_screen_says_so_and_can_be_used() -> None:

@@ -239,6 +239,8 @@ async def test_an_answer_that_came_too_soon_is_given_again() -> None:
     async with hands(session, PermissionAsked) as user:
         user.sends(100.1, b"n")
         user.sends(101.0, b"n")
+        await user.terminal.until(lambda: user.terminal.app.screen.query_one("#free-text").has_focus)
+        user.sends(102.0, b"\r")  # without a wish
         await user.terminal.until(lambda: session.answers == {"q": Decision("deny")})
 
 

@@ -333,7 +333,7 @@ def test_a_late_reply_is_not_typed_and_esc_right_before_a_command_is_esc(tmp_pat
         screen.send("hel\x1b[?1;2c\x1bP>|tmux 3.3a\x1b\\lo\r", until="two")
         assert "▌ hello" in screen.text
         screen.send("\x1b/help\r", until="Esc close")
-        screen.send("\x1b", until="interrupted")
+        screen.send("\x1b", until="Interrupted after")
 
 
 PASTED = ("a", "\x1b", "\x1b[", "\x1b[A", "\r", "\x03", "\x1b[200~", "\x1b[201", "é", "0" * 40, "\n")
