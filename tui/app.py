@@ -154,6 +154,7 @@ class EbbApp(CaretApp, App[str]):
             self._typeahead_filter.watch_driver(self._driver)
         self.terminal_features.restore_after_suspension()
         self.theme_changed_signal.subscribe(self, lambda _: self._recolor())
+        self.call_after_refresh(self._typeahead_filter.release_early_events)
         self.call_after_refresh(self.jobs.start_first_job)
 
     def _recolor(self) -> None:

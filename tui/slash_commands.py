@@ -254,13 +254,18 @@ def closest_names(
 
 
 def command_completions(text: str) -> tuple[SlashCommand, ...]:
-    """Find the commands that complete the prompt's text: those whose names start with it, then those that contain it.
-    There are none once an argument follows."""
+    """Find the commands that begin with the prompt's text. There are none once an argument follows."""
     if not re.fullmatch(r"/[\w-]*", text):
         return ()
-    typed = text[1:].lower()
-    starting = tuple(command for command in COMMANDS if command.name.startswith(typed))
-    return (*starting, *(command for command in COMMANDS if typed in command.name and command not in starting))
+    return tuple(command for command in COMMANDS if command.name.startswith(text[1:].lower()))
+
+
+def commands_containing(text: str) -> tuple[SlashCommand, ...]:
+    """Find the commands that contain the prompt's text without beginning with it. There are none until the second
+    letter is typed."""
+    if not re.fullmatch(r"/[\w-]{2,}", text):
+        return ()
+    return tuple(command for command in COMMANDS if command.name.find(text[1:].lower()) > 0)
 
 
 def alias_completions(text: str) -> tuple[tuple[str, SlashCommand], ...]:

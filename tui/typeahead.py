@@ -34,6 +34,8 @@ class TypeaheadFilter:
         self._drops_release = False
         """Whether to drop the next mouse button release, because the button was pressed too early to be a click on the
         question."""
+        self._early_events: list[events.Key | events.Paste] | None = []
+        """What was typed before there was a prompt; None once there is one."""
         self._prompt_read_number: int | None = None
         """Number of the read whose text was last put into the prompt."""
 
@@ -42,9 +44,20 @@ class TypeaheadFilter:
         if isinstance(driver, ReadJoiningDriver):
             driver.joins_reads = lambda: self._arrivals.guard > 0 and self._question_screen() is not None
 
+    def release_early_events(self) -> None:
+        """Handle what was typed before there was a prompt, such as while Python was starting."""
+        early_events, self._early_events = self._early_events or (), None
+        for event in early_events:
+            # A terminal that is not read yet turns Enter into a line feed.
+            is_enter = isinstance(event, events.Key) and event.key == "ctrl+j"
+            self._app.post_message(events.Key("enter", "\r") if is_enter else event)
+
     def consume_event(self, event: events.Event) -> bool:
         """Whether to drop an event. This is decided before earlier events have been processed, because the user has not
         seen their effects yet."""
+        if self._early_events is not None and isinstance(event, events.Key | events.Paste):
+            self._early_events.append(event)
+            return True
         match event:
             case events.Key() if not event.is_forwarded:
                 return self._consume_key(event)

@@ -98,10 +98,10 @@ def measure_resume(folders: Folders, installed: Installed) -> Values:
             usable, _ = terminal.wait_until_echoed(START_TIMEOUT_S)
             terminal.wait_for_text(LAST_LINE, 20)
             cpu = cpu_seconds() - before
-            shown = first_time_of(LAST_LINE, terminal.drawn)
+            visible = first_time_of(LAST_LINE, terminal.drawn)
             began = terminal.began
         note_outside(installed, server)
-    return {"usable": usable - began, "shown": shown - began, "both": max(usable, shown) - began, "cpu": cpu}
+    return {"usable": usable - began, "shown": visible - began, "both": max(usable, visible) - began, "cpu": cpu}
 
 
 def measure_memory(folders: Folders, installed: Installed) -> Values:

@@ -61,10 +61,11 @@ def main() -> int:
 
 def format_times(name: str, times: EchoTimes) -> str:
     keys = [1000 * value for value in times.keys]
-    held = [1000 * value for value in times.callbacks] or [0.0]
+    callback_ms = [1000 * value for value in times.callbacks] or [0.0]
     return (
         f"{name:32} p50 {percentile(keys, 0.5):5.1f} p95 {percentile(keys, 0.95):5.1f} max {max(keys):5.1f} ms "
-        f"({len(keys)} keys); callbacks over 8 ms: {sum(value > 8 for value in held):3}, longest {max(held):5.1f} ms; "
+        f"({len(keys)} keys); callbacks over 8 ms: {sum(value > 8 for value in callback_ms):3}, "
+        f"longest {max(callback_ms):5.1f} ms; "
         f"{100 * times.cpu_share:3.0f} % of a core"
     )
 

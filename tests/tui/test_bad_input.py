@@ -49,7 +49,7 @@ def test_two_hundred_sizes_while_it_streams(tmp_path: Path) -> None:
             terminal.read_some(0.01)
         terminal.resize(80, 24)
         terminal.until("Ask, or / for commands")
-        terminal.send("\x03", until="· interrupted")  # the turn goes first
+        terminal.send("\x03", until="Interrupted after")  # the turn goes first
         left_behind(terminal)
         assert terminal.is_given_back()
 

@@ -12,7 +12,7 @@ from ebbtide.tui.app import EbbApp
 from ebbtide.tui.widgets.prompt import PromptInput
 from tests.kit.app_pilot import started
 from tests.kit.fake_sessions import FakeSession, FakeSessions, conversation
-from tests.kit.pty_terminal import SAYS, left_behind, ready
+from tests.kit.pty_terminal import SAYS, left_behind, ready, running
 
 SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=str)
 
@@ -107,3 +107,17 @@ def test_what_a_turn_needs_is_loaded_when_somebody_begins_to_type(typed: str, tm
     loaded = {*json.loads((tmp_path / "project" / "loaded.json").read_text())}
     assert loaded & FOR_A_TURN == (FOR_A_TURN if typed else set())
     assert loaded & FOR_A_COMMAND == set()
+
+
+def test_a_message_that_is_typed_while_python_starts_is_sent(tmp_path: Path) -> None:
+    with running(tmp_path, SAYS) as screen:
+        screen.child.send("hello\r")
+        screen.until("Said.")
+        assert "\u258c hello" in screen.text
+
+
+def test_what_is_typed_while_python_starts_is_in_the_prompt(tmp_path: Path) -> None:
+    with running(tmp_path, SAYS) as screen:
+        screen.child.send("hello")
+        screen.until("keys and commands")
+        screen.send(" there", until="hello there")

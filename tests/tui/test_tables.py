@@ -17,6 +17,7 @@ from ebbtide.tui.slash_commands import (
     command_awaiting_argument,
     command_by_name,
     command_completions,
+    commands_containing,
     parse_command,
 )
 from ebbtide.tui.text.numbers import format_age, format_dollars, format_duration, format_tokens
@@ -87,7 +88,9 @@ def test_an_unknown_command_is_understood_by_what_it_means(name: str, meant: str
 def test_completions_follow_what_is_typed() -> None:
     offered = [command.name for command in command_completions("/co")]
     assert offered == ["context", "compact", "commands", "copy"]
-    assert [command.name for command in command_completions("/mem")] == ["memory", "remember"]
+    assert [command.name for command in command_completions("/mem")] == ["memory"]
+    assert [command.name for command in commands_containing("/mem")] == ["remember"]
+    assert commands_containing("/m") == commands_containing("/memory x") == ()
     assert [command.name for command in command_completions("/zz")] == []
     assert len(command_completions("/")) == len(COMMANDS)
     assert command_completions("/compact now") == command_completions("text") == command_completions("") == ()

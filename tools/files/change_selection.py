@@ -63,8 +63,8 @@ def single_changes(change: Change, name: str) -> tuple[Change, ...]:
     regions = _divide(change)
     others = ([other for other in regions if other is not region] for region in regions)
     return tuple(
-        replace(change, old_content=_content_with(change, kept, name) if kept else change.old_content)
-        for kept in others
+        replace(change, old_content=_content_with(change, other_regions, name) if other_regions else change.old_content)
+        for other_regions in others
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ebbtide.agent import prompt as agent_prompt
 from ebbtide.tools.lazy import dataclass, regex
-from ebbtide.tui.slash_commands import alias_completions, command_completions
+from ebbtide.tui.slash_commands import SlashCommand, alias_completions, command_completions, commands_containing
 
 if TYPE_CHECKING:  # imported for types only: few sessions have MCP servers
     from ebbtide.agent.extensions.session_extensions import UserInvocable
@@ -41,20 +41,23 @@ def prompt_completions(
     mention = _MENTION.search(text)
     if mention is not None:
         return _resource_completions(text[: mention.start()], mention[1], servers)
-    commands = tuple(
-        PromptCompletion(
-            f"/{command.name} " if command.argument_hint else f"/{command.name}",
-            command.usage,
-            command.help,
-            matched_text=text[1:],
-        )
-        for command in command_completions(text)
-    )
+    commands = (_built_in_completion(command, text) for command in command_completions(text))
+    others = (_built_in_completion(command, text) for command in commands_containing(text))
     aliases = tuple(
         PromptCompletion(f"/{name}", f"/{name}", f"as `/{command.name}`: {command.help}")
         for name, command in alias_completions(text)
     )
-    return (*commands, *_command_completions(text, invocables), *_mcp_prompt_completions(text, servers), *aliases)
+    extensions = (*_command_completions(text, invocables), *_mcp_prompt_completions(text, servers))
+    return (*commands, *extensions, *aliases, *others)
+
+
+def _built_in_completion(command: SlashCommand, typed_text: str) -> PromptCompletion:
+    return PromptCompletion(
+        f"/{command.name} " if command.argument_hint else f"/{command.name}",
+        command.usage,
+        command.help,
+        matched_text=typed_text[1:],
+    )
 
 
 def mentioned_path(text_before: str) -> str | None:

@@ -467,13 +467,13 @@ def _apply_retry(view: SessionView, event: RetryScheduled) -> SessionView:
     earlier_blocks, step_blocks = view.turn_blocks[: view.step_start_index], view.turn_blocks[view.step_start_index :]
     # During a compaction, it was the summary request that failed, so the answer before it stays.
     is_summary = _running_compaction(view) is not None
-    kept_blocks = tuple(
+    remaining_blocks = tuple(
         block for block in step_blocks if is_summary or not isinstance(block, AnswerText | ReasoningBlock)
     )
     retry = Retry(event.attempt, event.attempts, event.delay, event.short_reason or event.reason, event.left)
     return replace(
         view,
-        turn_blocks=(*earlier_blocks, *kept_blocks),
+        turn_blocks=(*earlier_blocks, *remaining_blocks),
         retry=retry,
         activity=f"waiting for attempt {retry.attempt}",
     )

@@ -74,8 +74,8 @@ def interruption_text(total: TurnTotal) -> str:
         return ""
     if total.seconds is None:  # of a resumed session
         return "Interrupted."
-    kept_note = ", partial answer kept" if total.has_partial_answer else ""
-    return f"Interrupted after {format_duration(total.seconds)}{kept_note}. What should I do instead?"
+    partial_note = ", partial answer kept" if total.has_partial_answer else ""
+    return f"Interrupted after {format_duration(total.seconds)}{partial_note}. What should I do instead?"
 
 
 def total_sentence(total: TurnTotal) -> str:
