@@ -237,7 +237,7 @@ GATES: Sequence[TuiGate] = (
     TuiGate(f"{LONG_MESSAGES:,} messages: peak memory", 2.8, GateSetup.memory),
     TuiGate(f"{LONG_MESSAGES:,} messages: append to paint", 2.5, GateSetup.append),
     TuiGate(f"{LONG_MESSAGES:,} messages: an answer that streams", 400.0, GateSetup.streaming),
-    TuiGate("a frame of an answer that streams", 1.2, GateSetup.frame),
+    TuiGate("a frame of an answer that streams", 2.0, GateSetup.frame),
     TuiGate(f"{VERY_LONG_MESSAGES:,} messages: opened at their end", 40.0, GateSetup.very_long),
     TuiGate("written while a line is typed", 5.0, GateSetup.typing, "kB"),
     TuiGate("written for a list that opens", 12.0, GateSetup.opening, "kB"),
