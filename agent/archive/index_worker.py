@@ -1,6 +1,7 @@
 """The process that brings the search index up to date in the background. It may be killed at any time."""
 
 import asyncio
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,11 +13,15 @@ from ebbtide.store.blobs import BlobStore
 from ebbtide.store.index_lock import IndexLock
 from ebbtide.store.sessions import SessionStore
 
+_NICENESS = 10
+"""By how much the priority is lowered, because the user's programs come first."""
+
 
 def main(database: str, blobs: str, descriptor: str, model: str) -> int:
     """Index everything that is stored, including what is stored meanwhile. `descriptor`: the file descriptor of the
     `IndexLock`, which this process holds until it ends. `model`: the folder of the model for search by meaning, or
     empty."""
+    os.nice(_NICENESS)
     if not Path(database).exists():  # opening it would create it
         return 1
     with suppress(StoreFailed):  # the next search says what is missing, and another process goes on
