@@ -24,7 +24,7 @@ def main(database: str, blobs: str, descriptor: str, model: str) -> int:
     os.nice(_NICENESS)
     if not Path(database).exists():  # opening it would create it
         return 1
-    with suppress(StoreFailed):  # the next search says what is missing, and another process goes on
+    with suppress(StoreFailed):  # the next search says what is missing, and starts another process
         asyncio.run(
             _index_everything(Path(database), Path(blobs) if blobs else None, IndexLock(int(descriptor)), model)
         )

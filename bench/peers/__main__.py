@@ -81,7 +81,9 @@ def _measure_rows(folders: Folders, found: Sequence[Installed], arguments: argpa
 
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
-    parser.add_argument("--programs", type=Path, metavar="FOLDER", help="folder of the other programs, besides PATH")
+    parser.add_argument(
+        "--programs", type=Path, metavar="FOLDER", help="folder of the other programs, in addition to PATH"
+    )
     parser.add_argument("--runs", type=int, default=7, metavar="N", help="runs of each program (default: 7)")
     names = [*(row.name for row in ROWS), LISTING]
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"rows to measure: {', '.join(names)}")

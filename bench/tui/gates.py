@@ -112,7 +112,7 @@ class GateSetup:
 
     def settling(self) -> tuple[float, str]:
         ours, theirs = min(cost.until_rest for cost in self.start_costs), self.empty_cpu
-        return ours / theirs, f"{ours:.2f} s while nobody types, an empty Textual app {theirs:.2f} s until its paint"
+        return ours / theirs, f"{ours:.2f} s without a key, an empty Textual app {theirs:.2f} s until its paint"
 
     def very_long(self) -> tuple[float, str]:
         with Terminal(ebb_command("-r", "aaaa"), self._env, self._project) as terminal:
@@ -248,8 +248,8 @@ GATES: Sequence[TuiGate] = (
 
 
 def _tail_of_frames(answer: str) -> float:
-    """Return the processor time that drawing or painting a frame of a growing answer takes at most, but for a few
-    frames; the first ones also load modules."""
+    """Return the processor time within which 95 % of the frames of a growing answer are drawn or painted, whichever
+    takes longer. The first frames, which also load modules, do not count."""
     times = asyncio.run(measure_frames(growing_texts(answer, FRAME_TOKENS)))[FIRST_FRAMES:]
     return max(percentile(values, TAIL_SHARE) for values in zip(*times, strict=True))
 

@@ -39,7 +39,7 @@ class StartCost:
     until_painted: float
     """Until the first paint."""
     until_rest: float
-    """From then until the program is at rest, although nobody has typed."""
+    """From then until the program is at rest, without a key."""
     after_key: float
     """From the first key until the program is at rest again."""
 
@@ -79,7 +79,7 @@ def main() -> int:
     )
     print(format_row("empty Textual app: processor time", empty_costs[1:], "s"))
     print(format_row("ebb: processor time until the first paint", [cost.until_painted for cost in costs[1:]], "s", 0.6))
-    print(format_row("ebb: from then on, while nobody types", [cost.until_rest for cost in costs[1:]], "s"))
+    print(format_row("ebb: from then on, without a key", [cost.until_rest for cost in costs[1:]], "s"))
     print(format_row("ebb: after the first key", [cost.after_key for cost in costs[1:]], "s"))
     for id, times in opened.items():
         length = "50,000 messages, 200 in view" if id == "dddd" else f"{SESSION_LENGTHS[id]:,} messages"

@@ -98,7 +98,7 @@ def build_entries_panel(entries: SettingEntries, save: Callable[[str], SettingEn
     key, own = entries.setting.key, entries.own
     is_hook = key == "hooks.after_tool"
 
-    def saved(new_entries: Sequence[Entry], message: str) -> Panel:
+    def save_entries(new_entries: Sequence[Entry], message: str) -> Panel:
         text = format_entries_as_toml(new_entries)
         return replace(build_entries_panel(save(text), save), message=ShowMessage(sanitise_line(message), "good"))
 
@@ -109,7 +109,7 @@ def build_entries_panel(entries: SettingEntries, save: Callable[[str], SettingEn
         entry = parse_entry(text, None, is_hook=is_hook)
         if entry in own:
             return ShowMessage(f"`{text}` is in the list already")
-        return saved((*own, entry), f"added `{text}`")
+        return save_entries((*own, entry), f"added `{text}`")
 
     async def change(row: PanelRow, text: str) -> Panel:
         text = text.strip()
@@ -117,11 +117,11 @@ def build_entries_panel(entries: SettingEntries, save: Callable[[str], SettingEn
             return await remove(row, "")
         index = int(row.value)
         entry = parse_entry(text, own[index], is_hook=is_hook)
-        return saved((*own[:index], entry, *own[index + 1 :]), f"changed to `{text}`")
+        return save_entries((*own[:index], entry, *own[index + 1 :]), f"changed to `{text}`")
 
     async def remove(row: PanelRow, _: str) -> Panel:
         index = int(row.value)
-        return saved((*own[:index], *own[index + 1 :]), f"removed `{format_entry(own[index])}`")
+        return save_entries((*own[:index], *own[index + 1 :]), f"removed `{format_entry(own[index])}`")
 
     def is_own(row: PanelRow) -> bool:
         return row.value.isdecimal()
