@@ -18,7 +18,7 @@ from pathlib import Path
 from bench.measure import format_row
 from ebbtide.agent.checkpoints.project import ProjectCheckpoints
 from ebbtide.agent.checkpoints.undo_points import TurnKey
-from ebbtide.agent.checkpoints.work_tree import ScanLimits
+from ebbtide.agent.checkpoints.unread_files import ScanLimits
 
 SCAN_LIMITS = ScanLimits(max_files=100_000, max_file_bytes=10_000_000, max_total_bytes=2_000_000_000)
 CHANGED_FILES_PER_TURN = 10

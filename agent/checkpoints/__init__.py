@@ -6,6 +6,6 @@ from ebbtide.tools.lazy import lazy_submodules
 
 if TYPE_CHECKING:
     from ebbtide.agent.checkpoints import project as project
-    from ebbtide.agent.checkpoints import work_tree as work_tree
+    from ebbtide.agent.checkpoints import unread_files as unread_files
 else:
     __getattr__ = lazy_submodules(__name__)

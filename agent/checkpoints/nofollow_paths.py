@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ebbtide.agent.checkpoints.file_state import ABSENT, FileState
-from ebbtide.agent.checkpoints.work_tree import StoreContent, read_content
+from ebbtide.agent.checkpoints.unread_files import StoreContent, read_content
 
 _NOT_FOUND_ERRNOS = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _OPEN_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -32,7 +32,8 @@ from ebbtide.agent.checkpoints.recovery import Recovery
 from ebbtide.agent.checkpoints.staged_files import StagedFiles, staged_description
 from ebbtide.agent.checkpoints.tracked_files import TrackedFiles
 from ebbtide.agent.checkpoints.undo_points import PointKind, RestoreResult, TurnKey, UndoPoint
-from ebbtide.agent.checkpoints.work_tree import FolderTooLarge, ScanCancelled, ScanLimits, WorkTree
+from ebbtide.agent.checkpoints.unread_files import ScanCancelled, ScanLimits
+from ebbtide.agent.checkpoints.work_tree import FolderTooLarge, WorkTree
 from ebbtide.agent.errors import StoreFailed
 from ebbtide.store.checkpoints import CheckpointStore, FolderRow
 from ebbtide.store.errors import StoreError

@@ -35,7 +35,7 @@ MAX_TITLE_CHARS = 120
 
 def open_project(config: Config, root: Path) -> "ProjectCheckpoints":
     """Open the checkpoints of a folder. Raises `StoreFailed`."""
-    limits = checkpoints.work_tree.ScanLimits(
+    limits = checkpoints.unread_files.ScanLimits(
         config.checkpoints_max_files, config.checkpoints_max_file_bytes, config.checkpoints_max_bytes
     )
     return checkpoints.project.ProjectCheckpoints(config.folders.data, root, limits, config.checkpoints_max_bytes)

@@ -16,7 +16,7 @@ from ebbtide.agent.checkpoints.file_state import UNREADABLE_INDEX_SUFFIX, FileSt
 from ebbtide.agent.checkpoints.git_index import parse_index, parse_staged, replace_staged, staged_bytes_by_path
 from ebbtide.agent.checkpoints.nofollow_paths import open_parent
 from ebbtide.agent.checkpoints.restore import TEMPORARY_PREFIX
-from ebbtide.agent.checkpoints.work_tree import TICK_NS
+from ebbtide.agent.checkpoints.unread_files import TICK_NS
 from ebbtide.tools.files.bounded import read_prefix
 from ebbtide.tools.sandbox.git_metadata import verified_metadata
 

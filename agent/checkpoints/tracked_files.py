@@ -10,7 +10,8 @@ from ebbtide.agent.checkpoints.comparison import StateChange, stat_numbers
 from ebbtide.agent.checkpoints.file_state import FileState
 from ebbtide.agent.checkpoints.folder_record import CHANGE_TIME_INDEX, FolderRecord
 from ebbtide.agent.checkpoints.git_index import parse_staged
-from ebbtide.agent.checkpoints.work_tree import TICK_NS, FolderTooLarge, ScanLimits
+from ebbtide.agent.checkpoints.unread_files import TICK_NS, ScanLimits
+from ebbtide.agent.checkpoints.work_tree import FolderTooLarge
 
 StagedEntries = Mapping[bytes, bytes]
 _SKIP_WORKTREE = 0x40

@@ -5,32 +5,34 @@ scan, one row per folder. As in git's index, a file time close to the time of th
 change again within the same clock tick. Such a file is read again in the next scan.
 """
 
-import hashlib
 import os
 import stat
 import sys
 import time
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 
-from ebbtide.agent.checkpoints.comparison import FolderChanges, change_time_ns, record_changes
+from ebbtide.agent.checkpoints.comparison import FolderChanges, record_changes
 from ebbtide.agent.checkpoints.file_state import FileState
-from ebbtide.agent.checkpoints.folder_record import CHANGE_TIME_INDEX, FIELDS_PER_FILE, FolderRecord
+from ebbtide.agent.checkpoints.folder_record import FIELDS_PER_FILE, FolderRecord
 from ebbtide.agent.checkpoints.scan_scope import ScanScope, ScopeTracker
+from ebbtide.agent.checkpoints.unread_files import (
+    OPEN_FOLDER_FLAGS,
+    ScanCancelled,
+    ScanLimits,
+    StoreContent,
+    UnreadFiles,
+    reliable_time,
+)
 from ebbtide.tools.search.walk import FolderRules, WalkScope, is_ignored, is_repository, rules_in_folder, walk_scope
-
-TICK_NS, COARSE_TICK_NS = 20_000_000, 2_100_000_000
-"""Two changes within this many nanoseconds can get the same time: the first value is for file systems with nanosecond
-times, the second for all others."""
 
 _FILE_CLOCK = 5 if sys.platform == "linux" else time.CLOCK_REALTIME
 """The clock that file times are compared with. On Linux it is the coarse clock, which lags behind the exact time. Since
 Linux 6.13, a file whose time has been queried gets an exact time at its next change, and that time can be later than
 the coarse clock."""
-OPEN_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _get_stat_numbers = attrgetter("st_mode", "st_size", "st_ctime_ns", "st_ino")
 _get_name = attrgetter("name")
 _SKIPPED_FOLDERS = frozenset((".git", "__pycache__"))
@@ -41,22 +43,6 @@ class FolderTooLarge(Exception):
     """The folder exceeds a scan limit. The error message says which limit."""
 
 
-class ScanCancelled(Exception):
-    """The scan was stopped because it is no longer needed."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScanLimits:
-    max_files: int
-    max_file_bytes: int
-    max_total_bytes: int
-    """Total size of all files, in bytes."""
-
-
-StoreContent = Callable[[bytes, bytes], None]
-"""Stores content under its digest. It may be called again for content that is already stored."""
-
-
 class WorkTree:
     """A folder as of the last scan. Not thread-safe."""
 
@@ -64,20 +50,22 @@ class WorkTree:
         """`skipped_paths`: absolute paths to skip. `folders`: the records of an earlier scan."""
         self.root = root
         self.folders = dict(folders)
-        self.unread_file_count = 0
-        """Number of files that the current scan has yet to read."""
         self._skipped_paths = frozenset(skipped_paths)
         self._rules: dict[str, tuple[FolderRules, ...]] = {}
         self._scope: WalkScope | None = None
-        self._unread: list[tuple[str, FolderRecord, list[int]]] = []
-        """The files to read: for each folder, its name, its record, and the indexes of the files in the record."""
+        self._unread_files = UnreadFiles(root)
         self._changes = FolderChanges()
         self._previous_folders: Mapping[str, FolderRecord] = {}
         self._changed_rules: set[str] = set()
-        self._file_count = self._total_bytes = self._last_scan_start = 0
+        self._file_count = self._last_scan_start = 0
         self._tracker = ScopeTracker()
         self._must_widen = False
         """Whether the current scan has found that it must visit all folders."""
+
+    @property
+    def unread_file_count(self) -> int:
+        """Number of files that the current scan has yet to read."""
+        return self._unread_files.count
 
     @property
     def is_watching(self) -> bool:
@@ -122,8 +110,7 @@ class WorkTree:
             if self._must_widen:
                 self._begin_walk(previous_folders)
                 self._walk(self._tracker.widen_scan(), limits, is_cancelled)
-            for name, folder, indexes in self._unread:
-                self._read_files(name, folder, indexes, limits, store_content, is_cancelled)
+            self._changes.unstored_files += self._unread_files.read(limits.max_file_bytes, store_content, is_cancelled)
             record_changes(
                 self.root,
                 previous_folders,
@@ -138,24 +125,22 @@ class WorkTree:
             self.folders = previous_folders
             raise
         finally:
-            self.unread_file_count = 0
+            self._unread_files.clear()
         self._tracker.finish_scan()
         self._last_scan_start = scan_start
         return self._changes
 
     def _begin_walk(self, previous_folders: Mapping[str, FolderRecord]) -> None:
         self._previous_folders, self.folders, self._changes = previous_folders, dict(previous_folders), FolderChanges()
-        self._unread = []
+        self._unread_files.clear()
         self._file_count = 0
-        self._total_bytes = 0
-        self.unread_file_count = 0
         self._scope = None
         self._must_widen = False
         self._rules.clear()
         self._changed_rules.clear()
 
     def _walk(self, scope: ScanScope, limits: ScanLimits, is_cancelled: Callable[[], bool]) -> None:
-        """Visit the folders in the scope. Files whose content must be read are added to `_unread`."""
+        """Visit the folders in the scope. Files whose content must be read are added to `_unread_files`."""
         pending: list[tuple[str, bool, bool]] = [("", False, scope.is_complete)]
         while pending and not self._must_widen:
             if is_cancelled():
@@ -173,7 +158,7 @@ class WorkTree:
                 path = prefix + subfolder
                 if is_deep or path in scope.reached or path not in self.folders:
                     pending.append((path, has_new_rules, is_deep or path in scope.replaced))
-        if self._total_bytes > limits.max_total_bytes:
+        if self._unread_files.total_bytes > limits.max_total_bytes:
             raise FolderTooLarge(f"its files exceed {limits.max_total_bytes / 1e6:,.0f} MB")
 
     def _visit(
@@ -263,7 +248,7 @@ class WorkTree:
         folder = replace(record, stat_numbers=record.stat_numbers[:], digests=list(record.digests))
         self.folders[name] = folder
         self._changes.changed_folders.add(name)
-        self._update_files(name, folder, changed_files, now, limits)
+        self._unread_files.add(name, folder, changed_files, now, limits.max_file_bytes)
         return folder, has_new_rules
 
     def _list_folder(
@@ -275,7 +260,7 @@ class WorkTree:
             {file_name: index for index, file_name in enumerate(previous.file_names)} if previous is not None else {}
         )
         folder = FolderRecord(
-            stat.S_IMODE(status.st_mode), _reliable_time(status.st_ctime_ns, now), status.st_ino, rules_hash
+            stat.S_IMODE(status.st_mode), reliable_time(status.st_ctime_ns, now), status.st_ino, rules_hash
         )
         ignore_rules = self._rules_for(name, path)
         self.folders[name] = folder
@@ -321,77 +306,13 @@ class WorkTree:
         if has_links:
             self._note_links(name, is_changed=has_changed_link)
         _check_file_count(self._file_count + len(folder.file_names), limits)
-        self._update_files(name, folder, changed_files, now, limits)
+        self._unread_files.add(name, folder, changed_files, now, limits.max_file_bytes)
         return folder
 
     def _note_links(self, name: str, *, is_changed: bool) -> None:
         """Record that a folder contains files with several names. `is_changed`: whether one of them has changed."""
         if self._tracker.note_linked_file(name, is_changed=is_changed):
             self._must_widen = True
-
-    def _update_files(
-        self,
-        name: str,
-        folder: FolderRecord,
-        changed_files: Sequence[tuple[int, "array[int]"]],
-        now: int,
-        limits: ScanLimits,
-    ) -> None:
-        """Update the stat numbers of changed files, and queue the files that must be read."""
-        unread = []
-        for index, numbers in changed_files:
-            mode, size, change_time, _ = numbers
-            offset = index * FIELDS_PER_FILE
-            folder.stat_numbers[offset : offset + FIELDS_PER_FILE] = numbers
-            if stat.S_ISREG(mode) and size > limits.max_file_bytes:
-                folder.digests[index] = b""
-                continue
-            folder.stat_numbers[offset + CHANGE_TIME_INDEX] = _reliable_time(change_time, now)
-            unread.append(index)
-            self._total_bytes += size
-        if unread:
-            self._unread.append((name, folder, unread))
-            self.unread_file_count += len(unread)
-
-    def _read_files(
-        self,
-        name: str,
-        folder: FolderRecord,
-        indexes: Sequence[int],
-        limits: ScanLimits,
-        store_content: StoreContent,
-        is_cancelled: Callable[[], bool],
-    ) -> None:
-        prefix = f"{name}/" if name else ""
-        try:
-            fd = os.open(os.path.join(self.root, name), OPEN_FOLDER_FLAGS)
-        except OSError:
-            fd = -1  # an invalid descriptor, so that each file is recorded as unreadable
-        try:
-            for index in indexes:
-                if is_cancelled():
-                    raise ScanCancelled
-                self.unread_file_count -= 1
-                file_name, offset = folder.file_names[index], index * FIELDS_PER_FILE
-                try:
-                    if stat.S_ISLNK(folder.stat_numbers[offset]):
-                        content = os.fsencode(os.readlink(file_name, dir_fd=fd))
-                    else:
-                        content, folder.stat_numbers[offset + CHANGE_TIME_INDEX] = read_content(
-                            file_name, folder.stat_numbers[offset + CHANGE_TIME_INDEX], limits.max_file_bytes, fd
-                        )
-                except (OSError, ValueError):
-                    folder.digests[index] = b""
-                    folder.stat_numbers[offset + CHANGE_TIME_INDEX] = -change_time_ns(
-                        f"{self.root}/{prefix}{file_name}"
-                    )
-                    self._changes.unstored_files.append(prefix + file_name)
-                    continue
-                folder.digests[index] = digest = hashlib.sha256(content).digest()
-                store_content(digest, content)
-        finally:
-            if fd >= 0:
-                os.close(fd)
 
     def _rules_for(self, name: str, path: str) -> tuple[FolderRules, ...]:
         """Return the ignore rules that apply to a folder, outermost first."""
@@ -423,12 +344,6 @@ def _check_file_count(count: int, limits: ScanLimits) -> None:
         raise FolderTooLarge(f"it contains more than {limits.max_files:,} files")
 
 
-def _reliable_time(change_time_ns: int, now: int) -> int:
-    """Return a file's change time; 0 if it is so recent that another change could get the same time."""
-    tick = TICK_NS if change_time_ns % 1_000_000_000 else COARSE_TICK_NS
-    return change_time_ns if change_time_ns + tick < now else 0
-
-
 def _rules_hash(fd: int) -> int:
     """Return a number that changes whenever a folder's ignore rules do."""
     rules_hash = 0
@@ -438,27 +353,3 @@ def _rules_hash(fd: int) -> int:
             identity = (status.st_ino,) if name == ".git" else (status.st_ino, status.st_size, status.st_mtime_ns)
             rules_hash = hash((rules_hash, name == ".git", *identity)) & 0x7FFFFFFFFFFFFFFF
     return rules_hash
-
-
-def read_content(name: str, change_time: int, max_bytes: int, folder_fd: int) -> tuple[bytes, int]:
-    """Return the bytes of a file and its change time; the time is 0 if the file has changed since the last check.
-    `change_time`: the change time at the last check. Raises `OSError`, and `ValueError` if the file was replaced or
-    grew."""
-    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder_fd)
-    try:
-        old_status = os.fstat(fd)
-        if not stat.S_ISREG(old_status.st_mode) or old_status.st_size > max_bytes:
-            raise ValueError("it has become another")
-        content = os.read(fd, old_status.st_size + 1)
-        while 0 < len(content) <= max_bytes and len(content) != old_status.st_size:
-            chunk = os.read(fd, max_bytes)
-            if not chunk:
-                break
-            content += chunk
-        if len(content) > max_bytes:
-            raise ValueError("it grows")
-        new_status = os.fstat(fd)
-    finally:
-        os.close(fd)
-    is_same = old_status.st_ctime_ns == new_status.st_ctime_ns == change_time and len(content) == new_status.st_size
-    return content, change_time if is_same else 0

@@ -9,7 +9,7 @@ from typing import Self
 
 from ebbtide.agent.checkpoints.project import ProjectCheckpoints
 from ebbtide.agent.checkpoints.undo_points import TurnKey
-from ebbtide.agent.checkpoints.work_tree import ScanLimits
+from ebbtide.agent.checkpoints.unread_files import ScanLimits
 
 LIMITS = ScanLimits(max_files=1000, max_file_bytes=10_000, max_total_bytes=1_000_000)
 

@@ -20,7 +20,7 @@ from ebbtide.agent.checkpoints.file_state import CHANGED_SINCE, TurnChanges
 from ebbtide.agent.checkpoints.point_log import INTERRUPTED_COMMAND
 from ebbtide.agent.checkpoints.project import ProjectCheckpoints, checkpoint_folder
 from ebbtide.agent.checkpoints.undo_points import next_redo, next_undo
-from ebbtide.agent.checkpoints.work_tree import ScanLimits
+from ebbtide.agent.checkpoints.unread_files import ScanLimits
 from ebbtide.agent.errors import RestoreFailed
 from tests.kit.checkpoints import LIMITS, Agent, never, project_in, tree, turn_place
 from tests.kit.files import write_file, write_files, write_program

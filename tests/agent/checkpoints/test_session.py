@@ -17,7 +17,7 @@ from ebbtide.agent.checkpoints.checkpoint_thread import CheckpointThread
 from ebbtide.agent.checkpoints.project import ProjectCheckpoints
 from ebbtide.agent.checkpoints.session_checkpoints import SessionCheckpoints
 from ebbtide.agent.checkpoints.undo_points import next_undo
-from ebbtide.agent.checkpoints.work_tree import ScanLimits
+from ebbtide.agent.checkpoints.unread_files import ScanLimits
 from ebbtide.agent.compose.optional_parts import create_tool_hooks
 from ebbtide.agent.config.option_values import AfterToolHook
 from ebbtide.agent.events.session import Event, TurnStarted

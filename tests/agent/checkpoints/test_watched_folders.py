@@ -21,7 +21,8 @@ from ebbtide.agent.checkpoints.folder_watch import FolderWatch
 from ebbtide.agent.checkpoints.nofollow_paths import read_state
 from ebbtide.agent.checkpoints.project import ProjectCheckpoints
 from ebbtide.agent.checkpoints.undo_points import TurnKey, next_undo
-from ebbtide.agent.checkpoints.work_tree import ScanCancelled, WorkTree
+from ebbtide.agent.checkpoints.unread_files import ScanCancelled
+from ebbtide.agent.checkpoints.work_tree import WorkTree
 from tests.kit.checkpoints import LIMITS, Agent, never, project_in, tree
 from tests.kit.files import write_file, write_files
 
