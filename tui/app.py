@@ -103,7 +103,7 @@ class EbbApp(CaretApp, App[str]):
         """The command context. Created on first use, because its imports would delay the first paint."""
         self.stylesheet.read(Path(__file__).with_name("dialogs.tcss"))  # deferred until a dialog may open
         controller = session.controller.SessionController(
-            load_sessions(self._sessions), lambda: presenter.schedule_drawing(), self._drafts, self._pastes
+            load_sessions(self._sessions), lambda: presenter.schedule.request(), self._drafts, self._pastes
         )
         dialogs = tui.dialogs.QuestionDialogs(self, controller.answer, self.jobs.interrupt)
         view_callbacks = (dialogs.update, self.terminal_features.update, lambda view: self.main_screen.todos.show(view))
@@ -179,7 +179,7 @@ class EbbApp(CaretApp, App[str]):
     @property
     def is_working(self) -> bool:
         """Whether a job is running, or the result of the last one has not been drawn yet."""
-        return self.jobs.is_busy or self.context.presenter.is_drawing_due
+        return self.jobs.is_busy or self.context.presenter.schedule.is_due
 
     def on_size_mismatch(self, message: "SizeMismatch") -> None:
         self.jobs.greeter.size_notice = message.message_text

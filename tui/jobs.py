@@ -88,7 +88,7 @@ class AppJobs(JobQueue):
         except AgentError as error:
             self.opening_error = error
             context.controller.queue.clear()
-            context.presenter.stop_drawing()
+            context.presenter.schedule.stop()
             self._app.exit()
             return
         self.is_session_open = True
@@ -152,5 +152,5 @@ class AppJobs(JobQueue):
         session has messages."""
         context = self._context
         session_id = await self.close_session(context.prompt.text)
-        context.presenter.stop_drawing()
+        context.presenter.schedule.stop()
         self._app.exit(session_id)

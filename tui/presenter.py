@@ -14,6 +14,7 @@ from ebbtide.agent.config.options import STATUS_PARTS, StatusPart
 from ebbtide.agent.errors import AgentError
 from ebbtide.agent.input.instructions import branch_or_commit
 from ebbtide.tui import screens, view, widgets
+from ebbtide.tui.drawing_schedule import DrawingSchedule
 from ebbtide.tui.screens.main import CENTRED_WIDTH, MainScreen
 from ebbtide.tui.session.controller import SessionController
 from ebbtide.tui.session.greeter import GreetingCollector
@@ -31,23 +32,11 @@ from ebbtide.tui.widgets.transcript_pane import TranscriptPane
 if TYPE_CHECKING:  # loads when the user begins to type
     from ebbtide.tui.widgets.side_panel import SidePanel
 
-FLUSH_INTERVAL_S = 1 / 12
-"""Minimum seconds between updates of streamed text."""
-
-KEY_CHECK_INTERVAL_S, MAX_KEY_WAIT_S = 0.002, 0.1
-"""Seconds between checks whether typed keys have been handled, and how long a drawing waits for them at most."""
-
 ANIMATION_INTERVAL_S = 0.7
 """Seconds between frames of the activity mark. The rate is low so that little is written to the terminal."""
 
 HINT_DURATION_S = 2.0
 """How long a hint is shown, in seconds."""
-
-
-def next_drawing_time(start_time: float, end_time: float) -> float:
-    """Calculate when to draw next, after a drawing that lasted from `start_time` to `end_time`. At least half of the
-    time is left for keys and for idle work such as a resize."""
-    return max(start_time + FLUSH_INTERVAL_S, end_time + (end_time - start_time))
 
 
 class Presenter:
@@ -60,10 +49,7 @@ class Presenter:
         self._app = app
         self._controller = controller
         self._view_callbacks = view_callbacks
-        self._earliest_drawing_time = 0.0
-        """Earliest time at which streamed text may be drawn again."""
-        self._drawing_timer: asyncio.TimerHandle | None = None
-        """Timer for the next drawing."""
+        self.schedule = DrawingSchedule(app, self._draw_view)
         self._tick_timer: Timer | None = None
         self._frame = 0
         """Number of clock ticks since work began."""
@@ -77,7 +63,6 @@ class Presenter:
         self._elapsed_timer = ElapsedTimer()
         self._hint = ""
         self._hint_timer: Timer | None = None
-        self._is_stopped = False
         self._reply_speed = ReplySpeed()
         self._branch = ""
         self._sandbox = ""
@@ -94,50 +79,7 @@ class Presenter:
         assert isinstance(screen, MainScreen)
         return screen
 
-    @property
-    def is_drawing_due(self) -> bool:
-        """Whether a drawing is scheduled because the screen is out of date."""
-        return self._drawing_timer is not None
-
-    def schedule_drawing(self) -> None:
-        """Schedule a drawing. Streamed text is drawn only a few times per second, however fast it arrives."""
-        if self._drawing_timer is None and self._app.is_running and not self._is_stopped:
-            now = monotonic()
-            wait = max(0.0, self._earliest_drawing_time - now)
-            self._draw_later(wait, now + wait + MAX_KEY_WAIT_S)
-
-    def _draw_later(self, wait: float, latest_time: float) -> None:
-        # Do not use a Textual timer: on a busy machine, short timers are lost, and with them all later drawings.
-        self._drawing_timer = asyncio.get_running_loop().call_later(
-            wait, self._app.call_next, self._draw_after_keys, latest_time
-        )
-
-    def _draw_after_keys(self, latest_time: float) -> None:
-        """Draw when all typed keys have been handled, or at `latest_time`, because a held key must not stop drawing."""
-        if self._has_unhandled_keys and monotonic() < latest_time:
-            self._draw_later(KEY_CHECK_INTERVAL_S, latest_time)
-        else:
-            self.draw_view()
-
-    @property
-    def _has_unhandled_keys(self) -> bool:
-        """Whether messages, such as keys, are waiting at one of those through which keys pass."""
-        if not self._app.is_running or self._is_stopped:
-            return False
-        receivers = (self._app, self._app.screen, self._app.focused)
-        return any(receiver is not None and receiver.message_queue_size > 0 for receiver in receivers)
-
-    def stop_drawing(self) -> None:
-        """Stop drawing, because the widgets are about to be removed."""
-        self._is_stopped = True
-
-    def draw_view(self) -> None:
-        if self._is_stopped or not self._app.is_running:  # the widgets are removed during shutdown
-            return
-        if self._drawing_timer is not None:
-            self._drawing_timer.cancel()
-            self._drawing_timer = None
-        start_time = monotonic()
+    def _draw_view(self) -> None:
         view = self._controller.view
         self._main_screen.is_session_new = self._main_screen.is_session_new and not (
             view.past_blocks or view.turn_blocks
@@ -148,11 +90,10 @@ class Presenter:
         self._update_side_panel()
         for show_view in self._view_callbacks:
             show_view(view)
-        self._earliest_drawing_time = next_drawing_time(start_time, monotonic())
 
     def show_session(self) -> None:
         """Draw the session that has just been opened, with its greeting and draft."""
-        if self._is_stopped or not self._app.is_running:  # the session may be opened just as the app exits
+        if not self.schedule.is_running:  # the session may be opened just as the app exits
             return
         session = self._controller.session
         self._draw_greeting()
@@ -222,7 +163,7 @@ class Presenter:
             self._draw_greeting()
 
     def draw_queue(self) -> None:
-        if self._app.is_running and not self._is_stopped:
+        if self.schedule.is_running:
             self._app.query_one(QueueLines).show(self._controller.queue.items)
             self._app.query_one(PromptInput).has_queued_messages = bool(self._controller.queue)
             self._update_side_panel()
@@ -268,7 +209,7 @@ class Presenter:
             self._side_panel.set_counted_files(files, finished_call_ids, self._controller.view)
 
     def _update_side_panel(self) -> None:
-        if not self._app.is_running or self._is_stopped:
+        if not self.schedule.is_running:
             return
         is_visible = self._side_panel is not None and self._side_panel.is_attached and self._side_panel.display
         self._app.query_one(TranscriptView).set_todos_in_panel(is_visible)
@@ -305,7 +246,7 @@ class Presenter:
         """Determine which sandbox is in use. The first call takes about 10 ms."""
         if (session := self._controller.session) is not None:
             self._sandbox = await asyncio.to_thread(lambda: session.boundary.sandbox_state)
-            if self._app.is_running and not self._is_stopped:
+            if self.schedule.is_running:
                 self._draw_status()
 
     def _draw_status(self) -> None:

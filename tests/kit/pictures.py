@@ -55,7 +55,7 @@ class Picture:
                 await done
             for step in steps:
                 await (pilot.press(step) if isinstance(step, str) else ready(app, step)(pilot))
-            while app.context.presenter.is_drawing_due:
+            while app.context.presenter.schedule.is_due:
                 await pilot.pause()
             await pilot.pause()
 
@@ -66,7 +66,7 @@ def ready(app: EbbApp, condition: Callable[[], bool]) -> Callable[[Pilot[str]], 
     """Waits until the condition holds and what followed from it is drawn."""
 
     async def wait(pilot: Pilot[str]) -> None:
-        while not (app.query(PromptInput) and condition()) or app.context.presenter.is_drawing_due:
+        while not (app.query(PromptInput) and condition()) or app.context.presenter.schedule.is_due:
             await pilot.pause()
         await pilot.pause()
 

@@ -64,7 +64,7 @@ async def worn(t: Driven, name: ThemeName) -> float:
     """Wears a theme, and gives the contrast that its words need."""
     t.app.theme_manager.apply_theme(name)
     await t.pilot.pause()
-    await t.until(lambda: not t.app.context.presenter.is_drawing_due)
+    await t.until(lambda: not t.app.context.presenter.schedule.is_due)
     return 7.0 if name == "high-contrast" else MIN_CONTRAST
 
 

@@ -15,11 +15,11 @@ from ebbtide.tui.app import EbbApp
 from ebbtide.tui.commands.help import build_help_panel, build_palette_panel, build_palette_rows
 from ebbtide.tui.commands.models import build_models_panel
 from ebbtide.tui.commands.setting_entries import build_entries_panel, read_entries
+from ebbtide.tui.commands.setting_values import build_values_panel
 from ebbtide.tui.commands.settings_panel import (
     COMMON_SETTINGS,
     SettingsAccess,
     build_settings_panel,
-    build_values_panel,
 )
 from ebbtide.tui.keys import KeyBinding
 from ebbtide.tui.screens.panel import PanelScreen

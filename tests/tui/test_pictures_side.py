@@ -46,7 +46,7 @@ async def test_what_was_taken_back_is_no_change_any_more(tmp_path: Path) -> None
         await t.until(lambda: "Files  +3 −3" in plain_lines(panel))
         session.file_history = FakeFiles(changed=(FileChange("src/a.py", b"a\n", b"a\n"),))
         with app.controller.busy_with("restoring files"):
-            await t.until(lambda: t.app.controller.view.is_busy and not t.app.context.presenter.is_drawing_due)
+            await t.until(lambda: t.app.controller.view.is_busy and not t.app.context.presenter.schedule.is_due)
         await t.until(lambda: not any(line.startswith("Files") for line in plain_lines(panel)))
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.events import Key
 
-from ebbtide.tui.presenter import FLUSH_INTERVAL_S, next_drawing_time
+from ebbtide.tui.drawing_schedule import FLUSH_INTERVAL_S, next_drawing_time
 from ebbtide.tui.view.blocks import Block
 from ebbtide.tui.widgets.status import StatusBar
 from tests.kit.app_pilot import terminal
@@ -32,11 +32,11 @@ async def test_typed_keys_are_in_the_prompt_before_streamed_text_is_drawn(monkey
             show(*blocks)
 
         monkeypatch.setattr(t.transcript, "show", watched_show)
-        await t.until(lambda: not presenter.is_drawing_due)
+        await t.until(lambda: not presenter.schedule.is_due)
         prompt_texts.clear()
         for letter in "typed":
             t.prompt.post_message(Key(letter, letter))
-        presenter._draw_after_keys(float("inf"))
+        presenter.schedule.draw_after_keys(float("inf"))
         await t.until(lambda: prompt_texts)
         assert prompt_texts[0] == "typed"
 
@@ -44,10 +44,10 @@ async def test_typed_keys_are_in_the_prompt_before_streamed_text_is_drawn(monkey
 async def test_keys_that_never_end_do_not_stop_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     async with terminal(FakeSession()) as t:
         presenter = t.app.context.presenter
-        await t.until(lambda: not presenter.is_drawing_due)
+        await t.until(lambda: not presenter.schedule.is_due)
         monkeypatch.setattr(type(t.prompt), "message_queue_size", 1)
-        presenter.schedule_drawing()
-        await t.until(lambda: not presenter.is_drawing_due)
+        presenter.schedule.request()
+        await t.until(lambda: not presenter.schedule.is_due)
 
 
 async def test_a_later_hint_stands_for_all_of_its_time() -> None:

@@ -18,13 +18,12 @@ from ebbtide.tui.commands.setting_entries import (
     has_entries,
     read_entries,
 )
+from ebbtide.tui.commands.setting_values import build_values_panel, values_of
 from ebbtide.tui.commands.settings_panel import (
     COMMON_SETTINGS,
     SettingsAccess,
     build_settings_panel,
-    build_values_panel,
     is_switch,
-    values_of,
 )
 from ebbtide.tui.view.panel import (
     NO_ROW,

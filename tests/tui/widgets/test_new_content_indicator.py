@@ -60,7 +60,7 @@ class Talking:
         before = t.app.controller.view
         self.holds[which].event.set()
         await t.until(lambda: t.app.controller.view is not before and len(t.app.controller.view.turn_blocks) == size)
-        await t.until(lambda: not t.app.context.presenter.is_drawing_due)
+        await t.until(lambda: not t.app.context.presenter.schedule.is_due)
         await t.pilot.pause()
 
 
