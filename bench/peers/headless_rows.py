@@ -79,6 +79,11 @@ def measure_runs_at_once(folders: Folders, installed: Installed) -> Values:
         return {"wall": time.monotonic() - began, "cpu": cpu_seconds() - before}
 
 
+STEP_METRICS = (
+    Metric("first_gap", "first gap", "ms"),
+    Metric("gap", "median gap", "ms"),
+    Metric("cpu", "processor time per step, with the start", "ms"),
+)
 ROWS = (
     Row(
         "first-request",
@@ -95,22 +100,14 @@ ROWS = (
     Row(
         "steps",
         f"headless, {STEPS} steps with one echo",
-        (
-            Metric("first_gap", "first gap", "ms"),
-            Metric("gap", "median gap", "ms"),
-            Metric("cpu", "processor time per step, with the start", "ms"),
-        ),
+        STEP_METRICS,
         lambda folders, installed: measure_steps(folders, installed, "project", STEPS),
         with_variants=True,
     ),
     Row(
         "tree-steps",
         f"the same in 50,000 files, {TREE_STEPS} steps",
-        (
-            Metric("first_gap", "first gap", "ms"),
-            Metric("gap", "median gap", "ms"),
-            Metric("cpu", "processor time per step, with the start", "ms"),
-        ),
+        STEP_METRICS,
         lambda folders, installed: measure_steps(folders, installed, "tree", TREE_STEPS),
         with_variants=True,
     ),
